@@ -1,0 +1,75 @@
+package landfall
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// DefaultNamespace always exists.
+const DefaultNamespace = "default"
+
+// App is what one repository, or one folder of it, describes.
+type App struct {
+	ID        string    // random; never reused, so that nothing of a deleted app's can be reached by its name
+	Namespace string    // owns the app's functions and packages
+	Name      string    // unique on the installation; its host name
+	Created   time.Time //
+	Deleted   time.Time // zero while the app lives; the name stays reserved afterwards
+
+	Repository string // clone address; empty: the built-in remote is the repository
+	Specs      string // folder of the spec files, relative to Folder
+	Folder     string // the app's folder in its repository; empty: the root
+
+	// Branch is the production branch. It is empty until it is known: set by hand, by the repository's HEAD, by the
+	// first branch pushed to the built-in remote, or by a commit of the production branch (ReleasePolicy.Production).
+	Branch string
+	Policy ReleasePolicy // as the newest release of the production branch says
+	Live   UID           // the live release; empty when there is none
+	Held   bool          // live does not follow pushes until it is resumed or a release is promoted
+
+	// UIDSpace is where the UIDs of the app's commits are computed in (version 5 UUIDs). It is made with the app.
+	UIDSpace uuid.UUID
+
+	// GitHub is the forge's own identity of the repository, bound by the first verified delivery.
+	GitHub GitHubRepository
+}
+
+// GitHubRepository is a repository as GitHub names it.
+type GitHubRepository struct {
+	ID    int64 // numeric, survives renames; 0 while unbound
+	Owner string
+	Name  string
+}
+
+// LivePolicy says what a push to the production branch does to the live release.
+type LivePolicy string
+
+// The policies.
+const (
+	LiveAuto   LivePolicy = "auto"   // the release becomes live
+	LiveManual LivePolicy = "manual" // the release is made and waits
+)
+
+// ReleasePolicy is what an App document says under "release".
+type ReleasePolicy struct {
+	Production string     `json:"production,omitempty"` // the production branch; empty: unchanged
+	Live       LivePolicy `json:"live,omitempty"`       // empty: auto
+	Keep       int        `json:"keep,omitempty"`       // accessible releases of each line; 0: the default of 10
+	Branches   []string   `json:"branches,omitempty"`   // globs of the branches that get releases; empty: every branch
+	SkipPaths  []string   `json:"skip_paths,omitempty"` // globs; a push that changes only these is skipped
+}
+
+// Keep limits.
+const (
+	DefaultKeep = 10
+	MinKeep     = 2
+)
+
+// KeepOrDefault returns how many releases of each line stay accessible.
+func (p ReleasePolicy) KeepOrDefault() int {
+	if p.Keep == 0 {
+		return DefaultKeep
+	}
+	return max(p.Keep, MinKeep)
+}

@@ -1,0 +1,21 @@
+package landfall
+
+import "time"
+
+// Delivery is one webhook request as received and verified.
+type Delivery struct {
+	Hook     string    `json:"hook,omitempty"` // which hook: empty for the installation's own secret
+	ID       string    `json:"id"`             // X-GitHub-Delivery; the same on a redelivery
+	Event    string    `json:"event"`          // X-GitHub-Event
+	Digest   Digest    `json:"digest"`         // of the raw body
+	Decision string    `json:"decision"`       // what was done with it, for people
+	Received time.Time `json:"received"`
+	Runs     []string  `json:"runs"` // the runs that it made or joined
+}
+
+// Hook is the address that was made for one repository, with its own secret.
+type Hook struct {
+	ID     string // random; the last element of the hook's address
+	App    string
+	Secret string
+}

@@ -1,0 +1,108 @@
+package landfall
+
+import (
+	"errors"
+	"strings"
+)
+
+// Op names what was being done when an error arose, as room and method: "builder.fetch".
+type Op string
+
+// Kind is the class of a failure. It decides the HTTP status, the exit code, the commit status and whether a job
+// is tried again; each of these is one table at its edge.
+type Kind uint8
+
+// The kinds. The zero value is Internal on purpose: what nobody classified is our fault.
+const (
+	Internal     Kind = iota // our fault, or unclassified
+	Invalid                  // the author's input is wrong
+	NotFound                 // no such thing
+	Conflict                 // it exists, or moved on
+	Unauthorized             // not known
+	Forbidden                // known, not allowed
+	Unavailable              // an outside thing is down; try later
+	Canceled                 // we are stopping
+)
+
+// Kinds lists every kind, for tables that must cover them all.
+func Kinds() []Kind {
+	return []Kind{Internal, Invalid, NotFound, Conflict, Unauthorized, Forbidden, Unavailable, Canceled}
+}
+
+// String returns the kind's name as it stands in API answers: "not-found".
+func (k Kind) String() string {
+	switch k {
+	case Internal:
+		return "internal"
+	case Invalid:
+		return "invalid"
+	case NotFound:
+		return "not-found"
+	case Conflict:
+		return "conflict"
+	case Unauthorized:
+		return "unauthorized"
+	case Forbidden:
+		return "forbidden"
+	case Unavailable:
+		return "unavailable"
+	case Canceled:
+		return "canceled"
+	}
+	return "internal"
+}
+
+// Error is the only error type that crosses rooms.
+type Error struct {
+	Op      Op     // what was being done
+	Kind    Kind   // which class of failure
+	Message string // for the person who pushed: what, where, what would be right; holds no secret
+	Err     error  // the cause, for the operator's log; never shown to the person who pushed
+}
+
+// Error returns everything known, for logs. People are shown Message.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString(string(e.Op))
+		b.WriteString(": ")
+	}
+	switch {
+	case e.Message != "":
+		b.WriteString(e.Message)
+	default:
+		b.WriteString(e.Kind.String())
+	}
+	if e.Err != nil {
+		b.WriteString(": ")
+		b.WriteString(e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of the outermost Error in err's chain, and Internal when there is none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Internal
+}
+
+// MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, or "internal error"
+// when nothing in the chain was written for people.
+func MessageOf(err error) string {
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			break
+		}
+		if e.Message != "" {
+			return e.Message
+		}
+		err = e.Err
+	}
+	return "internal error"
+}

@@ -1,0 +1,48 @@
+package landfall
+
+import "time"
+
+// Line tells production from all other branches: they are counted and kept apart.
+type Line string
+
+// The lines.
+const (
+	Production Line = "production"
+	Preview    Line = "preview"
+)
+
+// Group is a group version: all unit versions that an apply left in force, with its git information. The first seed
+// calls it GroupVersionTracker, Skygear an app version.
+type Group struct {
+	UID     UID
+	App     string
+	Digest  Digest    // over the digests of its units
+	Commit  CommitSHA //
+	Branch  string    // of the first apply
+	Clean   bool      // the work tree had no changes beside the commit
+	Message string    // what a person reads in the history: the commit's first line, or what was done
+	Actor   string
+	// Policy is what the commit says about releasing; nil when it says nothing. It takes effect when production applies it.
+	Policy  *ReleasePolicy
+	Created time.Time
+	Units   []GroupUnit // in the order of UnitKinds, then by name; nil where a list did not ask for them
+}
+
+// GroupUnit is one unit version in force.
+type GroupUnit struct {
+	Unit   UnitID `json:"unit"`
+	UID    UID    `json:"version"`
+	Number int64  `json:"number"`
+	Digest Digest `json:"digest"`
+}
+
+// Apply is one entry of the log of what was applied. `latest`, retirement and `app state` read it.
+type Apply struct {
+	ID      int64
+	App     string
+	Group   UID
+	Ref     RefName
+	Line    Line
+	Actor   string
+	Created time.Time
+}

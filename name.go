@@ -1,0 +1,56 @@
+package landfall
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// maxLabel is the length of one label of a host name (RFC 1035, section 2.3.4).
+const maxLabel = 63
+
+var appName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{1,38})[a-z0-9]$`)
+
+// CheckAppName returns an Invalid error unless name can be an app's: it is the app's host name.
+func CheckAppName(name string) error {
+	if !appName.MatchString(name) || strings.Contains(name, "--") {
+		return &Error{Kind: Invalid, Message: fmt.Sprintf(
+			"%q cannot be an app's name: 3 to 40 of a-z, 0-9 and -, without -- and without - at an end", name)}
+	}
+	return nil
+}
+
+// Slug returns name as a label of a host name of at most limit characters: lower case, each run of other characters
+// than a-z and 0-9 one "-". If that changed the name or it is too long, it is cut and "-" with 6 hexadecimal digits of
+// the name's SHA-256 is appended, so that two names never share an address by their look.
+func Slug(name string, limit int) string {
+	var b strings.Builder
+	gap := false
+	for _, c := range []byte(strings.ToLower(name)) {
+		if (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') {
+			if gap && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			gap = false
+			b.WriteByte(c)
+			continue
+		}
+		gap = true
+	}
+	slug := b.String()
+	if slug == name && len(slug) <= limit {
+		return slug
+	}
+	const suffix = 7 // "-" and 6 digits
+	slug = strings.TrimSuffix(slug[:max(0, min(len(slug), limit-suffix))], "-")
+	return strings.TrimPrefix(slug+"-"+DigestOf([]byte(name)).Hex()[:suffix-1], "-")
+}
+
+// ReleaseLabel returns the label RELEASE of APP.RELEASE.DOMAIN for a release id or a tag.
+func ReleaseLabel(selector string) string { return Slug(selector, maxLabel) }
+
+// JoinedLabel returns the label APP--RELEASE of APP--RELEASE.DOMAIN for a release id or a tag.
+func JoinedLabel(app, selector string) string {
+	const separator = "--"
+	return app + separator + Slug(selector, maxLabel-len(app)-len(separator))
+}

@@ -1,0 +1,55 @@
+package landfall
+
+import "time"
+
+// PushSource says which door a push came in by.
+type PushSource string
+
+// The doors.
+const (
+	FromRemote  PushSource = "git"     // `git push` to the built-in remote
+	FromWebhook PushSource = "webhook" // a forge's push or pull_request event
+	FromApply   PushSource = "apply"   // `spec version apply`
+)
+
+// Push is one accepted movement of one reference of one app. All doors make it, and it goes the same way from there.
+type Push struct {
+	ID       int64 // assigned when it is stored, ascending in order of acceptance
+	App      string
+	Source   PushSource
+	Ref      RefName   // refs/heads/…, refs/tags/…; for an apply, the ref that carried the commit
+	Before   CommitSHA // what the reference named before; zero when it is new
+	After    CommitSHA // what it names now, peeled to a commit where the door can peel; zero when it was deleted
+	Forced   bool      // the sender says that history was rewritten
+	Actor    string    // who pushed, as the door knows them
+	Message  string    // first line of the commit's message, when the door knows it
+	Accepted time.Time
+
+	Apply       *ApplyRequest // set for FromApply
+	PullRequest *PullRequest  // set when the push belongs to a pull request's head
+	Delivery    string        // the webhook delivery that brought it
+
+	// Beside is the push that was the head when this one came, where the chain of pushes could not tell which of the
+	// two is newer; 0 otherwise. The commits tell, once they are here.
+	Beside int64
+}
+
+// Deleted reports whether the push removed its reference.
+func (p Push) Deleted() bool { return p.After.IsZero() }
+
+// ApplyRequest is what `spec version apply` says beside the commit.
+type ApplyRequest struct {
+	Branch    string `json:"branch,omitempty"` // the branch it belongs to; empty: production
+	Clean     bool   `json:"clean"`            // the work tree had no changes
+	NoRelease bool   `json:"no_release,omitempty"`
+	// Commit is the commit that the work tree stood on. It is After of the push when the tree was clean.
+	Commit CommitSHA `json:"commit,omitempty"`
+}
+
+// PullRequest is a pull request as far as releases go.
+type PullRequest struct {
+	Number int    `json:"number"`
+	Base   string `json:"base"` // base branch
+	Closed bool   `json:"closed,omitempty"`
+	Fork   bool   `json:"fork,omitempty"` // its head is another repository: recorded, never fetched
+}

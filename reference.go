@@ -1,0 +1,43 @@
+package landfall
+
+import "strings"
+
+// Reference names a version of a unit: "name", "name:SELECTOR" or "namespace/name:SELECTOR".
+type Reference struct {
+	Namespace string // empty: the app's
+	Name      string
+	Selector  string // a uid, a number, a label, an alias, live, sha256:…; "latest" stands also for nothing and "0"
+}
+
+// Latest is the selector of the version most recently applied on the production line.
+const Latest = "latest"
+
+// ParseReference parses s, or returns an Invalid error.
+func ParseReference(s string) (Reference, error) {
+	name, selector, _ := strings.Cut(s, ":")
+	namespace, rest, ok := strings.Cut(name, "/")
+	if ok {
+		name = rest
+	} else {
+		namespace = ""
+	}
+	if name == "" || strings.Contains(name, "/") || (ok && namespace == "") {
+		return Reference{}, &Error{Kind: Invalid, Message: "a reference is NAME, NAME:VERSION or NAMESPACE/NAME:VERSION"}
+	}
+	if selector == "" || selector == "0" {
+		selector = Latest
+	}
+	return Reference{Namespace: namespace, Name: name, Selector: selector}, nil
+}
+
+// String returns the reference as it is written.
+func (r Reference) String() string {
+	s := r.Name
+	if r.Namespace != "" {
+		s = r.Namespace + "/" + s
+	}
+	if r.Selector != "" && r.Selector != Latest {
+		s += ":" + r.Selector
+	}
+	return s
+}

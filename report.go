@@ -1,0 +1,53 @@
+package landfall
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// StatusState is the state of a commit status.
+type StatusState string
+
+// The states, as GitHub's API names them.
+const (
+	StatusPending StatusState = "pending"
+	StatusSuccess StatusState = "success"
+	StatusFailure StatusState = "failure" // the change is wrong
+	StatusError   StatusState = "error"   // we are
+)
+
+// Report is one commit status that is owed to the forge. Reports of one commit and context go out in order of ID.
+type Report struct {
+	ID          int64
+	App         string
+	Run         string
+	Repository  GitHubRepository
+	Commit      CommitSHA
+	Context     string // landfall/APP
+	State       StatusState
+	Description string // at most MaxStatusDescription characters
+	Target      string // the release for success, the run otherwise
+	Attempts    int
+	NextAt      time.Time
+	Sent        time.Time // zero while owed
+	Problem     string    // why it is not sent yet, or why it never will be
+	Dropped     bool      // given up; Problem says why
+}
+
+// MaxStatusDescription is GitHub's limit of a status description, in characters.
+const MaxStatusDescription = 140
+
+// CutDescription returns s as a status description: one line, at most MaxStatusDescription characters, cut on a word.
+func CutDescription(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) <= MaxStatusDescription {
+		return s
+	}
+	runes := []rune(s)[:MaxStatusDescription-1]
+	cut := string(runes)
+	if i := strings.LastIndexByte(cut, ' '); i > len(cut)/2 {
+		cut = cut[:i]
+	}
+	return cut + "…"
+}

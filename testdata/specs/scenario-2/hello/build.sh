@@ -1,0 +1,3 @@
+#!/bin/sh
+set -eu
+cp -r "${SRC_PKG}" "${DEPLOY_PKG}"

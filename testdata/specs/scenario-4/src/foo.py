@@ -1,0 +1,2 @@
+def main():
+    return "This is foo.\n"

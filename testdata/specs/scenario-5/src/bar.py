@@ -1,0 +1,2 @@
+def main():
+    return "This is bar.\n"

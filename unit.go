@@ -1,0 +1,35 @@
+package landfall
+
+// UnitKind is the kind of a moving unit: one thing that changes as a whole.
+type UnitKind string
+
+// The kinds of units that a spec can declare.
+const (
+	ConfigUnit      UnitKind = "config"        // the tenant configuration
+	EnvironmentUnit UnitKind = "environment"   //
+	PackageUnit     UnitKind = "package"       //
+	FunctionUnit    UnitKind = "function"      //
+	HTTPTrigger     UnitKind = "http-trigger"  //
+	TimeTrigger     UnitKind = "time-trigger"  //
+	QueueTrigger    UnitKind = "queue-trigger" //
+	StaticUnit      UnitKind = "static"        // one entry of "static:"; its name is its path
+)
+
+// UnitKinds lists the kinds in the order in which lists and trackers show them: functions and packages first.
+func UnitKinds() []UnitKind {
+	return []UnitKind{
+		FunctionUnit, PackageUnit, EnvironmentUnit, HTTPTrigger, TimeTrigger, QueueTrigger, ConfigUnit, StaticUnit,
+	}
+}
+
+// InNamespace reports whether names of the kind are unique in their namespace; the others are unique in their app.
+func (k UnitKind) InNamespace() bool { return k == FunctionUnit || k == PackageUnit }
+
+// UnitID names a unit within an app.
+type UnitID struct {
+	Kind UnitKind `json:"kind"`
+	Name string   `json:"name"`
+}
+
+// String returns the unit as people read it: "function hello".
+func (u UnitID) String() string { return string(u.Kind) + " " + u.Name }

@@ -1,0 +1,56 @@
+package landfall
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Version is an immutable snapshot of one unit. Only its description can change.
+type Version struct {
+	Unit        UnitID
+	Namespace   string
+	App         string // the owner's id; empty for a unit made by hand
+	Number      int64  // per unit: 1, 2, 3 …; never reused
+	UID         UID    // of the apply that made it
+	Label       string
+	Description string
+	Digest      Digest          // what the unit is
+	Spec        json.RawMessage // canonical, with defaults filled in
+	Content     json.RawMessage // what the room that owns the kind keeps beside the spec: archives, manifest key
+	Commit      CommitSHA       // the commit whose apply made it
+	Created     time.Time
+	Production  bool // an apply of the production line had it, or a person made it
+	Retired     bool // left the spec; kept only while something holds it, and in no list
+}
+
+// ObjectName returns the version's name as an object: "hello-owf2k7qa".
+func (v Version) ObjectName() string { return v.Unit.Name + "-" + string(v.UID) }
+
+// ChangeKind says what happened to a unit between two group versions.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Added     ChangeKind = "added"
+	Changed   ChangeKind = "changed"
+	Removed   ChangeKind = "removed"
+	Unchanged ChangeKind = "unchanged"
+)
+
+// UnitChange is one line of a diff. Units are compared by digest.
+type UnitChange struct {
+	Unit   UnitID      `json:"unit"`
+	Change ChangeKind  `json:"change"`
+	Before UID         `json:"before,omitempty"`
+	After  UID         `json:"after,omitempty"`
+	Number int64       `json:"number,omitempty"` // of the version after, or before for what was removed
+	Files  *FileChange `json:"files,omitempty"`  // for static units
+}
+
+// FileChange counts what changed within a static unit.
+type FileChange struct {
+	Added   int   `json:"added"`
+	Changed int   `json:"changed"`
+	Removed int   `json:"removed"`
+	Bytes   int64 `json:"bytes"` // of the unit after, less before
+}
