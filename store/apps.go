@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+)
+
+const appColumns = `id, namespace, name, repository, specs, folder, branch, policy, live, held, uid_space,
+	github_id, github_owner, github_name, created, deleted`
+
+func scanApp(row scanner) (landfall.App, error) {
+	var a landfall.App
+	var policy, space string
+	var created, deleted int64
+	err := row.Scan(&a.ID, &a.Namespace, &a.Name, &a.Repository, &a.Specs, &a.Folder, &a.Branch, &policy, &a.Live, &a.Held,
+		&space, &a.GitHub.ID, &a.GitHub.Owner, &a.GitHub.Name, &created, &deleted)
+	if err != nil {
+		return a, err
+	}
+	a.Created, a.Deleted = moment(created), moment(deleted)
+	if a.UIDSpace, err = uuid.Parse(space); err != nil {
+		return a, err
+	}
+	return a, json.Unmarshal([]byte(policy), &a.Policy)
+}
+
+// CreateApp stores a new app. Conflict when the name was ever taken, by an app or by a namespace.
+func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
+	const op landfall.Op = "store.CreateApp"
+	taken, err := one(ctx, tx.queries, op, scanValue[int64],
+		`SELECT (SELECT COUNT(*) FROM apps WHERE name = $1) + (SELECT COUNT(*) FROM namespaces WHERE name = $1)`, a.Name)
+	if err != nil {
+		return err
+	}
+	if taken > 0 {
+		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"the name %q is taken; names of deleted apps stay reserved", a.Name)}
+	}
+	policy, err := json.Marshal(a.Policy)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `INSERT INTO apps (`+appColumns+`, credentials)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, '')`,
+		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held, a.UIDSpace.String(),
+		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted))
+}
+
+// UpdateApp stores what may change of an app: branch, policy, live, held, GitHub and deleted.
+func (tx *Tx) UpdateApp(ctx context.Context, a landfall.App) error {
+	policy, err := json.Marshal(a.Policy)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.UpdateApp", `UPDATE apps SET branch = $2, policy = $3, live = $4, held = $5,
+		github_id = $6, github_owner = $7, github_name = $8, deleted = $9 WHERE id = $1`,
+		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted))
+}
+
+// App returns an app by id, deleted ones included. NotFound when there is none.
+func (q queries) App(ctx context.Context, id string) (landfall.App, error) {
+	return one(ctx, q, "store.App", scanApp, `SELECT `+appColumns+` FROM apps WHERE id = $1`, id)
+}
+
+// AppByName returns an app by name, deleted ones included. NotFound, with a sentence, when there is none.
+func (q queries) AppByName(ctx context.Context, name string) (landfall.App, error) {
+	const op landfall.Op = "store.AppByName"
+	a, err := one(ctx, q, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1`, name)
+	if landfall.KindOf(err) == landfall.NotFound && err != nil {
+		return a, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q", name)}
+	}
+	return a, err
+}
+
+// Apps returns all apps by name, deleted ones included.
+func (q queries) Apps(ctx context.Context) ([]landfall.App, error) {
+	return list(ctx, q, "store.Apps", scanApp, `SELECT `+appColumns+` FROM apps ORDER BY name`)
+}
+
+// Credentials are how an app's repository is reached.
+type Credentials struct {
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
+}
+
+// SetCredentials stores how an app's repository is reached.
+func (tx *Tx) SetCredentials(ctx context.Context, app string, c Credentials) error {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.SetCredentials", `UPDATE apps SET credentials = $2 WHERE id = $1`, app, string(data))
+}
+
+// Credentials returns how an app's repository is reached; the zero value when it needs none.
+func (q queries) Credentials(ctx context.Context, app string) (Credentials, error) {
+	return one(ctx, q, "store.Credentials", func(row scanner) (Credentials, error) {
+		var c Credentials
+		var data string
+		err := row.Scan(&data)
+		if err == nil && data != "" {
+			err = json.Unmarshal([]byte(data), &c)
+		}
+		return c, err
+	}, `SELECT credentials FROM apps WHERE id = $1`, app)
+}
+
+// EnsureNamespace makes a namespace unless it exists.
+func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error {
+	return tx.exec(ctx, "store.EnsureNamespace",
+		`INSERT INTO namespaces (name, created) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, at)
+}

@@ -1,0 +1,181 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+func testApps(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("an app is what was stored", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		zoo, app := fullApp("zoo"), fullApp("shop")
+		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "default", noon.UnixMicro()) })
+		for _, a := range []landfall.App{zoo, app} {
+			update(t, db, func(tx *store.Tx) error { return tx.CreateApp(ctx, a) })
+		}
+		same(t, "by id", must(db.App(ctx, app.ID))(t), app)
+		same(t, "by name", must(db.AppByName(ctx, "shop"))(t), app)
+		same(t, "by name order", must(db.Apps(ctx))(t), []landfall.App{app, zoo})
+	})
+	t.Run("an empty app is what was stored", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		app := newApp(t, db, "shop")
+		same(t, "App", must(db.App(t.Context(), app.ID))(t), app)
+	})
+	t.Run("what may change changes, and nothing else", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		changed := fullApp("changed")
+		changed.ID, changed.Deleted = app.ID, after(1)
+		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, changed) })
+		want := app
+		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted =
+			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted
+		same(t, "the changed app", must(db.App(ctx, app.ID))(t), want)
+		same(t, "the other app", must(db.App(ctx, other.ID))(t), other)
+	})
+	t.Run("a name is taken for ever, by apps and by namespaces", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		app.Deleted = after(1)
+		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
+		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", noon.UnixMicro()) })
+		for _, name := range []string{"shop", "team", "default"} {
+			again := landfall.App{ID: uuid.NewString(), Namespace: "default", Name: name, Created: noon, UIDSpace: uuid.New()}
+			err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
+			sentence(t, "an app "+name, err, landfall.Conflict, name, "taken")
+		}
+		if got := len(must(db.Apps(ctx))(t)); got != 1 {
+			t.Errorf("apps: got %d, want 1", got)
+		}
+	})
+	t.Run("a namespace can be ensured twice", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		for i := range 2 {
+			update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "team", int64(i)) })
+		}
+	})
+	t.Run("an app needs its namespace", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.CreateApp(t.Context(), fullApp("shop")) })
+		kind(t, "CreateApp", err, landfall.Conflict)
+	})
+	t.Run("credentials", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		same(t, "at first", must(db.Credentials(ctx, app.ID))(t), store.Credentials{})
+		want := store.Credentials{Username: "u", Password: "p"}
+		update(t, db, func(tx *store.Tx) error { return tx.SetCredentials(ctx, app.ID, want) })
+		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
+		same(t, "set", must(db.Credentials(ctx, app.ID))(t), want)
+		same(t, "of another app", must(db.Credentials(ctx, other.ID))(t), store.Credentials{})
+	})
+}
+
+// testDoors is about what the doors keep: tokens, hooks, deliveries.
+func testDoors(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("tokens", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		token := store.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: store.ScopeDeploy, App: "a", Created: noon}
+		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
+		same(t, "by its text", must(db.Token(ctx, "secret"))(t), token)
+		kindOfNothing(t, db)
+		token.Scope, token.App = store.ScopeAdmin, ""
+		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
+		same(t, "put again", must(db.Token(ctx, "secret"))(t), token)
+		other := store.Token{Hash: landfall.DigestOf([]byte("other")), Name: "x", Scope: store.ScopeRead, Created: noon}
+		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, other) })
+		token.Hash = landfall.DigestOf([]byte("new"))
+		for range 2 {
+			update(t, db, func(tx *store.Tx) error { return tx.ReplaceToken(ctx, token) })
+			same(t, "replaced", must(db.Token(ctx, "new"))(t), token)
+		}
+		_, err := db.Token(ctx, "secret")
+		kind(t, "a replaced token", err, landfall.NotFound)
+		same(t, "of another name", must(db.Token(ctx, "other"))(t), other)
+	})
+	t.Run("hooks", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		first, second := landfall.Hook{ID: "h2", App: app.ID, Secret: "s"}, landfall.Hook{ID: "h1", App: app.ID, Secret: "t"}
+		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, first, after(1).UnixMicro()) })
+		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, second, after(2).UnixMicro()) })
+		same(t, "by id", must(db.Hook(ctx, "h1"))(t), second)
+		same(t, "of the app", must(db.HookOf(ctx, app.ID))(t), first)
+		_, err := db.Hook(ctx, "h3")
+		kind(t, "no hook", err, landfall.NotFound)
+		_, err = db.HookOf(ctx, other.ID)
+		kind(t, "no hook of the app", err, landfall.NotFound)
+	})
+	t.Run("deliveries", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		d := landfall.Delivery{Hook: "h", ID: "1", Event: "push", Digest: landfall.DigestOf(nil), Decision: "It made a run.", Received: noon,
+			Runs: []string{"r1", "r2"}}
+		none := landfall.Delivery{ID: "1", Event: "ping", Received: after(1)}
+		for _, d := range []landfall.Delivery{d, none} {
+			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d) })
+		}
+		same(t, "of a hook", must(db.Delivery(ctx, "h", "1"))(t), d)
+		same(t, "of the installation", must(db.Delivery(ctx, "", "1"))(t), none)
+		same(t, "newest first", must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
+		same(t, "the newest", must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
+		again := d
+		again.Decision = "It made another run."
+		err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, again) })
+		// L-020: the same delivery is stored once
+		kind(t, "the same delivery again", err, landfall.Conflict)
+		same(t, "after the repeat", must(db.Delivery(ctx, "h", "1"))(t), d)
+		_, err = db.Delivery(ctx, "h", "2")
+		kind(t, "a new delivery", err, landfall.NotFound)
+	})
+}
+
+func kindOfNothing(t *testing.T, db *store.DB) {
+	t.Helper()
+	for _, text := range []string{"", "Secret", string(landfall.DigestOf([]byte("secret")))} {
+		_, err := db.Token(t.Context(), text)
+		kind(t, "the token "+text, err, landfall.NotFound)
+	}
+}
+
+// What a token allows, by its scope and its app.
+func TestTokenAllows(t *testing.T) {
+	t.Parallel()
+	scopes := []store.Scope{store.ScopeRead, store.ScopeInvoke, store.ScopeDeploy, store.ScopeAdmin}
+	allowed := map[store.Scope][]bool{ // in the order of scopes
+		store.ScopeRead:   {true, false, false, false},
+		store.ScopeInvoke: {false, true, false, false},
+		store.ScopeDeploy: {true, false, true, false},
+		store.ScopeAdmin:  {true, true, true, true},
+		"":                {false, false, false, false},
+	}
+	for scope, want := range allowed {
+		for i, asked := range scopes {
+			for _, c := range []struct {
+				own, app string
+				fits     bool
+			}{{"", "", true}, {"", "a", true}, {"a", "a", true}, {"a", "b", false}, {"a", "", false}} {
+				token := store.Token{Scope: scope, App: c.own}
+				if got := token.Allows(asked, c.app); got != (want[i] && c.fits) {
+					t.Errorf("a token of scope %q for app %q is asked for %q on app %q: got %t, want %t", scope, c.own, asked, c.app, got, want[i] && c.fits)
+				}
+			}
+		}
+	}
+}

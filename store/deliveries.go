@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"landfall.dev/landfall"
+)
+
+// CreateHook stores a hook that was made for one app.
+func (tx *Tx) CreateHook(ctx context.Context, h landfall.Hook, at int64) error {
+	return tx.exec(ctx, "store.CreateHook", `INSERT INTO hooks (id, app, secret, created) VALUES ($1, $2, $3, $4)`,
+		h.ID, h.App, h.Secret, at)
+}
+
+func scanHook(row scanner) (landfall.Hook, error) {
+	var h landfall.Hook
+	err := row.Scan(&h.ID, &h.App, &h.Secret)
+	return h, err
+}
+
+// Hook returns a hook by id. NotFound when there is none.
+func (q queries) Hook(ctx context.Context, id string) (landfall.Hook, error) {
+	return one(ctx, q, "store.Hook", scanHook, `SELECT id, app, secret FROM hooks WHERE id = $1`, id)
+}
+
+// HookOf returns the hook of an app. NotFound when it has none.
+func (q queries) HookOf(ctx context.Context, app string) (landfall.Hook, error) {
+	return one(ctx, q, "store.HookOf", scanHook, `SELECT id, app, secret FROM hooks WHERE app = $1 ORDER BY created LIMIT 1`, app)
+}
+
+const deliveryColumns = `hook, id, event, digest, decision, runs, received`
+
+func scanDelivery(row scanner) (landfall.Delivery, error) {
+	var d landfall.Delivery
+	var runs string
+	var received int64
+	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received); err != nil {
+		return d, err
+	}
+	d.Received = moment(received)
+	return d, json.Unmarshal([]byte(runs), &d.Runs)
+}
+
+// CreateDelivery stores a delivery. Conflict when the same hook and id were stored before.
+func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery) error {
+	runs, err := json.Marshal(d.Runs)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.CreateDelivery", `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received))
+}
+
+// Delivery returns a delivery. NotFound when it is new.
+func (q queries) Delivery(ctx context.Context, hook, id string) (landfall.Delivery, error) {
+	return one(ctx, q, "store.Delivery", scanDelivery,
+		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 AND id = $2`, hook, id)
+}
+
+// Deliveries returns the newest deliveries, newest first.
+func (q queries) Deliveries(ctx context.Context, limit int) ([]landfall.Delivery, error) {
+	return list(ctx, q, "store.Deliveries", scanDelivery,
+		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1`, limit)
+}

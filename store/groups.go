@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const groupColumns = `app, uid, digest, commit_sha, branch, clean, message, actor, policy, created`
+
+func scanGroup(row scanner) (landfall.Group, error) {
+	var g landfall.Group
+	var policy string
+	var created int64
+	err := row.Scan(&g.App, &g.UID, &g.Digest, &g.Commit, &g.Branch, &g.Clean, &g.Message, &g.Actor, &policy, &created)
+	if err != nil {
+		return g, err
+	}
+	g.Created = moment(created)
+	if policy != "" {
+		return g, json.Unmarshal([]byte(policy), &g.Policy)
+	}
+	return g, nil
+}
+
+// GroupUnit is a unit version in force, with its unit's row.
+type GroupUnit struct {
+	landfall.GroupUnit
+
+	UnitID string
+}
+
+// CreateGroup stores a group version and its units.
+func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUnit) error {
+	const op landfall.Op = "store.CreateGroup"
+	policy, err := optionalJSON(g.Policy)
+	if err != nil {
+		return err
+	}
+	err = tx.exec(ctx, op, `INSERT INTO group_versions (`+groupColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+		g.App, g.UID, g.Digest, g.Commit, g.Branch, g.Clean, g.Message, g.Actor, policy, micros(g.Created))
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		err := tx.exec(ctx, op, `INSERT INTO group_units (app, grp, unit, number, uid, digest) VALUES ($1, $2, $3, $4, $5, $6)`,
+			g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Group returns a group version without its units. NotFound, with a sentence, when there is none.
+func (q queries) Group(ctx context.Context, app string, uid landfall.UID) (landfall.Group, error) {
+	const op landfall.Op = "store.Group"
+	g, err := one(ctx, q, op, scanGroup, `SELECT `+groupColumns+` FROM group_versions WHERE app = $1 AND uid = $2`, app, uid)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return g, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no app version " + string(uid)}
+	}
+	return g, err
+}
+
+// GroupUnits returns the units of a group version in the order of landfall.UnitKinds, then by name.
+func (q queries) GroupUnits(ctx context.Context, app string, uid landfall.UID) ([]GroupUnit, error) {
+	return list(ctx, q, "store.GroupUnits", func(row scanner) (GroupUnit, error) {
+		var u GroupUnit
+		err := row.Scan(&u.UnitID, &u.Unit.Kind, &u.Unit.Name, &u.Number, &u.UID, &u.Digest)
+		return u, err
+	}, `SELECT gu.unit, u.kind, u.name, gu.number, gu.uid, gu.digest FROM group_units gu JOIN units u ON u.id = gu.unit
+		WHERE gu.app = $1 AND gu.grp = $2
+		ORDER BY CASE u.kind WHEN 'function' THEN 0 WHEN 'package' THEN 1 WHEN 'environment' THEN 2 WHEN 'http-trigger' THEN 3
+			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 ELSE 7 END, u.name`, app, uid)
+}
+
+// Groups returns the group versions of an app, newest first. before, when not zero, is where the page before ended.
+func (q queries) Groups(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Group, error) {
+	return list(ctx, q, "store.Groups", scanGroup, `SELECT `+groupColumns+` FROM group_versions
+		WHERE app = $1 AND (created < $2 OR $2 = 0) ORDER BY created DESC, uid DESC LIMIT $3`, app, micros(before), limit)
+}
+
+// GroupsOfCommit returns the group versions of a commit, newest first. The commit may be given by its first digits.
+func (q queries) GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error) {
+	return list(ctx, q, "store.GroupsOfCommit", scanGroup, `SELECT `+groupColumns+` FROM group_versions
+		WHERE app = $1 AND commit_sha >= $2 AND commit_sha < $2 || 'g' ORDER BY created DESC`, app, commit)
+}
+
+const applyColumns = `id, app, grp, ref, line, actor, created`
+
+func scanApply(row scanner) (landfall.Apply, error) {
+	var a landfall.Apply
+	var created int64
+	err := row.Scan(&a.ID, &a.App, &a.Group, &a.Ref, &a.Line, &a.Actor, &created)
+	a.Created = moment(created)
+	return a, err
+}
+
+// CreateApply adds an entry to the log of what was applied.
+func (tx *Tx) CreateApply(ctx context.Context, a landfall.Apply) error {
+	id, err := tx.next(ctx, "applies")
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.CreateApply", `INSERT INTO applies (`+applyColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		id, a.App, a.Group, a.Ref, a.Line, a.Actor, micros(a.Created))
+}
+
+// LastApply returns the newest apply of a reference; an empty ref asks for the production line. until, when not zero,
+// looks at the log as it was then. NotFound when there is none.
+func (q queries) LastApply(ctx context.Context, app string, ref landfall.RefName, until time.Time) (landfall.Apply, error) {
+	return one(ctx, q, "store.LastApply", scanApply, `SELECT `+applyColumns+` FROM applies
+		WHERE app = $1 AND ((line = 'production' AND $2 = '') OR ref = $2) AND (created <= $3 OR $3 = 0)
+		ORDER BY id DESC LIMIT 1`, app, ref, micros(until))
+}
+
+// AppliesOf returns the entries that applied a group version, oldest first.
+func (q queries) AppliesOf(ctx context.Context, app string, group landfall.UID) ([]landfall.Apply, error) {
+	return list(ctx, q, "store.AppliesOf", scanApply,
+		`SELECT `+applyColumns+` FROM applies WHERE app = $1 AND grp = $2 ORDER BY id`, app, group)
+}
+
+// MarkProduction notes that the production line had every version of a group version.
+func (tx *Tx) MarkProduction(ctx context.Context, app string, group landfall.UID) error {
+	err := tx.exec(ctx, "store.MarkProduction", `UPDATE versions SET production = 1, retired = 0 WHERE (production = 0 OR retired = 1)
+		AND EXISTS (SELECT 1 FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2 AND gu.unit = versions.unit AND gu.number = versions.number)`,
+		app, group)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.MarkProduction", `UPDATE units SET retired = 0 WHERE retired = 1
+		AND EXISTS (SELECT 1 FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2 AND gu.unit = units.id)`, app, group)
+}
+
+// GroupComplete reports whether every version of a group version still exists.
+func (q queries) GroupComplete(ctx context.Context, app string, group landfall.UID) (bool, error) {
+	n, err := one(ctx, q, "store.GroupComplete", scanValue[int64], `SELECT COUNT(*) FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2
+		AND NOT EXISTS (SELECT 1 FROM versions v WHERE v.unit = gu.unit AND v.number = gu.number)`, app, group)
+	return n == 0, err
+}
+
+// ReplaceGroupUnits points a group version at versions with the digests it has, made again after they were deleted.
+func (tx *Tx) ReplaceGroupUnits(ctx context.Context, g landfall.Group, units []GroupUnit) error {
+	for _, u := range units {
+		err := tx.exec(ctx, "store.ReplaceGroupUnits", `UPDATE group_units SET number = $4, uid = $5
+			WHERE app = $1 AND grp = $2 AND unit = $3 AND digest = $6`, g.App, g.UID, u.UnitID, u.Number, u.UID, u.Digest)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CommitOf returns the commit that a group version was made from: for a dirty work tree, the private commit that
+// carried it.
+func (q queries) CommitOf(ctx context.Context, app string, uid landfall.UID) (landfall.CommitSHA, error) {
+	return one(ctx, q, "store.CommitOf", scanValue[landfall.CommitSHA], `SELECT commit_sha FROM (
+		SELECT commit_sha, 0 AS rank FROM runs WHERE app = $1 AND uid = $2
+		UNION ALL SELECT commit_sha, 1 FROM group_versions WHERE app = $1 AND uid = $2) AS c ORDER BY rank LIMIT 1`, app, uid)
+}

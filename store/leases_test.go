@@ -1,0 +1,159 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// lease leases a run, or returns why not.
+func lease(t testing.TB, db *store.DB, id, worker string, now, until time.Time) (run landfall.Run, err error) {
+	t.Helper()
+	err = db.Update(t.Context(), func(tx *store.Tx) error {
+		run, err = tx.Lease(t.Context(), id, worker, now, until)
+		return err
+	})
+	return run, err
+}
+
+func testLeases(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("a run belongs to one worker until its lease is over", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		created := newRun(t, db, newApp(t, db, "shop"), "r1", sha1, noon)
+		first := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
+		want := created
+		want.State, want.Attempt, want.Started = landfall.RunRunning, 1, after(1)
+		same(t, "the leased run", first, want)
+		_, err := lease(t, db, "r1", "w2", after(9), after(20))
+		sentence(t, "another worker before its end", err, landfall.Conflict, "another worker")
+		_, err = lease(t, db, "r1", "w1", after(9), after(20))
+		kind(t, "the same worker again", err, landfall.Conflict)
+		_, err = lease(t, db, "r9", "w1", after(9), after(20))
+		kind(t, "no run", err, landfall.Conflict)
+		second := must(lease(t, db, "r1", "w2", after(10), after(20)))(t)
+		if second.Attempt != 2 || !second.Started.Equal(after(1)) {
+			t.Errorf("the second lease: got attempt %d, started %s, want 2 and the first start", second.Attempt, second.Started)
+		}
+		// Whatever the first worker writes now is refused, and the second's is not.
+		for what, write := range map[string]func(tx *store.Tx, run landfall.Run) error{
+			"Fence": func(tx *store.Tx, run landfall.Run) error { return tx.Fence(ctx, "r1", run.Attempt) },
+			"Renew": func(tx *store.Tx, run landfall.Run) error { return tx.Renew(ctx, "r1", run.Attempt, after(30)) },
+			"StartStep": func(tx *store.Tx, run landfall.Run) error {
+				return tx.StartStep(ctx, "r1", run.Attempt, landfall.StepFetch, after(11))
+			},
+		} {
+			err := db.Update(ctx, func(tx *store.Tx) error { return write(tx, first) })
+			sentence(t, what+" of the first worker", err, landfall.Conflict, "another worker")
+			if err := db.Update(ctx, func(tx *store.Tx) error { return write(tx, second) }); err != nil {
+				t.Errorf("%s of the second worker: %v", what, err)
+			}
+		}
+		err = db.Update(ctx, func(tx *store.Tx) error { return tx.GiveBack(ctx, "r1", first.Attempt, after(12), true, "no") })
+		kind(t, "GiveBack of the first worker", err, landfall.Conflict)
+		same(t, "failures after that", must(db.Failures(ctx, "r1"))(t), 0)
+		_, err = lease(t, db, "r1", "w1", after(29), after(40))
+		kind(t, "a lease while the second worker's is renewed", err, landfall.Conflict)
+	})
+	t.Run("a run that is given back waits for its time", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		newRun(t, db, newApp(t, db, "shop"), "r1", sha1, noon)
+		give := func(run landfall.Run, next time.Time, failed bool, reason string) {
+			update(t, db, func(tx *store.Tx) error { return tx.GiveBack(t.Context(), "r1", run.Attempt, next, failed, reason) })
+		}
+		run := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
+		give(run, after(5), true, "It is down.")
+		back := must(db.Run(ctx, "r1"))(t)
+		if back.State != landfall.RunQueued || back.Reason != "It is down." || back.Attempt != 1 {
+			t.Errorf("the run: got %+v, want it queued again with the reason", back)
+		}
+		same(t, "failures", must(db.Failures(ctx, "r1"))(t), 1)
+		_, err := lease(t, db, "r1", "w1", after(4), after(10))
+		kind(t, "a lease before its time", err, landfall.Conflict)
+		run = must(lease(t, db, "r1", "w1", after(5), after(10)))(t)
+		give(run, after(6), false, "")
+		same(t, "failures after an interruption", must(db.Failures(ctx, "r1"))(t), 1)
+	})
+	t.Run("which runs are due", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		for i, id := range []string{"old", "leased", "later", "over", "young"} {
+			newRun(t, db, app, id, sha1, after(i))
+		}
+		waiting := landfall.Run{ID: "waiting", App: app.ID, Commit: sha1, State: landfall.RunWaiting, Created: noon}
+		update(t, db, func(tx *store.Tx) error { return tx.CreateRun(ctx, waiting) })
+		must(lease(t, db, "leased", "w", after(10), after(20)))(t)
+		later := must(lease(t, db, "later", "w", after(10), after(20)))(t)
+		update(t, db, func(tx *store.Tx) error { return tx.GiveBack(ctx, "later", later.Attempt, after(15), true, "") })
+		end(t, db, "over", after(10))
+		same(t, "now", must(db.DueRuns(ctx, after(11), 10))(t), []string{"old", "young"})
+		same(t, "one", must(db.DueRuns(ctx, after(11), 1))(t), []string{"old"})
+		same(t, "when it is tried again", must(db.DueRuns(ctx, after(15), 10))(t), []string{"old", "later", "young"})
+		same(t, "when the lease is over", must(db.DueRuns(ctx, after(20), 10))(t), []string{"old", "leased", "later", "young"})
+		_, err := lease(t, db, "waiting", "w", after(30), after(40))
+		kind(t, "a lease of a run that waits for people", err, landfall.Conflict)
+		_, err = lease(t, db, "over", "w", after(30), after(40))
+		kind(t, "a lease of a run that is over", err, landfall.Conflict)
+	})
+	t.Run("a worker's earlier life is over", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		for _, id := range []string{"mine", "other"} {
+			newRun(t, db, app, id, sha1, noon)
+			must(lease(t, db, id, "worker of "+id, after(1), after(100)))(t)
+		}
+		update(t, db, func(tx *store.Tx) error { return tx.FreeLeases(ctx, "worker of mine") })
+		same(t, "due", must(db.DueRuns(ctx, after(2), 10))(t), []string{"mine"})
+	})
+	t.Run("an end that came from elsewhere fences the worker", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		newRun(t, db, newApp(t, db, "shop"), "r1", sha1, noon)
+		run := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
+		end(t, db, "r1", after(2)) // superseded by a newer push
+		for what, write := range map[string]func(tx *store.Tx) error{
+			"Fence":     func(tx *store.Tx) error { return tx.Fence(ctx, "r1", run.Attempt) },
+			"Renew":     func(tx *store.Tx) error { return tx.Renew(ctx, "r1", run.Attempt, after(30)) },
+			"GiveBack":  func(tx *store.Tx) error { return tx.GiveBack(ctx, "r1", run.Attempt, after(30), true, "") },
+			"FinishRun": func(tx *store.Tx) error { return tx.FinishRun(ctx, run) },
+		} {
+			kind(t, what, db.Update(ctx, write), landfall.Conflict)
+		}
+		same(t, "the run's state", must(db.Run(ctx, "r1"))(t).State, landfall.RunSuperseded)
+	})
+	t.Run("of many workers one gets the run", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		newRun(t, db, newApp(t, db, "shop"), "r1", sha1, noon)
+		const workers = 8
+		won := make(chan int64, workers)
+		var group errgroup.Group
+		for range workers {
+			group.Go(func() error {
+				run, err := lease(t, db, "r1", "w", after(1), after(10))
+				if err == nil {
+					won <- run.Attempt
+					return nil
+				}
+				if landfall.KindOf(err) != landfall.Conflict {
+					return err
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if len(won) != 1 || <-won != 1 {
+			t.Errorf("got %d workers with a lease, want one, under attempt 1", len(won)+1)
+		}
+	})
+}

@@ -1,0 +1,345 @@
+-- One text for SQLite and PostgreSQL: times are microseconds since 1970 in UTC, truth values 0 and 1, JSON is text.
+
+-- +goose Up
+
+-- Numbers that must ascend in the order of commits, which a database sequence does not promise.
+CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value BIGINT NOT NULL
+);
+
+CREATE TABLE namespaces (
+    name    TEXT PRIMARY KEY,
+    created BIGINT NOT NULL
+);
+
+CREATE TABLE apps (
+    id           TEXT PRIMARY KEY,
+    namespace    TEXT NOT NULL REFERENCES namespaces (name),
+    name         TEXT NOT NULL UNIQUE,
+    repository   TEXT NOT NULL,
+    credentials  TEXT NOT NULL, -- JSON: how the repository is reached
+    specs        TEXT NOT NULL,
+    folder       TEXT NOT NULL,
+    branch       TEXT NOT NULL,
+    policy       TEXT NOT NULL, -- JSON: landfall.ReleasePolicy
+    live         TEXT NOT NULL,
+    held         INTEGER NOT NULL,
+    uid_space    TEXT NOT NULL,
+    github_id    BIGINT NOT NULL,
+    github_owner TEXT NOT NULL,
+    github_name  TEXT NOT NULL,
+    created      BIGINT NOT NULL,
+    deleted      BIGINT NOT NULL
+);
+
+CREATE TABLE tokens (
+    hash    TEXT PRIMARY KEY, -- SHA-256 of the token
+    name    TEXT NOT NULL,
+    scope   TEXT NOT NULL,
+    app     TEXT NOT NULL, -- empty: every app
+    created BIGINT NOT NULL
+);
+
+CREATE TABLE hooks (
+    id      TEXT PRIMARY KEY,
+    app     TEXT NOT NULL REFERENCES apps (id),
+    secret  TEXT NOT NULL,
+    created BIGINT NOT NULL
+);
+
+CREATE TABLE deliveries (
+    hook     TEXT NOT NULL,
+    id       TEXT NOT NULL,
+    event    TEXT NOT NULL,
+    digest   TEXT NOT NULL,
+    decision TEXT NOT NULL,
+    runs     TEXT NOT NULL, -- JSON: run ids
+    received BIGINT NOT NULL,
+    PRIMARY KEY (hook, id)
+);
+CREATE INDEX deliveries_received ON deliveries (received);
+
+CREATE TABLE pushes (
+    id           BIGINT PRIMARY KEY,
+    app          TEXT NOT NULL REFERENCES apps (id),
+    source       TEXT NOT NULL,
+    ref          TEXT NOT NULL,
+    before_sha   TEXT NOT NULL,
+    after_sha    TEXT NOT NULL,
+    forced       INTEGER NOT NULL,
+    actor        TEXT NOT NULL,
+    message      TEXT NOT NULL,
+    accepted     BIGINT NOT NULL,
+    apply        TEXT NOT NULL, -- JSON: landfall.ApplyRequest, or empty
+    pull_request TEXT NOT NULL, -- JSON: landfall.PullRequest, or empty
+    delivery     TEXT NOT NULL,
+    beside       BIGINT NOT NULL
+);
+CREATE INDEX pushes_app_ref ON pushes (app, ref, id);
+CREATE INDEX pushes_app_after ON pushes (app, after_sha);
+
+-- The newest push of every reference, as the order of the branch says: only it may move pointers.
+CREATE TABLE heads (
+    app  TEXT NOT NULL,
+    ref  TEXT NOT NULL,
+    push BIGINT NOT NULL,
+    sha  TEXT NOT NULL, -- zero when the reference was deleted
+    PRIMARY KEY (app, ref)
+);
+
+CREATE TABLE pull_requests (
+    app      TEXT NOT NULL,
+    number   BIGINT NOT NULL,
+    base     TEXT NOT NULL,
+    head_ref TEXT NOT NULL,
+    head_sha TEXT NOT NULL,
+    fork     INTEGER NOT NULL,
+    open     INTEGER NOT NULL,
+    updated  BIGINT NOT NULL,
+    PRIMARY KEY (app, number)
+);
+
+CREATE TABLE runs (
+    id          TEXT PRIMARY KEY,
+    app         TEXT NOT NULL REFERENCES apps (id),
+    commit_sha  TEXT NOT NULL,
+    branch      TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    step        TEXT NOT NULL,
+    reason      TEXT NOT NULL,
+    uid         TEXT NOT NULL,
+    release_uid TEXT NOT NULL,
+    rebuild     INTEGER NOT NULL,
+    expect      TEXT NOT NULL,
+    attempt     BIGINT NOT NULL,
+    failures    BIGINT NOT NULL, -- attempts that ended in an error which may be tried again
+    worker      TEXT NOT NULL,
+    lease       BIGINT NOT NULL, -- until when the worker of this attempt owns the run
+    next_at     BIGINT NOT NULL, -- not before
+    stats       TEXT NOT NULL,
+    changes     TEXT NOT NULL,   -- JSON: []landfall.UnitChange
+    created     BIGINT NOT NULL,
+    started     BIGINT NOT NULL,
+    finished    BIGINT NOT NULL
+);
+CREATE INDEX runs_app_created ON runs (app, created);
+CREATE INDEX runs_app_commit ON runs (app, commit_sha);
+CREATE INDEX runs_unfinished ON runs (next_at) WHERE finished = 0;
+
+-- The pushes that want a run. A newer push of the same reference withdraws the older one.
+CREATE TABLE run_refs (
+    run       TEXT NOT NULL REFERENCES runs (id),
+    push      BIGINT NOT NULL REFERENCES pushes (id),
+    ref       TEXT NOT NULL,
+    withdrawn INTEGER NOT NULL,
+    PRIMARY KEY (run, push)
+);
+
+CREATE TABLE run_steps (
+    run      TEXT NOT NULL REFERENCES runs (id),
+    attempt  BIGINT NOT NULL,
+    step     TEXT NOT NULL,
+    started  BIGINT NOT NULL,
+    finished BIGINT NOT NULL,
+    message  TEXT NOT NULL,
+    PRIMARY KEY (run, attempt, step)
+);
+
+CREATE TABLE run_log (
+    run  TEXT NOT NULL,
+    seq  BIGINT NOT NULL,
+    at   BIGINT NOT NULL,
+    step TEXT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+);
+
+-- A unit's row outlives its versions, so that its numbers go on.
+CREATE TABLE units (
+    id          TEXT PRIMARY KEY,
+    scope       TEXT NOT NULL, -- the namespace for functions and packages, else the app's id
+    kind        TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    namespace   TEXT NOT NULL,
+    app         TEXT NOT NULL, -- the owner; empty for a unit made by hand
+    last_number BIGINT NOT NULL,
+    retired     INTEGER NOT NULL,
+    UNIQUE (scope, kind, name)
+);
+CREATE INDEX units_app ON units (app);
+
+CREATE TABLE versions (
+    unit        TEXT NOT NULL REFERENCES units (id),
+    number      BIGINT NOT NULL,
+    uid         TEXT NOT NULL,
+    label       TEXT NOT NULL,
+    description TEXT NOT NULL,
+    digest      TEXT NOT NULL,
+    spec        TEXT NOT NULL,
+    content     TEXT NOT NULL,
+    commit_sha  TEXT NOT NULL,
+    created     BIGINT NOT NULL,
+    production  INTEGER NOT NULL,
+    retired     INTEGER NOT NULL,
+    PRIMARY KEY (unit, number),
+    UNIQUE (unit, uid)
+);
+CREATE INDEX versions_digest ON versions (unit, digest);
+
+CREATE TABLE group_versions (
+    app        TEXT NOT NULL REFERENCES apps (id),
+    uid        TEXT NOT NULL,
+    digest     TEXT NOT NULL,
+    commit_sha TEXT NOT NULL,
+    branch     TEXT NOT NULL,
+    clean      INTEGER NOT NULL,
+    message    TEXT NOT NULL,
+    actor      TEXT NOT NULL,
+    policy     TEXT NOT NULL, -- JSON: what the commit says about releasing, or empty
+    created    BIGINT NOT NULL,
+    PRIMARY KEY (app, uid)
+);
+CREATE INDEX group_versions_commit ON group_versions (app, commit_sha);
+CREATE INDEX group_versions_created ON group_versions (app, created);
+
+CREATE TABLE group_units (
+    app     TEXT NOT NULL,
+    grp     TEXT NOT NULL,
+    unit    TEXT NOT NULL REFERENCES units (id),
+    number  BIGINT NOT NULL,
+    uid     TEXT NOT NULL,
+    digest  TEXT NOT NULL,
+    PRIMARY KEY (app, grp, unit)
+);
+CREATE INDEX group_units_version ON group_units (unit, number);
+
+CREATE TABLE applies (
+    id      BIGINT PRIMARY KEY,
+    app     TEXT NOT NULL REFERENCES apps (id),
+    grp     TEXT NOT NULL,
+    ref     TEXT NOT NULL,
+    line    TEXT NOT NULL,
+    actor   TEXT NOT NULL,
+    created BIGINT NOT NULL
+);
+CREATE INDEX applies_app ON applies (app, id);
+
+CREATE TABLE releases (
+    app        TEXT NOT NULL REFERENCES apps (id),
+    uid        TEXT NOT NULL,
+    line       TEXT NOT NULL,
+    digest     TEXT NOT NULL,
+    commit_sha TEXT NOT NULL,
+    branch     TEXT NOT NULL,
+    created    BIGINT NOT NULL,
+    expired    BIGINT NOT NULL,
+    was_live   INTEGER NOT NULL,
+    PRIMARY KEY (app, uid)
+);
+
+CREATE TABLE tags (
+    app         TEXT NOT NULL REFERENCES apps (id),
+    name        TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    release_uid TEXT NOT NULL,
+    ref         TEXT NOT NULL,
+    moved       BIGINT NOT NULL,
+    PRIMARY KEY (app, name)
+);
+
+CREATE TABLE moves (
+    id       BIGINT PRIMARY KEY,
+    app      TEXT NOT NULL REFERENCES apps (id),
+    pointer  TEXT NOT NULL,
+    from_uid TEXT NOT NULL,
+    to_uid   TEXT NOT NULL,
+    actor    TEXT NOT NULL,
+    reason   TEXT NOT NULL,
+    at       BIGINT NOT NULL
+);
+CREATE INDEX moves_app_pointer ON moves (app, pointer, id);
+
+CREATE TABLE reports (
+    id          BIGINT PRIMARY KEY,
+    app         TEXT NOT NULL,
+    run         TEXT NOT NULL,
+    github_id   BIGINT NOT NULL,
+    owner       TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    commit_sha  TEXT NOT NULL,
+    context     TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    description TEXT NOT NULL,
+    target      TEXT NOT NULL,
+    attempts    BIGINT NOT NULL,
+    next_at     BIGINT NOT NULL,
+    sent        BIGINT NOT NULL,
+    problem     TEXT NOT NULL,
+    dropped     INTEGER NOT NULL
+);
+CREATE INDEX reports_owed ON reports (next_at) WHERE sent = 0 AND dropped = 0;
+CREATE INDEX reports_commit ON reports (app, commit_sha);
+
+-- Folders of the object store, which versions point into. Collection marks before it deletes.
+CREATE TABLE prefixes (
+    prefix   TEXT PRIMARY KEY,
+    app      TEXT NOT NULL,
+    deleting INTEGER NOT NULL,
+    created  BIGINT NOT NULL
+);
+CREATE INDEX prefixes_app ON prefixes (app);
+
+CREATE TABLE version_prefixes (
+    unit   TEXT NOT NULL,
+    number BIGINT NOT NULL,
+    prefix TEXT NOT NULL REFERENCES prefixes (prefix),
+    PRIMARY KEY (unit, number, prefix)
+);
+CREATE INDEX version_prefixes_prefix ON version_prefixes (prefix);
+
+-- What a run is about to point into: counts as a reference until the run is over.
+CREATE TABLE reservations (
+    run    TEXT NOT NULL REFERENCES runs (id),
+    prefix TEXT NOT NULL,
+    PRIMARY KEY (run, prefix)
+);
+CREATE INDEX reservations_prefix ON reservations (prefix);
+
+-- What a build made, by what went into it. The first record of an input wins.
+CREATE TABLE builds (
+    app     TEXT NOT NULL,
+    input   TEXT NOT NULL, -- digest of files, command, environment
+    output  TEXT NOT NULL, -- JSON: the files with their digests
+    run     TEXT NOT NULL,
+    created BIGINT NOT NULL,
+    PRIMARY KEY (app, input)
+);
+
+-- +goose Down
+DROP TABLE builds;
+DROP TABLE reservations;
+DROP TABLE version_prefixes;
+DROP TABLE prefixes;
+DROP TABLE reports;
+DROP TABLE moves;
+DROP TABLE tags;
+DROP TABLE releases;
+DROP TABLE applies;
+DROP TABLE group_units;
+DROP TABLE group_versions;
+DROP TABLE versions;
+DROP TABLE units;
+DROP TABLE run_log;
+DROP TABLE run_steps;
+DROP TABLE run_refs;
+DROP TABLE runs;
+DROP TABLE pull_requests;
+DROP TABLE heads;
+DROP TABLE pushes;
+DROP TABLE deliveries;
+DROP TABLE hooks;
+DROP TABLE tokens;
+DROP TABLE apps;
+DROP TABLE namespaces;
+DROP TABLE counters;

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const pushColumns = `id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply, pull_request, delivery, beside`
+
+func scanPush(row scanner) (landfall.Push, error) {
+	var p landfall.Push
+	var accepted int64
+	var apply, pull string
+	err := row.Scan(&p.ID, &p.App, &p.Source, &p.Ref, &p.Before, &p.After, &p.Forced, &p.Actor, &p.Message, &accepted,
+		&apply, &pull, &p.Delivery, &p.Beside)
+	if err != nil {
+		return p, err
+	}
+	p.Accepted = moment(accepted)
+	if apply != "" {
+		if err := json.Unmarshal([]byte(apply), &p.Apply); err != nil {
+			return p, err
+		}
+	}
+	if pull != "" {
+		return p, json.Unmarshal([]byte(pull), &p.PullRequest)
+	}
+	return p, nil
+}
+
+// CreatePush stores a push and returns it with its ID.
+func (tx *Tx) CreatePush(ctx context.Context, p landfall.Push) (landfall.Push, error) {
+	const op landfall.Op = "store.CreatePush"
+	id, err := tx.next(ctx, "pushes")
+	if err != nil {
+		return p, err
+	}
+	p.ID = id
+	apply, err := optionalJSON(p.Apply)
+	if err != nil {
+		return p, err
+	}
+	pull, err := optionalJSON(p.PullRequest)
+	if err != nil {
+		return p, err
+	}
+	return p, tx.exec(ctx, op, `INSERT INTO pushes (`+pushColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Beside)
+}
+
+// optionalJSON returns v as JSON, and the empty string for nil.
+func optionalJSON[T any](v *T) (string, error) {
+	if v == nil {
+		return "", nil
+	}
+	data, err := json.Marshal(v)
+	return string(data), err
+}
+
+// Push returns a push by id.
+func (q queries) Push(ctx context.Context, id int64) (landfall.Push, error) {
+	return one(ctx, q, "store.Push", scanPush, `SELECT `+pushColumns+` FROM pushes WHERE id = $1`, id)
+}
+
+// NextPush returns the newest push of a reference that started from sha: what came after it. NotFound when none did.
+func (q queries) NextPush(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (landfall.Push, error) {
+	return one(ctx, q, "store.NextPush", scanPush, `SELECT `+pushColumns+` FROM pushes
+		WHERE app = $1 AND ref = $2 AND before_sha = $3 ORDER BY id DESC LIMIT 1`, app, ref, sha)
+}
+
+// PushTo returns the newest push, of those with a lower ID than the given one, that left a reference at sha. NotFound
+// when none did.
+func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA, before int64) (landfall.Push, error) {
+	return one(ctx, q, "store.PushTo", scanPush, `SELECT `+pushColumns+` FROM pushes
+		WHERE app = $1 AND ref = $2 AND after_sha = $3 AND id < $4 ORDER BY id DESC LIMIT 1`, app, ref, sha, before)
+}
+
+// Head is the newest push of a reference.
+type Head struct {
+	Ref  landfall.RefName
+	Push int64
+	SHA  landfall.CommitSHA // zero when the reference was deleted
+}
+
+func scanHead(row scanner) (Head, error) {
+	var h Head
+	err := row.Scan(&h.Ref, &h.Push, &h.SHA)
+	return h, err
+}
+
+// Head returns the head of a reference. NotFound when nothing was ever pushed there.
+func (q queries) Head(ctx context.Context, app string, ref landfall.RefName) (Head, error) {
+	return one(ctx, q, "store.Head", scanHead, `SELECT ref, push, sha FROM heads WHERE app = $1 AND ref = $2`, app, ref)
+}
+
+// Heads returns all heads of an app, deleted references included.
+func (q queries) Heads(ctx context.Context, app string) ([]Head, error) {
+	return list(ctx, q, "store.Heads", scanHead, `SELECT ref, push, sha FROM heads WHERE app = $1 ORDER BY ref`, app)
+}
+
+// SetHead makes a push the head of its reference.
+func (tx *Tx) SetHead(ctx context.Context, p landfall.Push) error {
+	return tx.exec(ctx, "store.SetHead", `INSERT INTO heads (app, ref, push, sha) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (app, ref) DO UPDATE SET push = excluded.push, sha = excluded.sha`, p.App, p.Ref, p.ID, p.After)
+}
+
+// PullRequest is a pull request of an app's repository.
+type PullRequest struct {
+	Number  int
+	Base    string
+	HeadRef landfall.RefName
+	HeadSHA landfall.CommitSHA
+	Fork    bool
+	Open    bool
+}
+
+const pullColumns = `number, base, head_ref, head_sha, fork, open`
+
+func scanPull(row scanner) (PullRequest, error) {
+	var p PullRequest
+	err := row.Scan(&p.Number, &p.Base, &p.HeadRef, &p.HeadSHA, &p.Fork, &p.Open)
+	return p, err
+}
+
+// PutPullRequest stores what is known of a pull request.
+func (tx *Tx) PutPullRequest(ctx context.Context, app string, p PullRequest, at time.Time) error {
+	return tx.exec(ctx, "store.PutPullRequest", `INSERT INTO pull_requests (app, `+pullColumns+`, updated)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (app, number) DO UPDATE SET base = excluded.base, head_ref = excluded.head_ref,
+			head_sha = excluded.head_sha, fork = excluded.fork, open = excluded.open, updated = excluded.updated`,
+		app, p.Number, p.Base, p.HeadRef, p.HeadSHA, p.Fork, p.Open, micros(at))
+}
+
+// OpenPullRequests returns the open pull requests whose head is the given reference of the app's own repository.
+func (q queries) OpenPullRequests(ctx context.Context, app string, ref landfall.RefName) ([]PullRequest, error) {
+	return list(ctx, q, "store.OpenPullRequests", scanPull, `SELECT `+pullColumns+` FROM pull_requests
+		WHERE app = $1 AND head_ref = $2 AND open = 1 AND fork = 0 ORDER BY number`, app, ref)
+}
+
+// SetBeside notes the push that a push could not be placed beside.
+func (tx *Tx) SetBeside(ctx context.Context, push, beside int64) error {
+	return tx.exec(ctx, "store.SetBeside", `UPDATE pushes SET beside = $2 WHERE id = $1`, push, beside)
+}

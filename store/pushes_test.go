@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+func testPushes(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("a push is what was stored", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		full := landfall.Push{
+			App: app.ID, Source: landfall.FromApply, Ref: "refs/landfall/apply/1", Before: sha1, After: sha2, Forced: true, Actor: "ada",
+			Message: "It's done; DROP TABLE pushes", Accepted: noon, Apply: &landfall.ApplyRequest{Branch: "b", Clean: true, NoRelease: true, Commit: sha3},
+			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d", Beside: 4,
+		}
+		full = newPush(t, db, full)
+		bare := newPush(t, db, landfall.Push{App: app.ID})
+		same(t, "a full one", must(db.Push(ctx, full.ID))(t), full)
+		same(t, "a bare one", must(db.Push(ctx, bare.ID))(t), bare)
+		if full.ID <= 0 || bare.ID <= full.ID {
+			t.Errorf("ids: got %d, then %d, want them to ascend", full.ID, bare.ID)
+		}
+		update(t, db, func(tx *store.Tx) error { return tx.SetBeside(ctx, bare.ID, full.ID) })
+		bare.Beside = full.ID
+		same(t, "beside another", must(db.Push(ctx, bare.ID))(t), bare)
+		same(t, "the other", must(db.Push(ctx, full.ID))(t), full)
+		_, err := db.Push(ctx, 99)
+		kind(t, "no push", err, landfall.NotFound)
+	})
+	t.Run("what came after a push", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
+		newest := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha3})
+		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", Before: sha1, After: sha2})
+		same(t, "the newest", must(db.NextPush(ctx, app.ID, mainRef, sha1))(t), newest)
+		_, err := db.NextPush(ctx, app.ID, mainRef, sha3)
+		kind(t, "none", err, landfall.NotFound)
+		_, err = db.NextPush(ctx, "other", mainRef, sha1)
+		kind(t, "none of the app", err, landfall.NotFound)
+	})
+	t.Run("how a reference came to be at a commit", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		first := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
+		second := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha3, After: sha2})
+		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", After: sha2})
+		same(t, "the newest", must(db.PushTo(ctx, app.ID, mainRef, sha2, 99))(t), second)
+		same(t, "before that", must(db.PushTo(ctx, app.ID, mainRef, sha2, second.ID))(t), first)
+		_, err := db.PushTo(ctx, app.ID, mainRef, sha2, first.ID)
+		kind(t, "before the first", err, landfall.NotFound)
+		_, err = db.PushTo(ctx, app.ID, mainRef, sha1, 99)
+		kind(t, "at another commit", err, landfall.NotFound)
+	})
+	t.Run("heads", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		set := func(app landfall.App, ref landfall.RefName, after landfall.CommitSHA) store.Head {
+			p := newPush(t, db, landfall.Push{App: app.ID, Ref: ref, After: after})
+			update(t, db, func(tx *store.Tx) error { return tx.SetHead(t.Context(), p) })
+			return store.Head{Ref: ref, Push: p.ID, SHA: after}
+		}
+		_, err := db.Head(ctx, app.ID, mainRef)
+		kind(t, "no head", err, landfall.NotFound)
+		set(app, mainRef, sha1)
+		set(other, mainRef, sha3)
+		second, first := set(app, mainRef, sha2), set(app, "refs/heads/a", "")
+		same(t, "one", must(db.Head(ctx, app.ID, mainRef))(t), second)
+		same(t, "all", must(db.Heads(ctx, app.ID))(t), []store.Head{first, second})
+	})
+	t.Run("pull requests", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		put := func(p store.PullRequest) {
+			update(t, db, func(tx *store.Tx) error { return tx.PutPullRequest(t.Context(), app.ID, p, noon) })
+		}
+		open := store.PullRequest{Number: 12, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true}
+		put(open)
+		put(store.PullRequest{Number: 13, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1})                         // closed
+		put(store.PullRequest{Number: 14, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true, Fork: true}) // another repository's
+		put(store.PullRequest{Number: 15, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha1, Open: true})             // another branch's
+		same(t, "of a branch", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{open})
+		open.Base, open.HeadSHA = "dev", sha2
+		put(open)
+		first := store.PullRequest{Number: 2, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha2, Open: true}
+		put(first)
+		same(t, "changed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first, open})
+		open.Open = false
+		put(open)
+		same(t, "closed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first})
+	})
+}

@@ -1,0 +1,224 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 2 * time.Minute
+
+// receive returns what comes next, or ends the test when nothing does.
+func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(patience):
+		t.Fatalf("%s: nothing came", what)
+	}
+	return v
+}
+
+// work starts a queue, whose jobs f does. The returned function stops it and waits; the end of the test does too.
+func work(t testing.TB, db *store.DB, workers int, logger *slog.Logger, f func(ctx context.Context, topic, id string) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	q := store.Queue{DB: db, Workers: workers, Work: f, Logger: logger}
+	go func() { ended <- q.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := receive(t, "the end of the queue", ended); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// into returns a function that does jobs by sending their names.
+func into(done chan<- string) func(ctx context.Context, topic, id string) error {
+	return func(_ context.Context, topic, id string) error {
+		done <- topic + " " + id
+		return nil
+	}
+}
+
+func enqueue(t testing.TB, db *store.DB, topic, id string) {
+	t.Helper()
+	update(t, db, func(tx *store.Tx) error { return tx.Enqueue(t.Context(), topic, id, time.Time{}) })
+}
+
+func testQueue(t *testing.T, open opener) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	t.Run("a job exists if and only if its transaction commits", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		undone := errors.New("no")
+		for _, enqueue := range []func(tx *store.Tx) error{
+			func(tx *store.Tx) error { return tx.Enqueue(ctx, "run", "undone", time.Time{}) },
+			func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "undone") },
+		} {
+			err := db.Update(ctx, func(tx *store.Tx) error {
+				if err := enqueue(tx); err != nil {
+					return err
+				}
+				return undone
+			})
+			if !errors.Is(err, undone) {
+				t.Fatal(err)
+			}
+		}
+		enqueue(t, db, "run", "done")
+		done := make(chan string, 10)
+		work(t, db, 1, quiet, into(done)) // one at a time, in order
+		same(t, "the first job", receive(t, "a job", done), "run done")
+		enqueue(t, db, "collect", "later")
+		same(t, "a job that came while the queue ran", receive(t, "a job", done), "collect later")
+	})
+	t.Run("a job waits for its time", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		update(t, db, func(tx *store.Tx) error { return tx.Enqueue(ctx, "run", "tomorrow", time.Now().Add(24*time.Hour)) })
+		enqueue(t, db, "run", "now")
+		done := make(chan string, 10)
+		work(t, db, 1, quiet, into(done))
+		same(t, "the first job", receive(t, "a job", done), "run now")
+		enqueue(t, db, "run", "then")
+		same(t, "the second", receive(t, "a job", done), "run then")
+	})
+	t.Run("once is once, until it is done", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		once := func(topic, id string) {
+			update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), topic, id) })
+		}
+		for range 3 {
+			once("run", "a")
+		}
+		once("run", "b")
+		once("collect", "a")
+		done := make(chan string, 10)
+		stop := work(t, db, 1, quiet, into(done))
+		for _, want := range []string{"run a", "run b", "collect a"} {
+			same(t, "the next job", receive(t, "a job", done), want)
+		}
+		stop()
+		once("run", "a") // the first is done
+		work(t, db, 1, quiet, into(done))
+		same(t, "the same again", receive(t, "a job", done), "run a")
+	})
+	t.Run("a job that fails is said, and not tried again", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		var log lockedBuffer
+		tried := make(chan string, 10)
+		work(t, db, 1, slog.New(slog.NewTextHandler(&log, nil)), func(_ context.Context, topic, id string) error {
+			tried <- topic + " " + id
+			switch id {
+			case "broken":
+				return errors.New("it broke")
+			case "interrupted":
+				return &landfall.Error{Kind: landfall.Canceled, Message: "stopping"}
+			}
+			return nil
+		})
+		for _, id := range []string{"broken", "interrupted", "fine"} {
+			enqueue(t, db, "run", id)
+			same(t, "the next job", receive(t, "a job", tried), "run "+id)
+		}
+		if got := log.String(); strings.Count(got, "it broke") != 1 || !strings.Contains(got, "id=broken") || strings.Contains(got, "stopping") {
+			t.Errorf("the log: got %q, want the one failure, with its job", got)
+		}
+		if got := log.String(); strings.Contains(got, "level=INFO") || strings.Contains(got, "level=DEBUG") {
+			t.Errorf("the log: got the library's routine: %q", got)
+		}
+	})
+	t.Run("jobs run side by side, as many as there are workers", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		started, release := make(chan string, 10), make(chan struct{})
+		work(t, db, 2, quiet, func(_ context.Context, _, id string) error {
+			started <- id
+			<-release
+			return nil
+		})
+		for _, id := range []string{"a", "b", "c"} {
+			enqueue(t, db, "run", id)
+		}
+		receive(t, "the first", started)
+		receive(t, "the second, beside it", started)
+		select {
+		case id := <-started:
+			t.Errorf("job %s started beside two others", id)
+		default:
+		}
+		close(release)
+		receive(t, "the third", started)
+	})
+	t.Run("a queue that stops waits for what is at work, and leaves the rest", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		started, release, ended := make(chan string, 10), make(chan struct{}), make(chan error, 10)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		defer cancel()
+		q := store.Queue{DB: db, Workers: 1, Logger: quiet, Work: func(ctx context.Context, _, id string) error {
+			started <- id
+			<-release
+			ended <- ctx.Err()
+			return nil
+		}}
+		over := make(chan error, 1)
+		go func() { over <- q.Run(ctx) }()
+		enqueue(t, db, "run", "first")
+		same(t, "at work", receive(t, "a job", started), "first")
+		enqueue(t, db, "run", "second")
+		cancel()
+		select {
+		case err := <-over:
+			t.Fatalf("Run returned while a job was at work: %v", err)
+		default:
+		}
+		close(release)
+		if err := receive(t, "the job's end", ended); err != nil {
+			t.Errorf("the job at work: its context ended with %v before it was done", err)
+		}
+		if err := receive(t, "the queue's end", over); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if len(started) != 0 {
+			t.Errorf("job %s started while the queue stopped", <-started)
+		}
+		done := make(chan string, 10)
+		work(t, db, 1, quiet, into(done))
+		same(t, "what the next start does", receive(t, "a job", done), "run second")
+	})
+}
+
+// lockedBuffer is a buffer that several goroutines may use.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const releaseColumns = `app, uid, line, digest, commit_sha, branch, created, expired, was_live`
+
+func scanRelease(row scanner) (landfall.Release, error) {
+	var r landfall.Release
+	var created, expired int64
+	err := row.Scan(&r.App, &r.ID, &r.Line, &r.Digest, &r.Commit, &r.Branch, &created, &expired, &r.WasLive)
+	r.Created, r.Expired = moment(created), moment(expired)
+	return r, err
+}
+
+// PutRelease stores a release, new or changed.
+func (tx *Tx) PutRelease(ctx context.Context, r landfall.Release) error {
+	return tx.exec(ctx, "store.PutRelease", `INSERT INTO releases (`+releaseColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+		ON CONFLICT (app, uid) DO UPDATE SET line = excluded.line, created = excluded.created, expired = excluded.expired,
+			was_live = excluded.was_live`,
+		r.App, r.ID, r.Line, r.Digest, r.Commit, r.Branch, micros(r.Created), micros(r.Expired), r.WasLive)
+}
+
+// Release returns a release, expired or not. NotFound, with a sentence, when there is none.
+func (q queries) Release(ctx context.Context, app string, id landfall.UID) (landfall.Release, error) {
+	const op landfall.Op = "store.Release"
+	r, err := one(ctx, q, op, scanRelease, `SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND uid = $2`, app, id)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return r, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no release %q", id)}
+	}
+	return r, err
+}
+
+// Releases returns the releases of an app, newest first, expired ones included.
+func (q queries) Releases(ctx context.Context, app string) ([]landfall.Release, error) {
+	return list(ctx, q, "store.Releases", scanRelease,
+		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 ORDER BY created DESC, uid`, app)
+}
+
+// AccessibleReleases returns the releases of an app that are not expired, newest first.
+func (q queries) AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error) {
+	return list(ctx, q, "store.AccessibleReleases", scanRelease,
+		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND expired = 0 ORDER BY created DESC, uid`, app)
+}
+
+const tagColumns = `app, name, kind, release_uid, ref, moved`
+
+func scanTag(row scanner) (landfall.Tag, error) {
+	var t landfall.Tag
+	var moved int64
+	err := row.Scan(&t.App, &t.Name, &t.Kind, &t.Release, &t.Ref, &moved)
+	t.Moved = moment(moved)
+	return t, err
+}
+
+// PutTag stores a tag, new or moved.
+func (tx *Tx) PutTag(ctx context.Context, t landfall.Tag) error {
+	return tx.exec(ctx, "store.PutTag", `INSERT INTO tags (`+tagColumns+`) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (app, name) DO UPDATE SET kind = excluded.kind, release_uid = excluded.release_uid, ref = excluded.ref, moved = excluded.moved`,
+		t.App, t.Name, t.Kind, t.Release, t.Ref, micros(t.Moved))
+}
+
+// DeleteTag removes a tag.
+func (tx *Tx) DeleteTag(ctx context.Context, app, name string) error {
+	return tx.exec(ctx, "store.DeleteTag", `DELETE FROM tags WHERE app = $1 AND name = $2`, app, name)
+}
+
+// Tag returns a tag. NotFound, with a sentence, when there is none.
+func (q queries) Tag(ctx context.Context, app, name string) (landfall.Tag, error) {
+	const op landfall.Op = "store.Tag"
+	t, err := one(ctx, q, op, scanTag, `SELECT `+tagColumns+` FROM tags WHERE app = $1 AND name = $2`, app, name)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return t, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no tag %q", name)}
+	}
+	return t, err
+}
+
+// Tags returns the tags of an app by name.
+func (q queries) Tags(ctx context.Context, app string) ([]landfall.Tag, error) {
+	return list(ctx, q, "store.Tags", scanTag, `SELECT `+tagColumns+` FROM tags WHERE app = $1 ORDER BY name`, app)
+}
+
+const moveColumns = `id, app, pointer, from_uid, to_uid, actor, reason, at`
+
+func scanMove(row scanner) (landfall.Move, error) {
+	var m landfall.Move
+	var at int64
+	err := row.Scan(&m.ID, &m.App, &m.Pointer, &m.From, &m.To, &m.Actor, &m.Reason, &at)
+	m.At = moment(at)
+	return m, err
+}
+
+// CreateMove records that a pointer moved.
+func (tx *Tx) CreateMove(ctx context.Context, m landfall.Move) error {
+	id, err := tx.next(ctx, "moves")
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.CreateMove", `INSERT INTO moves (`+moveColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		id, m.App, m.Pointer, m.From, m.To, m.Actor, m.Reason, micros(m.At))
+}
+
+// Moves returns the moves of an app's pointer, newest first; of all its pointers for an empty one.
+func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error) {
+	return list(ctx, q, "store.Moves", scanMove, `SELECT `+moveColumns+` FROM moves
+		WHERE app = $1 AND (pointer = $2 OR $2 = '') ORDER BY id DESC LIMIT $3`, app, pointer, limit)
+}
+
+// StaticUnit is a static unit of a release, as the gateway needs it.
+type StaticUnit struct {
+	Release landfall.UID
+	Path    string
+	Content json.RawMessage // as the pipeline stored it
+	Spec    json.RawMessage
+}
+
+// StaticUnits returns the static units of the accessible releases of an app.
+func (q queries) StaticUnits(ctx context.Context, app string) ([]StaticUnit, error) {
+	return list(ctx, q, "store.StaticUnits", func(row scanner) (StaticUnit, error) {
+		var u StaticUnit
+		var content, spec string
+		err := row.Scan(&u.Release, &u.Path, &content, &spec)
+		u.Content, u.Spec = json.RawMessage(content), json.RawMessage(spec)
+		return u, err
+	}, `SELECT r.uid, u.name, v.content, v.spec FROM releases r
+		JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid
+		JOIN units u ON u.id = gu.unit AND u.kind = 'static'
+		JOIN versions v ON v.unit = gu.unit AND v.number = gu.number
+		WHERE r.app = $1 AND r.expired = 0`, app)
+}
+
+// StaleBranchTags returns the branch tags that were last moved before the given time.
+func (q queries) StaleBranchTags(ctx context.Context, app string, before time.Time) ([]landfall.Tag, error) {
+	return list(ctx, q, "store.StaleBranchTags", scanTag, `SELECT `+tagColumns+` FROM tags
+		WHERE app = $1 AND kind = 'branch' AND moved < $2`, app, micros(before))
+}

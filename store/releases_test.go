@@ -1,0 +1,269 @@
+package store_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+func testReleases(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("releases", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		r := landfall.Release{ID: "aaaaaaaa", App: app.ID, Line: landfall.Preview, Digest: landfall.DigestOf(nil), Commit: sha1, Branch: "f", Created: noon}
+		put := func(r landfall.Release) {
+			update(t, db, func(tx *store.Tx) error { return tx.PutRelease(t.Context(), r) })
+		}
+		put(r)
+		same(t, "as stored", must(db.Release(ctx, app.ID, r.ID))(t), r)
+		_, err := db.Release(ctx, app.ID, "bbbbbbbb")
+		sentence(t, "no release", err, landfall.NotFound, "bbbbbbbb")
+		want := r
+		want.Line, want.Created, want.Expired, want.WasLive = landfall.Production, after(1), after(2), true
+		changed := want
+		changed.Digest, changed.Commit, changed.Branch = "sha256:0", sha2, "g"
+		put(changed)
+		// V1: what a release shows never changes
+		same(t, "put again", must(db.Release(ctx, app.ID, r.ID))(t), want)
+		younger := landfall.Release{ID: "bbbbbbbb", App: app.ID, Line: landfall.Production, Created: after(5)}
+		older := landfall.Release{ID: "cccccccc", App: app.ID, Line: landfall.Production, Created: noon}
+		put(younger)
+		put(older)
+		same(t, "newest first", must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
+		same(t, "accessible", must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
+	})
+	t.Run("tags", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		put := func(tag landfall.Tag) landfall.Tag {
+			tag.App = app.ID
+			update(t, db, func(tx *store.Tx) error { return tx.PutTag(t.Context(), tag) })
+			return tag
+		}
+		put(landfall.Tag{Name: "v1", Kind: landfall.HandTag, Release: "aaaaaaaa", Moved: noon})
+		v1 := put(landfall.Tag{Name: "v1", Kind: landfall.GitTag, Release: "bbbbbbbb", Ref: "refs/tags/v1", Moved: after(1)})
+		branch := put(landfall.Tag{Name: "branch-f", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/f", Moved: after(2)})
+		put(landfall.Tag{Name: "branch-g", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/g", Moved: after(3)})
+		same(t, "one", must(db.Tag(ctx, app.ID, "v1"))(t), v1)
+		same(t, "stale branches", must(db.StaleBranchTags(ctx, app.ID, after(3)))(t), []landfall.Tag{branch})
+		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
+		same(t, "all", must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
+		_, err := db.Tag(ctx, app.ID, "branch-g")
+		sentence(t, "no tag", err, landfall.NotFound, "branch-g")
+		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
+	})
+	t.Run("moves", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		for i, m := range []landfall.Move{
+			{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon},
+			{App: app.ID, Pointer: "tag beta", From: "aaaaaaaa", To: "bbbbbbbb", At: after(1)},
+			{App: other.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: after(1)},
+			{App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon},
+		} {
+			m.ID = int64(i + 1)
+			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
+		}
+		last := landfall.Move{ID: 4, App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon}
+		first := landfall.Move{ID: 1, App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon}
+		same(t, "of live, newest first", must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
+		same(t, "the newest", must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})
+		if got := must(db.Moves(ctx, app.ID, "", 10))(t); len(got) != 3 || got[1].Pointer != "tag beta" {
+			t.Errorf("of all pointers: got %+v, want 3", got)
+		}
+	})
+	t.Run("static units are those of accessible releases", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		root, docs, f := newUnit(t, db, app, static("/")), newUnit(t, db, app, static("/docs")), newUnit(t, db, app, function("f"))
+		foreign := newUnit(t, db, other, static("/"))
+		v1, v2, d := newVersion(t, db, root, "aaaaaaaa", true), newVersion(t, db, root, "bbbbbbbb", true), newVersion(t, db, docs, "aaaaaaaa", true)
+		x, y := newVersion(t, db, f, "aaaaaaaa", true), newVersion(t, db, foreign, "aaaaaaaa", true)
+		newRelease(t, db, newGroup(t, db, app, "aaaaaaaa", "", inForce(root, v1), inForce(docs, d), inForce(f, x)), false)
+		newRelease(t, db, newGroup(t, db, app, "bbbbbbbb", "", inForce(root, v2)), true)
+		newGroup(t, db, app, "cccccccc", "", inForce(root, v2)) // without a release
+		newRelease(t, db, newGroup(t, db, other, "aaaaaaaa", "", inForce(foreign, y)), false)
+		got := must(db.StaticUnits(ctx, app.ID))(t)
+		slices.SortFunc(got, func(a, b store.StaticUnit) int { return cmp.Compare(a.Path, b.Path) })
+		same(t, "StaticUnits", got, []store.StaticUnit{
+			{Release: "aaaaaaaa", Path: "/", Content: v1.Content, Spec: v1.Spec}, {Release: "aaaaaaaa", Path: "/docs", Content: d.Content, Spec: d.Spec}})
+	})
+}
+
+func testCollection(t *testing.T, open opener) {
+	t.Helper()
+	type scene struct {
+		db   *store.DB
+		app  landfall.App
+		unit store.Unit
+	}
+	start := func(t *testing.T, id landfall.UnitID) scene {
+		t.Helper()
+		db := open(t)
+		app := newApp(t, db, "shop")
+		newRun(t, db, app, "run", sha1, noon)
+		return scene{db, app, newUnit(t, db, app, id)}
+	}
+	mark := func(t *testing.T, s scene) (marked []string) {
+		t.Helper()
+		update(t, s.db, func(tx *store.Tx) error {
+			var err error
+			marked, err = tx.MarkDeleting(t.Context(), s.app.ID)
+			return err
+		})
+		return marked
+	}
+	reserve := func(t *testing.T, s scene, prefixes ...string) (refused []string) {
+		t.Helper()
+		update(t, s.db, func(tx *store.Tx) error {
+			var err error
+			refused, err = tx.Reserve(t.Context(), "run", s.app.ID, prefixes, noon)
+			return err
+		})
+		return refused
+	}
+	t.Run("what a run reserved is not deleted until the run is over", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, static("/")), t.Context()
+		for range 2 {
+			same(t, "refused", reserve(t, s, "a/", "b/"), nil)
+		}
+		same(t, "marked while reserved", mark(t, s), nil)
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
+		same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
+		same(t, "marked again: what was not deleted yet", mark(t, s), []string{"a/", "b/"})
+		same(t, "refused while it is deleted", reserve(t, s, "a/", "c/"), []string{"a/"})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "a/") })
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "c/") }) // reserved: it stays
+		same(t, "refused when it is deleted", reserve(t, s, "a/"), nil)
+		same(t, "marked while some are reserved", mark(t, s), []string{"b/"})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
+		same(t, "marked at the end", mark(t, s), []string{"a/", "b/", "c/"})
+	})
+	t.Run("what is gone cannot be shared", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, static("/")), t.Context()
+		newVersion(t, s.db, s.unit, "aaaaaaaa", false, "a/", "b/")
+		share := func(prefixes ...string) (refused []string) {
+			update(t, s.db, func(tx *store.Tx) error {
+				var err error
+				refused, err = tx.Share(t.Context(), "run", prefixes)
+				return err
+			})
+			return refused
+		}
+		same(t, "refused of what is there", share("a/"), nil)
+		same(t, "marked while it is shared", mark(t, s), []string{"b/"})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
+		same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "b/") })
+		// L-031: nothing points into what is being deleted, or is deleted already
+		same(t, "refused then", share("a/", "b/", "c/"), []string{"a/", "b/", "c/"})
+	})
+	t.Run("static content goes with the last accessible release", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, static("/")), t.Context()
+		v1 := newVersion(t, s.db, s.unit, "aaaaaaaa", true, "a/")
+		v2 := newVersion(t, s.db, s.unit, "bbbbbbbb", true, "a/", "b/")
+		v3 := newVersion(t, s.db, s.unit, "cccccccc", true, "b/", "c/")
+		newRelease(t, s.db, newGroup(t, s.db, s.app, "aaaaaaaa", "", inForce(s.unit, v1)), true)
+		newRelease(t, s.db, newGroup(t, s.db, s.app, "bbbbbbbb", "", inForce(s.unit, v2)), true)
+		newRelease(t, s.db, newGroup(t, s.db, s.app, "cccccccc", "", inForce(s.unit, v3)), false)
+		// L-031: what an accessible release reaches is not marked, and what none reaches is
+		same(t, "marked", mark(t, s), []string{"a/"})
+		v1.Content, v2.Content = nil, nil
+		same(t, "versions without stored content have none", must(s.db.Versions(ctx, s.unit.ID, true))(t), []landfall.Version{v1, v2, v3})
+		same(t, "where the first points", must(s.db.PrefixesOf(ctx, s.unit.ID, v1.Number))(t), nil)
+		same(t, "where the second points", must(s.db.PrefixesOf(ctx, s.unit.ID, v2.Number))(t), nil)
+		same(t, "where the third points", must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t), []string{"b/", "c/"})
+	})
+	t.Run("a package keeps its archives while its version exists", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, landfall.UnitID{Kind: landfall.PackageUnit, Name: "p"}), t.Context()
+		v := newVersion(t, s.db, s.unit, "aaaaaaaa", true, "a/")
+		same(t, "marked while the version exists", mark(t, s), nil)
+		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteVersion(ctx, s.unit.ID, v.Number) })
+		same(t, "marked when it is deleted", mark(t, s), []string{"a/"})
+	})
+	t.Run("another app's prefixes are its own", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, static("/")), t.Context()
+		other := newApp(t, s.db, "zoo")
+		reserve(t, s, "a/")
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
+		same(t, "marked of another app", mark(t, scene{db: s.db, app: other}), nil)
+		same(t, "marked of the app", mark(t, s), []string{"a/"})
+	})
+	t.Run("versions that nothing keeps", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, static("/")), t.Context()
+		produced := newVersion(t, s.db, s.unit, "aaaaaaaa", true)
+		preview := newVersion(t, s.db, s.unit, "bbbbbbbb", false)
+		released := newVersion(t, s.db, s.unit, "cccccccc", false)
+		expired := newVersion(t, s.db, s.unit, "dddddddd", false)
+		retired := newVersion(t, s.db, s.unit, "eeeeeeee", true)
+		heldRetired := newVersion(t, s.db, s.unit, "ffffffff", true)
+		reserved := newVersion(t, s.db, s.unit, "gggggggg", false, "r/")
+		for _, v := range []landfall.Version{retired, heldRetired} {
+			v.Retired = true
+			update(t, s.db, func(tx *store.Tx) error { return tx.MarkVersion(ctx, s.unit.ID, v) })
+		}
+		newRelease(t, s.db, newGroup(t, s.db, s.app, "cccccccc", "", inForce(s.unit, released)), false)
+		newRelease(t, s.db, newGroup(t, s.db, s.app, "dddddddd", "", inForce(s.unit, expired)), true)
+		newRelease(t, s.db, newGroup(t, s.db, s.app, "ffffffff", "", inForce(s.unit, heldRetired)), false)
+		newGroup(t, s.db, s.app, "bbbbbbbb", "", inForce(s.unit, preview))
+		reserve(t, s, "r/")
+		unheld := func() (numbers []int64) {
+			for _, v := range must(s.db.Unheld(ctx, s.app.ID))(t) {
+				if v.Unit != s.unit.ID {
+					t.Errorf("Unheld: got the unit %s, want %s", v.Unit, s.unit.ID)
+				}
+				numbers = append(numbers, v.Number)
+			}
+			slices.Sort(numbers)
+			return numbers
+		}
+		same(t, "Unheld", unheld(), []int64{preview.Number, expired.Number, retired.Number})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
+		same(t, "when the run is over", unheld(), []int64{preview.Number, expired.Number, retired.Number, reserved.Number})
+		same(t, "of another app", must(s.db.Unheld(ctx, "other"))(t), nil)
+		for _, c := range []struct {
+			v    landfall.Version
+			want bool
+		}{{produced, false}, {preview, false}, {released, true}, {expired, false}, {heldRetired, true}} {
+			same(t, "held by a release: "+string(c.v.UID), must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
+		}
+	})
+	t.Run("the first record of a build's input wins", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		input := landfall.DigestOf([]byte("input"))
+		put := func(app, output string) (won json.RawMessage) {
+			update(t, db, func(tx *store.Tx) error {
+				var err error
+				won, err = tx.PutBuild(t.Context(), app, input, "run", json.RawMessage(output), noon)
+				return err
+			})
+			return won
+		}
+		_, err := db.Build(ctx, "a", input)
+		kind(t, "no build", err, landfall.NotFound)
+		same(t, "the first", put("a", `{"o":1}`), json.RawMessage(`{"o":1}`))
+		same(t, "the second", put("a", `{"o":2}`), json.RawMessage(`{"o":1}`))
+		same(t, "another app's", put("b", `{"o":3}`), json.RawMessage(`{"o":3}`))
+		same(t, "what is recorded", must(db.Build(ctx, "a", input))(t), json.RawMessage(`{"o":1}`))
+		update(t, db, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, "a", input) })
+		_, err = db.Build(ctx, "a", input)
+		kind(t, "when it is to be built again", err, landfall.NotFound)
+		same(t, "what is recorded of the other", must(db.Build(ctx, "b", input))(t), json.RawMessage(`{"o":3}`))
+	})
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const reportColumns = `id, app, run, github_id, owner, name, commit_sha, context, state, description, target, attempts, next_at, sent, problem, dropped`
+
+func scanReport(row scanner) (landfall.Report, error) {
+	var r landfall.Report
+	var next, sent int64
+	err := row.Scan(&r.ID, &r.App, &r.Run, &r.Repository.ID, &r.Repository.Owner, &r.Repository.Name, &r.Commit, &r.Context, &r.State,
+		&r.Description, &r.Target, &r.Attempts, &next, &sent, &r.Problem, &r.Dropped)
+	r.NextAt, r.Sent = moment(next), moment(sent)
+	return r, err
+}
+
+// CreateReport adds a report to the outbox.
+func (tx *Tx) CreateReport(ctx context.Context, r landfall.Report) error {
+	id, err := tx.next(ctx, "reports")
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.CreateReport", `INSERT INTO reports (`+reportColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, 0, '', 0)`,
+		id, r.App, r.Run, r.Repository.ID, r.Repository.Owner, r.Repository.Name, r.Commit, r.Context, r.State, r.Description, r.Target,
+		micros(r.NextAt))
+}
+
+// ReportsOf returns the reports of a commit in order.
+func (q queries) ReportsOf(ctx context.Context, app string, commit landfall.CommitSHA) ([]landfall.Report, error) {
+	return list(ctx, q, "store.ReportsOf", scanReport,
+		`SELECT `+reportColumns+` FROM reports WHERE app = $1 AND commit_sha = $2 ORDER BY id`, app, commit)
+}
+
+// Outbox is the durable queue of reports.
+type Outbox struct{ DB *DB }
+
+// Due returns owed reports that may be tried by now, oldest first: of each commit and context only the oldest.
+func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
+	return list(ctx, o.DB.queries, "store.Due", scanReport, `SELECT `+reportColumns+` FROM reports r
+		WHERE sent = 0 AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (SELECT 1 FROM reports e
+			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context AND e.id < r.id)
+		ORDER BY id LIMIT $2`, micros(now), limit)
+}
+
+// Sent records that a report arrived.
+func (o Outbox) Sent(ctx context.Context, id int64, at time.Time) error {
+	return o.update(ctx, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`, id, micros(at))
+}
+
+// Postpone records that a report is to be tried again at the given time, and why.
+func (o Outbox) Postpone(ctx context.Context, id int64, at time.Time, problem string) error {
+	return o.update(ctx, `UPDATE reports SET next_at = $2, attempts = attempts + 1, problem = $3 WHERE id = $1`, id, micros(at), problem)
+}
+
+// Drop records that a report will never arrive, and why.
+func (o Outbox) Drop(ctx context.Context, id int64, problem string) error {
+	return o.update(ctx, `UPDATE reports SET dropped = 1, attempts = attempts + 1, problem = $2 WHERE id = $1`, id, problem)
+}
+
+func (o Outbox) update(ctx context.Context, query string, args ...any) error {
+	return o.DB.Update(ctx, func(tx *Tx) error { return tx.exec(ctx, "store.Outbox", query, args...) })
+}

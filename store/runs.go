@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const runColumns = `id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt, created, started, finished, stats`
+
+func scanRun(row scanner) (landfall.Run, error) {
+	var r landfall.Run
+	var created, started, finished int64
+	var stats string
+	err := row.Scan(&r.ID, &r.App, &r.Commit, &r.Branch, &r.State, &r.Step, &r.Reason, &r.UID, &r.Release, &r.Rebuild, &r.Expect, &r.Attempt,
+		&created, &started, &finished, &stats)
+	if err != nil {
+		return r, err
+	}
+	r.Created, r.Started, r.Finished = moment(created), moment(started), moment(finished)
+	return r, json.Unmarshal([]byte(stats), &r.Stats)
+}
+
+// CreateRun stores a new run.
+func (tx *Tx) CreateRun(ctx context.Context, r landfall.Run) error {
+	return tx.exec(ctx, "store.CreateRun", `INSERT INTO runs (`+runColumns+`, failures, worker, lease, next_at, changes)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, '{}', 0, '', 0, 0, '[]')`,
+		r.ID, r.App, r.Commit, r.Branch, r.State, r.Step, r.Reason, r.UID, r.Release, r.Rebuild, r.Expect, r.Attempt,
+		micros(r.Created), micros(r.Started), micros(r.Finished))
+}
+
+// Run returns a run by id. NotFound when there is none.
+func (q queries) Run(ctx context.Context, id string) (landfall.Run, error) {
+	r, err := one(ctx, q, "store.Run", scanRun, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return r, &landfall.Error{Op: "store.Run", Kind: landfall.NotFound, Message: "there is no run " + id}
+	}
+	return r, err
+}
+
+// Runs returns the newest runs, newest first: of one app, or of all for an empty app. before, when not zero, is the
+// creation time of the last run of the page before.
+func (q queries) Runs(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Run, error) {
+	return list(ctx, q, "store.Runs", scanRun, `SELECT `+runColumns+` FROM runs
+		WHERE (app = $1 OR $1 = '') AND (created < $2 OR $2 = 0) ORDER BY created DESC, id DESC LIMIT $3`, app, micros(before), limit)
+}
+
+// RunsOfCommit returns the runs of a commit, newest first.
+func (q queries) RunsOfCommit(ctx context.Context, app string, commit landfall.CommitSHA) ([]landfall.Run, error) {
+	return list(ctx, q, "store.RunsOfCommit", scanRun, `SELECT `+runColumns+` FROM runs
+		WHERE app = $1 AND commit_sha = $2 ORDER BY created DESC, id DESC`, app, commit)
+}
+
+// DueRuns returns the ids of unfinished runs that nobody works on and that may start by now, oldest first.
+func (q queries) DueRuns(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	return list(ctx, q, "store.DueRuns", scanValue[string], `SELECT id FROM runs
+		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 ORDER BY created LIMIT $2`, micros(now), limit)
+}
+
+// OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
+func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {
+	return one(ctx, q, "store.OldestUnfinished", func(row scanner) (time.Time, error) {
+		var us int64
+		err := row.Scan(&us)
+		return moment(us), err
+	}, `SELECT COALESCE(MIN(created), 0) FROM runs WHERE finished = 0`)
+}
+
+// lost is what a worker gets that no longer holds its run.
+func lost() landfall.Error {
+	return landfall.Error{Kind: landfall.Conflict, Message: "another worker has taken the run over"}
+}
+
+// Lease gives a run to a worker until the given time, under a new attempt number, and returns the run. Conflict when
+// the run is over, or another worker holds it.
+func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time) (landfall.Run, error) {
+	const op landfall.Op = "store.Lease"
+	err := tx.execOne(ctx, op, lost(), `UPDATE runs SET attempt = attempt + 1, worker = $2, lease = $4, state = 'running',
+			started = CASE WHEN started = 0 THEN $3 ELSE started END
+		WHERE id = $1 AND finished = 0 AND state <> 'waiting' AND next_at <= $3 AND lease <= $3`, id, worker, micros(now), micros(until))
+	if err != nil {
+		return landfall.Run{}, err
+	}
+	return tx.Run(ctx, id)
+}
+
+// Fence fails with Conflict unless the attempt still holds the run: every write of a worker starts with it.
+func (tx *Tx) Fence(ctx context.Context, id string, attempt int64) error {
+	return tx.execOne(ctx, "store.Fence", lost(),
+		`UPDATE runs SET attempt = attempt WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt)
+}
+
+// Renew extends a lease. Conflict when the attempt no longer holds the run.
+func (tx *Tx) Renew(ctx context.Context, id string, attempt int64, until time.Time) error {
+	return tx.execOne(ctx, "store.Renew", lost(),
+		`UPDATE runs SET lease = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(until))
+}
+
+// FreeLeases ends all leases of a worker: its earlier life is over.
+func (tx *Tx) FreeLeases(ctx context.Context, worker string) error {
+	return tx.exec(ctx, "store.FreeLeases", `UPDATE runs SET lease = 0 WHERE worker = $1 AND finished = 0`, worker)
+}
+
+// GiveBack lets go of a run, to be tried again at the given time; failed says whether the attempt counts as a failure.
+func (tx *Tx) GiveBack(ctx context.Context, id string, attempt int64, next time.Time, failed bool, reason string) error {
+	return tx.execOne(ctx, "store.GiveBack", lost(), `UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
+		WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(next), failed, reason)
+}
+
+// Failures returns how many attempts of a run ended in an error that may be tried again.
+func (q queries) Failures(ctx context.Context, id string) (int, error) {
+	return one(ctx, q, "store.Failures", scanValue[int], `SELECT failures FROM runs WHERE id = $1`, id)
+}
+
+// FinishRun ends a run that is not over: state, reason, release, stats. Repeating it is a Conflict.
+func (tx *Tx) FinishRun(ctx context.Context, r landfall.Run) error {
+	stats, err := json.Marshal(r.Stats)
+	if err != nil {
+		return err
+	}
+	return tx.execOne(ctx, "store.FinishRun", landfall.Error{Kind: landfall.Conflict, Message: "the run is over"},
+		`UPDATE runs SET state = $2, reason = $3, release_uid = $4, uid = $5, finished = $6, lease = 0, stats = $7
+		WHERE id = $1 AND finished = 0`, r.ID, r.State, r.Reason, r.Release, r.UID, micros(r.Finished), string(stats))
+}
+
+// SetChanges stores a run's diff.
+func (tx *Tx) SetChanges(ctx context.Context, id string, changes []landfall.UnitChange) error {
+	data, err := json.Marshal(changes)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.SetChanges", `UPDATE runs SET changes = $2 WHERE id = $1`, id, string(data))
+}
+
+// RunChanges returns a run's diff; empty until its plan is made.
+func (q queries) RunChanges(ctx context.Context, id string) ([]landfall.UnitChange, error) {
+	return one(ctx, q, "store.RunChanges", func(row scanner) ([]landfall.UnitChange, error) {
+		var data string
+		if err := row.Scan(&data); err != nil {
+			return nil, err
+		}
+		var changes []landfall.UnitChange
+		err := json.Unmarshal([]byte(data), &changes)
+		return changes, err
+	}, `SELECT changes FROM runs WHERE id = $1`, id)
+}
+
+// UIDTaken reports whether a UID of an app belongs to something else than the given commit.
+func (q queries) UIDTaken(ctx context.Context, app string, uid landfall.UID, commit landfall.CommitSHA) (bool, error) {
+	n, err := one(ctx, q, "store.UIDTaken", scanValue[int64], `SELECT
+		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND uid = $2 AND commit_sha <> $3) +
+		(SELECT COUNT(*) FROM runs WHERE app = $1 AND uid = $2 AND commit_sha <> $3) +
+		(SELECT COUNT(*) FROM tags WHERE app = $1 AND name = $2) +
+		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2)`, app, uid, commit)
+	return n > 0, err
+}
+
+// RunRef is a push that wants a run.
+type RunRef struct {
+	Run       string
+	Push      int64
+	Ref       landfall.RefName
+	Withdrawn bool
+}
+
+func scanRunRef(row scanner) (RunRef, error) {
+	var r RunRef
+	err := row.Scan(&r.Run, &r.Push, &r.Ref, &r.Withdrawn)
+	return r, err
+}
+
+// AddRunRef makes a push want a run.
+func (tx *Tx) AddRunRef(ctx context.Context, run string, p landfall.Push) error {
+	return tx.exec(ctx, "store.AddRunRef", `INSERT INTO run_refs (run, push, ref, withdrawn) VALUES ($1, $2, $3, 0)
+		ON CONFLICT (run, push) DO NOTHING`, run, p.ID, p.Ref)
+}
+
+// RunRefs returns the pushes that want a run, oldest first, withdrawn ones included.
+func (q queries) RunRefs(ctx context.Context, run string) ([]RunRef, error) {
+	return list(ctx, q, "store.RunRefs", scanRunRef, `SELECT run, push, ref, withdrawn FROM run_refs WHERE run = $1 ORDER BY push`, run)
+}
+
+// UnfinishedOfRef returns the unfinished runs that a reference wants through pushes other than the given one.
+func (q queries) UnfinishedOfRef(ctx context.Context, app string, ref landfall.RefName, except int64) ([]RunRef, error) {
+	return list(ctx, q, "store.UnfinishedOfRef", scanRunRef, `SELECT rr.run, rr.push, rr.ref, rr.withdrawn
+		FROM run_refs rr JOIN runs r ON r.id = rr.run
+		WHERE r.app = $1 AND r.finished = 0 AND rr.ref = $2 AND rr.push <> $3 AND rr.withdrawn = 0`, app, ref, except)
+}
+
+// WithdrawRunRef takes a push back from a run, and returns how many pushes still want it.
+func (tx *Tx) WithdrawRunRef(ctx context.Context, ref RunRef) (int, error) {
+	const op landfall.Op = "store.WithdrawRunRef"
+	if err := tx.exec(ctx, op, `UPDATE run_refs SET withdrawn = 1 WHERE run = $1 AND push = $2`, ref.Run, ref.Push); err != nil {
+		return 0, err
+	}
+	return one(ctx, tx.queries, op, scanValue[int], `SELECT COUNT(*) FROM run_refs WHERE run = $1 AND withdrawn = 0`, ref.Run)
+}
+
+// UnfinishedOfApp returns the runs of an app that are not over.
+func (q queries) UnfinishedOfApp(ctx context.Context, app string) ([]landfall.Run, error) {
+	return list(ctx, q, "store.UnfinishedOfApp", scanRun, `SELECT `+runColumns+` FROM runs WHERE app = $1 AND finished = 0 ORDER BY created`, app)
+}

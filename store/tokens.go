@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Scope is what a token may do. Admin includes every scope.
+type Scope string
+
+// The scopes.
+const (
+	ScopeRead   Scope = "read"
+	ScopeInvoke Scope = "invoke"
+	ScopeDeploy Scope = "deploy"
+	ScopeAdmin  Scope = "admin"
+)
+
+// Token is what is known of a bearer token: never the token itself, only its digest.
+type Token struct {
+	Hash    landfall.Digest
+	Name    string
+	Scope   Scope
+	App     string // id of the only app that it is good for; empty: every app
+	Created time.Time
+}
+
+// Allows reports whether the token covers scope for an app; an empty app asks for the whole installation.
+func (t Token) Allows(scope Scope, app string) bool {
+	if t.App != "" && t.App != app {
+		return false
+	}
+	return t.Scope == ScopeAdmin || t.Scope == scope || (t.Scope == ScopeDeploy && scope == ScopeRead)
+}
+
+func scanToken(row scanner) (Token, error) {
+	var t Token
+	var created int64
+	err := row.Scan(&t.Hash, &t.Name, &t.Scope, &t.App, &created)
+	t.Created = moment(created)
+	return t, err
+}
+
+// PutToken stores a token, or replaces what is known of it.
+func (tx *Tx) PutToken(ctx context.Context, t Token) error {
+	return tx.exec(ctx, "store.PutToken", `INSERT INTO tokens (hash, name, scope, app, created) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app`,
+		t.Hash, t.Name, t.Scope, t.App, micros(t.Created))
+}
+
+// Token returns the token whose text is secret. NotFound when it is not known.
+func (q queries) Token(ctx context.Context, secret string) (Token, error) {
+	return one(ctx, q, "store.Token", scanToken,
+		`SELECT hash, name, scope, app, created FROM tokens WHERE hash = $1`, landfall.DigestOf([]byte(secret)))
+}
+
+// ReplaceToken stores a token and forgets every other of its name.
+func (tx *Tx) ReplaceToken(ctx context.Context, t Token) error {
+	if err := tx.exec(ctx, "store.ReplaceToken", `DELETE FROM tokens WHERE name = $1 AND hash <> $2`, t.Name, t.Hash); err != nil {
+		return err
+	}
+	return tx.PutToken(ctx, t)
+}

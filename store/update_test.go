@@ -1,0 +1,224 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+func testUpdate(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("a transaction is visible whole, or not at all", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		failed := errors.New("no")
+		app := fullApp("shop")
+		err := db.Update(ctx, func(tx *store.Tx) error {
+			if err := tx.EnsureNamespace(ctx, "default", 0); err != nil {
+				return err
+			}
+			if err := tx.CreateApp(ctx, app); err != nil {
+				return err
+			}
+			if _, err := tx.AppByName(ctx, "shop"); err != nil {
+				t.Errorf("within the transaction: %v", err)
+			}
+			if _, err := db.AppByName(ctx, "shop"); err == nil {
+				t.Error("a reader sees the app before the commit")
+			}
+			if err := tx.Changed(ctx); err != nil {
+				return err
+			}
+			return failed
+		})
+		if !errors.Is(err, failed) {
+			t.Errorf("Update: got the error %v, want the function's", err)
+		}
+		_, err = db.AppByName(ctx, "shop")
+		sentence(t, "after the rollback", err, landfall.NotFound, "shop")
+		same(t, "Changes", must(db.Changes(ctx))(t), 0)
+		newApp(t, db, "shop") // the connection is free, and the name too
+	})
+	t.Run("a transaction that was cancelled is undone", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		err := db.Update(ctx, func(tx *store.Tx) error {
+			if err := tx.EnsureNamespace(ctx, "team", 0); err != nil {
+				return err
+			}
+			cancel()
+			return nil
+		})
+		kind(t, "Update", err, landfall.Canceled)
+		kind(t, "a cancelled read", ignore(db.Apps(ctx)), landfall.Canceled)
+		kind(t, "an update that begins too late", db.Update(ctx, func(*store.Tx) error { return nil }), landfall.Canceled)
+		app := landfall.App{ID: "a", Namespace: "default", Name: "team"} // would be taken
+		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "default", 0) })
+		update(t, db, func(tx *store.Tx) error { return tx.CreateApp(t.Context(), app) })
+	})
+	t.Run("counters ascend in the order of commits, without gaps", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		same(t, "at first", must(db.Changes(ctx))(t), 0)
+		const workers, times = 4, 10
+		var group errgroup.Group
+		for range workers {
+			group.Go(func() error {
+				for range times {
+					if err := db.Update(ctx, func(tx *store.Tx) error { return tx.Changed(ctx) }); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "at the end", must(db.Changes(ctx))(t), workers*times)
+	})
+	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for them.
+	t.Run("readers see before or after", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		move := func(i int) error {
+			return db.Update(ctx, func(tx *store.Tx) error {
+				uid := landfall.UID(fmt.Sprintf("r%07d", i))
+				app.Live = uid
+				if err := tx.UpdateApp(ctx, app); err != nil {
+					return err
+				}
+				if err := tx.PutRelease(ctx, landfall.Release{ID: uid, App: app.ID, Created: after(i)}); err != nil {
+					return err
+				}
+				return tx.CreateMove(ctx, landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: uid})
+			})
+		}
+		const moves = 50
+		done := make(chan struct{})
+		var group errgroup.Group
+		group.Go(func() error {
+			defer close(done)
+			for i := 1; i <= moves; i++ {
+				if err := move(i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for range 3 {
+			group.Go(func() error {
+				for seen := 0; ; {
+					select {
+					case <-done:
+						return nil
+					default:
+					}
+					a, err := db.App(ctx, app.ID)
+					if err != nil {
+						return err
+					}
+					if a.Live == "" {
+						continue
+					}
+					if _, err := db.Release(ctx, app.ID, a.Live); err != nil {
+						return fmt.Errorf("live names a release that is not there: %w", err)
+					}
+					got, err := db.Moves(ctx, app.ID, landfall.LivePointer, moves)
+					if err != nil {
+						return err
+					}
+					if len(got) < seen {
+						return fmt.Errorf("saw %d moves after %d", len(got), seen)
+					}
+					seen = len(got)
+				}
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "live at the end", must(db.App(ctx, app.ID))(t).Live, landfall.UID(fmt.Sprintf("r%07d", moves)))
+	})
+	t.Run("a reader does not wait for a writer", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		app.Live = "aaaaaaaa"
+		update(t, db, func(tx *store.Tx) error {
+			if err := tx.UpdateApp(ctx, app); err != nil {
+				return err
+			}
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			same(t, "live while it is moved", must(db.App(limited, app.ID))(t).Live, "")
+			same(t, "live within the transaction", must(tx.App(limited, app.ID))(t).Live, "aaaaaaaa")
+			return nil
+		})
+	})
+	t.Run("closing twice is safe, and what comes later fails", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		for range 2 {
+			if err := db.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+		if err := db.Update(ctx, func(*store.Tx) error { return nil }); err == nil {
+			t.Error("Update after Close: got no error")
+		}
+	})
+}
+
+// ignore returns the error alone.
+func ignore[T any](_ T, err error) error { return err }
+
+func testErrors(t *testing.T, open opener) {
+	t.Helper()
+	t.Run("what the engine says has a kind", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		newRun(t, db, app, "r1", sha1, noon)
+		for _, c := range []struct {
+			name string
+			do   func(tx *store.Tx) error
+			want landfall.Kind
+		}{
+			{"a primary key again", func(tx *store.Tx) error { return tx.CreateRun(ctx, landfall.Run{ID: "r1", App: app.ID}) }, landfall.Conflict},
+			{"a reference to nothing", func(tx *store.Tx) error { return tx.CreateRun(ctx, landfall.Run{ID: "r2", App: "none"}) }, landfall.Conflict},
+			{"a unique name again", func(tx *store.Tx) error {
+				if _, err := tx.CreateUnit(ctx, app, function("f")); err != nil {
+					return err
+				}
+				_, err := tx.CreateUnit(ctx, app, function("f"))
+				return err
+			}, landfall.Conflict},
+			{"no row", func(tx *store.Tx) error { return ignore(tx.Credentials(ctx, "none")) }, landfall.NotFound},
+			{"no row by name", func(tx *store.Tx) error { return ignore(tx.AppByName(ctx, "none")) }, landfall.NotFound},
+			{"a function's own error", func(*store.Tx) error { return &landfall.Error{Kind: landfall.Forbidden} }, landfall.Forbidden},
+			{"an error of nobody's", func(*store.Tx) error { return errors.New("no") }, landfall.Internal},
+		} {
+			err := db.Update(ctx, c.do)
+			kind(t, c.name, err, c.want)
+		}
+		same(t, "runs at the end", len(must(db.Runs(ctx, app.ID, time.Time{}, 10))(t)), 1)
+	})
+	t.Run("an error names what was done", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		err := ignore(db.App(t.Context(), "none"))
+		if e, ok := errors.AsType[*landfall.Error](err); !ok || e.Op != "store.App" {
+			t.Errorf("got %#v, want an Error of store.App", err)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+)
+
+// Unit is a unit's row. It outlives the unit's versions, so that numbers are never reused.
+type Unit struct {
+	ID         string
+	Unit       landfall.UnitID
+	Namespace  string
+	App        string // the owner's id; empty for a unit made by hand
+	LastNumber int64
+	Retired    bool
+}
+
+const unitColumns = `u.id, u.kind, u.name, u.namespace, u.app, u.last_number, u.retired`
+
+func scanUnit(row scanner) (Unit, error) {
+	var u Unit
+	err := row.Scan(&u.ID, &u.Unit.Kind, &u.Unit.Name, &u.Namespace, &u.App, &u.LastNumber, &u.Retired)
+	return u, err
+}
+
+// scope is where names of a kind are unique: the namespace for functions and packages, else the app.
+func scope(kind landfall.UnitKind, namespace, app string) string {
+	if kind.InNamespace() {
+		return "namespace/" + namespace
+	}
+	return "app/" + app
+}
+
+// Unit returns the unit that an app means by a name. NotFound when it never was.
+func (q queries) Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {
+	return one(ctx, q, "store.Unit", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
+		scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name)
+}
+
+// UnitInNamespace returns a function or package by namespace and name. NotFound when it never was.
+func (q queries) UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (Unit, error) {
+	return one(ctx, q, "store.UnitInNamespace", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
+		scope(id.Kind, namespace, ""), id.Kind, id.Name)
+}
+
+// UnitsOf returns every unit that an app owns, retired ones included.
+func (q queries) UnitsOf(ctx context.Context, app string) ([]Unit, error) {
+	return list(ctx, q, "store.UnitsOf", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.app = $1 ORDER BY u.kind, u.name`, app)
+}
+
+// UnitsInNamespace returns the units of a kind that are in force in a namespace.
+func (q queries) UnitsInNamespace(ctx context.Context, namespace string, kind landfall.UnitKind) ([]Unit, error) {
+	return list(ctx, q, "store.UnitsInNamespace", scanUnit, `SELECT `+unitColumns+` FROM units u
+		WHERE u.scope = $1 AND u.kind = $2 AND u.retired = 0 ORDER BY u.name`, scope(kind, namespace, ""), kind)
+}
+
+// CreateUnit stores a unit owned by an app.
+func (tx *Tx) CreateUnit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {
+	u := Unit{ID: uuid.NewString(), Unit: id, Namespace: app.Namespace, App: app.ID}
+	return u, tx.exec(ctx, "store.CreateUnit", `INSERT INTO units (id, scope, kind, name, namespace, app, last_number, retired)
+		VALUES ($1, $2, $3, $4, $5, $6, 0, 0)`, u.ID, scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name, app.Namespace, app.ID)
+}
+
+// UpdateUnit stores a unit's owner, last number and whether it is retired.
+func (tx *Tx) UpdateUnit(ctx context.Context, u Unit) error {
+	return tx.exec(ctx, "store.UpdateUnit", `UPDATE units SET app = $2, last_number = $3, retired = $4 WHERE id = $1`,
+		u.ID, u.App, u.LastNumber, u.Retired)
+}
+
+const versionColumns = `u.kind, u.name, u.namespace, u.app, v.number, v.uid, v.label, v.description, v.digest, v.spec, v.content,
+	v.commit_sha, v.created, v.production, v.retired`
+
+func scanVersion(row scanner) (landfall.Version, error) {
+	var v landfall.Version
+	var spec, content string
+	var created int64
+	err := row.Scan(&v.Unit.Kind, &v.Unit.Name, &v.Namespace, &v.App, &v.Number, &v.UID, &v.Label, &v.Description, &v.Digest,
+		&spec, &content, &v.Commit, &created, &v.Production, &v.Retired)
+	v.Created = moment(created)
+	v.Spec = json.RawMessage(spec)
+	if content != "" {
+		v.Content = json.RawMessage(content)
+	}
+	return v, err
+}
+
+// CreateVersion stores a version of a unit.
+func (tx *Tx) CreateVersion(ctx context.Context, unit string, v landfall.Version) error {
+	return tx.exec(ctx, "store.CreateVersion", `INSERT INTO versions (unit, number, uid, label, description, digest, spec, content,
+			commit_sha, created, production, retired) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0)`,
+		unit, v.Number, v.UID, v.Label, v.Description, v.Digest, string(v.Spec), string(v.Content), v.Commit, micros(v.Created), v.Production)
+}
+
+// MarkVersion stores what changes of a version when an apply uses it again: where its content is stored, that
+// production had it, and that it is back in its tracker.
+func (tx *Tx) MarkVersion(ctx context.Context, unit string, v landfall.Version) error {
+	return tx.exec(ctx, "store.MarkVersion", `UPDATE versions SET content = $3, production = $4, retired = $5 WHERE unit = $1 AND number = $2`,
+		unit, v.Number, string(v.Content), v.Production, v.Retired)
+}
+
+// VersionByDigest returns the newest version of a unit with a digest. NotFound when it has none.
+func (q queries) VersionByDigest(ctx context.Context, unit string, digest landfall.Digest) (landfall.Version, error) {
+	return one(ctx, q, "store.VersionByDigest", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+		WHERE v.unit = $1 AND v.digest = $2 ORDER BY v.number DESC LIMIT 1`, unit, digest)
+}
+
+// VersionByNumber returns a version of a unit. NotFound when it has none of that number, or no longer.
+func (q queries) VersionByNumber(ctx context.Context, unit string, number int64) (landfall.Version, error) {
+	return one(ctx, q, "store.VersionByNumber", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+		WHERE v.unit = $1 AND v.number = $2`, unit, number)
+}
+
+// Versions returns the versions of a unit in the order of their numbers: the unit's tracker, and with retired also those
+// that left the spec and are still held.
+func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error) {
+	return list(ctx, q, "store.Versions", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+		WHERE v.unit = $1 AND (v.retired = 0 OR $2 = 1) ORDER BY v.number`, unit, retired)
+}
+
+// LatestNumber returns the number of the version of a unit most recently applied on the production line of its owner
+// that still exists; for an unowned unit, or one that production never had or has no longer, NotFound.
+func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
+	return one(ctx, q, "store.LatestNumber", scanValue[int64], `SELECT gu.number FROM units u
+		JOIN applies a ON a.app = u.app AND a.line = 'production'
+		JOIN group_units gu ON gu.app = a.app AND gu.grp = a.grp AND gu.unit = u.id
+		JOIN versions v ON v.unit = gu.unit AND v.number = gu.number
+		WHERE u.id = $1 AND u.retired = 0 AND v.retired = 0
+		AND EXISTS (SELECT 1 FROM group_units gl WHERE gl.app = u.app AND gl.unit = u.id AND gl.grp =
+			(SELECT al.grp FROM applies al WHERE al.app = u.app AND al.line = 'production' ORDER BY al.id DESC LIMIT 1))
+		ORDER BY a.id DESC LIMIT 1`, unit)
+}
+
+// HeldVersion reports whether an accessible release holds a version.
+func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
+	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64], `SELECT COUNT(*) FROM group_units gu
+		JOIN releases r ON r.app = gu.app AND r.uid = gu.grp WHERE gu.unit = $1 AND gu.number = $2 AND r.expired = 0`, unit, number)
+	return n > 0, err
+}
+
+// DeleteVersion removes a version and its pointers into the object store; collection does the rest.
+func (tx *Tx) DeleteVersion(ctx context.Context, unit string, number int64) error {
+	const op landfall.Op = "store.DeleteVersion"
+	if err := tx.exec(ctx, op, `DELETE FROM version_prefixes WHERE unit = $1 AND number = $2`, unit, number); err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `DELETE FROM versions WHERE unit = $1 AND number = $2`, unit, number)
+}
+
+// UnitNumber names a version by its unit's id and its number.
+type UnitNumber struct {
+	Unit   string
+	Number int64
+}
+
+func scanUnitNumber(row scanner) (UnitNumber, error) {
+	var v UnitNumber
+	err := row.Scan(&v.Unit, &v.Number)
+	return v, err
+}
+
+// Unheld returns the versions of an app that nothing keeps: that left the spec, or that only other branches than
+// production had, and that no accessible release holds.
+func (q queries) Unheld(ctx context.Context, app string) ([]UnitNumber, error) {
+	return list(ctx, q, "store.Unheld", scanUnitNumber, `SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
+		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
+		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
+			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0)
+		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix
+			WHERE vp.unit = v.unit AND vp.number = v.number)`, app)
+}
+
+// LiveNumber returns the number of the version of a unit that the live release of its owner has. NotFound when it has none.
+func (q queries) LiveNumber(ctx context.Context, unit string) (int64, error) {
+	return one(ctx, q, "store.LiveNumber", scanValue[int64], `SELECT gu.number FROM units u JOIN apps a ON a.id = u.app
+		JOIN group_units gu ON gu.app = a.id AND gu.grp = a.live AND gu.unit = u.id WHERE u.id = $1`, unit)
+}
