@@ -1,0 +1,130 @@
+package spec
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// pending is a name that a document uses and another must define.
+type pending struct {
+	pos        Position
+	who        string
+	kind, name string
+}
+
+// reference records that who names an object, to be looked for when every document was read.
+func (r *reader) reference(pos Position, who, kind, name string) {
+	if name != "" {
+		r.pending = append(r.pending, pending{pos, who, kind, name})
+	}
+}
+
+// checkReferences reports names that nothing defines, and archives that nothing uses.
+func (r *reader) checkReferences() {
+	used := map[string]bool{}
+	for _, p := range r.pending {
+		used[p.kind+" "+p.name] = true
+		if !r.has(p.kind, p.name) {
+			r.problemf(p.pos, "%s names %s %s, which the spec does not define", p.who, p.kind, quote(p.name))
+		}
+	}
+	for _, a := range r.spec.Archives {
+		if !used[archiveKind+" "+a.Name] {
+			r.warnf(a.Pos, "no Package uses ArchiveUploadSpec %s", a.Name)
+		}
+	}
+}
+
+// route is a trigger that is served, and the place of its address.
+type route struct {
+	trigger Trigger
+	pos     Position
+}
+
+// Patterns returns the patterns of http.ServeMux under which an HTTP trigger is served: one for each method, and two
+// with a prefix. A URL that ends in "/" matches itself only.
+func (t Trigger) Patterns() []string {
+	paths := []string{t.URL}
+	switch base := strings.TrimSuffix(t.URL, "/"); {
+	case t.Prefix && base == "":
+		paths = []string{"/"}
+	case t.Prefix:
+		paths = []string{base, base + "/"}
+	case strings.HasSuffix(t.URL, "/"):
+		paths = []string{t.URL + "{$}"}
+	}
+	patterns := make([]string, 0, len(t.Methods)*len(paths))
+	for _, method := range t.Methods {
+		for _, path := range paths {
+			patterns = append(patterns, method+" "+t.Host+path)
+		}
+	}
+	return patterns
+}
+
+// checkRoute says what is wrong with a trigger's address by itself, or "".
+func checkRoute(t Trigger) string {
+	if t.URL == "" {
+		return "is no address: give relativeurl or prefix"
+	}
+	if !strings.HasPrefix(t.URL, "/") {
+		return "must begin with /"
+	}
+	for _, c := range []byte(t.URL) {
+		if c <= ' ' || c == 0x7f || c == '?' || c == '#' {
+			return "must not contain spaces, control characters, ? or #"
+		}
+	}
+	if !register(http.NewServeMux(), t.Patterns()) {
+		return "is no route: it is a clean path, in which {name} stands for one whole segment and {name...} for the rest"
+	}
+	return ""
+}
+
+// register reports whether mux takes the patterns. The standard library says no by a panic and offers nothing else.
+func register(mux *http.ServeMux, patterns []string) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	for _, p := range patterns {
+		mux.Handle(p, http.NotFoundHandler())
+	}
+	return true
+}
+
+// checkRoutes reports routes of which neither is more specific than the other. Routes of different hosts never
+// conflict, and one with a host precedes those without, so each host is looked at by itself.
+func (r *reader) checkRoutes() {
+	slices.SortFunc(r.routes, func(a, b route) int {
+		return cmp.Or(cmp.Compare(a.trigger.Host, b.trigger.Host), cmp.Compare(a.pos.File, b.pos.File),
+			cmp.Compare(a.pos.Line, b.pos.Line))
+	})
+	patterns := 0
+	for _, route := range r.routes {
+		if patterns += len(route.trigger.Patterns()); patterns > r.limits.Objects {
+			r.problemf(route.pos, "more than %d routes, counted by method (setting LANDFALL_MAX_SPEC_OBJECTS)", r.limits.Objects)
+			return
+		}
+	}
+	mux, first := http.NewServeMux(), 0
+	for i, later := range r.routes {
+		if later.trigger.Host != r.routes[first].trigger.Host {
+			mux, first = http.NewServeMux(), i
+		}
+		if register(mux, later.trigger.Patterns()) {
+			continue
+		}
+		if len(r.problems) >= shownProblems {
+			r.more++
+			return
+		}
+		for _, earlier := range r.routes[first:i] {
+			pair := http.NewServeMux()
+			if register(pair, earlier.trigger.Patterns()) && !register(pair, later.trigger.Patterns()) {
+				r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s at %s",
+					quote(later.trigger.URL), later.trigger.Name, quote(earlier.trigger.URL), earlier.trigger.Name, earlier.pos)
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package spec
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+const op landfall.Op = "spec.parse"
+
+// Limits bound what a push can make Parse do. A field that is zero has its default. Each is a setting, and an error
+// that is about a limit names the setting.
+type Limits struct {
+	Bytes   int64 // LANDFALL_MAX_SPEC_BYTES: all files together; 8 MiB
+	Objects int   // LANDFALL_MAX_SPEC_OBJECTS: documents; 10,000
+	Values  int   // LANDFALL_MAX_SPEC_VALUES: lines and punctuation of one document, which bound its values; 100,000
+	Depth   int   // LANDFALL_MAX_SPEC_DEPTH: nesting of one document; 100
+}
+
+// withDefaults returns l with its zero fields filled in.
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Bytes:   cmp.Or(l.Bytes, 8<<20),
+		Objects: cmp.Or(l.Objects, 10_000),
+		Values:  cmp.Or(l.Values, 100_000),
+		Depth:   cmp.Or(l.Depth, 100),
+	}
+}
+
+const (
+	shownProblems  = 20    // of an error's message
+	storedProblems = 1_000 // beyond that they are only counted
+)
+
+// Parse reads the documents of all sources, in whatever order they come, and checks each of them and what they say of
+// each other. Nothing is read over a limit: every limit but Depth is enforced before YAML is decoded at all.
+//
+// The error is a *landfall.Error of kind Invalid whose message has one line "file:line: sentence" for each problem.
+// No documents at all are an empty Spec.
+func Parse(sources []Source, limits Limits) (*Spec, error) {
+	r := &reader{
+		limits: limits.withDefaults(), spec: &Spec{}, kinds: kinds(), names: map[name]Position{},
+		locating: locatingBudget,
+	}
+	documents, err := r.split(sources)
+	if err != nil {
+		return nil, err
+	}
+	for i := range documents {
+		r.read(&documents[i])
+		documents[i].text = nil
+	}
+	r.sort()
+	r.checkReferences()
+	r.checkRoutes()
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(r.spec.Warnings, compareProblems)
+	return r.spec, nil
+}
+
+// name is a declared object: names are unique within a document kind.
+type name struct{ kind, name string }
+
+// reader collects what the documents declare and what is wrong with them.
+type reader struct {
+	limits   Limits
+	objects  int // documents with content
+	spec     *Spec
+	kinds    map[string]kind
+	names    map[name]Position // also of documents that have problems
+	pending  []pending
+	routes   []route
+	problems []Problem
+	more     int  // problems that were not stored
+	unread   bool // a document could not be read at all, so a missing name proves nothing
+	locating int  // bytes that may still be parsed to find the line of a syntax error
+}
+
+// problemf records what is wrong at pos. The sentence is only made when it can be shown.
+func (r *reader) problemf(pos Position, format string, args ...any) {
+	if len(r.problems) >= storedProblems {
+		r.more++
+		return
+	}
+	r.problems = append(r.problems, Problem{pos, fmt.Sprintf(format, args...)})
+}
+
+// warnf records what is worth knowing at pos.
+func (r *reader) warnf(pos Position, format string, args ...any) {
+	if len(r.spec.Warnings) < storedProblems {
+		r.spec.Warnings = append(r.spec.Warnings, Problem{pos, fmt.Sprintf(format, args...)})
+	}
+}
+
+// declare records that kind and object name stand at pos, and reports whether it is the first.
+func (r *reader) declare(pos Position, kind, object string) bool {
+	key := name{kind, object}
+	if first, ok := r.names[key]; ok {
+		r.problemf(pos, "%s %s is already defined at %s", kind, quote(object), first)
+		return false
+	}
+	r.names[key] = pos
+	return true
+}
+
+// has reports whether kind and object name are declared, or may be in a document that could not be read.
+func (r *reader) has(kind, object string) bool {
+	_, ok := r.names[name{kind, object}]
+	return ok || r.unread
+}
+
+// err returns the error for all problems, or nil when there is none.
+func (r *reader) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.problems, compareProblems)
+	lines := make([]string, 0, shownProblems+1)
+	for _, p := range r.problems[:min(len(r.problems), shownProblems)] {
+		lines = append(lines, p.String())
+	}
+	if more := len(r.problems) - len(lines) + r.more; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(lines, "\n")}
+}
+
+// overLimit returns the error for a figure that is over its limit.
+func overLimit(where, what string, figure, limit int64, setting string) error {
+	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"%s: %d %s; the limit is %d (setting %s)", where, figure, what, limit, setting)}
+}
+
+func compareProblems(a, b Problem) int {
+	return cmp.Or(cmp.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line),
+		cmp.Compare(a.Message, b.Message))
+}
+
+// sort brings what was read into the order of Spec.
+func (r *reader) sort() {
+	s := r.spec
+	byName := func(a, b Object) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(s.Functions, func(a, b Function) int { return byName(a.Object, b.Object) })
+	slices.SortFunc(s.Packages, func(a, b Package) int { return byName(a.Object, b.Object) })
+	slices.SortFunc(s.Environments, func(a, b Environment) int { return byName(a.Object, b.Object) })
+	slices.SortFunc(s.Triggers, func(a, b Trigger) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), byName(a.Object, b.Object))
+	})
+	slices.SortFunc(s.Archives, func(a, b Archive) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Canaries, byName)
+}
+
+// canonical returns v, a tree of maps, slices and scalars, as JSON with sorted keys and without white space.
+func canonical(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// quote returns what an author wrote in quotes and cut to a readable length.
+func quote(s string) string {
+	const longest = 60
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,288 @@
+package spec
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"landfall.dev/landfall"
+)
+
+// read reads one document: what it is, then what that kind says.
+func (r *reader) read(d *document) {
+	root := d.root()
+	if root == nil {
+		return
+	}
+	n := nodes{d, root}
+	k, kindName, ok := d.kind(n)
+	if !ok {
+		r.unread = true
+		return
+	}
+	if k.document.shape != object { // accepted and ignored
+		return
+	}
+	c := &checker{document: d, fold: k.apiVersion == fissionVersion, left: r.limits.Depth}
+	content, _ := c.value(root, k.document, "").(map[string]any)
+	if k.read == nil {
+		d.readArchive(n, content, !c.wrong)
+		return
+	}
+	o, ok := d.object(n, kindName, content)
+	if !ok || c.wrong {
+		return
+	}
+	spec, _ := content["spec"].(map[string]any)
+	if spec == nil {
+		spec = map[string]any{}
+	}
+	k.read(d, o, spec, n)
+}
+
+// kind returns what kind of document stands at n.
+func (d *document) kind(n nodes) (kind, string, bool) {
+	values := map[string]string{}
+	for _, name := range []string{"apiVersion", "kind"} {
+		if value, _ := child(n.node, name); value != nil && value.Kind == yaml.ScalarNode {
+			values[name] = value.Value
+		}
+	}
+	version, kindName := values["apiVersion"], values["kind"]
+	k, ok := d.kinds[kindName]
+	switch {
+	case kindName == "":
+		d.problemf(n.pos(n.node), "kind is missing; %s", suggest("", d.kinds))
+	case version != "" && version != fissionVersion && version != ourVersion:
+		d.problemf(n.at("apiVersion"), "unknown apiVersion %s; known: %s, %s", quote(version), fissionVersion, ourVersion)
+	case !ok:
+		d.problemf(n.at("kind"), "unknown kind %s; %s", quote(kindName), suggest(kindName, d.kinds))
+	case version == "" && kindName != archiveKind && kindName != deploymentKind:
+		d.problemf(n.pos(n.node), "apiVersion is missing; %s is of %s", kindName, k.apiVersion)
+	case version != "" && version != k.apiVersion:
+		d.problemf(n.at("apiVersion"), "%s is of %s", kindName, k.apiVersion)
+	default:
+		return k, kindName, true
+	}
+	return kind{}, "", false
+}
+
+// objectName is a DNS subdomain name as Kubernetes wants it (RFC 1123).
+var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+func isObjectName(s string) bool { return len(s) <= 253 && objectName.MatchString(s) }
+
+// object reads and declares what documents with metadata share.
+func (d *document) object(n nodes, kindName string, content map[string]any) (Object, bool) {
+	metadata, _ := content["metadata"].(map[string]any)
+	o := Object{Pos: n.pos(n.node)}
+	o.Name, _ = metadata["name"].(string)
+	o.Namespace, _ = metadata["namespace"].(string)
+	pos := n.at("metadata", "name")
+	switch {
+	case o.Name == "":
+		d.problemf(pos, "%s has no metadata.name", kindName)
+		return o, false
+	case kindName != appKind && !isObjectName(o.Name):
+		d.problemf(pos, "%s cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends",
+			quote(o.Name))
+		return o, false
+	}
+	if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace {
+		d.warnf(n.at("metadata", "namespace"), "%s %s: namespace %s is refused by an apply unless it is the app's own",
+			kindName, o.Name, quote(o.Namespace))
+	}
+	if kindName != appKind {
+		return o, d.declare(pos, kindName, o.Name)
+	}
+	if first, ok := d.names[name{kind: appKind}]; ok {
+		d.problemf(o.Pos, "there is already an App at %s; an app has one", first)
+		return o, false
+	}
+	d.names[name{kind: appKind}] = o.Pos
+	return o, true
+}
+
+// finish makes a document's spec canonical and reads it into known, whose fields are those that have a meaning here.
+func (d *document) finish(o *Object, spec map[string]any, known any) bool {
+	data, err := canonical(spec)
+	if err == nil && known != nil {
+		err = json.Unmarshal(data, known)
+	}
+	if err != nil {
+		d.problemf(o.Pos, "%s: the spec cannot be read: %v", o.Name, err)
+		return false
+	}
+	o.Spec = data
+	return true
+}
+
+// reference is a name and a namespace in a document.
+type reference struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// fillNamespace gives the reference that stands in a spec the namespace that an absent one means.
+func fillNamespace(spec map[string]any, at ...string) {
+	for _, name := range at {
+		inner, ok := spec[name].(map[string]any)
+		if !ok {
+			return
+		}
+		spec = inner
+	}
+	if namespace, _ := spec["namespace"].(string); namespace == "" {
+		spec["namespace"] = landfall.DefaultNamespace
+	}
+}
+
+func readFunction(d *document, o Object, spec map[string]any, n nodes) {
+	fillNamespace(spec, "environment")
+	fillNamespace(spec, "package", "packageref")
+	var known struct {
+		Environment reference `json:"environment"`
+		Package     struct {
+			Reference    reference `json:"packageref"`
+			FunctionName string    `json:"functionName"`
+		} `json:"package"`
+	}
+	if !d.finish(&o, spec, &known) {
+		return
+	}
+	if known.Environment.Name == "" {
+		d.problemf(n.at("spec", "environment"), "Function %s names no environment (spec.environment.name)", o.Name)
+	}
+	if known.Package.Reference.Name == "" {
+		d.problemf(n.at("spec", "package", "packageref"), "Function %s names no package (spec.package.packageref.name)", o.Name)
+	}
+	d.spec.Functions = append(d.spec.Functions, Function{
+		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
+		Package: known.Package.Reference.Name, PackageNamespace: known.Package.Reference.Namespace,
+		FunctionName: known.Package.FunctionName,
+	})
+	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
+}
+
+func readPackage(d *document, o Object, spec map[string]any, n nodes) {
+	fillNamespace(spec, "environment")
+	var known struct {
+		Environment  reference   `json:"environment"`
+		BuildCommand string      `json:"buildcmd"`
+		Source       archiveSpec `json:"source"`
+		Deployment   archiveSpec `json:"deployment"`
+	}
+	if !d.finish(&o, spec, &known) {
+		return
+	}
+	p := Package{
+		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
+		BuildCommand: known.BuildCommand,
+		Source:       d.archive(n, "source", o.Name, known.Source),
+		Deployment:   d.archive(n, "deployment", o.Name, known.Deployment),
+	}
+	switch {
+	case known.Source == archiveSpec{} && known.Deployment == archiveSpec{}:
+		d.problemf(n.at("spec"), "Package %s has neither a source nor a deployment", o.Name)
+	case strings.TrimSpace(p.BuildCommand) != "" && p.Environment == "":
+		d.problemf(n.at("spec", "buildcmd"), "Package %s has a buildcmd and names no environment to run it in", o.Name)
+	}
+	d.spec.Packages = append(d.spec.Packages, p)
+}
+
+// archiveSpec is an archive as a Package document writes it.
+type archiveSpec struct {
+	URL      string `json:"url"`
+	Literal  string `json:"literal"`
+	Checksum struct {
+		Sum string `json:"sum"`
+	} `json:"checksum"`
+}
+
+// archiveScheme begins the URL of an archive that an ArchiveUploadSpec defines.
+const archiveScheme = "archive://"
+
+func (d *document) archive(n nodes, which, owner string, a archiveSpec) ArchiveRef {
+	found := ArchiveRef{Checksum: a.Checksum.Sum}
+	at := n.at("spec", which, "url")
+	archive, isArchive := strings.CutPrefix(a.URL, archiveScheme)
+	switch {
+	case a.URL != "" && a.Literal != "":
+		d.problemf(at, "Package %s: %s has both a url and a literal", owner, which)
+	case isArchive:
+		found.Name = archive
+		d.reference(at, "Package "+owner, archiveKind, archive)
+	case strings.HasPrefix(a.URL, "https://"), strings.HasPrefix(a.URL, "http://"):
+		found.URL = a.URL
+	case a.URL != "":
+		d.problemf(at, "Package %s: %s.url must begin with archive://, https:// or http://", owner, which)
+	case a.Literal != "":
+		var err error
+		if found.Literal, err = base64.StdEncoding.DecodeString(a.Literal); err != nil {
+			d.problemf(n.at("spec", which, "literal"), "Package %s: %s.literal is not base64", owner, which)
+		}
+	}
+	return found
+}
+
+func readEnvironment(d *document, o Object, spec map[string]any, _ nodes) {
+	if d.finish(&o, spec, nil) {
+		d.spec.Environments = append(d.spec.Environments, Environment{o})
+	}
+}
+
+func readCanary(d *document, o Object, spec map[string]any, _ nodes) {
+	if d.finish(&o, spec, nil) {
+		d.spec.Canaries = append(d.spec.Canaries, o)
+	}
+}
+
+// archiveName is what Fission's tools make of a file's name, upper case included.
+var archiveName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+func (d *document) readArchive(n nodes, content map[string]any, right bool) {
+	a := Archive{Pos: n.pos(n.node), Include: stringsOf(content["include"]), Exclude: stringsOf(content["exclude"])}
+	a.Name, _ = content["name"].(string)
+	rootDir, _ := content["rootdir"].(string)
+	if len(a.Name) > 253 || !archiveName.MatchString(a.Name) {
+		d.problemf(n.at("name"), "an ArchiveUploadSpec needs a name of letters, digits, -, _ and .")
+		return
+	}
+	if !d.declare(n.at("name"), archiveKind, a.Name) || !right {
+		return
+	}
+	if len(a.Include) == 0 {
+		d.problemf(n.at("include"), "ArchiveUploadSpec %s includes nothing; list globs under include", a.Name)
+	}
+	for _, key := range []string{"include", "exclude"} {
+		d.globs(n, stringsOf(content[key]), key)
+	}
+	if rootDir != "" {
+		if err := checkPath(rootDir); err != "" {
+			d.problemf(n.at("rootdir"), "rootdir %s %s", quote(rootDir), err)
+		}
+		a.RootDir = path.Clean(rootDir)
+	}
+	d.spec.Archives = append(d.spec.Archives, a)
+}
+
+// stringsOf returns a checked list of text.
+func stringsOf(v any) []string {
+	items, _ := v.([]any)
+	var all []string
+	for _, item := range items {
+		if s, ok := item.(string); ok {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// sortedKeys returns the keys of m in order.
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

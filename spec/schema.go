@@ -1,0 +1,215 @@
+package spec
+
+import "landfall.dev/landfall"
+
+// shape is what a field may hold.
+type shape uint8
+
+const (
+	anything shape = iota // not checked
+	text                  // any scalar, as written
+	number                // a whole number
+	boolean
+	object  // known fields
+	mapping // free keys, values of one shape
+	list    // items of one shape
+)
+
+// field describes one field of a document. A field that is null counts as absent.
+type field struct {
+	shape  shape
+	fields fields // of an object
+	item   *field // of a list or mapping
+	unused bool   // kept, and the author is told that it does nothing here
+}
+
+// fields are the known names.
+type fields map[string]field
+
+// kind is a kind of document.
+type kind struct {
+	apiVersion string
+	document   field // the whole document
+	read       func(d *document, o Object, spec map[string]any, n nodes)
+}
+
+// The two languages.
+const (
+	fissionVersion = "fission.io/v1"
+	ourVersion     = "landfall.dev/v1"
+)
+
+// Names of kinds that are used in more than one place.
+const (
+	appKind         = "App"
+	functionKind    = "Function"
+	packageKind     = "Package"
+	environmentKind = "Environment"
+	httpKind        = "HTTPTrigger"
+	timeKind        = "TimeTrigger"
+	queueKind       = "MessageQueueTrigger"
+	canaryKind      = "CanaryConfig"
+	archiveKind     = "ArchiveUploadSpec"
+	deploymentKind  = "DeploymentConfig"
+)
+
+// kinds returns every kind by its name. Field names of fission.io/v1 are those of Fission 1.x, the ones of older
+// releases included.
+func kinds() map[string]kind {
+	return map[string]kind{
+		appKind:         {ourVersion, ofObject(false, appFields()), readApp},
+		functionKind:    {fissionVersion, ofObject(true, functionFields()), readFunction},
+		packageKind:     {fissionVersion, ofObject(true, packageFields()), readPackage},
+		environmentKind: {fissionVersion, ofObject(true, environmentFields()), readEnvironment},
+		httpKind:        {fissionVersion, ofObject(true, httpFields()), readTrigger(landfall.HTTPTrigger)},
+		timeKind:        {fissionVersion, ofObject(true, timeFields()), readTrigger(landfall.TimeTrigger)},
+		queueKind:       {fissionVersion, ofObject(true, queueFields()), readTrigger(landfall.QueueTrigger)},
+		canaryKind:      {fissionVersion, ofObject(true, canaryFields()), readCanary},
+		archiveKind:     {fissionVersion, archiveDocument(), nil},
+		deploymentKind:  {fissionVersion, field{}, nil},
+	}
+}
+
+// ofObject describes a document with metadata.
+func ofObject(fission bool, spec fields) field {
+	metadata := fields{
+		"name": {shape: text}, "namespace": {shape: text}, "labels": {shape: mapping, item: &field{}},
+		"annotations": {shape: mapping, item: &field{}},
+	}
+	document := fields{
+		"apiVersion": {shape: text}, "kind": {shape: text},
+		"metadata": {shape: object, fields: metadata},
+		"spec":     {shape: object, fields: spec},
+	}
+	if fission { // what Fission's own tools leave in a file
+		for _, known := range []string{
+			"creationTimestamp", "uid", "resourceVersion", "generation", "selfLink", "generateName", "managedFields",
+			"finalizers", "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds",
+		} {
+			metadata[known] = field{}
+		}
+		document["status"] = field{}
+	}
+	return field{shape: object, fields: document}
+}
+
+func archiveDocument() field {
+	return field{shape: object, fields: fields{
+		"apiVersion": {shape: text}, "kind": {shape: text}, "name": {shape: text}, "rootdir": {shape: text},
+		"include": texts(), "exclude": texts(),
+	}}
+}
+
+// texts is a list of text.
+func texts() field { return field{shape: list, item: &field{shape: text}} }
+
+// named is a reference to another object, with more fields if need be.
+func named(more ...string) field {
+	known := fields{"name": {shape: text}, "namespace": {shape: text}}
+	for _, m := range more {
+		known[m] = field{shape: text}
+	}
+	return field{shape: object, fields: known}
+}
+
+// unused marks fields of Fission that mean nothing here. Their values are kept and not checked.
+func (f fields) unused(names ...string) fields {
+	for _, n := range names {
+		f[n] = field{unused: true}
+	}
+	return f
+}
+
+func functionFields() fields {
+	return fields{
+		"environment": named(),
+		"package": {shape: object, fields: fields{
+			"packageref":   named("resourceversion"),
+			"functionName": {shape: text},
+		}},
+		"secrets":         {shape: list, item: new(named("mountPath"))},
+		"resources":       {},
+		"env":             {},
+		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
+		"concurrency": {shape: number}, "requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
+	}.unused("InvokeStrategy", "configmaps", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
+		"invocation", "provisionedConcurrency", "versioning")
+}
+
+func packageFields() fields {
+	archive := field{shape: object, fields: fields{
+		"type": {shape: text}, "literal": {shape: text}, "url": {shape: text},
+		"checksum": {shape: object, fields: fields{"type": {shape: text}, "sum": {shape: text}}},
+	}.unused("oci")}
+	return fields{"environment": named(), "source": archive, "deployment": archive, "buildcmd": {shape: text}}
+}
+
+func environmentFields() fields {
+	image := func(more fields) field {
+		more["image"] = field{shape: text}
+		return field{shape: object, fields: more.unused("container", "podspec")}
+	}
+	return fields{
+		"version":   {shape: number},
+		"runtime":   image(fields{}.unused("loadendpointport", "loadendpointpath", "functionendpointport")),
+		"builder":   image(fields{"command": {shape: text}}),
+		"resources": {}, "terminationGracePeriod": {shape: number},
+	}.unused("allowedFunctionsPerContainer", "allowAccessToExternalNetwork", "poolsize", "keeparchive",
+		"imagepullsecret", "documentationurl")
+}
+
+// functionRef is what a trigger names. Fission has both "version" and "alias"; here both are the selector.
+func functionRef() field {
+	return field{shape: object, fields: fields{
+		"type": {shape: text}, "name": {shape: text}, "version": {shape: text}, "alias": {shape: text},
+		"functionweights": {shape: mapping, item: &field{shape: number}},
+	}}
+}
+
+func httpFields() fields {
+	return fields{
+		"host": {shape: text}, "relativeurl": {shape: text}, "prefix": {shape: text}, "keepPrefix": {shape: boolean},
+		"method": {shape: text}, "methods": texts(), "functionref": functionRef(),
+		"access": {shape: text},
+	}.unused("createingress", "ingressconfig", "routeConfig", "corsConfig", "invocationMode")
+}
+
+func timeFields() fields {
+	return fields{
+		"cron": {shape: text}, "functionref": functionRef(), "method": {shape: text}, "subpath": {shape: text},
+	}
+}
+
+func queueFields() fields {
+	return fields{
+		"functionref": functionRef(), "messageQueueType": {shape: text}, "topic": {shape: text},
+		"respTopic": {shape: text}, "errorTopic": {shape: text}, "maxRetries": {shape: number},
+		"contentType": {shape: text},
+	}.unused("pollingInterval", "cooldownPeriod", "minReplicaCount", "maxReplicaCount", "metadata", "secret",
+		"mqtkind", "podspec")
+}
+
+func canaryFields() fields {
+	return fields{
+		"trigger": {shape: text}, "newfunction": {shape: text}, "oldfunction": {shape: text},
+		"weightincrement": {shape: number}, "duration": {shape: text}, "failurethreshold": {shape: number},
+		"failureType": {shape: text},
+	}
+}
+
+func appFields() fields {
+	return fields{
+		"config": {shape: mapping, item: &field{}},
+		"build": {shape: object, fields: fields{
+			"command": {shape: text}, "environment": {shape: text}, "inputs": texts(), "outputs": texts(),
+			"env": {shape: mapping, item: &field{shape: text}},
+		}},
+		"static": {shape: list, item: &field{shape: object, fields: fields{
+			"src": {shape: text}, "path": {shape: text}, "fallback": {shape: text}, "exclude": texts(),
+		}}},
+		"release": {shape: object, fields: fields{
+			"production": {shape: text}, "live": {shape: text}, "keep": {shape: number}, "branches": texts(),
+			"skip_paths": texts(),
+		}},
+	}
+}

@@ -1,0 +1,162 @@
+// Package spec is the YAML language of a folder of spec files: it parses, fills in defaults and validates, with file
+// and line in every error.
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"landfall.dev/landfall"
+)
+
+// Source is one spec file.
+type Source struct {
+	Name string // its path from the repository's root
+	Data []byte
+}
+
+// Position is a place in a spec file. The zero Position is nowhere: what it belongs to stands in no file.
+type Position struct {
+	File string
+	Line int // from 1
+}
+
+// String returns the position as people read it: "specs/app.yaml:12".
+func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
+
+// Problem is one sentence about one place.
+type Problem struct {
+	Pos     Position
+	Message string
+}
+
+// String returns the problem on one line: "specs/app.yaml:12: unknown field …".
+func (p Problem) String() string { return p.Pos.String() + ": " + p.Message }
+
+// Spec is everything that the documents declare. Every slice is sorted by name (Static by path, Warnings by place), so
+// that neither the order of the files nor that of the documents in them shows anywhere but in positions.
+type Spec struct {
+	App          *App // nil when no document is an App
+	Functions    []Function
+	Packages     []Package
+	Environments []Environment
+	Triggers     []Trigger // by kind, then by name
+	Archives     []Archive
+	Canaries     []Object
+	Warnings     []Problem // at most 1,000; none of them makes the spec wrong
+}
+
+// Object is what all documents with metadata share.
+type Object struct {
+	Pos       Position
+	Name      string
+	Namespace string // as written; empty and "default" both mean the app's
+	// Spec is the document's spec as canonical JSON: keys sorted, no white space, defaults filled in, fields that are
+	// null left out. Names, labels, annotations and status are not in it.
+	Spec json.RawMessage
+}
+
+// Function is a Function document. Its package is in the same Spec.
+type Function struct {
+	Object
+	Environment          string
+	EnvironmentNamespace string // as written
+	Package              string
+	PackageNamespace     string // as written
+	FunctionName         string // the entry point within the package; may be empty
+}
+
+// Package is a Package document. It has a source, a deployment, or both.
+type Package struct {
+	Object
+	Environment          string // may be empty when nothing is built
+	EnvironmentNamespace string // as written
+	BuildCommand         string
+	Source               ArchiveRef
+	Deployment           ArchiveRef
+}
+
+// ArchiveRef says where a package's files come from. At most one of Name, URL and Literal is set; none: there is no
+// such archive.
+type ArchiveRef struct {
+	Name     string // of an Archive of the same Spec
+	URL      string // http or https
+	Literal  []byte
+	Checksum string // SHA-256 in hexadecimal digits, as written; may be empty
+}
+
+// IsZero reports whether the reference names nothing.
+func (a ArchiveRef) IsZero() bool { return a.Name == "" && a.URL == "" && a.Literal == nil }
+
+// Archive is an ArchiveUploadSpec document: a set of files of the repository.
+type Archive struct {
+	Pos     Position
+	Name    string
+	RootDir string // clean and relative; empty: the folder that holds the specs folder
+	Include []string
+	Exclude []string
+}
+
+// Environment is an Environment document.
+type Environment struct{ Object }
+
+// Trigger is an HTTPTrigger, a TimeTrigger or a MessageQueueTrigger document. The functions that it names are in the
+// same Spec.
+type Trigger struct {
+	Object
+	Kind     landfall.UnitKind  // HTTPTrigger, TimeTrigger or QueueTrigger
+	Function landfall.Reference // zero when Weights decide
+	Weights  []Weight           // sorted by function; they sum to 100
+
+	// HTTP only.
+	Host    string   // empty: every host of the app
+	Methods []string // sorted, without repeats, at least one
+	URL     string   // "/…"; matched exactly, "{name}" stands for one segment; with Prefix everything below matches too
+	Prefix  bool
+}
+
+// Weight is a function's share of a trigger's events.
+type Weight struct {
+	Function landfall.Reference
+	Percent  int
+}
+
+// App is an App document.
+type App struct {
+	Object
+	Config  json.RawMessage // canonical JSON of an object; nil when absent
+	Build   *Build          // nil when absent
+	Static  []Static
+	Release landfall.ReleasePolicy // zero when the document says nothing about releasing
+}
+
+// Build says how the app's own files are made before static units and archives are read.
+type Build struct {
+	Command     string // for /bin/sh -c
+	Environment string // may be empty
+	Inputs      []string
+	Outputs     []string
+	Env         map[string]string
+}
+
+// Static is one entry of "static:", one moving unit.
+type Static struct {
+	Pos      Position
+	Src      string // clean and relative: a file, a folder or a glob; ".": everything
+	Path     string // where it is served: absolute and clean; a file goes under its own name when it ends in "/"
+	Fallback string // served for what is not found; relative to Path
+	Exclude  []string
+
+	// Implicit marks the unit of a folder without specs: names that begin with "." (except .well-known) at any depth, and
+	// specs/ and node_modules/ at the top, do not belong to it.
+	Implicit bool
+}
+
+// Implicit returns the Spec of a folder that has no spec files but an index.html: one static unit of the whole folder
+// at "/". Its App has no name.
+func Implicit() *Spec {
+	return &Spec{App: &App{
+		Object: Object{Spec: json.RawMessage("{}")},
+		Static: []Static{{Src: ".", Path: "/", Implicit: true}},
+	}}
+}

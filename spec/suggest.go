@@ -1,0 +1,48 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// suggest says which of the known names was meant, or lists them when none is near.
+func suggest[T any](written string, known map[string]T) string {
+	names := slices.Sorted(maps.Keys(known))
+	best, least := "", max(2, len(written)/3)+1
+	if len(written) <= 64 {
+		for _, name := range names {
+			if d := distance(strings.ToLower(written), strings.ToLower(name)); d < least {
+				best, least = name, d
+			}
+		}
+	}
+	if best != "" {
+		return "did you mean " + quote(best) + "?"
+	}
+	return "known: " + strings.Join(names, ", ")
+}
+
+// distance returns how many letters must be added, removed, replaced or swapped with their neighbour to turn a into b.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,295 @@
+package spec
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// nodes finds the places of what was read: the node of a mapping.
+type nodes struct {
+	*document
+	node *yaml.Node
+}
+
+// at returns the place of the field at the path, or of its nearest parent that is there.
+func (n nodes) at(path ...string) Position {
+	node, pos := n.node, n.pos(n.node)
+	for _, name := range path {
+		next, key := child(node, name)
+		if next == nil {
+			break
+		}
+		node, pos = next, n.pos(key)
+	}
+	return pos
+}
+
+// child returns the value and the key of a field of a mapping, or nil.
+func child(n *yaml.Node, name string) (value, key *yaml.Node) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if strings.EqualFold(n.Content[i].Value, name) {
+			return n.Content[i+1], n.Content[i]
+		}
+	}
+	return nil, nil
+}
+
+// checker turns nodes into values by what is known of them.
+type checker struct {
+	*document
+	fold  bool // names are matched as Fission's decoder does, whatever their case
+	left  int  // levels of nesting
+	wrong bool // a problem was found
+}
+
+// failf records a problem.
+func (c *checker) failf(n *yaml.Node, format string, args ...any) {
+	c.wrong = true
+	c.problemf(c.pos(n), format, args...)
+}
+
+// value returns the value of n, which stands at path, as f describes it. It is nil when n is null or wrong.
+func (c *checker) value(n *yaml.Node, f field, path string) any {
+	if !c.plain(n) || isNull(n) {
+		return nil
+	}
+	c.left--
+	defer func() { c.left++ }()
+	if c.left < 0 {
+		c.failf(n, "nested deeper than %d levels (setting LANDFALL_MAX_SPEC_DEPTH)", c.limits.Depth)
+		return nil
+	}
+	switch f.shape {
+	case anything:
+		return c.free(n, path)
+	case object, mapping:
+		if n.Kind != yaml.MappingNode {
+			c.failf(n, "%s must be a mapping of names to values", path)
+			return nil
+		}
+		return c.mapping(n, f, path)
+	case list:
+		if n.Kind != yaml.SequenceNode {
+			c.failf(n, "%s must be a list", path)
+			return nil
+		}
+		return c.list(n, *f.item, path)
+	case text, number, boolean:
+		return c.typed(n, f.shape, path)
+	}
+	return nil
+}
+
+// plain refuses what makes YAML more than a way to write values: anchors and aliases, which can multiply, and tags.
+func (c *checker) plain(n *yaml.Node) bool {
+	switch {
+	case n.Kind == yaml.AliasNode || n.Anchor != "":
+		c.failf(n, "anchors and aliases (%s) are not read; write the value out", quote(n.Anchor+n.Value))
+	case n.Style&yaml.TaggedStyle != 0:
+		c.failf(n, "the tag %s is not read; write the value without it", quote(n.Tag))
+	default:
+		return true
+	}
+	return false
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// mapping returns a mapping's fields that are not null.
+func (c *checker) mapping(n *yaml.Node, f field, path string) map[string]any {
+	values := make(map[string]any, len(n.Content)/2)
+	lines := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, node := n.Content[i], n.Content[i+1]
+		if !c.key(key) {
+			continue
+		}
+		name, inner, ok := c.known(key, f)
+		if !ok {
+			continue
+		}
+		if first, ok := lines[name]; ok {
+			c.failf(key, "%s is already given in line %d", quote(name), first)
+			continue
+		}
+		lines[name] = c.pos(key).Line
+		value := c.value(node, inner, join(path, name))
+		if value == nil && (f.shape == object || inner.shape != anything) {
+			continue
+		}
+		values[name] = value
+		if inner.unused && !isEmpty(value) {
+			c.warnf(c.pos(key), "kept, not used: %s", join(path, name))
+		}
+	}
+	return values
+}
+
+// key reports whether n can name a field.
+func (c *checker) key(n *yaml.Node) bool {
+	if !c.plain(n) {
+		return false
+	}
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!merge" {
+		c.failf(n, "a name must be text")
+		return false
+	}
+	return true
+}
+
+// known returns the name under which the key of a mapping is kept, and what its value may be.
+func (c *checker) known(key *yaml.Node, f field) (string, field, bool) {
+	if f.shape != object {
+		return key.Value, *f.item, true
+	}
+	if inner, ok := f.fields[key.Value]; ok {
+		return key.Value, inner, true
+	}
+	if c.fold {
+		for name, inner := range f.fields {
+			if strings.EqualFold(name, key.Value) {
+				return name, inner, true
+			}
+		}
+	}
+	c.wrong = true
+	if len(c.problems) >= storedProblems { // do not look for names that nobody is shown
+		c.more++
+		return "", field{}, false
+	}
+	c.problemf(c.pos(key), "unknown field %s; %s", quote(key.Value), suggest(key.Value, f.fields))
+	return "", field{}, false
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// isEmpty reports whether a value says nothing: tools write such fields by themselves.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case bool:
+		return !v
+	case int64:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		for _, inner := range v {
+			if !isEmpty(inner) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (c *checker) list(n *yaml.Node, item field, path string) []any {
+	values := make([]any, 0, len(n.Content))
+	for i, node := range n.Content {
+		where := path + "[" + strconv.Itoa(i) + "]"
+		value := c.value(node, item, where)
+		if value == nil && item.shape != anything {
+			if isNull(node) {
+				c.failf(node, "%s is empty", where)
+			}
+			continue
+		}
+		values = append(values, value)
+	}
+	return values
+}
+
+// free returns any value, nulls included.
+func (c *checker) free(n *yaml.Node, path string) any {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return c.mapping(n, field{shape: mapping, item: &field{}}, path)
+	case yaml.SequenceNode:
+		return c.list(n, field{}, path)
+	case yaml.ScalarNode, yaml.DocumentNode, yaml.AliasNode:
+	}
+	return c.scalar(n, path)
+}
+
+var wholeNumber = regexp.MustCompile(`^[-+]?\d[0-9_]*$`)
+
+func digits(n *yaml.Node) string { return strings.ReplaceAll(n.Value, "_", "") }
+
+// scalar returns the value of a scalar by YAML's rules; a date is text.
+func (c *checker) scalar(n *yaml.Node, path string) any {
+	switch n.Tag {
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int":
+		if signed, err := strconv.ParseInt(digits(n), 0, 64); err == nil {
+			return signed
+		}
+		if unsigned, err := strconv.ParseUint(digits(n), 0, 64); err == nil {
+			return unsigned
+		}
+	case "!!float":
+		if f, err := strconv.ParseFloat(digits(n), 64); err == nil && !wholeNumber.MatchString(n.Value) {
+			return f
+		}
+	default:
+		return n.Value
+	}
+	c.failf(n, "%s: the number %s cannot be kept exactly; write it in quotes", path, quote(n.Value))
+	return nil
+}
+
+// typed returns a scalar of the wanted shape.
+func (c *checker) typed(n *yaml.Node, want shape, path string) any {
+	if n.Kind != yaml.ScalarNode {
+		c.failf(n, "%s must be %s", path, want)
+		return nil
+	}
+	switch {
+	case want == text && strings.ContainsRune(n.Value, 0):
+		c.failf(n, "%s must not contain a NUL character", path)
+		return nil
+	case want == text:
+		return n.Value
+	case want == boolean && n.Tag == "!!bool":
+		return c.scalar(n, path)
+	}
+	whole, err := strconv.ParseInt(digits(n), 0, 64)
+	if want != number || n.Tag != "!!int" || err != nil {
+		c.failf(n, "%s must be %s", path, want)
+		return nil
+	}
+	return whole
+}
+
+// String returns what people call a shape.
+func (s shape) String() string {
+	switch s {
+	case text:
+		return "text"
+	case number:
+		return "a whole number"
+	case boolean:
+		return "true or false"
+	case object, mapping:
+		return "a mapping"
+	case list:
+		return "a list"
+	case anything:
+	}
+	return "a value"
+}
