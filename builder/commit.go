@@ -1,0 +1,155 @@
+package builder
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder/pack"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// CommitInfo is what people are shown of a commit.
+type CommitInfo struct {
+	SHA     landfall.CommitSHA // of the commit itself, where a tag was asked for
+	Message string             // first line
+	Author  string             // name, without the address
+	Time    time.Time          // when it was committed
+}
+
+// Commit describes the commit that sha names, or that the annotated tag sha names in the end. Kinds: NotFound; Invalid
+// when it names no commit.
+func (m *Mirror) Commit(sha landfall.CommitSHA) (CommitInfo, error) {
+	const op = landfall.Op("builder.commit")
+	name, err := m.peel(op, sha)
+	if err != nil {
+		return CommitInfo{}, err
+	}
+	c, err := m.commit(name)
+	if err != nil {
+		return CommitInfo{}, m.failed(op, err)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
+	return CommitInfo{
+		SHA: landfall.CommitSHA(name.String()), Author: c.Author.Name, Time: c.Committer.When,
+		Message: strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD"),
+	}, nil
+}
+
+// Peel returns the commit that sha names in the end: itself, or what an annotated tag names. Kinds: as of Commit.
+func (m *Mirror) Peel(sha landfall.CommitSHA) (landfall.CommitSHA, error) {
+	name, err := m.peel("builder.peel", sha)
+	if err != nil {
+		return "", err
+	}
+	return landfall.CommitSHA(name.String()), nil
+}
+
+// maxTags is how many tags may name each other.
+const maxTags = 16
+
+func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
+	name, err := objectName(op, sha)
+	if err != nil {
+		return name, err
+	}
+	var kind plumbing.ObjectType
+	for range maxTags {
+		var data []byte
+		err := m.use(func(o *pack.Objects) (err error) {
+			if kind, err = o.Kind(name); err == nil && kind == plumbing.TagObject {
+				data, err = o.Read(kind, name)
+			}
+			return err
+		})
+		if err != nil {
+			return name, m.failed(op, err)
+		}
+		if kind == plumbing.CommitObject {
+			return name, nil
+		}
+		if kind != plumbing.TagObject {
+			break
+		}
+		var tag object.Tag
+		if err := tag.Decode(memory(kind, data)); err != nil {
+			return name, m.failed(op, fmt.Errorf("%w: %w", pack.ErrCorrupt, err))
+		}
+		name = tag.Target
+	}
+	return name, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"%s names a %s, and only a commit can be released", sha.Short(), kind)}
+}
+
+// commit reads one commit.
+func (m *Mirror) commit(name plumbing.Hash) (*object.Commit, error) {
+	var data []byte
+	err := m.use(func(o *pack.Objects) (err error) {
+		data, err = o.Read(plumbing.CommitObject, name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := &object.Commit{}
+	if err := c.Decode(memory(plumbing.CommitObject, data)); err != nil {
+		return nil, fmt.Errorf("%w: %w", pack.ErrCorrupt, err)
+	}
+	return c, nil
+}
+
+// IsAncestor reports whether a is b, or b descends from a. Kinds: as of Commit.
+func (m *Mirror) IsAncestor(ctx context.Context, a, b landfall.CommitSHA) (bool, error) {
+	const op = landfall.Op("builder.is-ancestor")
+	from, err := m.peel(op, a)
+	if err != nil {
+		return false, err
+	}
+	to, err := m.peel(op, b)
+	if err != nil {
+		return false, err
+	}
+	seen := map[plumbing.Hash]bool{to: true}
+	for next := []plumbing.Hash{to}; len(next) > 0; next = next[1:] {
+		if next[0] == from {
+			return true, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, stopped(op, m.remote, err)
+		}
+		c, err := m.commit(next[0])
+		if err != nil {
+			return false, m.failed(op, err)
+		}
+		for _, parent := range c.ParentHashes {
+			if !seen[parent] {
+				seen[parent] = true
+				next = append(next, parent)
+			}
+		}
+	}
+	return false, nil
+}
+
+// objectName returns sha as go-git has it.
+func objectName(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
+	if _, err := landfall.ParseCommitSHA(string(sha)); err != nil {
+		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: landfall.MessageOf(err), Err: err}
+	}
+	if len(sha) != 40 {
+		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "repositories with SHA-256 names cannot be read: use one with SHA-1 names"}
+	}
+	return plumbing.NewHash(string(sha)), nil
+}
+
+// memory returns data as go-git's decoders take it.
+func memory(kind plumbing.ObjectType, data []byte) plumbing.EncodedObject {
+	o := &plumbing.MemoryObject{}
+	o.SetType(kind)
+	_, _ = o.Write(data) // appends to memory
+	return o
+}

@@ -1,0 +1,99 @@
+package builder
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"landfall.dev/landfall"
+)
+
+// exchange is the way of one fetch to one remote. It checks every request's target, sends the credentials to the remote's
+// own origin only, and counts what comes back. It keeps its own error, since callers between lose the chain.
+type exchange struct {
+	base     http.RoundTripper
+	dialer   *Dialer
+	remote   Remote
+	origin   *url.URL
+	limit    int64 // bytes
+	received atomic.Int64
+
+	mu      sync.Mutex
+	refusal error // the first error that this type itself returned
+	answer  int   // the last status
+}
+
+// maxAnswer bounds the body of an answer that is an error; it goes to the operator's log.
+const maxAnswer = 16 * kib
+
+// RoundTrip implements http.RoundTripper.
+func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := x.dialer.checkTarget("builder.fetch", r.URL); err != nil {
+		return nil, x.refuse(err)
+	}
+	r = r.Clone(r.Context())
+	r.Header.Del("Authorization")
+	if x.remote.Password != "" && r.URL.Scheme == x.origin.Scheme && strings.EqualFold(r.URL.Host, x.origin.Host) {
+		user := x.remote.Username
+		if user == "" {
+			user = "x-access-token"
+		}
+		r.SetBasicAuth(user, x.remote.Password.Reveal())
+	}
+	res, err := x.base.RoundTrip(r)
+	if err != nil {
+		if landfall.KindOf(err) != landfall.Internal {
+			err = x.refuse(err)
+		}
+		return nil, err
+	}
+	x.mu.Lock()
+	x.answer = res.StatusCode
+	x.mu.Unlock()
+	if res.StatusCode >= http.StatusMultipleChoices {
+		res.Body = &cut{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}
+	res.Body = &metered{ReadCloser: res.Body, x: x}
+	return res, nil
+}
+
+func (x *exchange) refuse(err error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.refusal == nil {
+		x.refusal = err
+	}
+	return err
+}
+
+// outcome returns the status of the last answer, and the error that this type itself returned.
+func (x *exchange) outcome() (answer int, refusal error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.answer, x.refusal
+}
+
+// cut is the beginning of a body.
+type cut struct {
+	io.Reader
+	io.Closer
+}
+
+// metered counts a body's bytes.
+type metered struct {
+	io.ReadCloser
+	x *exchange
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.ReadCloser.Read(b)
+	if m.x.received.Add(int64(n)) > m.x.limit {
+		return 0, m.x.refuse(overLimit("builder.fetch", fmt.Sprintf("%s sent more than %d bytes", m.x.remote.name(), m.x.limit),
+			bytes(m.x.limit), "LANDFALL_MAX_RECEIVED_BYTES"))
+	}
+	return n, err
+}

@@ -1,0 +1,296 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder/pack"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+)
+
+// maxPacks is how many packs a mirror may have before Fetch joins them.
+const maxPacks = 50
+
+// Fetch brings the commit that ref names, or named, into r's mirror and opens the mirror: only what is new travels. An
+// external repository is always asked, with r's own credentials, even when the commit is there: being allowed to read is
+// not shared between apps. It may be repeated. Kinds: NotFound (the commit is gone, the repository is empty or not
+// there), Unauthorized, Forbidden (an address that may not be dialed), Invalid (an address, a limit), Unavailable, Canceled.
+func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, commit landfall.CommitSHA) (*Mirror, error) {
+	const op = landfall.Op("builder.fetch")
+	name, err := objectName(op, commit)
+	if err != nil {
+		return nil, err
+	}
+	mirror := m.open(r)
+	if r.Local == "" {
+		err = m.fetch(ctx, op, mirror, name)
+	}
+	if err == nil {
+		err = mirror.has(op, ref, name)
+	}
+	if err != nil {
+		_ = mirror.Close()
+		return nil, err
+	}
+	return mirror, nil
+}
+
+// fetch brings what is new, under the mirror's lock.
+func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, commit plumbing.Hash) error {
+	release, err := mirror.lock.acquire(ctx)
+	if err != nil {
+		return stopped(op, mirror.remote, err)
+	}
+	defer release()
+	c, err := m.call(ctx, op, mirror.remote)
+	if err != nil {
+		return err
+	}
+	if err := mirror.ready(); err != nil {
+		return mirror.failed(op, err)
+	}
+	refs, err := mirror.references()
+	if err != nil {
+		return mirror.failed(op, err)
+	}
+	if err := m.bring(ctx, op, mirror, c, refs, c.wants(mirror, commit)); err != nil {
+		return err
+	}
+	// The reference is gone or moved on: many servers still give a commit by its name.
+	if !mirror.contains(commit) && c.givesByName() {
+		err := m.bring(ctx, op, mirror, c, refs, []plumbing.Hash{commit})
+		if err != nil && !c.declined(err) {
+			return err
+		}
+	}
+	if err := mirror.setReferences(c.refs); err != nil {
+		return mirror.failed(op, err)
+	}
+	return mirror.join(ctx, op)
+}
+
+// call is one conversation with a remote, after it told its references.
+type call struct {
+	x       *exchange
+	session transport.UploadPackSession
+	told    *packp.AdvRefs
+	refs    map[landfall.RefName]plumbing.Hash // branches and tags, by names that git allows
+}
+
+// call asks a remote for its references. An empty repository has none.
+func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, error) {
+	if err := m.dialer().CheckURL(r.URL); err != nil {
+		return nil, err
+	}
+	origin, err := url.Parse(r.URL)
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the repository's address cannot be read", Err: err}
+	}
+	m.once.Do(func() { m.transport = m.dialer().Transport() })
+	x := &exchange{
+		base: m.transport, dialer: m.dialer(), remote: r, origin: origin, limit: m.Limits.withDefaults().ReceivedBytes,
+	}
+	endpoint, err := transport.NewEndpoint(r.URL)
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the repository's address cannot be read", Err: err}
+	}
+	session, err := githttp.NewClient(&http.Client{Transport: x}).NewUploadPackSession(endpoint, nil)
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Err: err}
+	}
+	c := &call{x: x, session: session, refs: make(map[landfall.RefName]plumbing.Hash)}
+	c.told, err = session.AdvertisedReferencesContext(ctx)
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		c.told = packp.NewAdvRefs()
+		return c, nil
+	}
+	if err != nil {
+		return nil, unfetched(ctx, op, r, x, err)
+	}
+	for s, hash := range c.told.References {
+		name, err := landfall.ParseRefName(s)
+		_, branch := name.Branch()
+		_, tag := name.Tag()
+		if err == nil && (branch || tag) {
+			c.refs[name] = hash
+		}
+	}
+	return c, nil
+}
+
+// wants returns what of the remote's references the mirror does not have.
+func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
+	var wants []plumbing.Hash
+	seen := make(map[plumbing.Hash]bool)
+	for _, hash := range c.refs {
+		if !seen[hash] && !mirror.contains(hash) {
+			wants = append(wants, hash)
+		}
+		seen[hash] = true
+	}
+	// Another reference (refs/pull/…) may have the commit: then the server gives it like any other.
+	for _, hash := range c.told.References {
+		if hash == commit && !seen[hash] && !mirror.contains(hash) {
+			wants = append(wants, hash)
+			break
+		}
+	}
+	return wants
+}
+
+// givesByName reports whether the server gives commits that no reference names.
+func (c *call) givesByName() bool {
+	return c.told.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
+		c.told.Capabilities.Supports(capability.AllowTipSHA1InWant) ||
+		c.told.Capabilities.Supports("allow-any-sha1-in-want")
+}
+
+// declined reports whether err is the server's way to say, in an answer, that it does not give the commit.
+func (c *call) declined(err error) bool {
+	answer, refusal := c.x.outcome()
+	_, network := errors.AsType[net.Error](err)
+	return refusal == nil && !network && answer < http.StatusInternalServerError && landfall.KindOf(err) == landfall.Unavailable
+}
+
+// bring fetches wants and all that they need, less what the mirror has.
+func (m *Mirrors) bring(
+	ctx context.Context, op landfall.Op, mirror *Mirror, c *call, have map[landfall.RefName]plumbing.Hash, wants []plumbing.Hash,
+) error {
+	if len(wants) == 0 {
+		return nil
+	}
+	request := packp.NewUploadPackRequestFromCapabilities(c.told.Capabilities)
+	if c.told.Capabilities.Supports(capability.NoProgress) {
+		if err := request.Capabilities.Set(capability.NoProgress); err != nil {
+			return mirror.failed(op, err)
+		}
+	}
+	request.Wants = wants
+	request.Haves = mirror.haves(c.refs, have)
+	response, err := c.session.UploadPack(ctx, request)
+	if err != nil {
+		return unfetched(ctx, op, mirror.remote, c.x, err)
+	}
+	defer func() { _ = response.Close() }()
+	var data io.Reader = response
+	switch {
+	case request.Capabilities.Supports(capability.Sideband64k):
+		data = sideband.NewDemuxer(sideband.Sideband64k, response)
+	case request.Capabilities.Supports(capability.Sideband):
+		data = sideband.NewDemuxer(sideband.Sideband, response)
+	}
+	limits := pack.Limits{Objects: mirror.limits.Objects, Object: mirror.limits.held()}
+	if err := pack.Receive(ctx, mirror.dir, data, limits); err != nil {
+		return unfetched(ctx, op, mirror.remote, c.x, err)
+	}
+	return mirror.refresh()
+}
+
+// join joins the packs when there are too many. Failing to is no reason to fail a run: the next fetch tries again.
+func (m *Mirror) join(ctx context.Context, op landfall.Op) error {
+	o, err := m.current(nil)
+	if err != nil {
+		return m.failed(op, err)
+	}
+	if o.Packs() <= maxPacks {
+		return nil
+	}
+	if err := pack.Join(ctx, m.dir, m.lock.remove); err != nil {
+		return m.failed(op, err)
+	}
+	return nil
+}
+
+// has returns an error unless the mirror has the commit, or a tag of it.
+func (m *Mirror) has(op landfall.Op, ref landfall.RefName, name plumbing.Hash) error {
+	_, err := m.peel(op, landfall.CommitSHA(name.String()))
+	if err == nil || landfall.KindOf(err) != landfall.NotFound {
+		return err
+	}
+	refs, missing := m.references()
+	if missing != nil {
+		return m.failed(op, missing)
+	}
+	if len(refs) == 0 {
+		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err, Message: m.remote.name() + " is empty: push a commit first"}
+	}
+	return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err, Message: fmt.Sprintf(
+		"commit %s of %s is not in %s any more: the branch was rewritten or deleted; push again",
+		landfall.CommitSHA(name.String()).Short(), shortRef(ref), m.remote.name())}
+}
+
+func shortRef(ref landfall.RefName) string {
+	if branch, ok := ref.Branch(); ok {
+		return branch
+	}
+	if tag, ok := ref.Tag(); ok {
+		return tag
+	}
+	return string(ref)
+}
+
+// Heads returns the branches and tags of r (each tag as the commit that it names in the end) and the branch that its HEAD
+// names, empty when it names none. An empty repository has no branches, which is no error. Kinds: as of Fetch.
+func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]landfall.CommitSHA, landfall.RefName, error) {
+	const op = landfall.Op("builder.heads")
+	heads := make(map[landfall.RefName]landfall.CommitSHA)
+	if r.Local != "" {
+		return m.localHeads(op, r, heads)
+	}
+	c, err := m.call(ctx, op, r)
+	if err != nil {
+		return nil, "", err
+	}
+	for name, hash := range c.refs {
+		if peeled, ok := c.told.Peeled[string(name)]; ok {
+			hash = peeled
+		}
+		heads[name] = landfall.CommitSHA(hash.String())
+	}
+	for _, pair := range c.told.Capabilities.Get(capability.SymRef) {
+		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok {
+			if head, err := landfall.ParseRefName(target); err == nil {
+				return heads, head, nil
+			}
+		}
+	}
+	return heads, "", nil
+}
+
+func (m *Mirrors) localHeads(
+	op landfall.Op, r Remote, heads map[landfall.RefName]landfall.CommitSHA,
+) (map[landfall.RefName]landfall.CommitSHA, landfall.RefName, error) {
+	mirror := m.open(r)
+	defer func() { _ = mirror.Close() }()
+	refs, err := mirror.references()
+	if err != nil {
+		return nil, "", mirror.failed(op, err)
+	}
+	for name, hash := range refs {
+		peeled, err := mirror.peel(op, landfall.CommitSHA(hash.String()))
+		if err != nil && landfall.KindOf(err) != landfall.Invalid {
+			return nil, "", err
+		}
+		if err == nil { // a reference to what is no commit cannot be released
+			heads[name] = landfall.CommitSHA(peeled.String())
+		}
+	}
+	head, err := mirror.storage.Reference(plumbing.HEAD)
+	if err != nil {
+		return nil, "", mirror.failed(op, err)
+	}
+	return heads, landfall.RefName(head.Target()), nil
+}

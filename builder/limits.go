@@ -1,0 +1,60 @@
+package builder
+
+import (
+	"fmt"
+
+	"landfall.dev/landfall"
+)
+
+// Limits bound what is taken from a repository. A field that is zero has its default. Each field's comment begins with
+// the name of its setting, which every error about it names.
+type Limits struct {
+	Files         int   // LANDFALL_MAX_FILES: files of a commit, below the folder that is listed; 50,000
+	CommitBytes   int64 // LANDFALL_MAX_COMMIT_BYTES: all these files together; 2 GiB
+	FileBytes     int64 // LANDFALL_MAX_FILE_BYTES: one file, and any object that must be held whole; 100 MiB
+	ReceivedBytes int64 // LANDFALL_MAX_RECEIVED_BYTES: what one fetch may receive; 4 GiB
+	Objects       int64 // LANDFALL_MAX_OBJECTS: git objects that one fetch may bring; 10,000,000
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// withDefaults returns l with its zero fields filled in.
+func (l Limits) withDefaults() Limits {
+	orDefault(&l.Files, 50_000)
+	orDefault(&l.CommitBytes, 2*gib)
+	orDefault(&l.FileBytes, 100*mib)
+	orDefault(&l.ReceivedBytes, 4*gib)
+	orDefault(&l.Objects, 10_000_000)
+	return l
+}
+
+// held returns the size of an object that may be held whole. Folders and commits need some, however small files must be.
+func (l Limits) held() int64 { return max(l.FileBytes, 16*mib) }
+
+func orDefault[N int | int64](field *N, value N) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// overLimit is the error for a figure over a limit. what begins the sentence: "the commit has at least 50,001 files".
+func overLimit(op landfall.Op, what, limit, setting string) error {
+	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%s; the limit is %s (%s)", what, limit, setting)}
+}
+
+// bytes returns n as people read it: 100 MiB when that is exact, else all digits.
+func bytes(n int64) string {
+	switch {
+	case n >= gib && n%gib == 0:
+		return fmt.Sprintf("%d GiB", n/gib)
+	case n >= mib && n%mib == 0:
+		return fmt.Sprintf("%d MiB", n/mib)
+	case n >= kib && n%kib == 0:
+		return fmt.Sprintf("%d KiB", n/kib)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

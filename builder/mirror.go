@@ -1,0 +1,252 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder/pack"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// Mirrors keeps a bare mirror of every repository that is fetched. Its fields are set before the first call; all methods
+// may be called at once. A Root belongs to one process.
+type Mirrors struct {
+	Root   string  // folder of the mirrors; made when needed
+	Limits Limits  //
+	Dialer *Dialer // nil: no host is an exception
+
+	once      sync.Once
+	transport http.RoundTripper
+
+	mu    sync.Mutex
+	locks map[string]*lock // by folder
+}
+
+// lock guards one mirror.
+type lock struct {
+	change chan struct{} // holds one token: who has it may change the mirror
+	packs  sync.RWMutex  // writing: packs are being removed; reading: they are being opened
+}
+
+// acquire takes the right to change the mirror, or returns ctx's error.
+func (l *lock) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case l.change <- struct{}{}:
+		return func() { <-l.change }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// remove runs f, which removes packs, while nobody opens any.
+func (l *lock) remove(f func() error) error {
+	l.packs.Lock()
+	defer l.packs.Unlock()
+	return f()
+}
+
+// dir returns the folder of r's mirror.
+func (m *Mirrors) dir(r Remote) string {
+	if r.Local != "" {
+		return filepath.Clean(r.Local)
+	}
+	return filepath.Join(m.Root, r.folder())
+}
+
+func (m *Mirrors) lock(dir string) *lock {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.locks == nil {
+		m.locks = make(map[string]*lock)
+	}
+	l, ok := m.locks[dir]
+	if !ok {
+		l = &lock{change: make(chan struct{}, 1)}
+		m.locks[dir] = l
+	}
+	return l
+}
+
+func (m *Mirrors) dialer() *Dialer {
+	if m.Dialer == nil {
+		return &Dialer{}
+	}
+	return m.Dialer
+}
+
+// Exclusive runs change, which may remove packs of r's mirror (git repack -d of the built-in remote's repository), while
+// nothing fetches into it and nobody opens its packs. Open readers go on.
+func (m *Mirrors) Exclusive(ctx context.Context, r Remote, change func() error) error {
+	l := m.lock(m.dir(r))
+	release, err := l.acquire(ctx)
+	if err != nil {
+		return &landfall.Error{Op: "builder.exclusive", Kind: landfall.Canceled, Err: err}
+	}
+	defer release()
+	return l.remove(change)
+}
+
+// Remove deletes r's mirror: its last app is gone. It is a success when there is none, and refused for a Local one.
+// Readers that are open may fail.
+func (m *Mirrors) Remove(ctx context.Context, r Remote) error {
+	const op = landfall.Op("builder.remove")
+	if r.Local != "" {
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the built-in repository is not a mirror"}
+	}
+	err := m.Exclusive(ctx, r, func() error { return os.RemoveAll(m.dir(r)) })
+	if err != nil && landfall.KindOf(err) == landfall.Internal {
+		return &landfall.Error{Op: op, Kind: landfall.Internal, Err: err}
+	}
+	return err
+}
+
+// Mirror reads one repository. It sees at least what was there when it was opened; all methods may be called at once.
+// Close it when the run is over.
+type Mirror struct {
+	remote  Remote
+	dir     string
+	limits  Limits
+	lock    *lock
+	storage *filesystem.Storage // for references only
+
+	mu      sync.Mutex
+	objects *pack.Objects   // nil until used
+	old     []*pack.Objects // replaced, but perhaps read from
+}
+
+func (m *Mirrors) open(r Remote) *Mirror {
+	dir := m.dir(r)
+	return &Mirror{
+		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir),
+		storage: filesystem.NewStorage(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(0)),
+	}
+}
+
+// ready makes the mirror one that can be fetched into: it is made when there is none, cleaned of what a killed process
+// left, and made anew when it is broken, since all that it has can be fetched again.
+func (m *Mirror) ready() error {
+	if err := errors.Join(m.initialize(), pack.Sweep(m.dir)); err != nil {
+		return err
+	}
+	_, err := m.current(nil)
+	if !errors.Is(err, pack.ErrCorrupt) {
+		return err
+	}
+	if err := m.lock.remove(func() error { return os.RemoveAll(m.dir) }); err != nil {
+		return err
+	}
+	return m.initialize()
+}
+
+// initialize makes an empty mirror unless there is one.
+func (m *Mirror) initialize() error {
+	if _, err := os.Stat(filepath.Join(m.dir, "HEAD")); err == nil {
+		return nil
+	}
+	if err := os.RemoveAll(m.dir); err != nil { // half made by a process that was killed
+		return err
+	}
+	made := m.dir + ".new"
+	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o700)); err != nil {
+		return err
+	}
+	storage := filesystem.NewStorage(osfs.New(made, osfs.WithBoundOS()), cache.NewObjectLRU(0))
+	if _, err := git.Init(storage, nil); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(made, "objects", "pack"), 0o700); err != nil {
+		return err
+	}
+	return os.Rename(made, m.dir)
+}
+
+// use runs f on the repository's objects. When an object is missing, it opens them anew and runs f once more: they may
+// have been packed, or have come, since.
+func (m *Mirror) use(f func(*pack.Objects) error) error {
+	o, err := m.current(nil)
+	if err != nil {
+		return err
+	}
+	if err = f(o); !errors.Is(err, pack.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if o, err = m.current(o); err != nil {
+		return err
+	}
+	return f(o)
+}
+
+// current returns the open objects, unless they are stale: then new ones.
+func (m *Mirror) current(stale *pack.Objects) (*pack.Objects, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.objects != stale {
+		return m.objects, nil
+	}
+	m.lock.packs.RLock()
+	defer m.lock.packs.RUnlock()
+	o, err := pack.Open(m.dir, m.limits.held())
+	if err != nil {
+		return nil, err
+	}
+	if stale != nil {
+		m.old = append(m.old, stale)
+	}
+	m.objects = o
+	return o, nil
+}
+
+// Close lets go of the repository. Readers that are open fail.
+func (m *Mirror) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	for _, o := range append(m.old, m.objects) {
+		if o != nil {
+			errs = append(errs, o.Close())
+		}
+	}
+	m.objects, m.old = nil, nil
+	return errors.Join(errs...)
+}
+
+// Keep makes the commit stay in the repository for as long as the group version uid lives, whatever becomes of its
+// branch. It may be repeated. Kinds: NotFound when the commit is not there.
+func (m *Mirror) Keep(uid landfall.UID, commit landfall.CommitSHA) error {
+	const op = landfall.Op("builder.keep")
+	if !landfall.IsUID(string(uid)) {
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "not a UID: " + string(uid)}
+	}
+	name, err := m.peel(op, commit)
+	if err != nil {
+		return err
+	}
+	ref := plumbing.NewHashReference(plumbing.ReferenceName(landfall.KeepPrefix+string(uid)), name)
+	if err := m.storage.SetReference(ref); err != nil {
+		return m.failed(op, err)
+	}
+	return nil
+}
+
+// Release undoes Keep. It is a success when there was none.
+func (m *Mirror) Release(uid landfall.UID) error {
+	const op = landfall.Op("builder.release")
+	if !landfall.IsUID(string(uid)) {
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "not a UID: " + string(uid)}
+	}
+	if err := m.storage.RemoveReference(plumbing.ReferenceName(landfall.KeepPrefix + string(uid))); err != nil {
+		return m.failed(op, err)
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package pack
+
+import (
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// content is a whole object.
+type content struct {
+	kind plumbing.ObjectType
+	data []byte
+}
+
+// cache holds objects that may be the base of a delta. Entries that are used together lie together in a pack, so
+// starting over when it is full loses little.
+type cache struct {
+	max int
+
+	mu   sync.Mutex
+	used int
+	held map[place]content
+}
+
+type place struct {
+	p      *file
+	offset int64
+}
+
+func (c *cache) get(p *file, offset int64) (content, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.held[place{p, offset}]
+	return found, ok
+}
+
+func (c *cache) put(p *file, offset int64, v content) {
+	const overhead = 96 // of the entry itself
+	size := cap(v.data) + overhead
+	if size > c.max/4 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil || c.used+size > c.max {
+		c.held, c.used = make(map[place]content), 0
+	}
+	c.held[place{p, offset}] = v
+	c.used += size
+}

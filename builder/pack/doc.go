@@ -1,0 +1,39 @@
+// Package pack reads the objects of a bare git repository, checks and indexes packs that arrive from outside, and
+// joins packs into one.
+//
+// Packs from outside are hostile until they are indexed: counts, sizes and delta chains are checked before anything is
+// allocated for them, every object's name is computed, and only a pack that passed gets its final name. Nothing here
+// executes, links or writes outside the folder objects/pack of the repository. All reading is done at offsets, so one
+// Objects serves any number of goroutines.
+package pack
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotFound says that the repository has no such object, or that a pack went away since it was opened.
+var ErrNotFound = errors.New("object not found")
+
+// ErrCorrupt says that a pack, an index or an object breaks the format.
+var ErrCorrupt = errors.New("corrupt pack")
+
+// ErrUnsupported says that a pack uses what a server never sends after our request: deltas by name, or a base that
+// is not in the pack.
+var ErrUnsupported = errors.New("unsupported pack")
+
+// TooLargeError says that an object, or the number of objects, is over a limit.
+type TooLargeError struct {
+	Objects bool  // the figure counts objects, not bytes
+	Figure  int64 // what it is
+	Limit   int64 // what it may be
+}
+
+// Error returns the figure and the limit.
+func (e *TooLargeError) Error() string {
+	what := "object of %d bytes, limit %d"
+	if e.Objects {
+		what = "pack of %d objects, limit %d"
+	}
+	return fmt.Sprintf(what, e.Figure, e.Limit)
+}

@@ -1,0 +1,122 @@
+package pack
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	zlibs "github.com/go-git/go-git/v5/utils/sync"
+)
+
+// maxChain is git's own bound of a delta chain (OE_DEPTH_BITS of pack-objects.h).
+const maxChain = 4095
+
+// header is what stands before the compressed bytes of one entry of a pack (gitformat-pack(5)).
+type header struct {
+	kind plumbing.ObjectType
+	size int64         // inflated: of the object, or of the delta
+	base int64         // offset of the base, for OFSDeltaObject
+	name plumbing.Hash // of the base, for REFDeltaObject
+}
+
+func (h header) isDelta() bool { return h.kind.IsDelta() }
+
+// readHeader reads the header of the entry at offset.
+func readHeader(r io.ByteReader, offset int64) (header, error) {
+	c, err := r.ReadByte()
+	if err != nil {
+		return header{}, err
+	}
+	h := header{kind: plumbing.ObjectType(c >> 4 & 7), size: int64(c & 15)}
+	for shift := 4; c&0x80 != 0; shift += 7 {
+		if c, err = r.ReadByte(); err != nil {
+			return header{}, err
+		}
+		if shift > 53 {
+			return header{}, fmt.Errorf("%w: size at %d", ErrCorrupt, offset)
+		}
+		h.size |= int64(c&0x7f) << shift
+	}
+	switch h.kind {
+	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
+		return h, nil
+	case plumbing.OFSDeltaObject:
+		h.base, err = readBase(r, offset)
+		return h, err
+	case plumbing.REFDeltaObject:
+		for i := range h.name {
+			if h.name[i], err = r.ReadByte(); err != nil {
+				return header{}, err
+			}
+		}
+		return h, nil
+	case plumbing.InvalidObject, plumbing.AnyObject:
+	}
+	return header{}, fmt.Errorf("%w: entry of type %d at %d", ErrCorrupt, h.kind, offset)
+}
+
+// readBase reads the distance to a delta's base and returns the base's offset.
+func readBase(r io.ByteReader, offset int64) (int64, error) {
+	c, err := r.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	distance := int64(c & 0x7f)
+	for c&0x80 != 0 {
+		if c, err = r.ReadByte(); err != nil {
+			return 0, err
+		}
+		if distance >= 1<<48 {
+			return 0, fmt.Errorf("%w: base of %d", ErrCorrupt, offset)
+		}
+		distance = (distance+1)<<7 | int64(c&0x7f)
+	}
+	if distance <= 0 || distance > offset {
+		return 0, fmt.Errorf("%w: base of %d", ErrCorrupt, offset)
+	}
+	return offset - distance, nil
+}
+
+// inflate writes the compressed bytes at r to w, which must be exactly size when inflated. From a reader that is also
+// an io.ByteReader it takes no byte more than that.
+func inflate(w io.Writer, r io.Reader, size int64) error {
+	z, err := zlibs.GetZlibReader(r)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	defer zlibs.PutZlibReader(z)
+	buffer := zlibs.GetByteSlice()
+	defer zlibs.PutByteSlice(buffer)
+	n, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(z.Reader, size+1), *buffer)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if n != size {
+		return fmt.Errorf("%w: object of %d bytes says %d", ErrCorrupt, n, size)
+	}
+	return nil
+}
+
+// onlyWriter hides ReadFrom, which would bring a buffer of its own.
+type onlyWriter struct{ io.Writer }
+
+// deltaSizes returns the sizes of base and result that a delta begins with.
+func deltaSizes(delta []byte) (base, result int64, err error) {
+	for _, size := range []*int64{&base, &result} {
+		for shift := 0; ; shift += 7 {
+			if len(delta) == 0 || shift > 56 {
+				return 0, 0, fmt.Errorf("%w: delta without sizes", ErrCorrupt)
+			}
+			c := delta[0]
+			delta = delta[1:]
+			*size |= int64(c&0x7f) << shift
+			if c&0x80 == 0 {
+				break
+			}
+		}
+	}
+	return base, result, nil
+}
+
+// maxDeltaSizes is how many bytes the two sizes at a delta's beginning can take.
+const maxDeltaSizes = 18

@@ -1,0 +1,248 @@
+package pack
+
+import (
+	"bufio"
+	"context"
+	"crypto"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sort"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/hash"
+	"golang.org/x/sync/errgroup"
+)
+
+const headerSize = 12 // "PACK", version, count
+
+// Limits bound what a pack from outside may be.
+type Limits struct {
+	Objects int64 // how many objects it may have
+	Object  int64 // bytes of any object that must be held whole: all but blobs that are stored whole
+}
+
+// Receive reads one pack from r, checks all of it, and adds it to the repository. A pack without objects adds nothing.
+// When it fails or ctx ends, the repository is as it was before. It returns ErrCorrupt, ErrUnsupported, a
+// TooLargeError, or what r returned.
+func Receive(ctx context.Context, repository string, r io.Reader, limits Limits) error {
+	dir := filepath.Join(repository, "objects", "pack")
+	f, err := os.CreateTemp(dir, "tmp_pack_")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = f.Close()
+		_ = os.Remove(f.Name()) // gone when it was given its name
+	}()
+	items, err := scan(ctx, r, f, limits)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	name, err := sums(f, items)
+	if err != nil {
+		return err
+	}
+	if err := resolve(ctx, f, items, limits); err != nil {
+		return err
+	}
+	return install(dir, f, items, name)
+}
+
+// input reads a pack once, copies it to a file and knows where it is.
+type input struct {
+	*bufio.Reader
+	read int64
+}
+
+func (in *input) offset() int64 { return in.read - int64(in.Buffered()) }
+
+// counted tells an input how many bytes were taken.
+type counted struct {
+	r  io.Reader
+	in *input
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.in.read += int64(n)
+	return n, err
+}
+
+// scan copies the pack to f and returns its objects by offset; those of deltas have no name yet.
+func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, error) {
+	in := &input{}
+	in.Reader = bufio.NewReaderSize(counted{io.TeeReader(r, f), in}, 64<<10)
+	var head [headerSize]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, short(err)
+	}
+	if string(head[:8]) != "PACK\x00\x00\x00\x02" {
+		return nil, fmt.Errorf("%w: not a pack of version 2", ErrCorrupt)
+	}
+	count := int64(binary.BigEndian.Uint32(head[8:]))
+	if count > limits.Objects {
+		return nil, &TooLargeError{Objects: true, Figure: count, Limit: limits.Objects}
+	}
+	const trusted = 1 << 16 // what the header can make us allocate before the objects have come
+	items := make([]item, 0, min(count, trusted))
+	for range count {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		it, err := scanItem(in, items, limits)
+		if err != nil {
+			return nil, short(err)
+		}
+		items = append(items, it)
+	}
+	end := in.offset()
+	if n, err := io.Copy(io.Discard, io.LimitReader(in, nameSize+1)); err != nil || n != nameSize {
+		return nil, short(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
+	}
+	return items, f.Truncate(end + nameSize)
+}
+
+// short makes a pack that ends too early a corrupt one.
+func short(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends too early: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+// scanItem reads one entry. before are the entries that lie before it.
+func scanItem(in *input, before []item, limits Limits) (item, error) {
+	it := item{offset: in.offset()}
+	h, err := readHeader(in, it.offset)
+	if err != nil {
+		return item{}, err
+	}
+	switch {
+	case h.kind == plumbing.REFDeltaObject:
+		return item{}, fmt.Errorf("%w: delta by name at %d", ErrUnsupported, it.offset)
+	case h.kind != plumbing.BlobObject && h.size > limits.Object:
+		return item{}, &TooLargeError{Figure: h.size, Limit: limits.Object}
+	case !h.isDelta():
+		it.kind = h.kind
+		sum := plumbing.NewHasher(h.kind, h.size)
+		if err := inflate(sum, in, h.size); err != nil {
+			return item{}, err
+		}
+		it.name = sum.Sum()
+		return it, nil
+	}
+	i, ok := slices.BinarySearchFunc(before, h.base, func(it item, offset int64) int {
+		return int(max(-1, min(1, it.offset-offset)))
+	})
+	if !ok {
+		return item{}, fmt.Errorf("%w: base of %d is no entry", ErrCorrupt, it.offset)
+	}
+	it.kind, it.chain = before[i].kind, before[i].chain+1
+	if it.chain > maxChain {
+		return item{}, fmt.Errorf("%w: endless chain of deltas", ErrCorrupt)
+	}
+	return it, inflate(io.Discard, in, h.size)
+}
+
+// sums fills in the checksum of every entry, checks that of the pack, and returns it.
+func sums(f *os.File, items []item) (name plumbing.Hash, err error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return name, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return name, err
+	}
+	r := bufio.NewReaderSize(f, 256<<10)
+	whole := hash.New(crypto.SHA1)
+	if _, err := io.CopyN(whole, r, headerSize); err != nil {
+		return name, err
+	}
+	for i := range items {
+		end := size - nameSize
+		if i+1 < len(items) {
+			end = items[i+1].offset
+		}
+		entry := crc32.NewIEEE()
+		if _, err := io.CopyN(io.MultiWriter(whole, entry), r, end-items[i].offset); err != nil {
+			return name, err
+		}
+		items[i].sum = entry.Sum32()
+	}
+	if _, err := io.ReadFull(r, name[:]); err != nil {
+		return name, err
+	}
+	if got := plumbing.Hash(whole.Sum(nil)); got != name {
+		return name, fmt.Errorf("%w: its checksum is %s, not %s", ErrCorrupt, got, name)
+	}
+	return name, nil
+}
+
+// resolve computes the names of the deltas.
+func resolve(ctx context.Context, f *os.File, items []item, limits Limits) error {
+	workers := min(runtime.GOMAXPROCS(0), 4)
+	group, ctx := errgroup.WithContext(ctx)
+	for chunk := range slices.Chunk(items, len(items)/workers+1) {
+		// Each has its own cache: neighbours have bases in common, chunks do not.
+		p := &file{f: f, max: limits.Object, cache: &cache{max: 2 * cacheBytes / workers}}
+		group.Go(func() error {
+			for i := range chunk {
+				if chunk[i].chain == 0 {
+					continue
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				c, err := p.content(chunk[i].offset, 0)
+				if err != nil {
+					return err
+				}
+				chunk[i].name = plumbing.ComputeHash(c.kind, c.data)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// install gives a pack and its index their names: the index last, since who has it expects the pack.
+func install(dir string, f *os.File, items []item, name plumbing.Hash) error {
+	base := filepath.Join(dir, "pack-"+name.String())
+	x, err := os.CreateTemp(dir, "tmp_idx_")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_ = x.Close()
+		_ = os.Remove(x.Name())
+	}()
+	if err := writeIndex(x, items, name); err != nil {
+		return err
+	}
+	for _, file := range []*os.File{f, x} {
+		if err := errors.Join(file.Chmod(0o444), file.Sync()); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(f.Name(), base+".pack"); err != nil {
+		return err
+	}
+	return os.Rename(x.Name(), base+".idx")
+}
+
+// Sweep removes what a fetch left behind whose process was killed. No Receive or Join may run on the repository.
+func Sweep(repository string) error {
+	left, err := filepath.Glob(filepath.Join(globQuote(repository), "objects", "pack", "tmp_*"))
+	sort.Strings(left)
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}

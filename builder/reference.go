@@ -1,0 +1,127 @@
+package builder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// references returns the branches and tags of the repository.
+func (m *Mirror) references() (map[landfall.RefName]plumbing.Hash, error) {
+	if _, err := os.Stat(m.dir); err != nil {
+		return nil, err
+	}
+	iter, err := m.storage.IterReferences()
+	if err != nil {
+		return nil, err
+	}
+	defer iter.Close()
+	refs := make(map[landfall.RefName]plumbing.Hash)
+	return refs, iter.ForEach(func(ref *plumbing.Reference) error {
+		name := landfall.RefName(ref.Name())
+		_, branch := name.Branch()
+		_, tag := name.Tag()
+		if ref.Type() == plumbing.HashReference && (branch || tag) {
+			refs[name] = ref.Hash()
+		}
+		return nil
+	})
+}
+
+// setReferences makes the mirror's branches and tags those of the remote: one file, replaced whole, so that no name of
+// outside ever becomes a file's, and a branch a/b may follow a branch a. What Keep wrote lies beside it.
+func (m *Mirror) setReferences(refs map[landfall.RefName]plumbing.Hash) error {
+	names := make([]landfall.RefName, 0, len(refs))
+	for name, hash := range refs {
+		if m.contains(hash) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var text strings.Builder
+	text.WriteString("# pack-refs with: sorted\n")
+	for _, name := range names {
+		fmt.Fprintf(&text, "%s %s\n", refs[name], name)
+	}
+	path := filepath.Join(m.dir, "packed-refs")
+	if now, err := os.ReadFile(path); err == nil && string(now) == text.String() {
+		return nil
+	}
+	f, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text.String())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// The most names that haves sends, and the most ancestors of one reference.
+const (
+	maxHaves     = 2048
+	maxAncestors = 64
+)
+
+// haves returns what the mirror has, for the remote to leave out: its references and, where the remote's moved, some
+// ancestors, since a rewritten branch may be unknown there.
+func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash) []plumbing.Hash {
+	var haves []plumbing.Hash
+	seen := make(map[plumbing.Hash]bool)
+	add := func(hash plumbing.Hash) bool {
+		if seen[hash] || len(haves) == maxHaves {
+			return false
+		}
+		seen[hash] = true
+		haves = append(haves, hash)
+		return true
+	}
+	for name, hash := range ours {
+		if theirs[name] != hash && m.contains(hash) {
+			m.addAncestors(hash, add)
+		}
+	}
+	for name, hash := range ours {
+		if theirs[name] == hash && m.contains(hash) {
+			add(hash)
+		}
+	}
+	return haves
+}
+
+// addAncestors adds the commit and its first parents.
+func (m *Mirror) addAncestors(hash plumbing.Hash, add func(plumbing.Hash) bool) {
+	for range maxAncestors {
+		if !add(hash) {
+			return
+		}
+		commit, err := m.commit(hash)
+		if err != nil || len(commit.ParentHashes) == 0 {
+			return
+		}
+		hash = commit.ParentHashes[0]
+	}
+}
+
+// contains reports whether the mirror has the object, among those it had when they were last opened.
+func (m *Mirror) contains(hash plumbing.Hash) bool {
+	o, err := m.current(nil)
+	return err == nil && o.Has(hash)
+}
+
+// refresh opens the packs anew: one was added.
+func (m *Mirror) refresh() error {
+	m.mu.Lock()
+	stale := m.objects
+	m.mu.Unlock()
+	_, err := m.current(stale)
+	return err
+}

@@ -1,0 +1,214 @@
+package builder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder/pack"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// maxDepth is how many folders may lie in each other.
+const maxDepth = 256
+
+// Files returns the commit's files below folder (empty: all), sorted by path, with paths from the repository's root. A
+// symbolic link to a file of the repository is listed as that file. One that leads elsewhere, and a submodule, is listed
+// with its mode, so that it harms nobody who does not select it; Check says why it cannot be used. Kinds: NotFound (no
+// such commit or folder), Invalid (a limit, a name that cannot be a file's).
+func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder string) ([]landfall.File, error) {
+	const op = landfall.Op("builder.files")
+	name, err := m.peel(op, commit)
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.commit(name)
+	if err != nil {
+		return nil, m.failed(op, err)
+	}
+	var w *walk
+	err = m.use(func(o *pack.Objects) error {
+		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderOf)}
+		return w.list(ctx, folder)
+	})
+	if err != nil {
+		return nil, m.failed(op, err)
+	}
+	slices.SortFunc(w.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
+	return w.files, nil
+}
+
+// walk lists one tree.
+type walk struct {
+	op      landfall.Op
+	objects *pack.Objects
+	limits  Limits
+	root    plumbing.Hash
+	trees   map[plumbing.Hash]folderOf // what was read, for links
+
+	files []landfall.File
+	bytes int64
+}
+
+// folderOf is the content of one folder.
+type folderOf map[string]object.TreeEntry
+
+func (w *walk) invalid(format string, values ...any) error {
+	return &landfall.Error{Op: w.op, Kind: landfall.Invalid, Message: fmt.Sprintf(format, values...)}
+}
+
+func (w *walk) list(ctx context.Context, folder string) error {
+	at := w.root
+	folder = strings.Trim(folder, "/")
+	if folder != "" && folder != "." {
+		for part := range strings.SplitSeq(folder, "/") {
+			entries, err := w.entries(at)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(entries, func(e object.TreeEntry) bool { return e.Name == part && e.Mode == filemode.Dir })
+			if i < 0 {
+				return &landfall.Error{Op: w.op, Kind: landfall.NotFound, Message: fmt.Sprintf("the commit has no folder %q", folder)}
+			}
+			at = entries[i].Hash
+		}
+	} else {
+		folder = ""
+	}
+	return w.folder(ctx, at, folder, 0)
+}
+
+// folder lists the tree that lies at the path.
+func (w *walk) folder(ctx context.Context, tree plumbing.Hash, at string, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if depth > maxDepth {
+		return w.invalid("the folders of %q lie more than %d deep", at, maxDepth)
+	}
+	entries, err := w.entries(tree)
+	if err != nil {
+		return err
+	}
+	for i, e := range entries {
+		if why := badName(e.Name); why != "" {
+			return w.invalid("%q in the folder %q cannot be the name of a file: it %s", e.Name, at, why)
+		}
+		if i > 0 && entries[i-1].Name == e.Name {
+			return w.invalid("the folder %q has two entries %q", at, e.Name)
+		}
+		full := e.Name
+		if at != "" {
+			full = at + "/" + e.Name
+		}
+		if e.Mode == filemode.Dir {
+			err = w.folder(ctx, e.Hash, full, depth+1)
+		} else {
+			err = w.file(full, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// badName says why a name cannot be that of a file, or "". Such names are made on purpose: git refuses to add them.
+func badName(name string) string {
+	switch {
+	case name == "." || name == "..":
+		return "leads to another folder"
+	case strings.Contains(name, "/"):
+		return "has a slash in it"
+	case strings.EqualFold(name, ".git"):
+		return "is git's own"
+	}
+	return ""
+}
+
+// file adds one file.
+func (w *walk) file(full string, e object.TreeEntry) error {
+	f := landfall.File{Path: full, Mode: modeOf(e.Mode), Blob: e.Hash.String()}
+	if f.Mode == landfall.Symlink {
+		target, err := w.follow(full, e)
+		_, unusable := errors.AsType[*linkError](err)
+		switch {
+		case err == nil:
+			e, f.Mode, f.Blob = target, modeOf(target.Mode), target.Hash.String()
+		case !unusable:
+			return err
+		}
+	}
+	if f.Mode == landfall.Regular || f.Mode == landfall.Executable {
+		size, err := w.objects.Size(e.Hash)
+		if err != nil {
+			return err
+		}
+		f.Size = size
+	}
+	w.bytes += f.Size
+	w.files = append(w.files, f)
+	switch {
+	case len(w.files) > w.limits.Files:
+		return overLimit(w.op, fmt.Sprintf("the commit has more than %d files", w.limits.Files),
+			strconv.Itoa(w.limits.Files), "LANDFALL_MAX_FILES")
+	case f.Size > w.limits.FileBytes:
+		return overLimit(w.op, fmt.Sprintf("%q has %d bytes", full, f.Size), bytes(w.limits.FileBytes), "LANDFALL_MAX_FILE_BYTES")
+	case w.bytes > w.limits.CommitBytes:
+		return overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes and more", w.bytes),
+			bytes(w.limits.CommitBytes), "LANDFALL_MAX_COMMIT_BYTES")
+	}
+	return nil
+}
+
+func modeOf(mode filemode.FileMode) landfall.FileMode {
+	switch mode {
+	case filemode.Executable:
+		return landfall.Executable
+	case filemode.Symlink:
+		return landfall.Symlink
+	case filemode.Submodule:
+		return landfall.Submodule
+	case filemode.Empty, filemode.Dir, filemode.Regular, filemode.Deprecated:
+	}
+	return landfall.Regular
+}
+
+// entries reads one tree, sorted by name.
+func (w *walk) entries(tree plumbing.Hash) ([]object.TreeEntry, error) {
+	data, err := w.objects.Read(plumbing.TreeObject, tree)
+	if err != nil {
+		return nil, err
+	}
+	var t object.Tree
+	if err := t.Decode(memory(plumbing.TreeObject, data)); err != nil {
+		return nil, fmt.Errorf("%w: %w", pack.ErrCorrupt, err)
+	}
+	slices.SortFunc(t.Entries, func(a, b object.TreeEntry) int { return strings.Compare(a.Name, b.Name) })
+	return t.Entries, nil
+}
+
+// entry returns the entry of that name.
+func (w *walk) entry(tree plumbing.Hash, name string) (object.TreeEntry, bool, error) {
+	names, ok := w.trees[tree]
+	if !ok {
+		entries, err := w.entries(tree)
+		if err != nil {
+			return object.TreeEntry{}, false, err
+		}
+		names = make(folderOf, len(entries))
+		for _, e := range entries {
+			names[e.Name] = e
+		}
+		w.trees[tree] = names
+	}
+	e, ok := names[name]
+	return e, ok, nil
+}

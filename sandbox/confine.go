@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	workDir = "/work"              // where a confined command sees Dir
+	initAt  = "/run/landfall/init" // where it sees our own binary
+	nobody  = 65534                // the user that it is
+	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
+
+	firstExtraFile = 3 // the number of the first of exec.Cmd's ExtraFiles in the new process
+)
+
+// confinement are bubblewrap's arguments for every command: namespaces of its own for everything, no controlling terminal, and
+// of the machine's files only programs and what they need to start. The init keeps no capability but, from root, those to
+// become another user.
+func (s *Sandbox) confinement(l Limits) []string {
+	args := []string{"--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"}
+	if os.Geteuid() == 0 {
+		args = append(args, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+			"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+	} else {
+		args = append(args, "--unshare-all", "--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody))
+	}
+	args = append(args, "--hostname", "build", "--ro-bind", "/usr", "/usr")
+	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
+		args = append(args, "--perms", "0755", "--dir", path)
+	}
+	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
+		path := "/" + name
+		if target, err := os.Readlink(path); err == nil {
+			args = append(args, "--symlink", target, path)
+		} else if _, err := os.Stat(path); err == nil {
+			args = append(args, "--ro-bind", path, path)
+		}
+	}
+	for _, path := range []string{
+		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
+		"/etc/nsswitch.conf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+	} {
+		args = append(args, "--ro-bind-try", path, path)
+	}
+	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+	for path, size := range map[string]int64{"/tmp": l.Memory / 2, "/dev/shm": l.Memory / 4} {
+		if s.sized {
+			args = append(args, "--size", strconv.FormatInt(size, 10))
+		}
+		args = append(args, "--perms", "1777", "--tmpfs", path)
+	}
+	return append(args, "--remount-ro", "/dev")
+}
+
+// prepare makes the command line, and what it needs.
+func (r *run) prepare() error {
+	// Whoever started the server may have left files open in it, which would go along.
+	if err := unix.CloseRange(firstExtraFile, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return err
+	}
+	if r.sandbox.mode == Off {
+		return r.prepareUnconfined()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	filter, err := filterBytes()
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := giveAway(r.command.Dir, nobody); err != nil {
+			return err
+		}
+	}
+	r.args = append([]string{r.sandbox.bwrap}, r.sandbox.confinement(r.command.Limits)...)
+	r.args = append(r.args, "--ro-bind", self, initAt, "--bind", r.command.Dir, workDir)
+	for _, data := range []struct{ path, content string }{
+		{"", string(filter)},
+		{"/etc/passwd", "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n"},
+		{"/etc/group", "root:x:0:\nnogroup:x:65534:\n"},
+		{"/etc/hosts", "127.0.0.1 localhost build\n::1 localhost\n"},
+	} {
+		file, err := dataFile([]byte(data.content))
+		if err != nil {
+			return err
+		}
+		if data.path == "" {
+			r.args = append(r.args, "--seccomp", strconv.Itoa(r.attach(file)))
+			continue
+		}
+		r.args = append(r.args, "--perms", "0644", "--file", strconv.Itoa(r.attach(file)), data.path)
+	}
+	return r.prepareInit()
+}
+
+// attach lets the command find a file open, and returns the number that it has there.
+func (r *run) attach(file *os.File) int {
+	r.files = append(r.files, file)
+	return firstExtraFile + len(r.files) - 1
+}
+
+// prepareInit adds the init and its arguments. It gets the command's environment as arguments: it shall not be moved by them.
+func (r *run) prepareInit() error {
+	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+	control := 0
+	if r.command.Proxy != nil {
+		server, file, err := newProxyServer(r.command.Proxy)
+		if err != nil {
+			return err
+		}
+		r.proxy, control = server, r.attach(file)
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+			env[name] = "http://" + proxyAddress
+		}
+	}
+	maps.Copy(env, r.command.Env)
+	r.args = append(r.args, "--remount-ro", "/", "--", initAt, initArgument, strconv.Itoa(control), strconv.Itoa(len(env)))
+	r.args = append(append(r.args, variables(env)...), "/bin/sh", "-c", r.command.Shell)
+	return nil
+}
+
+// prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left.
+func (r *run) prepareUnconfined() error {
+	temp, err := os.MkdirTemp("", ownName()+"-")
+	if err != nil {
+		return err
+	}
+	r.temp = temp
+	env := map[string]string{"PATH": search, "HOME": temp, "TMPDIR": temp, "LANG": "C.UTF-8"}
+	maps.Copy(env, r.command.Env)
+	r.args = append(append([]string{"/usr/bin/env", "-i"}, variables(env)...), "/bin/sh", "-c", r.command.Shell)
+	return nil
+}
+
+// variables returns an environment as lines, sorted.
+func variables(env map[string]string) []string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		lines = append(lines, name+"="+env[name])
+	}
+	return lines
+}

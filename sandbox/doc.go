@@ -1,0 +1,19 @@
+// Package sandbox runs processes that are not trusted: in namespaces of their own, on a read-only root, within limits,
+// and with no network but a proxy of ours.
+//
+// It stands on bubblewrap. Of the machine a process sees the programs below /usr, one folder of its own to write in, and
+// nothing else: no home, no /var, no data folder, no other process, no socket of the host. It is a user of its own where
+// the server is root (else it could change the modes of the host's devices, which are root's), and the server's own user,
+// in a user namespace, where the server is not. It shares the kernel, and a filter takes away the system calls that builds
+// do not need and that kernels were broken into by.
+//
+//	server ── bwrap ──│── init (our own binary, read-only, process 1) ── /bin/sh -c COMMAND
+//	                  │ namespaces
+//
+// The init becomes the user, opens the proxy's listener in the empty network and sends it to the server, starts the command,
+// reaps, and ends with it. All that the command started ends with the init, because it is process 1, and bwrap ends after
+// that: so when bwrap has ended, nothing is left. bwrap ends with the server, and the init with bwrap.
+//
+// Limits are held by the kernel's control groups where the server may make them, and by a watch that looks every moment. The
+// watch alone is late by that moment.
+package sandbox

@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// run is one run of a command.
+type run struct {
+	sandbox *Sandbox
+	command Command
+	output  *capped
+	group   group
+	temp    string       // HOME and TMPDIR on the host, in mode Off
+	args    []string     // what to start
+	files   []*os.File   // what it finds open, from firstExtraFile on
+	proxy   *proxyServer // nil: none
+}
+
+// do prepares, runs and cleans up.
+func (r *run) do(ctx context.Context) (Result, error) {
+	defer r.closeFiles()
+	if err := r.prepare(); err != nil {
+		return Result{}, errors.Join(err, r.removeTemp())
+	}
+	r.group = r.sandbox.groups.make(r.command.Limits)
+	result, err := r.execute(ctx)
+	if r.proxy != nil {
+		r.proxy.stop()
+	}
+	r.group.remove()
+	if os.Geteuid() != 0 {
+		openFolders(r.command.Dir)
+	}
+	return result, errors.Join(err, r.removeTemp())
+}
+
+func (r *run) removeTemp() error {
+	if r.temp == "" {
+		return nil
+	}
+	openFolders(r.temp)
+	return os.RemoveAll(r.temp)
+}
+
+func (r *run) closeFiles() {
+	for _, file := range r.files {
+		file.Close()
+	}
+	r.files = nil
+}
+
+// launcher enters the control groups, sets what a shell can limit, and becomes the command. Its arguments are the number
+// of groups, the groups, the largest file in blocks of 512 bytes, and the command. When the machine runs out of memory, the
+// command is what the kernel ends first.
+const launcher = `n=$1; shift
+while [ "$n" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; n=$((n-1)); done
+echo 1000 > /proc/self/oom_score_adj
+ulimit -c 0; ulimit -f "$1"; ulimit -n 8192 2>/dev/null; shift
+exec "$@"`
+
+// execute starts the command, watches it, and waits until nothing of it is left.
+func (r *run) execute(ctx context.Context) (Result, error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return Result{}, err
+	}
+	defer reader.Close()
+	stdin, err := emptyFile()
+	if err != nil {
+		writer.Close()
+		return Result{}, err
+	}
+	defer stdin.Close()
+	const blockSize = 512
+	folders := r.group.folders()
+	launch := append([]string{"-c", launcher, "sh", strconv.Itoa(len(folders))}, folders...)
+	// One block more than the limit, so that a file that reaches it is seen to be too large.
+	launch = append(append(launch, strconv.FormatInt(r.command.Limits.Disk/blockSize+1, 10)), r.args...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", launch...) // the watch ends it, whole
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = r.command.Dir, []string{}, r.files
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, writer, writer
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+
+	// The command ends with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Start()
+	writer.Close()
+	if err != nil {
+		return Result{}, err
+	}
+	r.closeFiles()
+	if r.proxy != nil {
+		r.proxy.start(ctx)
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(r.output, reader) // ends with the pipe
+	}()
+	killed := r.wait(ctx, cmd.Process.Pid)
+	err = cmd.Wait()
+	r.endOutput(reader, copied)
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		return Result{}, err
+	}
+	return Result{ExitCode: exitCode(cmd.ProcessState.Sys()), Killed: killed}, nil
+}
+
+// wait watches the process until it has ended, ends what it left, and returns the limit that it reached. The process is not
+// reaped: until then its number, by which it is killed, is nobody else's.
+func (r *run) wait(ctx context.Context, pid int) (killed string) {
+	w := &watch{run: r, leader: pid}
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watch(ctx, ended)
+	}()
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	close(ended)
+	<-watched
+	_ = unix.Kill(-pid, unix.SIGKILL) // nobody, or what mode Off left in the background
+	r.group.kill()
+	if w.killed == "" && ctx.Err() == nil {
+		w.killed = w.excess()
+	}
+	return w.killed
+}
+
+// endOutput waits until all output is passed on. Only a process that mode Off could not find still holds the pipe then; it is
+// not waited for.
+func (r *run) endOutput(reader *os.File, copied <-chan struct{}) {
+	timer := time.NewTimer(5 * time.Second)
+	defer timer.Stop()
+	select {
+	case <-copied:
+	case <-timer.C:
+		reader.Close()
+		<-copied
+	}
+	r.output.end()
+}
+
+// emptyFile returns a file with nothing in it, that is nothing of the host's.
+func emptyFile() (*os.File, error) { return dataFile(nil) }
+
+// dataFile returns a file to read the data from, which is less than a pipe holds.
+func dataFile(data []byte) (*os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(data)
+	if closeErr := w.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// exitCode returns a process's exit code as a shell counts.
+func exitCode(sys any) int {
+	const signalled = 128
+	status, ok := sys.(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return signalled + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// capped passes on output up to a limit and drops the rest, so that a flood neither blocks the command nor fills a log.
+type capped struct {
+	to      io.Writer
+	left    int64
+	dropped bool
+}
+
+// Write implements io.Writer. It takes everything: an output that fails ends the output, not the command.
+func (w *capped) Write(p []byte) (int, error) {
+	if w.to == nil {
+		return len(p), nil
+	}
+	keep := min(int64(len(p)), w.left)
+	w.dropped = w.dropped || keep < int64(len(p))
+	if keep > 0 {
+		w.left -= keep
+		if _, err := w.to.Write(p[:keep]); err != nil {
+			w.to = nil
+		}
+	}
+	return len(p), nil
+}
+
+func (w *capped) end() {
+	if w.to != nil && w.dropped {
+		fmt.Fprint(w.to, "\n(the output is cut here: it reached its limit)\n")
+	}
+}

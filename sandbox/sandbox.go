@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Mode says whether processes are confined.
+type Mode string
+
+// The modes.
+const (
+	Auto Mode = "auto" // confined, or refused where nothing can confine them
+	Off  Mode = "off"  // not confined: only for repositories that are trusted like the server itself
+)
+
+// Sandbox runs commands. It is safe for concurrent use.
+type Sandbox struct {
+	mode   Mode
+	bwrap  string // path of bubblewrap; empty when it is missing or does not work
+	sized  bool   // bubblewrap can limit the size of what lies in memory
+	reason string // why bwrap is empty
+	groups groups
+}
+
+// Detect finds out what can confine processes on this machine, and removes what an earlier server left that was killed.
+func Detect(ctx context.Context, mode Mode) *Sandbox {
+	s := &Sandbox{mode: mode, groups: findGroups(ctx)}
+	for _, folder := range append(s.groups.folders(), os.TempDir()) {
+		sweep(folder)
+	}
+	if mode == Off {
+		return s
+	}
+	path, err := exec.LookPath("bwrap")
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		s.reason = "bubblewrap is not installed"
+		return s
+	}
+	for _, s.sized = range []bool{true, false} {
+		var out []byte
+		args := append(s.confinement(Limits{}.withDefaults()), "--", "/bin/true")
+		if out, err = exec.CommandContext(ctx, path, args...).CombinedOutput(); err == nil {
+			s.bwrap = path
+			return s
+		}
+		s.reason = "bubblewrap does not work here (" + strings.TrimSpace(string(out)) + ")"
+	}
+	return s
+}
+
+// Kind names what confines commands: "bubblewrap", "off", or "none" when they are refused.
+func (s *Sandbox) Kind() string {
+	switch {
+	case s.mode == Off:
+		return "off"
+	case s.bwrap != "":
+		return "bubblewrap"
+	}
+	return "none"
+}
+
+// Limits bound a command. Zero fields take the defaults: 10 minutes, 2 GiB of memory, 2 GiB of disk, 512 processes and
+// 16 MiB of output. A command that reaches the limit of time, memory, disk or processes is ended, with all that it started.
+type Limits struct {
+	Wall      time.Duration
+	Memory    int64 // bytes of all its processes; what it writes to /tmp, at most half of it, counts with them
+	Disk      int64 // bytes in Dir; every file counts as whole blocks, and so does one that has lost its name but is open
+	Processes int   // processes and threads at one time, with a few of ours
+	Output    int64 // bytes; what is printed beyond is dropped, and a line says so
+}
+
+func (l Limits) withDefaults() Limits {
+	const gib = 1 << 30
+	if l.Wall == 0 {
+		l.Wall = 10 * time.Minute
+	}
+	if l.Memory == 0 {
+		l.Memory = 2 * gib
+	}
+	if l.Disk == 0 {
+		l.Disk = 2 * gib
+	}
+	if l.Processes == 0 {
+		l.Processes = 512
+	}
+	if l.Output == 0 {
+		l.Output = 16 << 20
+	}
+	return l
+}
+
+// Command is what to run.
+type Command struct {
+	Shell string // for /bin/sh -c
+
+	// Dir is the host's folder that the command starts in and may write to; it sees it as /work. It was made for this
+	// command: where the server is root, all that lies in it is given to the command's user.
+	Dir string
+
+	Env    map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
+	Limits Limits
+	Output io.Writer // what it prints on both outputs, as it does; nil: nowhere
+
+	// Proxy, when set, lets the command reach public addresses through an HTTP proxy, and nothing else.
+	Proxy *Proxy
+}
+
+// Result says how a command ended.
+type Result struct {
+	ExitCode int    // of the shell; 128 and the signal's number when a signal ended it
+	Killed   string // which limit ended it, for people; empty when it ended by itself
+}
+
+// Run runs a command and waits until nothing of it is left. A command that fails is a Result. Kinds: Forbidden when
+// commands are refused here, with what to do about it; Canceled when ctx ended it.
+func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
+	const op landfall.Op = "sandbox.Run"
+	if s.Kind() == "none" {
+		return Result{}, &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: "build commands are refused because nothing can confine them: " +
+			s.reason + "; install it on the server (apt-get install bubblewrap), or start the server with --sandbox off"}
+	}
+	if ctx.Err() != nil {
+		return Result{}, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: context.Cause(ctx)}
+	}
+	c.Limits = c.Limits.withDefaults()
+	r := &run{sandbox: s, command: c, output: &capped{to: c.Output, left: c.Limits.Output}}
+	result, err := r.do(ctx)
+	if err != nil {
+		return result, &landfall.Error{Op: op, Err: err}
+	}
+	if ctx.Err() != nil {
+		return result, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: context.Cause(ctx)}
+	}
+	return result, nil
+}

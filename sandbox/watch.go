@@ -1,0 +1,155 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watch ends a command that reaches a limit.
+type watch struct {
+	run    *run
+	leader int // the process that was started; the others are its descendants
+	killed string
+}
+
+// watch watches until the command has ended.
+func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
+	const every, share = 100 * time.Millisecond, 5
+	wall := time.NewTimer(w.run.command.Limits.Wall)
+	defer wall.Stop()
+	look := time.NewTimer(every)
+	defer look.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+			w.kill(ended)
+			return
+		case <-wall.C:
+			w.killed = fmt.Sprintf("it reached the time limit of %s", w.run.command.Limits.Wall)
+		case <-look.C:
+			start := time.Now()
+			w.killed = w.excess()
+			look.Reset(max(every, share*time.Since(start))) // looking into a large folder takes its time
+		}
+		if w.killed != "" {
+			w.kill(ended)
+			return
+		}
+	}
+}
+
+// kill ends the command, whole. Of a confined one that is the init: what it held ends with it, and then bubblewrap, which
+// waits for that. Bubblewrap itself is killed only when that does not help.
+func (w *watch) kill(ended <-chan struct{}) {
+	const patience = 100
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for try := 0; ; try++ {
+		found := descendants(w.leader)
+		for _, p := range found {
+			if p.pid != w.leader {
+				_ = unix.Kill(p.pid, unix.SIGKILL)
+			}
+		}
+		if len(found) <= 1 || w.run.sandbox.mode == Off || try > patience {
+			_ = unix.Kill(-w.leader, unix.SIGKILL)
+		}
+		select {
+		case <-ended:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// excess says which limit is exceeded now.
+func (w *watch) excess() string {
+	limits, group := w.run.command.Limits, w.run.group
+	processes := descendants(w.leader)
+	if w.run.disk(processes) > limits.Disk {
+		return limitText("disk", limits.Disk)
+	}
+	var threads int
+	var memory int64
+	for _, p := range processes {
+		threads += p.threads
+		memory += p.resident
+	}
+	if group.outOfMemory() || (group.memory == "" && memory > limits.Memory) {
+		return limitText("memory", limits.Memory)
+	}
+	if group.outOfProcesses() || (group.processes == "" && threads > limits.Processes) {
+		return fmt.Sprintf("it reached the limit of %d processes", limits.Processes)
+	}
+	return ""
+}
+
+func limitText(what string, limit int64) string {
+	const mib = 1 << 20
+	return fmt.Sprintf("it reached the %s limit of %d MiB", what, limit/mib)
+}
+
+// process is what the kernel says about a process.
+type process struct {
+	pid, parent, threads, started int
+	resident                      int64 // bytes
+}
+
+// readStat reads about a process.
+func readStat(pid int) (process, bool) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return process{}, false
+	}
+	// The name in parentheses may hold anything; what follows the last one are numbers (proc(5)).
+	const parent, threads, started, resident = 1, 17, 19, 21
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) <= resident {
+		return process{}, false
+	}
+	number := func(field int) int {
+		n, _ := strconv.Atoi(fields[field]) // the kernel wrote it
+		return n
+	}
+	return process{
+		pid: pid, parent: number(parent), threads: number(threads), started: number(started),
+		resident: int64(number(resident)) * int64(os.Getpagesize()),
+	}, true
+}
+
+// descendants returns a process and those that come from it.
+func descendants(root int) []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	all := map[int]process{}
+	for _, entry := range entries {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil {
+			if p, ok := readStat(pid); ok {
+				all[pid] = p
+			}
+		}
+	}
+	var found []process
+	for _, p := range all {
+		// Not more steps than processes: a table that is not read at once could hold a circle.
+		for at, steps := p.pid, 0; at > 1 && steps <= len(all); at, steps = all[at].parent, steps+1 {
+			if at == root {
+				found = append(found, p)
+				break
+			}
+		}
+	}
+	return found
+}
