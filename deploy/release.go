@@ -1,0 +1,151 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Mover is who moves pointers, when and why.
+type Mover struct {
+	Actor  string
+	Reason string
+	At     time.Time
+}
+
+// Create makes a group version reachable, or reachable again. A release that is accessible already only may change its
+// line, from preview to production.
+func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.Line, at time.Time) (landfall.Release, error) {
+	r, err := tx.Release(ctx, g.App, g.UID)
+	switch {
+	case err != nil && landfall.KindOf(err) != landfall.NotFound:
+		return r, err
+	case err != nil:
+		r = landfall.Release{ID: g.UID, App: g.App, Line: line, Digest: g.Digest, Commit: g.Commit, Branch: g.Branch, Created: at}
+	case !r.Expired.IsZero():
+		r.Expired, r.Created = time.Time{}, at
+	case line == landfall.Preview || r.Line == line:
+		return r, nil
+	}
+	if line == landfall.Production {
+		r.Line = line
+	}
+	return r, tx.PutRelease(ctx, r)
+}
+
+// MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired.
+func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
+	const op landfall.Op = "deploy.MoveLive"
+	if app.Live == to {
+		return nil
+	}
+	r, err := tx.Release(ctx, app.ID, to)
+	if err != nil {
+		return err
+	}
+	if !r.Expired.IsZero() {
+		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"release %s is expired; make it accessible again with: landfall release create %s --version %s", to, app.Name, to)}
+	}
+	if !r.WasLive {
+		r.WasLive = true
+		if err := tx.PutRelease(ctx, r); err != nil {
+			return err
+		}
+	}
+	if err := tx.CreateMove(ctx, move(app.ID, landfall.LivePointer, app.Live, to, by)); err != nil {
+		return err
+	}
+	app.Live = to
+	return tx.UpdateApp(ctx, *app)
+}
+
+// Promote makes a release live by hand and ends a hold.
+func Promote(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
+	app.Held = false
+	if err := MoveLive(ctx, tx, app, to, by); err != nil {
+		return err
+	}
+	return tx.UpdateApp(ctx, *app)
+}
+
+// Rollback makes the release live that was live before, or the given one, and holds live there, so that the next push
+// does not undo it.
+func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
+	const op landfall.Op = "deploy.Rollback"
+	if to == "" {
+		var err error
+		if to, err = Previous(ctx, tx, *app); err != nil {
+			return err
+		}
+		if to == "" {
+			return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE", app.Name, app.Name)}
+		}
+	}
+	if err := MoveLive(ctx, tx, app, to, by); err != nil {
+		return err
+	}
+	app.Held = true
+	return tx.UpdateApp(ctx, *app)
+}
+
+// Hold keeps live where it is, whatever is pushed, until Resume or Promote. Resume moves nothing: the next push does.
+func Hold(ctx context.Context, tx *store.Tx, app *landfall.App, held bool) error {
+	app.Held = held
+	return tx.UpdateApp(ctx, *app)
+}
+
+// manyMoves bounds how far back the history of live is read.
+const manyMoves = 1000
+
+// reader is what looking at releases needs; a store's database and its transactions have it.
+type reader interface {
+	Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error)
+	AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error)
+}
+
+// Previous returns the accessible release that was live before the one that is live now, or nothing. Going back twice
+// goes back two releases: it follows the history of releases, not that of moves.
+func Previous(ctx context.Context, r reader, app landfall.App) (landfall.UID, error) {
+	accessible, err := r.AccessibleReleases(ctx, app.ID)
+	if err != nil {
+		return "", err
+	}
+	moves, err := r.Moves(ctx, app.ID, landfall.LivePointer, manyMoves)
+	if err != nil {
+		return "", err
+	}
+	// The first move to the present release says what it replaced when it became live for the first time.
+	seen := map[landfall.UID]bool{app.Live: true}
+	at := app.Live
+	for {
+		i := lastMoveTo(moves, at)
+		if i < 0 || moves[i].From == "" || seen[moves[i].From] {
+			return "", nil
+		}
+		at = moves[i].From
+		seen[at] = true
+		if slices.ContainsFunc(accessible, func(r landfall.Release) bool { return r.ID == at }) {
+			return at, nil
+		}
+	}
+}
+
+// lastMoveTo returns the index of the oldest of the newest-first moves that made a release live, or -1.
+func lastMoveTo(moves []landfall.Move, to landfall.UID) int {
+	for i, m := range slices.Backward(moves) {
+		if m.To == to {
+			return i
+		}
+	}
+	return -1
+}
+
+func move(app, pointer string, from, to landfall.UID, by Mover) landfall.Move {
+	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At}
+}

@@ -1,0 +1,89 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Prefixes of tags that pushes and pull requests move.
+const (
+	branchTag = "branch-"
+	pullTag   = "pr-"
+)
+
+// BranchTag is the tag that pushes to a branch move.
+func BranchTag(branch string) string { return branchTag + landfall.Slug(branch, 63-len(branchTag)) }
+
+// PullTag is the tag that pushes to a pull request's head move.
+func PullTag(number int) string { return fmt.Sprintf("%s%d", pullTag, number) }
+
+var commitLike = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+
+// CheckTag returns an Invalid error unless name may be a tag made by hand or by a pushed git tag. existing reports
+// whether a UID of the app is taken.
+func CheckTag(name string, existing func(landfall.UID) bool) error {
+	var why string
+	switch {
+	case name == "":
+		why = "a tag needs a name"
+	case name == landfall.LivePointer, name == landfall.Latest, name == "all":
+		why = fmt.Sprintf("%q is reserved", name)
+	case strings.HasPrefix(name, branchTag), strings.HasPrefix(name, pullTag):
+		why = fmt.Sprintf("tags that begin with %s and %s follow branches and pull requests by themselves", branchTag, pullTag)
+	case commitLike.MatchString(name):
+		why = "7 to 40 hexadecimal digits would be taken for a commit"
+	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		why = "a tag has at most 250 bytes of UTF-8 and no control characters"
+	case landfall.IsUID(name) && existing(landfall.UID(name)):
+		why = "it is the id of a release"
+	default:
+		return nil
+	}
+	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
+}
+
+// SetTag makes a tag name a release, moving it when it exists. The release must be accessible.
+func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
+	r, err := tx.Release(ctx, t.App, t.Release)
+	if err != nil {
+		return err
+	}
+	if !r.Expired.IsZero() {
+		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict, Message: fmt.Sprintf("release %s is expired", t.Release)}
+	}
+	old, err := tx.Tag(ctx, t.App, t.Name)
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
+		return err
+	}
+	t.Moved = by.At
+	if err := tx.PutTag(ctx, t); err != nil || old.Release == t.Release {
+		return err
+	}
+	return tx.CreateMove(ctx, move(t.App, "tag "+t.Name, old.Release, t.Release, by))
+}
+
+// RemoveTag removes a tag. It does nothing, and reports so, when there is none.
+func RemoveTag(ctx context.Context, tx *store.Tx, app, name string, by Mover) (bool, error) {
+	old, err := tx.Tag(ctx, app, name)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return false, nil
+		}
+		return false, err
+	}
+	if err := tx.DeleteTag(ctx, app, name); err != nil {
+		return false, err
+	}
+	return true, tx.CreateMove(ctx, move(app, "tag "+name, old.Release, "", by))
+}
+
+// branchTagLife is how long a branch's tag holds its release after the last push.
+const branchTagLife = 90 * 24 * time.Hour

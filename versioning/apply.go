@@ -1,0 +1,248 @@
+package versioning
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Stored says where a unit's content was stored by the run that applies it.
+type Stored struct {
+	Content  json.RawMessage // what a version keeps of it
+	Prefixes []string        // the folders of the object store that it points into
+}
+
+// Apply makes what a commit declares the versions in force: a version is created only for a digest that its unit does
+// not have.
+type Apply struct {
+	App        landfall.App
+	UID        landfall.UID // shared by every version that the apply makes
+	Commit     landfall.CommitSHA
+	Production bool
+	Units      []Unit
+	Stored     map[landfall.UnitID]Stored // of the units that the run stored; the others must be stored already
+	At         time.Time
+
+	// Unreleased says that nobody can reach what the apply makes: static units then need no stored content.
+	Unreleased bool
+}
+
+// ErrPlanAgain is what Versions returns when a version that the plan counted on was deleted meanwhile.
+var ErrPlanAgain = &landfall.Error{Op: "versioning.Apply", Kind: landfall.Unavailable,
+	Message: "a version that this commit shares was deleted meanwhile; planning again"}
+
+// Versions makes the versions, and returns all units in force in the order of a.Units. It must run in the transaction
+// that makes everything else of the apply visible. Conflict when another app owns a unit.
+func (a *Apply) Versions(ctx context.Context, tx *store.Tx) ([]store.GroupUnit, error) {
+	owned, err := tx.UnitsOf(ctx, a.App.ID)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[landfall.UnitID]store.Unit, len(owned))
+	for _, u := range owned {
+		byID[u.Unit] = u
+	}
+	inForce := map[landfall.UnitID]store.GroupUnit{}
+	ordered := slices.Clone(a.Units)
+	// Packages first: a function's version names the version of its package.
+	slices.SortStableFunc(ordered, func(x, y Unit) int { return applyOrder(x.Unit.Kind) - applyOrder(y.Unit.Kind) })
+	for _, u := range ordered {
+		row, ok := byID[u.Unit]
+		if !ok {
+			if row, err = a.adopt(ctx, tx, u); err != nil {
+				return nil, err
+			}
+		}
+		v, err := a.version(ctx, tx, row, u, inForce)
+		if err != nil {
+			return nil, err
+		}
+		inForce[u.Unit] = store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{
+			Unit: u.Unit, UID: v.UID, Number: v.Number, Digest: v.Digest}}
+	}
+	units := make([]store.GroupUnit, 0, len(a.Units))
+	for _, u := range a.Units {
+		units = append(units, inForce[u.Unit])
+	}
+	return units, nil
+}
+
+// applyOrder is the order in which kinds are applied: packages, functions, environments, triggers, the rest.
+func applyOrder(k landfall.UnitKind) int {
+	if k == landfall.PackageUnit {
+		return -1
+	}
+	return kindOrder(k)
+}
+
+// adopt returns the row of a unit that the app does not own yet: a new one, or one that nobody owns.
+func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, error) {
+	row, err := tx.Unit(ctx, a.App, u.Unit)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return tx.CreateUnit(ctx, a.App, u.Unit)
+		}
+		return row, err
+	}
+	if row.App != "" {
+		if err := a.checkOwner(ctx, tx, row, u); err != nil {
+			return row, err
+		}
+	}
+	row.App = a.App.ID
+	return row, tx.UpdateUnit(ctx, row)
+}
+
+// checkOwner fails while the unit's owner still has a version of it.
+func (a *Apply) checkOwner(ctx context.Context, tx *store.Tx, row store.Unit, u Unit) error {
+	versions, err := tx.Versions(ctx, row.ID, true)
+	if err != nil || len(versions) == 0 {
+		return err
+	}
+	owner, err := tx.App(ctx, row.App)
+	if err != nil {
+		return err
+	}
+	return &landfall.Error{Op: "versioning.Apply", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create --namespace)",
+		u.Where, u.Unit, owner.Name, a.App.Namespace)}
+}
+
+// version returns the unit's version for its digest, made if the unit has none.
+func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Unit, inForce map[landfall.UnitID]store.GroupUnit) (landfall.Version, error) {
+	stored, have := a.Stored[u.Unit]
+	missing := u.Content != nil && !have && (!a.Unreleased || u.Unit.Kind != landfall.StaticUnit)
+	v, err := tx.VersionByDigest(ctx, row.ID, u.Digest)
+	switch {
+	case err == nil && missing && v.Content == nil:
+		return v, ErrPlanAgain
+	case err == nil:
+		return v, a.reuse(ctx, tx, row, v, u, stored)
+	case landfall.KindOf(err) != landfall.NotFound:
+		return v, err
+	case missing:
+		return v, ErrPlanAgain
+	}
+	row.LastNumber++
+	row.Retired = false
+	if err := tx.UpdateUnit(ctx, row); err != nil {
+		return v, err
+	}
+	v = landfall.Version{
+		Unit: u.Unit, Namespace: a.App.Namespace, App: a.App.ID, Number: row.LastNumber, UID: a.UID, Digest: u.Digest, Spec: u.Spec,
+		Content: stored.Content, Commit: a.Commit, Created: a.At, Production: a.Production,
+	}
+	if u.Unit.Kind == landfall.FunctionUnit {
+		if v.Content, err = functionContent(u, a.App.Namespace, inForce); err != nil {
+			return v, err
+		}
+	}
+	if err := tx.CreateVersion(ctx, row.ID, v); err != nil {
+		return v, err
+	}
+	return v, tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
+}
+
+// reuse notes that an apply has a version in force again.
+func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored) error {
+	if row.Retired {
+		row.Retired = false
+		if err := tx.UpdateUnit(ctx, row); err != nil {
+			return err
+		}
+	}
+	restored := u.Content != nil && v.Content == nil
+	if !restored && !v.Retired && (v.Production || !a.Production) {
+		return nil
+	}
+	if restored {
+		v.Content = stored.Content
+	}
+	v.Production, v.Retired = v.Production || a.Production, false
+	if err := tx.MarkVersion(ctx, row.ID, v); err != nil || !restored {
+		return err
+	}
+	return tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
+}
+
+// FunctionContent is what a function's version keeps beside its spec: the version of its package.
+type FunctionContent struct {
+	Package PackageRef `json:"packageref"`
+}
+
+// PackageRef names one version of a package, as Fission's packageref does.
+type PackageRef struct {
+	Name            string `json:"name"` // with the version's suffix: "hello-pkg-owf2k7qa"
+	Namespace       string `json:"namespace"`
+	ResourceVersion string `json:"resourceversion"` // the package version's number
+}
+
+func functionContent(u Unit, namespace string, inForce map[landfall.UnitID]store.GroupUnit) (json.RawMessage, error) {
+	for _, ref := range u.Refs {
+		if p, ok := inForce[ref]; ok && ref.Kind == landfall.PackageUnit {
+			return json.Marshal(FunctionContent{PackageRef{
+				Name: ref.Name + "-" + string(p.UID), Namespace: namespace, ResourceVersion: strconv.FormatInt(p.Number, 10)}})
+		}
+	}
+	return nil, nil
+}
+
+// Retire takes the units of an app that are not in force out of it: their versions are deleted, except those that an
+// accessible release holds, which leave their tracker and go with their last holder. It returns the retired units.
+func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store.GroupUnit) ([]landfall.UnitID, error) {
+	keep := make(map[string]bool, len(inForce))
+	for _, u := range inForce {
+		keep[u.UnitID] = true
+	}
+	owned, err := tx.UnitsOf(ctx, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	var retired []landfall.UnitID
+	for _, row := range owned {
+		if keep[row.ID] || row.Retired {
+			continue
+		}
+		had, err := retireUnit(ctx, tx, row)
+		if err != nil {
+			return nil, err
+		}
+		if had {
+			retired = append(retired, row.Unit)
+		}
+	}
+	return retired, nil
+}
+
+// retireUnit retires one unit, and reports whether production ever had it: a unit that only another branch has is that
+// branch's own, and stays.
+func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit) (bool, error) {
+	versions, err := tx.Versions(ctx, row.ID, true)
+	if err != nil || !slices.ContainsFunc(versions, func(v landfall.Version) bool { return v.Production }) {
+		return false, err
+	}
+	for _, v := range versions {
+		held, err := tx.HeldVersion(ctx, row.ID, v.Number)
+		if err != nil {
+			return false, err
+		}
+		if !held {
+			if err := tx.DeleteVersion(ctx, row.ID, v.Number); err != nil {
+				return false, err
+			}
+			continue
+		}
+		v.Retired = true
+		if err := tx.MarkVersion(ctx, row.ID, v); err != nil {
+			return false, err
+		}
+	}
+	row.Retired = true
+	return true, tx.UpdateUnit(ctx, row)
+}

@@ -1,0 +1,118 @@
+package versioning
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"landfall.dev/landfall"
+)
+
+// ruleSet stands in front of every digest, so that a new default of ours does not change every unit's digest.
+const ruleSet = "landfall/1"
+
+// Declared is one unit as a commit declares it.
+type Declared struct {
+	Unit landfall.UnitID
+	Spec []byte // canonical JSON with defaults filled in
+	// Refs are the units whose digests count: a function's package and environment, a pinned function of a trigger.
+	// One that is not declared counts by its name only.
+	Refs []landfall.UnitID
+	// Pinned are the digests of versions that the unit names by a selector other than latest.
+	Pinned []landfall.Digest
+	// Content names the unit's bytes: canonical, equal for equal files. Nil for units without files.
+	Content []byte
+	Where   string // "specs/app.yaml:12", for errors
+}
+
+// Unit is a declared unit with its digest.
+type Unit struct {
+	Declared
+	Digest landfall.Digest
+}
+
+// Resolve computes the digests of all declared units and returns them in the order of landfall.UnitKinds, then by name.
+// Invalid when two units have one name, or refer to each other in a circle.
+func Resolve(declared []Declared) ([]Unit, error) {
+	r := resolver{units: make(map[landfall.UnitID]*Unit, len(declared)), open: map[landfall.UnitID]bool{}}
+	for _, d := range declared {
+		if first, ok := r.units[d.Unit]; ok {
+			return nil, &landfall.Error{Op: "versioning.Resolve", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"%s: %s is declared twice, first in %s", d.Where, d.Unit, first.Where)}
+		}
+		r.units[d.Unit] = &Unit{Declared: d}
+	}
+	units := make([]Unit, 0, len(declared))
+	for _, d := range declared {
+		if _, err := r.digest(d.Unit); err != nil {
+			return nil, err
+		}
+		units = append(units, *r.units[d.Unit])
+	}
+	slices.SortFunc(units, func(a, b Unit) int { return compareUnits(a.Unit, b.Unit) })
+	return units, nil
+}
+
+type resolver struct {
+	units map[landfall.UnitID]*Unit
+	open  map[landfall.UnitID]bool
+}
+
+func (r *resolver) digest(id landfall.UnitID) (landfall.Digest, error) {
+	u, ok := r.units[id]
+	if !ok {
+		return landfall.DigestOf([]byte("undeclared " + id.String())), nil
+	}
+	if u.Digest != "" {
+		return u.Digest, nil
+	}
+	if r.open[id] {
+		return "", &landfall.Error{Op: "versioning.Resolve", Kind: landfall.Invalid, Message: u.Where + ": " + id.String() + " refers to itself"}
+	}
+	r.open[id] = true
+	defer delete(r.open, id)
+	refs := slices.Clone(u.Refs)
+	slices.SortFunc(refs, compareUnits)
+	parts := [][]byte{[]byte(ruleSet), []byte(id.Kind), u.Spec}
+	for _, ref := range refs {
+		d, err := r.digest(ref)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, []byte(d))
+	}
+	for _, d := range u.Pinned {
+		parts = append(parts, []byte(d))
+	}
+	u.Digest = hashParts(append(parts, u.Content))
+	return u.Digest, nil
+}
+
+// hashParts hashes length-prefixed parts, so that no two lists of parts hash alike.
+func hashParts(parts [][]byte) landfall.Digest {
+	h := sha256.New()
+	var length [8]byte
+	for _, p := range parts {
+		binary.BigEndian.PutUint64(length[:], uint64(len(p)))
+		h.Write(length[:])
+		h.Write(p)
+	}
+	return landfall.DigestFromSum(h.Sum(nil))
+}
+
+// compareUnits orders units by the order of their kinds, then by name.
+func compareUnits(a, b landfall.UnitID) int {
+	if a.Kind != b.Kind {
+		return kindOrder(a.Kind) - kindOrder(b.Kind)
+	}
+	if a.Name < b.Name {
+		return -1
+	}
+	if a.Name > b.Name {
+		return 1
+	}
+	return 0
+}
+
+func kindOrder(k landfall.UnitKind) int { return slices.Index(landfall.UnitKinds(), k) }

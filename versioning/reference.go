@@ -1,0 +1,92 @@
+package versioning
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Reader is what resolving a reference reads; a store's database and its transactions are Readers.
+type Reader interface {
+	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
+	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
+	LatestNumber(ctx context.Context, unit string) (int64, error)
+	LiveNumber(ctx context.Context, unit string) (int64, error)
+}
+
+// Find returns the version of a function or package that ref means in a namespace. NotFound, with a sentence that
+// names the nearest, when there is none.
+func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind, ref landfall.Reference) (landfall.Version, error) {
+	const op landfall.Op = "versioning.Find"
+	if ref.Namespace != "" {
+		namespace = ref.Namespace
+	}
+	id := landfall.UnitID{Kind: kind, Name: ref.Name}
+	row, err := r.UnitInNamespace(ctx, namespace, id)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return landfall.Version{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+		}
+		return landfall.Version{}, err
+	}
+	versions, err := r.Versions(ctx, row.ID, true)
+	if err != nil {
+		return landfall.Version{}, err
+	}
+	match, err := matcher(ctx, r, row, ref.Selector)
+	if err != nil {
+		return landfall.Version{}, err
+	}
+	for _, v := range slices.Backward(versions) { // the newest first: a digest may name several
+		if match(v) {
+			return v, nil
+		}
+	}
+	return landfall.Version{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf(
+		"%s has no version %q%s", id, ref.Selector, nearest(versions, ref.Selector))}
+}
+
+// matcher returns which versions of a unit a selector means.
+func matcher(ctx context.Context, r Reader, row store.Unit, selector string) (func(landfall.Version) bool, error) {
+	byNumber := func(number int64, err error) (func(landfall.Version) bool, error) {
+		if err != nil && landfall.KindOf(err) == landfall.NotFound {
+			return func(landfall.Version) bool { return false }, nil
+		}
+		return func(v landfall.Version) bool { return v.Number == number }, err
+	}
+	switch {
+	case selector == "" || selector == landfall.Latest || selector == "0":
+		return byNumber(r.LatestNumber(ctx, row.ID))
+	case selector == landfall.LivePointer:
+		return byNumber(r.LiveNumber(ctx, row.ID))
+	case strings.HasPrefix(selector, "sha256:"):
+		return func(v landfall.Version) bool { return string(v.Digest) == selector }, nil
+	}
+	if number, err := strconv.ParseUint(selector, 10, 63); err == nil { // digits only: a label may begin with a sign
+		return byNumber(int64(number), nil)
+	}
+	return func(v landfall.Version) bool {
+		return string(v.UID) == selector || (v.Label != "" && v.Label == selector)
+	}, nil
+}
+
+// nearest says which version may have been meant: one whose label or uid contains the selector, or the last one.
+func nearest(versions []landfall.Version, selector string) string {
+	for _, v := range versions {
+		if v.Label != "" && strings.Contains(v.Label, selector) {
+			return fmt.Sprintf("; there is %q", v.Label)
+		}
+		if len(selector) > 2 && strings.HasPrefix(string(v.UID), selector[:3]) {
+			return fmt.Sprintf("; there is %q", v.UID)
+		}
+	}
+	if len(versions) > 0 {
+		return fmt.Sprintf("; the newest is %q (no. %d)", versions[len(versions)-1].UID, versions[len(versions)-1].Number)
+	}
+	return ""
+}
