@@ -1,0 +1,315 @@
+// Package disk keeps objects as files: one file per key below a folder, under the key's own name.
+package disk
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+)
+
+// What belongs to the store itself: no key begins with ".".
+const (
+	partsName = ".parts" // the folder of objects that are being written
+	lockName  = ".lock"
+)
+
+// Objects and their folders are for this user only, and objects are never written again.
+const (
+	fileMode   = 0o400
+	folderMode = 0o700
+)
+
+// Store is a folder of objects. It implements assets.Store. An object's file appears whole by a hard link, so a
+// process that is killed leaves nothing half written. Nothing is flushed to the disk before Sync.
+type Store struct {
+	root    *os.Root
+	lock    *os.File  // held shared while the store is open; syncfs goes by it
+	buffers sync.Pool // of *[bufferSize]byte
+}
+
+var _ assets.Store = (*Store)(nil)
+
+// Open returns the store in the given folder, which is made if it is not there. Several processes can have it open.
+// What writers that were killed left is removed, unless another process has the store open and may be writing. The
+// caller closes the store.
+func Open(folder string) (*Store, error) {
+	store, err := open(folder)
+	if err != nil {
+		return nil, failure("disk.open", "", err)
+	}
+	return store, nil
+}
+
+func open(folder string) (_ *Store, err error) {
+	if err := os.MkdirAll(folder, folderMode); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{root: root}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, err
+	}
+	fd := int(s.lock.Fd())
+	switch err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
+	case err == nil:
+		if err := root.RemoveAll(partsName); err != nil {
+			return nil, err
+		}
+	case !errors.Is(err, unix.EWOULDBLOCK):
+		return nil, err
+	}
+	if err := root.MkdirAll(partsName, folderMode); err != nil {
+		return nil, err
+	}
+	return s, unix.Flock(fd, unix.LOCK_SH)
+}
+
+// Close lets go of the folder. Objects that are open stay readable.
+func (s *Store) Close() error {
+	if s.lock == nil {
+		return s.root.Close()
+	}
+	return errors.Join(s.lock.Close(), s.root.Close())
+}
+
+// Create implements assets.Creator.
+func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64) (landfall.Digest, error) {
+	const op = "disk.create"
+	if err := assets.CheckKey(key); err != nil {
+		return "", err
+	}
+	part := partsName + "/" + rand.Text()
+	file, err := s.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return "", failure(op, key, err)
+	}
+	digest, err := s.fill(ctx, file, r, size)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = s.link(part, key)
+		if errors.Is(err, unix.ENOTDIR) { // an object is where a folder would be
+			err = fs.ErrExist
+		}
+	}
+	removed := s.root.Remove(part) // if it stays, the next start removes it
+	if err != nil {
+		return "", failure(op, key, errors.Join(err, removed))
+	}
+	return digest, nil
+}
+
+// opRead is the operation of an error that is the reader's and not ours.
+const opRead landfall.Op = "disk.read"
+
+// bufferSize is how much of an object is in memory while it is written.
+const bufferSize = 128 << 10
+
+// fill copies the bytes of r, exactly size, into file and returns their digest.
+func (s *Store) fill(ctx context.Context, file *os.File, r io.Reader, size int64) (landfall.Digest, error) {
+	buffer, ok := s.buffers.Get().(*[bufferSize]byte)
+	if !ok {
+		buffer = new([bufferSize]byte)
+	}
+	defer s.buffers.Put(buffer)
+	hash := sha256.New()
+	var written int64
+	for {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		n, err := 0, error(nil)
+		for n < len(buffer) && err == nil {
+			var more int
+			more, err = r.Read(buffer[n:])
+			n += more
+		}
+		end := errors.Is(err, io.EOF)
+		if err != nil && !end {
+			return "", &landfall.Error{Op: opRead, Kind: landfall.KindOf(err), Err: err}
+		}
+		written += int64(n)
+		if written > size || (end && written < size) {
+			return "", fmt.Errorf("the reader gave %d bytes or more, and %d were announced", written, size)
+		}
+		hash.Write(buffer[:n])
+		if _, err := file.Write(buffer[:n]); err != nil {
+			return "", err
+		}
+		if end {
+			return landfall.DigestFromSum(hash.Sum(nil)), nil
+		}
+	}
+}
+
+// link gives a file that was written the name key, unless there is one of that name.
+func (s *Store) link(part, key string) error {
+	const attempts = 100 // each lost to a Delete that took the empty folder away again
+	var err error
+	for range attempts {
+		if err = s.root.Link(part, key); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		made := s.root.MkdirAll(path.Dir(key), folderMode)
+		lost := errors.Is(made, fs.ErrNotExist) || errors.Is(made, fs.ErrExist) || errors.Is(made, unix.ENOTDIR)
+		if made != nil && !lost {
+			return made
+		}
+	}
+	return &landfall.Error{Op: "disk.link", Err: err}
+}
+
+// object is a file with its size, so that it can be sent without passing through our memory.
+type object struct {
+	*os.File
+	size int64
+}
+
+// Size implements assets.Object.
+func (o object) Size() int64 { return o.size }
+
+// Open implements assets.Opener.
+func (s *Store) Open(ctx context.Context, key string) (assets.Object, error) {
+	const op = "disk.get"
+	if err := assets.CheckKey(key); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, failure(op, key, err)
+	}
+	file, err := s.root.Open(key)
+	if err != nil {
+		return nil, failure(op, key, err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, failure(op, key, errors.Join(err, file.Close()))
+	}
+	return object{File: file, size: info.Size()}, nil
+}
+
+// Delete implements assets.Remover. Folders that become empty go too.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	const op = "disk.delete"
+	if err := assets.CheckKey(key); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return failure(op, key, err)
+	}
+	if err := s.unlink(key, 0); err != nil && !isAbsent(err) && !errors.Is(err, unix.EISDIR) {
+		return failure(op, key, err)
+	}
+	s.prune(path.Dir(key))
+	return nil
+}
+
+// prune removes a folder and those above it, up to the first that is not empty.
+func (s *Store) prune(folder string) {
+	for folder != "." && s.unlink(folder, unix.AT_REMOVEDIR) == nil {
+		folder = path.Dir(folder)
+	}
+}
+
+// isAbsent reports whether an error says that there is no such file; not even its folder, perhaps.
+func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+
+// unlink removes a file, or with AT_REMOVEDIR an empty folder and nothing else. (Root.Remove would take either.)
+func (s *Store) unlink(name string, flags int) error {
+	folder, err := s.root.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return unix.Unlinkat(int(folder.Fd()), path.Base(name), flags)
+}
+
+// List implements assets.Remover.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	const op = "disk.list"
+	top := strings.TrimSuffix(prefix, "/")
+	return func(yield func(string, error) bool) {
+		if top == "" {
+			top = "."
+		} else if err := assets.CheckKey(top); err != nil {
+			yield("", err)
+			return
+		}
+		err := fs.WalkDir(s.root.FS(), top, func(name string, entry fs.DirEntry, err error) error {
+			switch {
+			case isAbsent(err): // never there, or deleted meanwhile
+				return nil
+			case err != nil:
+				return err
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case entry.IsDir() && name == partsName:
+				return fs.SkipDir
+			case entry.IsDir() || name == lockName || name == top:
+				return nil
+			case !yield(name, nil):
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil {
+			yield("", failure(op, prefix, err))
+		}
+	}
+}
+
+// Sync implements assets.Store. It flushes the whole file system once: far cheaper than each file alone.
+func (s *Store) Sync(ctx context.Context) error {
+	const op = "disk.sync"
+	if err := ctx.Err(); err != nil {
+		return failure(op, "", err)
+	}
+	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
+		return failure(op, "", err)
+	}
+	return nil
+}
+
+// failure returns err with its Kind. An error that has one already (a reader's) keeps it.
+func failure(op landfall.Op, key string, err error) error {
+	e := &landfall.Error{Op: op, Err: err}
+	inner, ours := errors.AsType[*landfall.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		e.Kind = landfall.Canceled
+	case ours:
+		e.Kind = inner.Kind
+	case isAbsent(err):
+		e.Kind, e.Message = landfall.NotFound, fmt.Sprintf("there is no object %q", key)
+	case errors.Is(err, fs.ErrExist):
+		e.Kind, e.Message = landfall.Conflict, fmt.Sprintf("there is an object %q already", key)
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
+		e.Kind, e.Message = landfall.Unavailable, "the object store is full"
+	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.EIO):
+		e.Kind, e.Message = landfall.Unavailable, "the object store does not answer"
+	}
+	return e
+}

@@ -1,0 +1,121 @@
+package assets
+
+import (
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"landfall.dev/landfall"
+)
+
+// Limits of a key, in bytes. S3 allows keys of 1,024; file systems allow names of 255.
+const (
+	maxKey  = 1000
+	maxName = 255
+)
+
+// manifestName is the manifest's key below its version's prefix.
+const manifestName = ".manifest.json"
+
+// suffixLength is the length of what is appended to a key where other bytes lie: "~" and 8 digits.
+const suffixLength = 9
+
+// CheckKey returns an Invalid error unless key can be an object's: valid UTF-8 of at most 1,000 bytes without NUL, of
+// names separated by single slashes, each of 1 to 255 bytes and none of them "." or "..". Keys whose first name begins
+// with "." belong to the store itself.
+func CheckKey(key string) error {
+	ok := fs.ValidPath(key) && len(key) <= maxKey && key[0] != '.' && !strings.Contains(key, "\x00") && !hasLongName(key, maxName)
+	if !ok {
+		return &landfall.Error{Op: "assets.key", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("%q cannot be the key of an object", key)}
+	}
+	return nil
+}
+
+// hasLongName reports whether a name in key is longer than limit.
+func hasLongName(key string, limit int) bool {
+	for name := range strings.SplitSeq(key, "/") {
+		if len(name) > limit {
+			return true
+		}
+	}
+	return false
+}
+
+// Prefix returns the prefix of one version of the static unit named unit, which is its path: the folder that holds
+// what the version stored, with a slash at its end. Two units never share one.
+func Prefix(namespace, app, unit string, uid landfall.UID) string {
+	const slugLimit = 63
+	folder := "root"
+	if unit != "/" {
+		folder = landfall.Slug(unit, slugLimit)
+	}
+	return fmt.Sprintf("apps/%s/%s/static/%s/%s/", namespace, app, folder, uid)
+}
+
+// sameApp reports whether two prefixes are of one app: content is never shared across apps.
+func sameApp(a, b string) bool {
+	const appParts = 4 // "apps", namespace, app, and the rest
+	one, other := strings.SplitN(a, "/", appParts), strings.SplitN(b, "/", appParts)
+	return len(one) == appParts && len(other) == appParts && one[1] == other[1] && one[2] == other[2]
+}
+
+// objectKey returns the key of the file at rel, a path below the unit's, in the version that prefix stands for. Every
+// path has one, and no two paths share one: a path that no key can hold goes by its digest, and a file that is named
+// like the manifest makes way for it.
+func objectKey(prefix, rel string) string {
+	name := escape(rel)
+	if rest, ok := strings.CutPrefix(name, manifestName); ok && (rest == "" || rest[0] == '/') {
+		name = "%2E" + name[1:]
+	}
+	if len(prefix)+len(name) > maxKey-suffixLength || hasLongName(name, maxName-suffixLength) {
+		name = "%long-" + landfall.DigestOf([]byte(rel)).Hex()
+	}
+	return prefix + name
+}
+
+// besideKey returns the key for bytes with this digest where other bytes lie at key.
+func besideKey(key string, digest landfall.Digest) string {
+	return key + "~" + digest.Hex()[:suffixLength-1]
+}
+
+// escape returns the name as valid UTF-8 without control characters, so that it fits into keys and JSON: each byte of
+// them, of what is no UTF-8, "%" and "\" as "%" and two hexadecimal digits.
+func escape(name string) string {
+	var b strings.Builder
+	done := 0 // what of name is in b
+	for i := 0; i < len(name); {
+		c, size := utf8.DecodeRuneInString(name[i:])
+		if c < ' ' || c == '%' || c == '\\' || c == '\x7f' || (c == utf8.RuneError && size == 1) {
+			b.WriteString(name[done:i])
+			fmt.Fprintf(&b, "%%%02X", name[i])
+			done = i + 1
+		}
+		i += size
+	}
+	if done == 0 {
+		return name
+	}
+	b.WriteString(name[done:])
+	return b.String()
+}
+
+// unescape is the inverse of escape, and reports whether s is what escape returns.
+func unescape(s string) (string, bool) {
+	name, err := url.PathUnescape(s)
+	return name, err == nil && escape(name) == s
+}
+
+// joinURL returns the URL path of rel below base.
+func joinURL(base, rel string) string { return strings.TrimSuffix(base, "/") + "/" + rel }
+
+// relative returns what follows base in the URL path p; the last name of p if p is base itself.
+func relative(base, p string) string {
+	if rest, ok := strings.CutPrefix(p, strings.TrimSuffix(base, "/")+"/"); ok && rest != "" {
+		return rest
+	}
+	return path.Base(p)
+}

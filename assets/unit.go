@@ -1,0 +1,86 @@
+package assets
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// Rule is one entry of "static:" in an App document. Paths of files are relative to the app's folder.
+type Rule struct {
+	// Src is a file, a folder ("" and "." mean the whole tree) or a glob. What exists under exactly this name is
+	// meant first, so names with brackets work; otherwise a glob matches files, "*" within one name and "**" across
+	// folders.
+	Src string
+	// Path is where the files are served, decoded and absolute. A file is served at exactly Path, or under its own
+	// name below it if Path ends in "/"; a folder's files by their path below the folder; a glob's by their path below
+	// the folder that stands before its first wildcard.
+	Path string
+	// Fallback is the file that answers for pages that are not there: absolute, or relative to Path; empty: none.
+	Fallback string
+	// Exclude lists files, folders and globs, each from the root, from the folder of Src, or from that folder's
+	// parent. A file is excluded if an entry matches it, or a folder above it, in any of these ways.
+	Exclude []string
+	// Implicit marks the rule of an app without specs: names that begin with "." (except .well-known), node_modules
+	// and the folder specs are left out.
+	Implicit bool
+	// Where says where the rule stands, for errors: "specs/app.yaml:12".
+	Where string
+}
+
+// Unit is a static unit of a commit: a rule and what it selects.
+type Unit struct {
+	Rule    Rule    // Path is cleaned, Fallback absolute or empty
+	Entries []Entry // sorted by Path; at least one
+}
+
+// Entry is one file of a unit.
+type Entry struct {
+	Path string // decoded and absolute: /static/js/app.js
+	File landfall.File
+}
+
+// ID names the unit: its path is its name.
+func (u Unit) ID() landfall.UnitID {
+	return landfall.UnitID{Kind: landfall.StaticUnit, Name: u.Rule.Path}
+}
+
+// Spec returns the unit's rules as canonical JSON, for its digest. It does not say where the files come from: with the
+// same files at the same addresses it is the same unit.
+func (u Unit) Spec() json.RawMessage {
+	exclude := slices.Clone(u.Rule.Exclude)
+	for i, pattern := range exclude {
+		exclude[i] = clean(pattern)
+	}
+	slices.Sort(exclude)
+	return canonical(struct {
+		Exclude  []string `json:"exclude,omitempty"`
+		Fallback string   `json:"fallback,omitempty"`
+		Path     string   `json:"path"`
+	}{slices.Compact(exclude), u.Rule.Fallback, u.Rule.Path})
+}
+
+// Content returns the unit's files as canonical JSON, for its digest: pairs of path and content id, sorted by path.
+// "%", "\", control characters and what is no UTF-8 stand in the paths as "%" and two hexadecimal digits.
+func (u Unit) Content() json.RawMessage {
+	pairs := make([][2]string, len(u.Entries))
+	for i, entry := range u.Entries {
+		pairs[i] = [2]string{escape(entry.Path), entry.File.ContentID()}
+	}
+	return canonical(pairs)
+}
+
+// canonical returns the JSON of v, which consists of strings only and therefore always has one.
+func canonical(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// clean returns a path or glob of a spec as it stands in a tree: without "./" and slashes at its ends; the root is ".".
+func clean(name string) string { return path.Clean(strings.TrimLeft(name, "/")) }

@@ -1,0 +1,215 @@
+package assets
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"landfall.dev/landfall"
+)
+
+// opUpload is the operation of this file's errors.
+const opUpload landfall.Op = "assets.upload"
+
+// Uploader stores what a plan says.
+type Uploader struct {
+	Store   Creator
+	Read    func(context.Context, landfall.File) (io.ReadCloser, error) // returns the bytes of a file of the unit
+	Workers int                                                         // files on their way at once; 0: 16
+}
+
+// UploadResult says what an upload did.
+type UploadResult struct {
+	Key   string // of the manifest
+	Files int    // objects that this call stored, the manifest aside; fewer than planned when it was resumed
+	Bytes int64  // their size
+}
+
+// Upload stores the files of the plan and then their manifest, and returns it. Files are streamed. It can be repeated
+// after a failure or a kill at any point, with the same result; nothing refers to the manifest until the caller does.
+// Errors of Read and of the store keep their Kind. A file that is a pointer of Git LFS is Invalid, and one whose bytes
+// are not those that its Size and Digest promised is Internal.
+func (u Uploader) Upload(ctx context.Context, plan UploadPlan) (*Manifest, UploadResult, error) {
+	files := slices.Clone(plan.files)
+	var pool sync.Pool                       // of *bufio.Reader
+	written := make([]int64, len(plan.jobs)) // bytes, or -1
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(workers(u.Workers))
+	for i, job := range plan.jobs {
+		group.Go(func() error {
+			buffer, ok := pool.Get().(*bufio.Reader)
+			if !ok {
+				buffer = bufio.NewReaderSize(nil, sniffLength)
+			}
+			defer pool.Put(buffer)
+			stored, err := u.run(groupCtx, job, buffer)
+			if err != nil {
+				return failure(opUpload, err)
+			}
+			written[i] = stored.written
+			for _, user := range job.users {
+				stored.complete(&files[user], plan.prefix)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, UploadResult{}, err
+	}
+	var result UploadResult
+	for _, n := range written {
+		if n >= 0 {
+			result.Files++
+			result.Bytes += n
+		}
+	}
+	manifest := newManifest(plan.prefix, files)
+	var err error
+	if result.Key, err = u.storeManifest(ctx, manifest); err != nil {
+		return nil, UploadResult{}, failure(opUpload, err)
+	}
+	return manifest, result, nil
+}
+
+// stored is what a job came to.
+type stored struct {
+	key     string
+	digest  landfall.Digest
+	sniffed string // the type by the first bytes
+	written int64  // bytes that were stored; -1: none
+}
+
+// complete fills in what was not known of a file before the upload.
+func (s stored) complete(file *ManifestFile, prefix string) {
+	if s.key != "" {
+		file.Prefix, file.Key, file.Digest = prefix, s.key, s.digest
+	}
+	if file.Type == "" {
+		file.Type = s.sniffed
+	}
+}
+
+// run does one job. What lies at its key already is used if it is the same, and left alone otherwise.
+func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (stored, error) {
+	done, err := u.create(ctx, job, job.key, buffer)
+	if err == nil || landfall.KindOf(err) != landfall.Conflict {
+		return done, err
+	}
+	ours, err := u.digest(ctx, job.file)
+	if err != nil {
+		return stored{}, err
+	}
+	done.digest = ours
+	if same, err := u.holds(ctx, job.key, job.file.Size, ours); same || err != nil {
+		return done, err
+	}
+	beside := besideKey(job.key, ours)
+	done, err = u.create(ctx, job, beside, buffer)
+	if err == nil || landfall.KindOf(err) != landfall.Conflict {
+		return done, err
+	}
+	done.digest = ours
+	same, holdsErr := u.holds(ctx, beside, job.file.Size, ours)
+	if same || holdsErr != nil {
+		return done, holdsErr
+	}
+	return stored{}, err
+}
+
+// create stores the job's file at key, or only looks at its first bytes if there is no key.
+func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio.Reader) (stored, error) {
+	file, err := u.Read(ctx, job.file)
+	if err != nil {
+		return stored{}, err
+	}
+	defer file.Close()
+	buffer.Reset(file)
+	defer buffer.Reset(nil)
+	head, err := buffer.Peek(sniffLength)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return stored{}, err
+	}
+	if isPointer(head) {
+		return stored{}, &landfall.Error{Op: opUpload, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"%q is a pointer of Git LFS and not the file; commit the file itself, or exclude it", job.file.Path)}
+	}
+	done := stored{key: key, sniffed: typeBySniffing(head), written: -1}
+	if key == "" {
+		return done, nil
+	}
+	if done.digest, err = u.Store.Create(ctx, key, buffer, job.file.Size); err != nil {
+		return done, err
+	}
+	done.written = job.file.Size
+	return done, checkDigest(job.file, done.digest)
+}
+
+// checkDigest returns an error unless the bytes that were stored are those that were promised.
+func checkDigest(file landfall.File, stored landfall.Digest) error {
+	if file.Digest == "" || file.Digest == stored {
+		return nil
+	}
+	return &landfall.Error{Op: opUpload, Message: fmt.Sprintf(
+		"%q changed between build and upload, or was damaged on its way", file.Path)}
+}
+
+// digest returns the digest of the file's bytes.
+func (u Uploader) digest(ctx context.Context, file landfall.File) (landfall.Digest, error) {
+	if file.Digest != "" {
+		return file.Digest, nil
+	}
+	source, err := u.Read(ctx, file)
+	if err != nil {
+		return "", err
+	}
+	return digestAll(source)
+}
+
+// holds reports whether the object at key has this size and digest.
+func (u Uploader) holds(ctx context.Context, key string, size int64, digest landfall.Digest) (bool, error) {
+	object, err := u.Store.Open(ctx, key)
+	switch {
+	case landfall.KindOf(err) == landfall.NotFound: // a folder is in the way
+		return false, nil
+	case err != nil:
+		return false, err
+	case object.Size() != size:
+		return false, object.Close()
+	}
+	there, err := digestAll(object)
+	return err == nil && there == digest, err
+}
+
+// digestAll returns the digest of what r has, and closes it.
+func digestAll(r io.ReadCloser) (landfall.Digest, error) {
+	hash := sha256.New()
+	_, err := io.Copy(hash, r)
+	return landfall.DigestFromSum(hash.Sum(nil)), errors.Join(err, r.Close())
+}
+
+// storeManifest stores the manifest and returns its key.
+func (u Uploader) storeManifest(ctx context.Context, manifest *Manifest) (string, error) {
+	data, err := manifest.Encode()
+	if err != nil {
+		return "", err
+	}
+	u.Read = func(context.Context, landfall.File) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(data)), nil
+	}
+	file := landfall.File{Path: manifestName, Size: int64(len(data)), Digest: landfall.DigestOf(data)}
+	done, err := u.run(ctx, job{file: file, key: manifest.prefix + manifestName}, bufio.NewReader(nil))
+	return done.key, err
+}
+
+// isPointer reports whether a file that begins with head is a pointer of Git LFS.
+func isPointer(head []byte) bool {
+	return bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/"))
+}
