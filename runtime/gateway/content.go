@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// Content is where static units lie. Both methods return NotFound for what is not there, or not any more.
+type Content interface {
+	// Manifest returns the manifest at an object key. Nobody changes it afterwards.
+	Manifest(ctx context.Context, key string) (*Manifest, error)
+	// Open returns the object at a key; the caller closes it.
+	Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
+}
+
+// Manifest lists the files of one version of a static unit by the path at which they are served, decoded and absolute:
+// "/static/js/app.js".
+type Manifest struct {
+	Files map[string]File
+}
+
+// File is one file of a manifest.
+type File struct {
+	Key    string // of the object
+	SHA256 landfall.Digest
+	Size   int64
+	Type   string // the Content-Type
+}
+
+// maxListed is how many files the manifests in memory list together.
+const maxListed = 200_000
+
+// manifests holds the manifests that were used last.
+type manifests struct {
+	content Content
+	kept    *bounded[string, *Manifest]
+	flights singleflight.Group
+}
+
+func newManifests(content Content) *manifests {
+	return &manifests{content: content, kept: newBounded[string, *Manifest](maxListed, nil)}
+}
+
+// at returns the manifest at key.
+func (m *manifests) at(ctx context.Context, key string) (*Manifest, error) {
+	if manifest, ok := m.kept.get(key); ok {
+		return manifest, nil
+	}
+	flight := m.flights.DoChan(key, func() (any, error) {
+		const patience = time.Minute
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		manifest, err := m.content.Manifest(ctx, key)
+		if err == nil {
+			m.kept.add(key, manifest, int64(len(manifest.Files))+1)
+		}
+		return manifest, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, &landfall.Error{Op: "gateway.manifest", Kind: landfall.Canceled, Err: ctx.Err()}
+	case result := <-flight:
+		manifest, _ := result.Val.(*Manifest)
+		return manifest, result.Err
+	}
+}
+
+// file returns what the release serves at exactly this path: the file of the most specific unit that has it.
+func (m *manifests) file(ctx context.Context, release *registry.Release, path string) (File, bool, error) {
+	for i := range release.Units {
+		unit := &release.Units[i]
+		if !covers(unit.Path, path) {
+			continue
+		}
+		manifest, err := m.at(ctx, unit.Manifest)
+		if err != nil {
+			return File{}, false, err
+		}
+		if file, ok := manifest.Files[path]; ok {
+			return file, true, nil
+		}
+	}
+	return File{}, false, nil
+}

@@ -1,0 +1,317 @@
+// Package gateway is the public listener: it serves releases by host and path.
+//
+// A request takes one table of the registry and stays with it, so that moving the live release never mixes two in one
+// answer. What it serves from the store is checked against the digest in the manifest before the first byte leaves, and
+// then kept, as it is and compressed, in memory and in a folder. No answer depends on a header that caches do not know
+// of, and none repeats the request's host.
+package gateway
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// ReleaseHeader names the release that an answer comes from.
+const ReleaseHeader = "Landfall-Release"
+
+// Bounds that hold where Config says 0.
+const (
+	DefaultCacheBytes  = 1 << 30
+	DefaultMemoryBytes = 64 << 20
+)
+
+// Config is what a gateway stands on.
+type Config struct {
+	Domain  string // the base domain: releases are below it
+	Control string // host of the control host's public URL, if it is another; a port does not matter
+
+	Registry interface{ Table() *registry.Table }
+	Content  Content
+
+	CacheDir    string // a folder of the gateway's own; it is made when missing, and can be deleted while nothing runs
+	CacheBytes  int64  // bound of CacheDir
+	MemoryBytes int64  // bound of the bodies in memory
+
+	Log *slog.Logger // what could not be served; nil: nowhere
+}
+
+// Gateway serves releases. It is an http.Handler for every host that Classify does not call Control.
+type Gateway struct {
+	domain, suffix, control string
+
+	registry  interface{ Table() *registry.Table }
+	manifests *manifests
+	objects   *objects
+	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
+	log       *slog.Logger
+}
+
+// New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
+// Internal.
+func New(c Config) (*Gateway, error) {
+	domain, ok := CanonicalHost(c.Domain)
+	if !ok || isIP(domain) {
+		return nil, &landfall.Error{Op: "gateway.new", Kind: landfall.Invalid, Message: "the domain of releases is no host name"}
+	}
+	control := domain
+	if c.Control != "" {
+		if control, ok = CanonicalHost(c.Control); !ok {
+			return nil, &landfall.Error{Op: "gateway.new", Kind: landfall.Invalid, Message: "the public URL has no host name"}
+		}
+	}
+	if c.CacheBytes == 0 {
+		c.CacheBytes = DefaultCacheBytes
+	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = DefaultMemoryBytes
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	objects, err := newObjects(c.Content, c.CacheDir, c.CacheBytes, c.MemoryBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{
+		domain: domain, suffix: "." + domain, control: control,
+		registry: c.Registry, manifests: newManifests(c.Content), objects: objects,
+		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
+	}, nil
+}
+
+// Close lets go of the cache folder.
+func (g *Gateway) Close() error { return g.objects.disk.root.Close() }
+
+// ServeHTTP answers GET and HEAD for the hosts of releases.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	table := g.registry.Table()
+	if table == nil {
+		h.Set("Retry-After", "1")
+		writePage(w, r, pageStarting())
+		return
+	}
+	host := g.Classify(r.Host)
+	if host.Kind != ReleaseHost {
+		writePage(w, r, pageUnknownHost())
+		return
+	}
+	if host.Selector != "" {
+		h.Set("X-Robots-Tag", "noindex")
+	}
+	found := table.Resolve(host.App, host.Selector, host.Joined)
+	if found.Release != nil {
+		h.Set(ReleaseHeader, string(found.Release.ID))
+	}
+	if found.Outcome != registry.Found {
+		writePage(w, r, pageOf(found.Outcome))
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		h.Set("Allow", "GET, HEAD")
+		writePage(w, r, pageMethod())
+		return
+	}
+	g.serve(w, r, found)
+}
+
+// serve answers from the release that was found.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.Resolution) {
+	path, ok := canonicalPath(r.URL.EscapedPath())
+	if !ok {
+		writePage(w, r, pageNoFile())
+		return
+	}
+	if path != r.URL.Path {
+		redirect(w, path, r.URL.RawQuery)
+		return
+	}
+	a, err := g.manifests.find(r.Context(), found.Release, path)
+	if err == nil && a.moved != "" {
+		redirect(w, a.moved, r.URL.RawQuery)
+		return
+	}
+	if err == nil && a.status != http.StatusOK && hashed(path) && g.servePast(w, r, found, path) {
+		return
+	}
+	if err == nil && a.status == 0 {
+		writePage(w, r, pageNoFile())
+		return
+	}
+	if err == nil {
+		err = g.send(w, r, a)
+	}
+	if err != nil {
+		g.fail(w, r, err)
+	}
+}
+
+// How many releases that were live before are asked for a hashed asset, and how many are remembered to have none left.
+const (
+	maxPast = 50
+	maxGone = 10_000
+)
+
+// servePast answers with the hashed asset at path from the newest release that was live before and still has it: pages
+// that were loaded before the live release moved ask for it. It reports whether it answered.
+func (g *Gateway) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) bool {
+	for _, release := range found.Past[:min(len(found.Past), maxPast)] {
+		if _, gone := g.gone.get(release); gone {
+			continue
+		}
+		file, ok, err := g.manifests.file(r.Context(), release, path)
+		if err != nil && landfall.KindOf(err) == landfall.NotFound {
+			g.gone.add(release, struct{}{}, 1)
+			continue
+		}
+		if err == nil && !ok {
+			continue
+		}
+		w.Header().Set(ReleaseHeader, string(release.ID))
+		if err == nil {
+			err = g.send(w, r, answer{status: http.StatusOK, path: path, file: file})
+		}
+		switch {
+		case err == nil:
+			return true
+		case landfall.KindOf(err) != landfall.NotFound:
+			g.fail(w, r, err)
+			return true
+		}
+	}
+	w.Header().Set(ReleaseHeader, string(found.Release.ID))
+	return false
+}
+
+// send answers with a file. When it returns an error, nothing was written yet.
+func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
+	h := w.Header()
+	wanted := identity
+	vary := compressible(a.file.Type)
+	if vary && a.file.Size >= minCompressed && a.file.Size <= maxCompressed && r.Header.Get("Range") == "" {
+		wanted = negotiate(strings.Join(r.Header.Values("Accept-Encoding"), ","))
+	}
+	content, coding, err := g.open(r.Context(), a.file, wanted)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	etag := entityTag(a.file.SHA256, coding)
+	if vary {
+		h.Set("Vary", "Accept-Encoding")
+	}
+	if a.status == http.StatusOK && !matches(r.Header.Get("If-Match"), etag) {
+		writePage(w, r, pagePrecondition())
+		return nil
+	}
+	h.Set("Content-Type", a.file.Type)
+	if a.file.Type == "" {
+		h.Set("Content-Type", "application/octet-stream")
+	}
+	if coding != identity {
+		h.Set("Content-Encoding", string(coding))
+	}
+	h.Set("Content-Length", strconv.FormatInt(content.size, 10))
+	if a.status != http.StatusOK {
+		h.Set("Cache-Control", uncached)
+		w.WriteHeader(a.status)
+		if r.Method != http.MethodHead {
+			_, _ = io.Copy(w, content) // the status is out; a client that went away needs no answer
+		}
+		return nil
+	}
+	h.Set("ETag", etag)
+	h.Set("Cache-Control", lifetime(a.path))
+	http.ServeContent(w, conditional(r), "", time.Time{}, content)
+	return nil
+}
+
+// open opens the file in the wanted coding, or as it is when the coding cannot be made.
+func (g *Gateway) open(ctx context.Context, file File, wanted encoding) (*body, encoding, error) {
+	content, coding, err := g.objects.open(ctx, file, wanted)
+	if err == nil || wanted == identity || ctx.Err() != nil {
+		return content, coding, err
+	}
+	plain, coding, plainErr := g.objects.open(ctx, file, identity)
+	if plainErr == nil {
+		g.log.WarnContext(ctx, "served uncompressed", "error", err)
+	}
+	return plain, coding, plainErr
+}
+
+// fail answers that a file of the release cannot be had, and says so in the log.
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for the answer
+	}
+	g.log.ErrorContext(r.Context(), "release not served", "release", w.Header().Get(ReleaseHeader), "path", r.URL.Path, "error", err)
+	writePage(w, r, pageBroken())
+}
+
+// uncached is the Cache-Control of everything that is no file of a release.
+const uncached = "no-store"
+
+// lifetime returns the Cache-Control of the file at path.
+func lifetime(path string) string {
+	if hashed(path) {
+		return "public, max-age=31536000, immutable"
+	}
+	return "public, max-age=0, must-revalidate"
+}
+
+// redirect sends the client to another path of the same host. The release may move, so nobody keeps the answer.
+func redirect(w http.ResponseWriter, path, query string) {
+	w.Header().Set("Cache-Control", uncached)
+	w.Header().Set("Location", location(path, query))
+	w.WriteHeader(http.StatusPermanentRedirect)
+}
+
+// entityTag returns the strong ETag of a digest's bytes in a coding.
+func entityTag(digest landfall.Digest, coding encoding) string {
+	if coding == identity {
+		return `"` + digest.Hex() + `"`
+	}
+	return `"` + digest.Hex() + "-" + string(coding) + `"`
+}
+
+// matches reports whether an If-Match header lets etag pass.
+func matches(header, etag string) bool {
+	if header == "" || header == "*" {
+		return true
+	}
+	for tag := range strings.SplitSeq(header, ",") {
+		if strings.TrimSpace(tag) == etag {
+			return true
+		}
+	}
+	return false
+}
+
+// conditional returns r without headers that http.ServeContent would answer otherwise than this package: If-Match, which
+// was checked, and a Range that is to be ignored, as it is of another unit than bytes, has very many parts, or stands on
+// another method than GET.
+func conditional(r *http.Request) *http.Request {
+	const parts = 16
+	ranges := r.Header.Get("Range")
+	usable := r.Method == http.MethodGet && strings.HasPrefix(ranges, "bytes=") && strings.Count(ranges, ",") < parts
+	if (ranges == "" || usable) && r.Header.Get("If-Match") == "" {
+		return r
+	}
+	less := *r
+	less.Header = maps.Clone(r.Header)
+	less.Header.Del("If-Match")
+	if !usable {
+		less.Header.Del("Range")
+	}
+	return &less
+}

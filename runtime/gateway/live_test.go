@@ -1,0 +1,158 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// A hashed asset that the live release lacks comes from the newest release that was live before and has it.
+func TestPastAssets(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	site := func(id landfall.UID, extra files) registry.Release {
+		r := content.release(id, with(files{"/index.html": "app of " + string(id), "/style.css": string(id)}, extra))
+		r.Units[0].Fallback = "/index.html"
+		return r
+	}
+	oldest := site("aaaaaaa2", files{"/js/app-11111a11.js": "oldest", "/js/app-22222b22.js": "oldest too", "/old.js": "old"})
+	older := site("bbbbbbb2", files{"/js/app-22222b22.js": "older", "/js/only-99999f99.js": "kept in memory"})
+	live := site("ccccccc2", files{"/js/app-33333c33.js": "live"})
+	preview := site("ddddddd2", files{"/js/app-44444d44.js": "never live"})
+	oldest.Expired = true
+	app := registry.App{
+		ID: "1", Name: "shop", Live: "ccccccc2", Latest: "ddddddd2", Releases: []registry.Release{oldest, older, live, preview},
+		Past: []landfall.UID{"ccccccc2", "bbbbbbb2", "aaaaaaa2"}, Tags: map[string]landfall.UID{"beta": "ccccccc2"},
+	}
+	s := newSite(t, content, nil, app)
+
+	// L-033: a chunk that the live release lacks comes from the newest earlier live release that has it
+	s.get(t, host, "/js/app-22222b22.js").want(t, http.StatusOK, "bbbbbbb2", "older")
+	s.get(t, host, "/js/app-22222b22.js").wantHeaders(t, "Cache-Control", immutable, "X-Robots-Tag", "")
+	s.get(t, host, "/js/app-33333c33.js").want(t, http.StatusOK, "ccccccc2", "live")
+	s.get(t, host, "/js/app-11111a11.js").want(t, http.StatusOK, "aaaaaaa2", "oldest")
+	s.get(t, "shop.live.releases.test", "/js/app-11111a11.js").want(t, http.StatusOK, "aaaaaaa2", "oldest")
+	etag := s.get(t, host, "/js/app-11111a11.js").Header.Get("ETag")
+	s.get(t, host, "/js/app-11111a11.js", "If-None-Match", etag).want(t, http.StatusNotModified, "aaaaaaa2", "")
+	s.do(t, http.MethodHead, host, "/js/app-11111a11.js").want(t, http.StatusOK, "aaaaaaa2", "")
+
+	// L-033: never from a release that was not live, never what has no hash, and never the app's page in its place
+	s.get(t, host, "/js/app-44444d44.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	s.get(t, host, "/old.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	s.get(t, host, "/js/app-55555e55.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	s.get(t, host, "/style.css").want(t, http.StatusOK, "ccccccc2", "ccccccc2")
+	s.get(t, host, "/cart").want(t, http.StatusOK, "ccccccc2", "app of ccccccc2")
+
+	// L-033: a release's own address shows that release and nothing else
+	s.get(t, "shop.ccccccc2.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	s.get(t, "shop--beta.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	s.get(t, "shop.latest.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ddddddd2", "No such page")
+	s.get(t, "shop.aaaaaaa2.releases.test", "/js/app-11111a11.js").wantPage(t, http.StatusGone, "aaaaaaa2", "has expired")
+}
+
+// Earlier releases are asked as long as their content is there; when it was collected the next one is, and then nothing.
+func TestCollectedPast(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	app := registry.App{
+		ID: "1", Name: "shop", Live: "ccccccc2", Past: []landfall.UID{"bbbbbbb2", "aaaaaaa2", "ddddddd2"},
+		Releases: []registry.Release{
+			content.release("aaaaaaa2", files{"/app-22222b22.js": "oldest"}),
+			content.release("bbbbbbb2", files{"/app-22222b22.js": "older"}),
+			content.release("ccccccc2", files{"/index.html": "live"}),
+			content.release("ddddddd2", files{"/app-77777a77.js": "unread"}),
+		},
+	}
+	s := newSite(t, content, nil, app)
+	content.change(func() { delete(content.objects, "bbbbbbb2//app-22222b22.js") })
+	s.get(t, host, "/app-22222b22.js").want(t, http.StatusOK, "aaaaaaa2", "oldest")
+
+	content.change(func() { delete(content.manifests, "ddddddd2/.manifest") })
+	s.get(t, host, "/app-77777a77.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	read := content.read.Load()
+	for range 10 {
+		s.get(t, host, "/app-77777a77.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
+	}
+	if got := content.read.Load(); got != read {
+		t.Errorf("got %d more manifests asked for, want none: the release has none left", got-read)
+	}
+
+	fresh := newSite(t, content, nil, app)
+	content.change(func() { content.err = &landfall.Error{Kind: landfall.Unavailable, Err: errors.New("down")} })
+	fresh.get(t, host, "/app-22222b22.js").wantPage(t, http.StatusBadGateway, "ccccccc2", "cannot be read")
+}
+
+// Moving live under load fails no request and mixes no releases: V6. Clients load the page and then the chunk that it
+// names, while live moves as fast as it can between releases that do not have each other's chunks.
+func TestSwapUnderLoad(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	ids := []landfall.UID{"aaaaaaa2", "bbbbbbb2", "ccccccc2"}
+	var releases []registry.Release
+	for i, id := range ids {
+		chunk := fmt.Sprintf("/js/app-%07da.js", i)
+		releases = append(releases, content.release(id, files{
+			"/index.html": fmt.Sprintf("%s %s %s", id, chunk, strings.Repeat("page ", 300)),
+			chunk:         string(id) + strings.Repeat(" chunk", 300),
+			"/shared.txt": string(id),
+		}))
+	}
+	state := func(n int) registry.App {
+		var past []landfall.UID
+		for i := 1; i < len(ids); i++ {
+			past = append(past, ids[(n+len(ids)-i)%len(ids)])
+		}
+		return registry.App{ID: "1", Name: "shop", Live: ids[n%len(ids)], Releases: releases, Past: past}
+	}
+	s := newSite(t, content, nil, state(0))
+
+	const clients, loads, fewestMoves = 8, 150, 1000
+	var moves, asked atomic.Int64
+	stop := make(chan struct{})
+	var mover, visitors sync.WaitGroup
+	mover.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				s.tables.Store(registry.New([]registry.App{state(n)}))
+				moves.Add(1)
+			}
+		}
+	})
+	for range clients {
+		visitors.Go(func() {
+			for n := 0; n < loads || moves.Load() < fewestMoves; n++ {
+				coding := []string{"br", "gzip", "identity"}[n%3]
+				page := s.get(t, host, "/", "Accept-Encoding", coding)
+				asked.Add(3)
+				words := strings.Fields(page.decoded(t))
+				if page.StatusCode != http.StatusOK || len(words) < 2 || page.Header.Get(gateway.ReleaseHeader) != words[0] {
+					t.Errorf("got status %d, release %q and page %.40q, want a page of one release",
+						page.StatusCode, page.Header.Get(gateway.ReleaseHeader), page.body)
+					return
+				}
+				chunk := s.get(t, host, words[1], "Accept-Encoding", coding)
+				chunk.want(t, http.StatusOK, landfall.UID(words[0]), chunk.body)
+				if got := chunk.decoded(t); !strings.HasPrefix(got, words[0]+" chunk") {
+					t.Errorf("got chunk %.40q for the page of %s", got, words[0])
+				}
+				shared := s.get(t, host, "/shared.txt")
+				shared.want(t, http.StatusOK, landfall.UID(shared.body), shared.body)
+			}
+		})
+	}
+	visitors.Wait()
+	close(stop)
+	mover.Wait()
+	t.Logf("%d requests during %d moves", asked.Load(), moves.Load())
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// page is an answer of the gateway itself. It is fixed text: nothing of the request stands in it.
+type page struct {
+	Type   string `json:"type"` // RFC 9457
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"` // what the reader can do about it
+}
+
+func newPage(status int, title, detail string) page {
+	return page{"about:blank", title, status, detail}
+}
+
+// pageOf returns the page for an address that leads to no release that can be served.
+func pageOf(o registry.Outcome) page {
+	switch o {
+	case registry.Found, registry.UnknownApp:
+	case registry.DeletedApp:
+		return newPage(http.StatusGone, "This app was deleted",
+			"Nothing is served here any more. Its name stays reserved, so no other app will appear at this address.")
+	case registry.NoLive:
+		return newPage(http.StatusNotFound, "Nothing is live yet",
+			"The app exists, but no release is live. Push to its production branch, or make a release live by hand.")
+	case registry.UnknownRelease:
+		return newPage(http.StatusNotFound, "No such release",
+			"The app has no release, tag or commit of that name. The name may be mistyped, the tag removed, or the push "+
+				"still on its way. The live release is at the app's own address.")
+	case registry.AmbiguousCommit:
+		return newPage(http.StatusNotFound, "Several commits begin like this",
+			"More than one commit of the app begins with these digits. Use more digits of the commit, up to all 40.")
+	case registry.ExpiredRelease:
+		return newPage(http.StatusGone, "This release has expired",
+			"Only the newest releases stay accessible, and those that a tag holds. The live release is at the app's own "+
+				"address; whoever deploys the app can make this one accessible again.")
+	}
+	return pageUnknownHost()
+}
+
+func pageUnknownHost() page {
+	return newPage(http.StatusNotFound, "No such app", "No app is served at this address. The name may be mistyped.")
+}
+
+func pageNoFile() page {
+	return newPage(http.StatusNotFound, "No such page", "The release has no file at this path.")
+}
+
+func pageMethod() page {
+	return newPage(http.StatusMethodNotAllowed, "Only GET and HEAD", "Files of a release can be read and nothing else.")
+}
+
+func pagePrecondition() page {
+	return newPage(http.StatusPreconditionFailed, "The file has changed", "It is not the one that If-Match names.")
+}
+
+func pageBroken() page {
+	return newPage(http.StatusBadGateway, "This file cannot be read",
+		"Its storage does not answer, or did not return what was uploaded. Try again in a moment; the operator's log says more.")
+}
+
+func pageStarting() page {
+	return newPage(http.StatusServiceUnavailable, "Starting", "The server does not know its releases yet. Try again in a moment.")
+}
+
+const pageHTML = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>%[2]s</title>
+<style>
+body{font:1.1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:20vh auto 0;padding:0 1.5rem;color:#222;background:#fff}
+small{color:#767676}
+@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}}
+</style>
+<small>%[1]d</small>
+<h1>%[2]s</h1>
+<p>%[3]s</p>
+</html>
+`
+
+// writePage answers with p as the client reads it best: HTML, problem details or plain text. Nobody keeps it.
+func writePage(w http.ResponseWriter, r *http.Request, p page) {
+	h := w.Header()
+	media, text := render(p, r.Header.Get("Accept"))
+	h.Set("Content-Type", media)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Cache-Control", uncached)
+	h.Set("Vary", "Accept")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	w.WriteHeader(p.Status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write([]byte(text)) // the status is out; a client that went away needs no answer
+	}
+}
+
+// render returns the page's content type and text. Without a wish it is HTML.
+func render(p page, accept string) (media, text string) {
+	if !strings.Contains(accept, "text/html") {
+		if strings.Contains(accept, "json") {
+			data, err := json.Marshal(p)
+			if err == nil {
+				return "application/problem+json", string(data) + "\n"
+			}
+		}
+		if strings.Contains(accept, "text/plain") {
+			return "text/plain; charset=utf-8", p.Title + ". " + p.Detail + "\n"
+		}
+	}
+	return "text/html; charset=utf-8", fmt.Sprintf(pageHTML, p.Status, p.Title, p.Detail)
+}

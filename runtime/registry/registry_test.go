@@ -1,0 +1,309 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// source is a Source whose state a test sets. Where gate is set, each read sends its name, has its answer, and then
+// waits to be let go.
+type source struct {
+	mu      sync.Mutex
+	apps    map[string]registry.App
+	changes int64
+	err     error
+	polled  func() // called at each Changes
+
+	gate func(read string)
+}
+
+func (s *source) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.changes++
+}
+
+func (s *source) Apps(context.Context) ([]registry.App, error) {
+	s.mu.Lock()
+	var apps []registry.App
+	for _, app := range s.apps {
+		apps = append(apps, app)
+	}
+	err := s.err
+	s.mu.Unlock()
+	if s.gate != nil {
+		s.gate("all")
+	}
+	return apps, err
+}
+
+func (s *source) App(_ context.Context, id string) (registry.App, error) {
+	s.mu.Lock()
+	app, ok := s.apps[id]
+	err := s.err
+	s.mu.Unlock()
+	if s.gate != nil {
+		s.gate(id)
+	}
+	if !ok && err == nil {
+		err = &landfall.Error{Kind: landfall.NotFound, Message: "no such app"}
+	}
+	return app, err
+}
+
+func (s *source) Changes(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.polled != nil {
+		s.polled()
+	}
+	return s.changes, s.err
+}
+
+// app returns an app with one release, which is live.
+func app(id, name string, live landfall.UID) registry.App {
+	return registry.App{ID: id, Name: name, Live: live, Releases: []registry.Release{{ID: live}}}
+}
+
+func mustRefresh(t *testing.T, r *registry.Registry) {
+	t.Helper()
+	if err := r.Refresh(t.Context()); err != nil {
+		t.Fatalf("refresh: %v", err)
+	}
+}
+
+func wantLive(t *testing.T, table *registry.Table, name string, want landfall.UID) {
+	t.Helper()
+	got := table.Resolve(name, "", false)
+	if want == "" {
+		if got.Outcome != registry.UnknownApp {
+			t.Errorf("%s: got outcome %d, want an unknown app", name, got.Outcome)
+		}
+		return
+	}
+	if got.Release == nil || got.Release.ID != want {
+		t.Errorf("%s: got %+v, want live release %s", name, got, want)
+	}
+}
+
+// Before the first refresh there is no table; one app is refreshed without the others; a table that was taken stays.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	src := &source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2"), "2": app("2", "blog", "bbbbbbb2")}}
+	r := &registry.Registry{Source: src}
+	if r.Table() != nil {
+		t.Fatal("got a table before the first refresh, want none")
+	}
+	if err := r.RefreshApp(t.Context(), "1"); err != nil {
+		t.Fatalf("first refresh: %v", err)
+	}
+	taken := r.Table()
+	wantLive(t, taken, "shop", "aaaaaaa2")
+	wantLive(t, taken, "blog", "bbbbbbb2")
+
+	src.set(func() {
+		src.apps["1"] = app("1", "shop", "ccccccc2")
+		src.apps["2"] = app("2", "blog", "ddddddd2")
+	})
+	if err := r.RefreshApp(t.Context(), "1"); err != nil {
+		t.Fatalf("refresh of one app: %v", err)
+	}
+	wantLive(t, taken, "shop", "aaaaaaa2")
+	wantLive(t, r.Table(), "shop", "ccccccc2")
+	wantLive(t, r.Table(), "blog", "bbbbbbb2")
+
+	src.set(func() { delete(src.apps, "1") })
+	if err := r.RefreshApp(t.Context(), "1"); err != nil {
+		t.Fatalf("refresh of an app that left: %v", err)
+	}
+	wantLive(t, r.Table(), "shop", "")
+}
+
+// A Source that fails changes nothing, and its kind of error comes out.
+func TestSourceFails(t *testing.T) {
+	t.Parallel()
+	src := &source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}}
+	r := &registry.Registry{Source: src}
+	mustRefresh(t, r)
+	src.set(func() {
+		src.apps["1"] = app("1", "shop", "bbbbbbb2")
+		src.err = &landfall.Error{Kind: landfall.Unavailable, Err: errors.New("no database")}
+	})
+	for name, refresh := range map[string]func() error{
+		"all": func() error { return r.Refresh(t.Context()) },
+		"one": func() error { return r.RefreshApp(t.Context(), "1") },
+	} {
+		if got := landfall.KindOf(refresh()); got != landfall.Unavailable {
+			t.Errorf("%s: got an error of kind %s, want unavailable", name, got)
+		}
+		wantLive(t, r.Table(), "shop", "aaaaaaa2")
+	}
+}
+
+// A read that began earlier and came back later does not undo what a later one showed.
+func TestSlowReads(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		slow, fast string
+		change     func(*source)
+		shop       landfall.UID
+	}{
+		{"1", "1", func(s *source) { s.apps["1"] = app("1", "shop", "bbbbbbb2") }, "bbbbbbb2"},
+		{"all", "1", func(s *source) { s.apps["1"] = app("1", "shop", "bbbbbbb2") }, "bbbbbbb2"},
+		{"1", "all", func(s *source) { s.apps["1"] = app("1", "shop", "bbbbbbb2") }, "bbbbbbb2"},
+		{"all", "all", func(s *source) { s.apps["1"] = app("1", "shop", "bbbbbbb2") }, "bbbbbbb2"},
+		{"1", "all", func(s *source) { delete(s.apps, "1") }, ""},
+		{"all", "1", func(s *source) { delete(s.apps, "1") }, ""},
+		{"all", "all", func(s *source) { delete(s.apps, "1") }, ""},
+	} {
+		t.Run(fmt.Sprintf("%s then %s", c.slow, c.fast), func(t *testing.T) {
+			t.Parallel()
+			src := &source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}}
+			r := &registry.Registry{Source: src}
+			mustRefresh(t, r)
+			refresh := func(which string) error {
+				if which == "all" {
+					return r.Refresh(t.Context())
+				}
+				return r.RefreshApp(t.Context(), which)
+			}
+			begun, release := make(chan struct{}), make(chan struct{})
+			var first sync.Once
+			src.gate = func(string) {
+				slow := false
+				first.Do(func() { slow = true })
+				if slow {
+					close(begun)
+					<-release
+				}
+			}
+			done := make(chan error, 1)
+			go func() { done <- refresh(c.slow) }()
+			<-begun
+			src.set(func() { c.change(src) })
+			if err := refresh(c.fast); err != nil {
+				t.Errorf("the fast read: %v", err)
+			}
+			close(release)
+			if err := <-done; err != nil {
+				t.Errorf("the slow read: %v", err)
+			}
+			wantLive(t, r.Table(), "shop", c.shop)
+		})
+	}
+}
+
+// Run sees what nobody gave notice of, goes on after failures, and ends with its context.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	polls := make(chan struct{})
+	src := &source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}}
+	src.polled = func() {
+		select {
+		case polls <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
+	r := &registry.Registry{Source: src, Interval: time.Microsecond}
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	twice := func() { // the poll that was under way, and one that began later and ended
+		<-polls
+		<-polls
+		<-polls
+	}
+	twice()
+	wantLive(t, r.Table(), "shop", "aaaaaaa2")
+
+	fail := func(err error, live landfall.UID) func() {
+		return func() { src.err = err; src.apps["1"] = app("1", "shop", live) }
+	}
+	setWhilePolled(src, polls, fail(errors.New("no database"), "bbbbbbb2"))
+	twice()
+	wantLive(t, r.Table(), "shop", "aaaaaaa2")
+	setWhilePolled(src, polls, fail(nil, "ccccccc2"))
+	twice()
+	wantLive(t, r.Table(), "shop", "ccccccc2")
+
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("got %v from Run at its end, want nothing", err)
+	}
+}
+
+// setWhilePolled changes src although its lock is held by a poll that waits to be seen.
+func setWhilePolled(src *source, polls <-chan struct{}, change func()) {
+	set := make(chan struct{})
+	go func() {
+		src.set(change)
+		close(set)
+	}()
+	for {
+		select {
+		case <-polls:
+		case <-set:
+			return
+		}
+	}
+}
+
+// Any number of refreshes at once end with the newest state, and no reader ever sees an app missing.
+func TestConcurrentRefreshes(t *testing.T) {
+	t.Parallel()
+	src := &source{apps: map[string]registry.App{}}
+	names := []string{"shop", "blog", "docs"}
+	for i, name := range names {
+		src.apps[name] = app(name, name, landfall.UID(fmt.Sprintf("aaaaaaa%d", i)))
+	}
+	r := &registry.Registry{Source: src}
+	mustRefresh(t, r)
+	var writers, readers sync.WaitGroup
+	stop := make(chan struct{})
+	readers.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			table := r.Table()
+			for _, name := range names {
+				if table.Resolve(name, "", false).Outcome != registry.Found {
+					t.Errorf("%s was missing from a table", name)
+				}
+			}
+		}
+	})
+	for i, name := range slices.Repeat(names, 3) {
+		writers.Go(func() {
+			for n := range 100 {
+				src.set(func() { src.apps[name] = app(name, name, landfall.UID(fmt.Sprintf("u%d-%d", i, n))) })
+				if err := r.RefreshApp(t.Context(), name); err != nil {
+					t.Errorf("refresh: %v", err)
+				}
+				if n%10 == 0 {
+					if err := r.Refresh(t.Context()); err != nil {
+						t.Errorf("refresh of all: %v", err)
+					}
+				}
+			}
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+	for _, name := range names {
+		wantLive(t, r.Table(), name, src.apps[name].Live)
+	}
+}

@@ -1,0 +1,223 @@
+// Package registry holds what can be reached by an address now: an immutable table that is swapped whole.
+package registry
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// App is one app as the Source knows it. A table keeps its maps and slices: nobody changes them afterwards.
+type App struct {
+	ID       string
+	Name     string                  // its host name
+	Deleted  bool                    // every address answers that it is gone
+	Live     landfall.UID            // empty while nothing is live
+	Latest   landfall.UID            // the newest accessible release of the production line; empty when there is none
+	Releases []Release               // expired ones included
+	Tags     map[string]landfall.UID // tag name to release
+	Past     []landfall.UID          // releases that were live before, newest first
+}
+
+// Release is one release of an app.
+type Release struct {
+	ID      landfall.UID
+	Commit  landfall.CommitSHA
+	Line    landfall.Line
+	Created time.Time
+	Expired bool
+	Units   []Unit // the static units, in any order; a table orders them, the most specific path first
+}
+
+// Unit is one static unit of a release.
+type Unit struct {
+	Path     string // where it is mounted: "/" or "/static/js"
+	Manifest string // object key of its manifest
+	Fallback string // path of the page for addresses that only the page's own script knows; absolute, or empty
+}
+
+// Outcome says what an address leads to.
+type Outcome uint8
+
+// The outcomes.
+const (
+	UnknownApp Outcome = iota
+	DeletedApp
+	NoLive // the app has no live release yet
+	UnknownRelease
+	AmbiguousCommit // the digits begin several commits
+	ExpiredRelease
+	Found
+)
+
+// Resolution is what an address leads to.
+type Resolution struct {
+	Outcome Outcome
+	Release *Release   // set when Found or ExpiredRelease
+	Past    []*Release // releases that were live before, newest first; only where the address is the live release's
+}
+
+// Table is an immutable picture of all apps. Any number of requests read it without locks.
+type Table struct {
+	names map[string]*site
+	ids   map[string]*site
+}
+
+// site is an app prepared for lookups.
+type site struct {
+	app     App
+	live    *Release
+	labels  map[string]*Release // RELEASE of APP.RELEASE.DOMAIN
+	joined  map[string]*Release // RELEASE of APP--RELEASE.DOMAIN
+	commits []*Release          // the newest release of each commit, ascending by commit
+	past    []*Release
+}
+
+// New returns the table of apps. Names and IDs are each unique among apps.
+func New(apps []App) *Table {
+	t := &Table{names: make(map[string]*site, len(apps)), ids: make(map[string]*site, len(apps))}
+	for _, app := range apps {
+		t.put(app)
+	}
+	return t
+}
+
+// Resolve returns what the label selector means for the app with that name: nothing or "live" the live release, else a
+// release id, a tag, "latest" or the beginning of a commit, in this order. joined tells the label of
+// APP--RELEASE.DOMAIN, where a long one is cut earlier, from that of APP.RELEASE.DOMAIN.
+func (t *Table) Resolve(app, selector string, joined bool) Resolution {
+	s, ok := t.names[app]
+	switch {
+	case !ok:
+		return Resolution{Outcome: UnknownApp}
+	case s.app.Deleted:
+		return Resolution{Outcome: DeletedApp}
+	case selector == "" || selector == landfall.LivePointer:
+		if s.live == nil {
+			return Resolution{Outcome: NoLive}
+		}
+		r := found(s.live)
+		r.Past = s.past
+		return r
+	}
+	labels := s.labels
+	if joined {
+		labels = s.joined
+	}
+	if release, ok := labels[selector]; ok {
+		return found(release)
+	}
+	return s.commit(selector)
+}
+
+func found(r *Release) Resolution {
+	if r.Expired {
+		return Resolution{Outcome: ExpiredRelease, Release: r}
+	}
+	return Resolution{Outcome: Found, Release: r}
+}
+
+// commit resolves the first digits of a commit.
+func (s *site) commit(digits string) Resolution {
+	const fewest, most = 7, 40
+	if len(digits) < fewest || len(digits) > most || strings.Trim(digits, "0123456789abcdef") != "" {
+		return Resolution{Outcome: UnknownRelease}
+	}
+	begins := func(i int) bool { return i < len(s.commits) && strings.HasPrefix(string(s.commits[i].Commit), digits) }
+	i, _ := slices.BinarySearchFunc(s.commits, landfall.CommitSHA(digits), func(r *Release, c landfall.CommitSHA) int {
+		return cmp.Compare(r.Commit, c)
+	})
+	switch {
+	case !begins(i):
+		return Resolution{Outcome: UnknownRelease}
+	case begins(i + 1):
+		return Resolution{Outcome: AmbiguousCommit}
+	}
+	return found(s.commits[i])
+}
+
+// with returns a table in which app is as given and all else as in t.
+func (t *Table) with(app App) *Table {
+	next := t.without(app.ID)
+	next.put(app)
+	return next
+}
+
+// without returns a table without the app of that ID.
+func (t *Table) without(id string) *Table {
+	next := &Table{names: maps.Clone(t.names), ids: maps.Clone(t.ids)}
+	if old, ok := next.ids[id]; ok {
+		delete(next.ids, id)
+		delete(next.names, old.app.Name)
+	}
+	return next
+}
+
+// put adds app while the table is being made.
+func (t *Table) put(app App) {
+	s := &site{
+		app:    app,
+		labels: make(map[string]*Release, len(app.Releases)+len(app.Tags)+1),
+		joined: make(map[string]*Release, len(app.Releases)+len(app.Tags)+1),
+	}
+	ids := make(map[landfall.UID]*Release, len(app.Releases))
+	for _, r := range app.Releases {
+		r.Units = ordered(r.Units)
+		ids[r.ID] = &r
+		s.name(string(r.ID), &r)
+	}
+	for _, tag := range slices.Sorted(maps.Keys(app.Tags)) {
+		s.name(tag, ids[app.Tags[tag]])
+	}
+	s.name(landfall.Latest, ids[app.Latest])
+	s.live = ids[app.Live]
+	s.commits = newest(ids)
+	for _, r := range s.commits {
+		s.name(string(r.Commit), r) // a commit that does not fit into its label has a slug as a tag has
+	}
+	for _, id := range app.Past {
+		if r := ids[id]; r != nil && r != s.live {
+			s.past = append(s.past, r)
+		}
+	}
+	t.names[app.Name] = s
+	t.ids[app.ID] = s
+}
+
+// name gives r the labels of selector, unless they are taken.
+func (s *site) name(selector string, r *Release) {
+	if r == nil {
+		return
+	}
+	if label := landfall.ReleaseLabel(selector); s.labels[label] == nil {
+		s.labels[label] = r
+	}
+	label := strings.TrimPrefix(landfall.JoinedLabel(s.app.Name, selector), s.app.Name+"--")
+	if s.joined[label] == nil {
+		s.joined[label] = r
+	}
+}
+
+// newest returns the newest release of each commit, ascending by commit.
+func newest(releases map[landfall.UID]*Release) []*Release {
+	all := slices.SortedFunc(maps.Values(releases), func(a, b *Release) int {
+		return cmp.Or(cmp.Compare(a.Commit, b.Commit), b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
+	})
+	all = slices.CompactFunc(all, func(a, b *Release) bool { return a.Commit == b.Commit })
+	return slices.DeleteFunc(all, func(r *Release) bool { return r.Commit.IsZero() })
+}
+
+// ordered returns units with clean paths, the most specific first.
+func ordered(units []Unit) []Unit {
+	units = slices.Clone(units)
+	for i := range units {
+		units[i].Path = path.Clean("/" + units[i].Path)
+	}
+	slices.SortStableFunc(units, func(a, b Unit) int { return cmp.Compare(len(b.Path), len(a.Path)) })
+	return units
+}
