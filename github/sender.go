@@ -1,0 +1,171 @@
+package github
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"time"
+
+	gogithub "github.com/google/go-github/v60/github"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+)
+
+// Defaults of a Sender.
+const (
+	DefaultInterval = time.Second
+	DefaultPace     = time.Second // GitHub's own advice for writes
+)
+
+const (
+	batch          = 20               // reports asked for at a time
+	requestTimeout = 30 * time.Second // of one call, answer included
+)
+
+// Outbox keeps the reports that are owed.
+type Outbox interface {
+	// Due returns at most limit reports that are owed and whose NextAt is not after now, in order of ID: of each
+	// repository, commit and context the oldest that is neither sent nor dropped, and none while that one has to wait.
+	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error)
+
+	// Sent records that a report reached GitHub.
+	Sent(ctx context.Context, id int64, at time.Time) error
+
+	// Postpone adds one to a report's attempts, and sets when it is due again and what the problem is.
+	Postpone(ctx context.Context, id int64, at time.Time, problem string) error
+
+	// Drop gives a report up for good. The next one of its commit and context becomes the oldest.
+	Drop(ctx context.Context, id int64, problem string) error
+}
+
+// Sender sends what the outbox owes, one report at a time. Reports of one commit and context arrive in the order of
+// their IDs; a report that cannot be sent holds back only those. It never gives a report up because GitHub is down, and
+// honours every wait that GitHub asks for.
+//
+// Each report arrives at least once: when an answer is lost, or the process ends before the outbox knows of it, the same
+// status is posted again. That changes nothing but the history of the commit's statuses: no later one of its context
+// was sent meanwhile.
+//
+// All fields but the optional ones must be set. A Sender is for one goroutine, and an outbox for one Sender.
+type Sender struct {
+	Client *gogithub.Client // from NewClient
+	Outbox Outbox
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	Interval time.Duration                                    // between two looks into the outbox; 0: DefaultInterval
+	Pace     time.Duration                                    // from one request to the next; 0: DefaultPace
+	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: by a timer
+
+	next   time.Time // before this the next request would be too soon
+	paused time.Time // before this GitHub wants no request at all
+}
+
+// Run sends reports until ctx ends, and returns nil then. A failing outbox is logged and asked again.
+func (s *Sender) Run(ctx context.Context) error {
+	interval := s.Interval
+	if interval == 0 {
+		interval = DefaultInterval
+	}
+	for ctx.Err() == nil {
+		if err := s.Flush(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.Error("commit statuses cannot be sent", "error", err)
+		}
+		_ = s.wait(ctx, interval)
+	}
+	return nil
+}
+
+// Flush sends what is due, until nothing more is or GitHub wants a pause. Its error is the outbox's, or ctx's.
+func (s *Sender) Flush(ctx context.Context) error {
+	for !s.Now().Before(s.paused) {
+		due, err := s.Outbox.Due(ctx, s.Now(), batch)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		for _, report := range due {
+			if err := s.send(ctx, report); err != nil {
+				return err
+			}
+			if s.Now().Before(s.paused) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// send makes one attempt at one report, and records what came of it.
+func (s *Sender) send(ctx context.Context, report landfall.Report) error {
+	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
+		return err
+	}
+	crashpoint.Here("report.before")
+	response, err := s.post(ctx, report)
+	crashpoint.Here("report.sent")
+	now := s.Now()
+	s.next = now.Add(s.Pace)
+	if s.Pace == 0 {
+		s.next = now.Add(DefaultPace)
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	v := judge(report, response, err, now)
+	if v.pause {
+		s.paused = v.at
+	}
+	log := s.Logger.With("report", report.ID, "app", report.App, "commit", report.Commit, "state", report.State)
+	// What GitHub has got is recorded even while we are stopping.
+	ctx = context.WithoutCancel(ctx)
+	switch {
+	case v.problem == "":
+		log.Info("commit status sent")
+		err := s.Outbox.Sent(ctx, report.ID, now)
+		crashpoint.Here("report.after")
+		return err
+	case v.drop:
+		log.Warn("commit status dropped", "problem", v.problem)
+		return s.Outbox.Drop(ctx, report.ID, v.problem)
+	default:
+		log.Warn("commit status postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
+		return s.Outbox.Postpone(ctx, report.ID, v.at, v.problem)
+	}
+}
+
+// post asks GitHub to set one status.
+func (s *Sender) post(ctx context.Context, report landfall.Report) (*gogithub.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	status := &gogithub.RepoStatus{
+		State:       new(string(report.State)),
+		Context:     new(report.Context),
+		Description: new(landfall.CutDescription(report.Description)),
+	}
+	if report.Target != "" {
+		status.TargetURL = new(report.Target)
+	}
+	// go-github puts these into the path as they are.
+	owner, name := url.PathEscape(report.Repository.Owner), url.PathEscape(report.Repository.Name)
+	_, response, err := s.Client.Repositories.CreateStatus(ctx, owner, name, string(report.Commit), status)
+	return response, err
+}
+
+// wait returns after d, or with ctx's error.
+func (s *Sender) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	if s.Wait != nil {
+		return s.Wait(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

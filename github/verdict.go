@@ -1,0 +1,127 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	gogithub "github.com/google/go-github/v60/github"
+
+	"landfall.dev/landfall"
+)
+
+const (
+	firstBackoff = time.Second
+	maxBackoff   = 10 * time.Minute
+
+	// credentialsWait is how long a report waits for somebody to set the credentials right.
+	credentialsWait = 10 * time.Minute
+
+	// limitWait is how long GitHub wants to be left alone when it does not say how long.
+	limitWait = time.Minute
+
+	// maxLimitWait is more than GitHub ever asks for: its longest window is an hour.
+	maxLimitWait = 24 * time.Hour
+)
+
+// verdict is what one attempt at a report came to: it was sent unless there is a problem.
+type verdict struct {
+	problem string    // for people
+	drop    bool      // trying again would give the same
+	at      time.Time // when to try again
+	pause   bool      // nothing at all is to be sent before that
+	cause   error     // for the log: of what never got an answer; answers are not logged
+}
+
+// judge turns GitHub's answer to one attempt into a verdict. Only what cannot come right by itself is dropped.
+func judge(report landfall.Report, response *gogithub.Response, err error, now time.Time) verdict {
+	backoff := now.Add(min(firstBackoff<<min(report.Attempts, 20), maxBackoff))
+	if response == nil {
+		return verdict{problem: "GitHub could not be reached; it is tried again.", at: backoff, cause: err}
+	}
+	repository := report.Repository.Owner + "/" + report.Repository.Name
+	status := response.StatusCode
+	until, limited := limit(response, err, now)
+	switch {
+	case status >= 200 && status <= 299: // also when the rest of the answer was lost
+		return verdict{}
+	case limited:
+		return verdict{
+			problem: fmt.Sprintf("GitHub wants no requests before %s.", until.UTC().Format(time.DateTime+" MST")),
+			at:      until, pause: true,
+		}
+	case status == http.StatusUnauthorized:
+		return verdict{
+			problem: "GitHub does not accept the credentials: the administrator has to renew the token.",
+			at:      now.Add(credentialsWait), pause: true,
+		}
+	case status == http.StatusForbidden:
+		return verdict{
+			problem: fmt.Sprintf("The token may not set commit statuses of %s: it needs write access to them.", repository),
+			at:      now.Add(credentialsWait),
+		}
+	case status == http.StatusNotFound:
+		return verdict{drop: true, problem: fmt.Sprintf(
+			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.", repository)}
+	case status == http.StatusUnprocessableEntity:
+		return verdict{drop: true, problem: fmt.Sprintf(
+			"GitHub refused the status: check that commit %s is still in %s, and that the commit has fewer than 1,000 statuses.",
+			report.Commit.Short(), repository)}
+	default:
+		at := backoff
+		if wait, ok := retryAfter(response.Header, now); ok && wait.After(at) {
+			at = wait
+		}
+		return verdict{problem: fmt.Sprintf("GitHub answered %d; it is tried again.", status), at: at}
+	}
+}
+
+// limit reports whether an answer speaks of a rate limit, and until when.
+// See https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api.
+func limit(response *gogithub.Response, err error, now time.Time) (time.Time, bool) {
+	if response.StatusCode != http.StatusForbidden && response.StatusCode != http.StatusTooManyRequests {
+		return time.Time{}, false
+	}
+	if until, ok := retryAfter(response.Header, now); ok {
+		return until, true
+	}
+	// go-github knows the answers that say so in their body, and answers by itself while it remembers one.
+	until := now.Add(limitWait)
+	primary, isPrimary := errors.AsType[*gogithub.RateLimitError](err)
+	secondary, isSecondary := errors.AsType[*gogithub.AbuseRateLimitError](err)
+	switch {
+	case isPrimary:
+		until = primary.Rate.Reset.Time
+	case isSecondary && secondary.RetryAfter != nil:
+		until = now.Add(*secondary.RetryAfter)
+	case isSecondary:
+	case response.StatusCode == http.StatusForbidden:
+		return time.Time{}, false
+	case response.Rate.Remaining == 0 && !response.Rate.Reset.IsZero():
+		until = response.Rate.Reset.Time
+	}
+	return clamp(until, now), true
+}
+
+// retryAfter returns the time that a Retry-After header names in seconds.
+func retryAfter(header http.Header, now time.Time) (time.Time, bool) {
+	seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32)
+	if err != nil || seconds < 0 {
+		return time.Time{}, false
+	}
+	return clamp(now.Add(time.Duration(seconds)*time.Second), now), true
+}
+
+// clamp keeps a time that GitHub named within reason.
+func clamp(until, now time.Time) time.Time {
+	earliest, latest := now.Add(time.Second), now.Add(maxLimitWait)
+	switch {
+	case until.Before(earliest):
+		return earliest
+	case until.After(latest):
+		return latest
+	}
+	return until
+}

@@ -1,0 +1,172 @@
+// Package webhook is the door for GitHub's webhooks: it checks the signature, makes a Push of the event, and accepts
+// each delivery once.
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Path is where Handler is served: Path itself for the installation's secret, and Path/HOOK for a hook that was made
+// for one repository.
+const Path = "/webhooks/github"
+
+// The headers that name a delivery; like all headers, they are not signed.
+const (
+	headerDelivery = "X-Github-Delivery"
+	headerEvent    = "X-Github-Event"
+)
+
+// Limits.
+const (
+	MaxBody       = 25 << 20         // bytes of one request's body, GitHub's own limit
+	DefaultBudget = 256 << 20        // bytes of all bodies together
+	BodyTimeout   = 10 * time.Second // GitHub gives up by then, too
+)
+
+// Store keeps deliveries.
+type Store interface {
+	// Secret returns the secret of a hook; "" names the installation's own. NotFound when there is no such hook. With
+	// an empty secret everything is refused.
+	Secret(ctx context.Context, hook string) (string, error)
+
+	// Find returns the delivery that was stored under a hook and a delivery ID, or NotFound.
+	Find(ctx context.Context, hook, id string) (landfall.Delivery, error)
+
+	// Accept stores the delivery and whatever it causes in one transaction. It acts only on apps that the delivery's
+	// hook was made for and whose repository the intake names: by its ID once that is bound, else by
+	// Repository.Matches; the first such delivery binds the ID. When no app is left, the delivery is stored alone. It
+	// returns the delivery as stored, with its runs, and with a decision that says so when nothing was done. When
+	// hook and delivery ID are stored already, it changes nothing and returns the stored delivery and true.
+	Accept(ctx context.Context, intake Intake) (stored landfall.Delivery, repeat bool, err error)
+}
+
+// Handler answers POST requests at Path. Nothing of a request is parsed before its SHA-256 signature was verified over
+// the raw body. It answers 202 for what was stored, 200 for a repeat with the first answer's addresses, 400 for a
+// malformed payload under a good signature, 401, 404, 405, 408, 413, 415, and 503 when the store fails or too many
+// bodies are under way; with any of these but 202 nothing was stored. All fields must be set before the first request.
+type Handler struct {
+	Store  Store
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	DeliveryURL func(delivery landfall.Delivery) string // where a delivery is shown
+	RunURL      func(run string) string                 // where a run is shown
+
+	Budget      int64         // bytes of all bodies together; 0: DefaultBudget
+	BodyTimeout time.Duration // how long a body may take to arrive; 0: BodyTimeout
+
+	held budget
+}
+
+var (
+	deliveryID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+	eventName  = regexp.MustCompile(`^[a-z0-9_]{1,100}$`)
+)
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	hook, ok := hookOf(r.URL.Path)
+	if !ok {
+		refuse(w, &refusal{status: http.StatusNotFound, detail: "webhooks are received at " + Path, unread: true})
+		return
+	}
+	log := h.Logger.With("hook", short(hook), "delivery", short(r.Header.Get(headerDelivery)),
+		"event", short(r.Header.Get(headerEvent)), "from", r.RemoteAddr)
+	delivery, repeat, err := h.receive(w, r, hook)
+	if no, refused := errors.AsType[*refusal](err); refused {
+		level := slog.LevelWarn
+		if no.status == http.StatusServiceUnavailable {
+			level = slog.LevelError
+		}
+		log.Log(r.Context(), level, "webhook refused", "status", no.status, "reason", no.detail, "cause", no.cause)
+		refuse(w, no)
+		return
+	}
+	log.Info("webhook accepted", "repeat", repeat, "decision", delivery.Decision, "runs", delivery.Runs)
+	h.accepted(w, delivery, repeat)
+}
+
+// hookOf returns the hook that a path names.
+func hookOf(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, Path)
+	if !ok || rest == "" {
+		return "", ok
+	}
+	hook, ok := strings.CutPrefix(rest, "/")
+	return hook, ok && hook != "" && !strings.Contains(hook, "/")
+}
+
+// receive does all that stands between a request and its answer. Its error is a *refusal.
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (landfall.Delivery, bool, error) {
+	none := landfall.Delivery{}
+	form, signature, err := checkHead(r)
+	if err != nil {
+		return none, false, err
+	}
+	hold := &hold{budget: &h.held, limit: h.Budget}
+	if hold.limit == 0 {
+		hold.limit = DefaultBudget
+	}
+	defer hold.release()
+	if err := h.read(w, r, hold); err != nil {
+		return none, false, err
+	}
+	body, err := h.verify(r.Context(), hook, hold, signature)
+	if err != nil {
+		return none, false, err
+	}
+
+	delivery := landfall.Delivery{
+		Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent),
+		Digest: landfall.DigestOf(body), Received: h.Now(),
+	}
+	if !deliveryID.MatchString(delivery.ID) || !eventName.MatchString(delivery.Event) {
+		return none, false, &refusal{
+			status: http.StatusBadRequest, detail: "X-GitHub-Delivery and X-GitHub-Event must name the delivery and its event",
+		}
+	}
+	stored, err := h.Store.Find(r.Context(), delivery.Hook, delivery.ID)
+	if err == nil {
+		return stored, true, nil
+	}
+	if landfall.KindOf(err) != landfall.NotFound {
+		return none, false, storeDown(err)
+	}
+	return h.accept(r.Context(), delivery, body, form)
+}
+
+// accept parses a verified delivery and stores it.
+func (h *Handler) accept(
+	ctx context.Context, delivery landfall.Delivery, body []byte, form bool,
+) (landfall.Delivery, bool, error) {
+	payload, err := payloadOf(body, form)
+	if err != nil {
+		return landfall.Delivery{}, false, malformed(err)
+	}
+	intake, err := Parse(delivery.Event, payload)
+	if err != nil {
+		return landfall.Delivery{}, false, malformed(err)
+	}
+	delivery.Decision = intake.Delivery.Decision
+	intake.Delivery = delivery
+	if intake.Push != nil {
+		intake.Push.Accepted = delivery.Received
+		intake.Push.Delivery = delivery.ID
+	}
+	stored, repeat, err := h.Store.Accept(ctx, intake)
+	if err != nil {
+		return landfall.Delivery{}, false, storeDown(err)
+	}
+	return stored, repeat, nil
+}
+
+// short cuts what a stranger sent to the length that a log line bears.
+func short(s string) string { return s[:min(len(s), 100)] }

@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// chunkSize is also what a request may hold before it sent anything: many slow senders must not use up the budget.
+	chunkSize = 16 << 10
+
+	// largeBody is from where on a body may use three quarters of the budget only, so that the usual small payloads are
+	// still taken while somebody sends large ones.
+	largeBody = 1 << 20
+)
+
+type chunk [chunkSize]byte
+
+// budget is the memory for all bodies together. Chunks are used again, so that what strangers send makes no garbage.
+type budget struct {
+	used   atomic.Int64
+	unused sync.Pool // of *chunk
+}
+
+// hold is what one request holds of the budget: its body, until somebody vouched for it.
+type hold struct {
+	budget *budget
+	limit  int64
+	mine   int64
+
+	chunks []*chunk
+	last   int // bytes in the last chunk
+}
+
+// take adds n bytes, or refuses.
+func (h *hold) take(n int64) error {
+	limit := h.limit
+	if h.mine+n > largeBody {
+		limit -= limit / 4
+	}
+	if h.budget.used.Add(n) > limit {
+		h.budget.used.Add(-n)
+		return &refusal{
+			status: http.StatusServiceUnavailable, detail: "too many payloads are arriving; deliver it again later", unread: true,
+		}
+	}
+	h.mine += n
+	return nil
+}
+
+// release gives everything back.
+func (h *hold) release() {
+	for _, c := range h.chunks {
+		h.budget.unused.Put(c)
+	}
+	h.chunks = nil
+	h.budget.used.Add(-h.mine)
+	h.mine = 0
+}
+
+// fill reads body to its end. Memory is taken as the body arrives, whatever length was declared.
+func (h *hold) fill(body io.Reader) error {
+	for {
+		if len(h.chunks) == 0 || h.last == chunkSize {
+			if err := h.take(chunkSize); err != nil {
+				return err
+			}
+			c, ok := h.budget.unused.Get().(*chunk)
+			if !ok {
+				c = new(chunk)
+			}
+			h.chunks = append(h.chunks, c)
+			h.last = 0
+		}
+		n, err := body.Read(h.chunks[len(h.chunks)-1][h.last:])
+		h.last += n
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// writeTo writes the body to w, which must not fail.
+func (h *hold) writeTo(w io.Writer) {
+	for i, c := range h.chunks {
+		n := chunkSize
+		if i == len(h.chunks)-1 {
+			n = h.last
+		}
+		_, _ = w.Write(c[:n])
+	}
+}
+
+// size returns the length of the body.
+func (h *hold) size() int { return (len(h.chunks)-1)*chunkSize + h.last }

@@ -1,0 +1,61 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"landfall.dev/landfall"
+)
+
+// Intake is a verified delivery and what its event asks for. At most one of Push and PullRequest is set; with neither,
+// the delivery is only recorded.
+type Intake struct {
+	Delivery    landfall.Delivery
+	Repository  Repository     // zero when the event names none
+	Push        *landfall.Push // without App and ID
+	PullRequest *PullRequest
+}
+
+// Parse returns what a payload asks for, with Event and Decision of its delivery set. It returns Invalid when the
+// payload is malformed. The payload must have been verified.
+func Parse(event string, payload []byte) (Intake, error) {
+	var (
+		intake Intake
+		err    error
+	)
+	switch event {
+	case "push":
+		intake, err = parsePush(payload)
+	case "pull_request":
+		intake, err = parsePullRequest(payload)
+	case "ping":
+		intake, err = parsePing(payload)
+	default:
+		err = decode(event, payload, &json.RawMessage{})
+		intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)
+	}
+	intake.Delivery.Event = event
+	if err != nil {
+		return Intake{}, err
+	}
+	return intake, nil
+}
+
+// decode reads the payload of an event.
+func decode(event string, payload []byte, into any) error {
+	if err := json.Unmarshal(payload, into); err != nil {
+		return &landfall.Error{
+			Op: "webhook.Parse", Kind: landfall.Invalid, Err: err,
+			Message: fmt.Sprintf("the payload is not JSON in the form of event %s", event),
+		}
+	}
+	return nil
+}
+
+// invalid says which field of an event's payload is not what GitHub sends.
+func invalid(event, field string, cause error) error {
+	return &landfall.Error{
+		Op: "webhook.Parse", Kind: landfall.Invalid, Err: cause,
+		Message: fmt.Sprintf("the payload of event %s has no usable %q", event, field),
+	}
+}

@@ -1,0 +1,96 @@
+package webhook
+
+import (
+	"fmt"
+
+	"landfall.dev/landfall"
+)
+
+// PullRequest is what a pull_request event says.
+type PullRequest struct {
+	landfall.PullRequest
+	Head   landfall.RefName   // its branch, in the repository that it comes from
+	Commit landfall.CommitSHA // at the head of that branch
+	Actor  string             // who opened, moved or closed it
+}
+
+// pullRequestPayload is what we read of
+// https://docs.github.com/webhooks/webhook-events-and-payloads#pull_request.
+type pullRequestPayload struct {
+	Action      string             `json:"action"`
+	PullRequest pullRequestObject  `json:"pull_request"`
+	Repository  *repositoryPayload `json:"repository"`
+	Sender      sender             `json:"sender"`
+}
+
+type pullRequestObject struct {
+	Number int `json:"number"`
+	Head   struct {
+		Ref  string `json:"ref"`
+		SHA  string `json:"sha"`
+		Repo *struct {
+			ID int64 `json:"id"`
+		} `json:"repo"` // null when it was deleted
+	} `json:"head"`
+	Base struct {
+		Ref string `json:"ref"`
+	} `json:"base"`
+}
+
+func parsePullRequest(payload []byte) (Intake, error) {
+	const event = "pull_request"
+	var p pullRequestPayload
+	if err := decode(event, payload, &p); err != nil {
+		return Intake{}, err
+	}
+	repository, err := p.Repository.parse(event)
+	if err != nil {
+		return Intake{}, err
+	}
+	intake := Intake{Repository: repository}
+	switch p.Action {
+	case "opened", "reopened", "synchronize", "closed":
+	case "":
+		return Intake{}, invalid(event, "action", nil)
+	default:
+		intake.Delivery.Decision = fmt.Sprintf("Action %.100s of a pull request is not one that Landfall acts on.", p.Action)
+		return intake, nil
+	}
+	o := p.PullRequest
+	pull := &PullRequest{
+		PullRequest: landfall.PullRequest{
+			Number: o.Number, Base: o.Base.Ref, Closed: p.Action == "closed",
+			Fork: o.Head.Repo == nil || o.Head.Repo.ID != repository.ID,
+		},
+		Actor: p.Sender.Login,
+	}
+	if o.Number <= 0 {
+		return Intake{}, invalid(event, "pull_request.number", nil)
+	}
+	if _, err := landfall.ParseRefName(landfall.BranchPrefix + o.Base.Ref); err != nil {
+		return Intake{}, invalid(event, "pull_request.base.ref", err)
+	}
+	if pull.Head, err = landfall.ParseRefName(landfall.BranchPrefix + o.Head.Ref); err != nil {
+		return Intake{}, invalid(event, "pull_request.head.ref", err)
+	}
+	if pull.Commit, err = landfall.ParseCommitSHA(o.Head.SHA); err != nil {
+		return Intake{}, invalid(event, "pull_request.head.sha", err)
+	}
+	intake.PullRequest = pull
+	intake.Delivery.Decision = pull.decision(p.Action, o.Head.Ref)
+	return intake, nil
+}
+
+// decision says for people what a pull_request event leads to.
+func (p *PullRequest) decision(action, branch string) string {
+	switch {
+	case p.Closed:
+		return fmt.Sprintf("Pull request %d was closed.", p.Number)
+	case p.Fork:
+		return fmt.Sprintf("Pull request %d comes from another repository: it is recorded, and nothing of it is fetched.", p.Number)
+	case action == "synchronize":
+		return fmt.Sprintf("Pull request %d (%s into %s) is now at %s.", p.Number, branch, p.Base, p.Commit.Short())
+	default:
+		return fmt.Sprintf("Pull request %d (%s into %s) was %s at %s.", p.Number, branch, p.Base, action, p.Commit.Short())
+	}
+}

@@ -1,0 +1,98 @@
+package webhook
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// maxMessage is how much of a commit message's first line is kept, in characters.
+const maxMessage = 200
+
+// pushPayload is what we read of https://docs.github.com/webhooks/webhook-events-and-payloads#push. The types of
+// go-github are not used: they refuse a whole payload for fields that we never look at.
+type pushPayload struct {
+	Ref        string             `json:"ref"`
+	Before     string             `json:"before"`
+	After      string             `json:"after"`
+	Forced     bool               `json:"forced"`
+	HeadCommit *headCommit        `json:"head_commit"`
+	Repository *repositoryPayload `json:"repository"`
+	Pusher     pusher             `json:"pusher"`
+	Sender     sender             `json:"sender"`
+}
+
+type headCommit struct {
+	ID      string `json:"id"`
+	Message string `json:"message"`
+}
+
+type pusher struct {
+	Name string `json:"name"`
+}
+
+type sender struct {
+	Login string `json:"login"`
+}
+
+func parsePush(payload []byte) (Intake, error) {
+	const event = "push"
+	var p pushPayload
+	if err := decode(event, payload, &p); err != nil {
+		return Intake{}, err
+	}
+	repository, err := p.Repository.parse(event)
+	if err != nil {
+		return Intake{}, err
+	}
+	intake := Intake{Repository: repository}
+	push := &landfall.Push{
+		Source: landfall.FromWebhook, Forced: p.Forced, Actor: cmp.Or(p.Sender.Login, p.Pusher.Name),
+	}
+	if push.Ref, err = landfall.ParseRefName(p.Ref); err != nil {
+		return Intake{}, invalid(event, "ref", err)
+	}
+	if push.Before, err = landfall.ParseCommitSHA(p.Before); err != nil {
+		return Intake{}, invalid(event, "before", err)
+	}
+	if push.After, err = landfall.ParseCommitSHA(p.After); err != nil {
+		return Intake{}, invalid(event, "after", err)
+	}
+	branch, isBranch := push.Ref.Branch()
+	tag, isTag := push.Ref.Tag()
+	if !isBranch && !isTag {
+		intake.Delivery.Decision = fmt.Sprintf("%s is neither a branch nor a tag.", push.Ref)
+		return intake, nil
+	}
+	if !push.Deleted() && p.HeadCommit != nil {
+		push.Message = firstLine(p.HeadCommit.Message)
+		// After an annotated tag was pushed, "after" is the tag object, and the head commit is what it points to.
+		if isTag {
+			if push.After, err = landfall.ParseCommitSHA(p.HeadCommit.ID); err != nil {
+				return Intake{}, invalid(event, "head_commit.id", err)
+			}
+		}
+	}
+	intake.Push = push
+	name := "Branch " + branch
+	if isTag {
+		name = "Tag " + tag
+	}
+	intake.Delivery.Decision = fmt.Sprintf("%s is now at %s.", name, push.After.Short())
+	if push.Deleted() {
+		intake.Delivery.Decision = name + " was deleted."
+	}
+	return intake, nil
+}
+
+// firstLine returns the first line of a commit message, cut to a length that lists bear.
+func firstLine(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	line = strings.TrimSpace(line)
+	if runes := []rune(line[:min(len(line), 4*(maxMessage+1))]); len(runes) > maxMessage {
+		return string(runes[:maxMessage-1]) + "…"
+	}
+	return line
+}

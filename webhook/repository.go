@@ -1,0 +1,95 @@
+package webhook
+
+import (
+	"cmp"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Repository is a repository as a payload names it.
+type Repository struct {
+	ID    int64 // numeric, survives renames
+	Owner string
+	Name  string
+	URLs  []string // its addresses: clone, html, git and ssh
+}
+
+// repositoryName matches what GitHub allows in the name of an owner or a repository. They become parts of the API's
+// paths.
+var repositoryName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// repositoryPayload is what we read of a payload's repository.
+type repositoryPayload struct {
+	ID    int64  `json:"id"`
+	Name  string `json:"name"`
+	Owner struct {
+		Login string `json:"login"`
+		Name  string `json:"name"`
+	} `json:"owner"`
+	CloneURL string `json:"clone_url"`
+	HTMLURL  string `json:"html_url"`
+	GitURL   string `json:"git_url"`
+	SSHURL   string `json:"ssh_url"`
+}
+
+// parse returns the repository, or an Invalid error; a nil payload is one.
+func (p *repositoryPayload) parse(event string) (Repository, error) {
+	if p == nil || p.ID <= 0 {
+		return Repository{}, invalid(event, "repository.id", nil)
+	}
+	r := Repository{ID: p.ID, Owner: cmp.Or(p.Owner.Login, p.Owner.Name), Name: p.Name}
+	if !isName(r.Owner) {
+		return Repository{}, invalid(event, "repository.owner", nil)
+	}
+	if !isName(r.Name) {
+		return Repository{}, invalid(event, "repository.name", nil)
+	}
+	for _, address := range []string{p.CloneURL, p.HTMLURL, p.GitURL, p.SSHURL} {
+		if address != "" {
+			r.URLs = append(r.URLs, address)
+		}
+	}
+	return r, nil
+}
+
+func isName(s string) bool { return repositoryName.MatchString(s) && strings.Trim(s, ".") != "" }
+
+// Matches reports whether address is one of the repository's, however it is written: over https, http, ssh or git, in
+// the form git@host:owner/name, with or without a user, a usual port, ".git" or a slash at the end, in any case of
+// letters. An address that does not end in the repository's owner and name is none of it, whatever a payload says.
+func (r Repository) Matches(address string) bool {
+	wanted := normalAddress(address)
+	if !strings.HasSuffix(wanted, strings.ToLower("/"+r.Owner+"/"+r.Name)) {
+		return false
+	}
+	for _, u := range r.URLs {
+		if normalAddress(u) == wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// normalAddress returns the part of a repository's address that tells it from others, "host:port/owner/name", or ""
+// for what is no address of a remote repository.
+func normalAddress(address string) string {
+	if host, path, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(host, "/") && !strings.HasPrefix(path, "//") {
+		address = "ssh://" + host + "/" + strings.TrimPrefix(path, "/")
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+		return ""
+	}
+	usual := map[string]string{"https": "443", "http": "80", "ssh": "22", "git": "9418"}
+	port, ok := usual[u.Scheme]
+	path := strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")
+	if !ok || path == "" {
+		return ""
+	}
+	host := u.Hostname()
+	if u.Port() != "" && u.Port() != port {
+		host += ":" + u.Port()
+	}
+	return strings.ToLower(host + "/" + path)
+}
