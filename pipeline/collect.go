@@ -1,0 +1,81 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+)
+
+// Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no
+// accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it.
+func (p *Pipeline) Collect(ctx context.Context, appID string) error {
+	if !p.collecting.TryLock() { // a prefix that comes back into use must not be on another collection's list
+		return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Enqueue(ctx, topicCollect, appID, p.Now().Add(sweepEvery)) })
+	}
+	defer p.collecting.Unlock()
+	var prefixes []string
+	err := p.DB.Update(ctx, func(tx *store.Tx) error {
+		app, err := tx.App(ctx, appID)
+		if err != nil {
+			return err
+		}
+		if _, err := deploy.ExpireSurplus(ctx, tx, app, p.Now()); err != nil {
+			return err
+		}
+		unheld, err := tx.Unheld(ctx, appID)
+		if err != nil {
+			return err
+		}
+		for _, v := range unheld {
+			if err := tx.DeleteVersion(ctx, v.Unit, v.Number); err != nil {
+				return err
+			}
+		}
+		prefixes, err = tx.MarkDeleting(ctx, appID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	crashpoint.Here("collect.marked")
+	for _, prefix := range prefixes {
+		if err := (assets.Collector{}).DeletePrefix(ctx, p.Objects, prefix); err != nil {
+			return err
+		}
+		crashpoint.Here("collect.deleted")
+		if err := p.DB.Update(ctx, func(tx *store.Tx) error { return tx.DropPrefix(ctx, prefix) }); err != nil {
+			return err
+		}
+	}
+	if err := p.repack(ctx, appID); err != nil {
+		return err
+	}
+	if len(prefixes) > 0 {
+		p.Logger.InfoContext(ctx, "collected", "app", appID, "prefixes", len(prefixes))
+	}
+	return nil
+}
+
+// CollectSoon makes Collect run once the transaction is committed: something was let go in it. A collection that is at
+// work may have looked already, so this is a job of its own.
+func (p *Pipeline) CollectSoon(ctx context.Context, tx *store.Tx, appID string) error {
+	return tx.Enqueue(ctx, topicCollect, appID, time.Time{})
+}
+
+// repack joins the packs of an app's built-in repository, which git is not left to do by itself.
+func (p *Pipeline) repack(ctx context.Context, appID string) error {
+	app, err := p.DB.App(ctx, appID)
+	if err != nil {
+		return err
+	}
+	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: p.Remote.Path(appID)}
+	if local.Local == "" {
+		return nil
+	}
+	return p.Mirrors.Exclusive(ctx, local, func() error { return p.Remote.Repack(ctx, appID) })
+}

@@ -1,0 +1,248 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"slices"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report.
+func (w *worker) commit(ctx context.Context) error {
+	pushes, err := w.pushes(ctx, w.DB)
+	if err != nil {
+		return err
+	}
+	if err := w.place(ctx, pushes); err != nil { // of those that joined since the commit was fetched
+		return err
+	}
+	if err := w.mirror.Keep(w.run.UID, w.run.Commit); err != nil {
+		return err
+	}
+	crashpoint.Here("commit.kept")
+	err = w.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+			return err
+		}
+		return w.commitTx(ctx, tx)
+	})
+	if err != nil {
+		return err
+	}
+	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", w.Now().Sub(w.run.Created).Seconds())
+	return nil
+}
+
+func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
+	app, err := tx.App(ctx, w.app.ID)
+	if err != nil {
+		return err
+	}
+	if !app.Deleted.IsZero() {
+		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Conflict, Message: "the app was deleted"}
+	}
+	pushes, err := w.pushes(ctx, tx)
+	if err != nil {
+		return err
+	}
+	pt := pointing{p: w.Pipeline, tx: tx, app: &app}
+	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return pt.line(p) == landfall.Production })
+	if pt.group, pt.units, err = w.group(ctx, tx, app, pushes, production); err != nil {
+		return err
+	}
+	crashpoint.Here("commit.grouped")
+	pt.release = !unreleased(pushes)
+	for _, push := range pushes {
+		if err := pt.ref(ctx, push); err != nil {
+			return err
+		}
+	}
+	if len(pushes) == 0 { // a commit that is no head moves no pointer, but can be reached
+		line, err := lineOf(ctx, tx, pt.group)
+		if err != nil {
+			return err
+		}
+		if _, err := deploy.Create(ctx, tx, pt.group, line, w.Now()); err != nil {
+			return err
+		}
+	}
+	if err := pt.settle(ctx); err != nil {
+		return err
+	}
+	crashpoint.Here("commit.pointed")
+	return w.succeed(ctx, tx, app, pt)
+}
+
+// wantsRelease reports whether a push asks for more than versions.
+func wantsRelease(p landfall.Push) bool { return p.Apply == nil || !p.Apply.NoRelease }
+
+// unreleased reports whether all that want a run want no release.
+func unreleased(pushes []landfall.Push) bool {
+	return len(pushes) > 0 && !slices.ContainsFunc(pushes, wantsRelease)
+}
+
+// succeed ends the run within the transaction that made its release.
+func (w *worker) succeed(ctx context.Context, tx *store.Tx, app landfall.App, pt pointing) error {
+	run := w.run
+	run.State, run.Stats, run.UID = landfall.RunSucceeded, w.stats, pt.group.UID
+	run.Reason = "Released " + string(pt.group.UID)
+	if pt.release {
+		run.Release = pt.group.UID
+	} else {
+		run.Reason = "Applied " + string(pt.group.UID) + " without a release"
+	}
+	if w.stats.UnitsChanged == 0 && len(w.base) > 0 {
+		run.Reason = "Unchanged: " + run.Reason
+	}
+	now := w.Now()
+	if err := tx.SetChanges(ctx, run.ID, numbered(w.changes, pt.units)); err != nil {
+		return err
+	}
+	if err := tx.AppendLog(ctx, run.ID, run.Step, now, append(w.takeLog(), pt.notes...)...); err != nil {
+		return err
+	}
+	if err := tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
+		return err
+	}
+	return w.end(ctx, tx, app, run)
+}
+
+// numbered fills in the versions that the apply came to.
+func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall.UnitChange {
+	byID := make(map[landfall.UnitID]store.GroupUnit, len(units))
+	for _, u := range units {
+		byID[u.Unit] = u
+	}
+	all := slices.Clone(changes)
+	for i, c := range all {
+		if u, ok := byID[c.Unit]; ok {
+			all[i].After, all[i].Number = u.UID, u.Number
+		}
+	}
+	return all
+}
+
+// group returns the group version that the commit comes to: the one it had before if the digests are the same, else a
+// new one.
+func (w *worker) group(
+	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
+) (landfall.Group, []store.GroupUnit, error) {
+	digest := versioning.GroupDigest(groupUnits(w.units))
+	uid := w.run.UID
+	clean := !slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil && !p.Apply.Clean })
+	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(w.run.Commit))
+	if err != nil {
+		return landfall.Group{}, nil, err
+	}
+	if w.run.Expect != "" {
+		return w.expected(ctx, tx, app)
+	}
+	var same *landfall.Group
+	for i, g := range earlier {
+		if g.Digest == digest {
+			same = &earlier[i]
+		}
+		if g.UID == uid && g.Digest != digest {
+			uid = landfall.NewUID() // the commit's own address stays with what it named first
+		}
+	}
+	if same != nil {
+		uid = same.UID
+	}
+	apply := versioning.Apply{
+		App: app, UID: uid, Commit: w.run.Commit, Production: production, Units: w.units, Stored: w.stored, At: w.Now(),
+		Unreleased: unreleased(pushes)}
+	units, err := apply.Versions(ctx, tx)
+	if err != nil {
+		return landfall.Group{}, nil, err
+	}
+	crashpoint.Here("commit.versioned")
+	if same != nil {
+		return *same, units, tx.ReplaceGroupUnits(ctx, *same, units)
+	}
+	g := landfall.Group{
+		UID: uid, App: app.ID, Digest: digest, Commit: w.run.Commit, Branch: w.run.Branch, Clean: clean, Message: w.message(pushes),
+		Actor: actorOf(pushes), Policy: policyOf(w.spec), Created: w.Now(),
+	}
+	if !clean {
+		g.Commit = pushes[len(pushes)-1].Apply.Commit
+	}
+	return g, units, tx.CreateGroup(ctx, g, units)
+}
+
+// expected returns the recorded group version that the run makes reachable again.
+func (w *worker) expected(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
+	g, err := tx.Group(ctx, app.ID, w.run.Expect)
+	if err != nil {
+		return g, nil, err
+	}
+	recorded, err := tx.GroupUnits(ctx, app.ID, g.UID)
+	if err != nil {
+		return g, nil, err
+	}
+	if err := checkRecorded(recorded, w.units); err != nil {
+		return g, nil, err
+	}
+	apply := versioning.Apply{App: app, UID: g.UID, Commit: g.Commit, Units: w.units, Stored: w.stored, At: w.Now()}
+	units, err := apply.Versions(ctx, tx)
+	if err != nil {
+		return g, nil, err
+	}
+	return g, units, tx.ReplaceGroupUnits(ctx, g, units)
+}
+
+func groupUnits(units []versioning.Unit) []landfall.GroupUnit {
+	all := make([]landfall.GroupUnit, 0, len(units))
+	for _, u := range units {
+		all = append(all, landfall.GroupUnit{Unit: u.Unit, Digest: u.Digest})
+	}
+	return all
+}
+
+// message is what people read in the history.
+func (w *worker) message(pushes []landfall.Push) string {
+	for _, push := range slices.Backward(pushes) {
+		if push.Message != "" {
+			return push.Message
+		}
+	}
+	return w.info.Message
+}
+
+func actorOf(pushes []landfall.Push) string {
+	if len(pushes) == 0 {
+		return ""
+	}
+	return pushes[len(pushes)-1].Actor
+}
+
+// policyOf is what a commit says about releasing; nil when it says nothing.
+func policyOf(s *spec.Spec) *landfall.ReleasePolicy {
+	if s.App == nil || isZeroPolicy(s.App.Release) {
+		return nil
+	}
+	return &s.App.Release
+}
+
+func isZeroPolicy(p landfall.ReleasePolicy) bool {
+	return p.Production == "" && p.Live == "" && p.Keep == 0 && p.Branches == nil && p.SkipPaths == nil
+}
+
+// digestFile returns the digest of all bytes of r.
+func digestFile(r io.ReadSeeker) (landfall.Digest, error) {
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return landfall.DigestFromSum(h.Sum(nil)), nil
+}

@@ -1,0 +1,217 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/versioning"
+)
+
+// configName is the name of the one unit that an app's tenant configuration is.
+const configName = "config"
+
+// planned is what a commit comes to, before anything of it is stored.
+type planned struct {
+	statics  map[landfall.UnitID]assets.Unit
+	packages map[landfall.UnitID]packagePlan
+	units    []versioning.Unit
+	base     []landfall.GroupUnit // what the diff compares with
+	current  map[landfall.UnitID]storedVersion
+	stored   map[landfall.UnitID]versioning.Stored
+	outputs  map[landfall.Digest]string                // where the bytes are that builds made
+	built    map[landfall.UnitID][]builder.ArchiveFile // what build commands made of packages
+	changes  []landfall.UnitChange
+	stats    landfall.RunStats
+}
+
+// packagePlan is what a package's archives consist of.
+type packagePlan struct {
+	pkg        spec.Package
+	source     []builder.ArchiveFile
+	deployment []builder.ArchiveFile
+}
+
+// declare turns the specs and the files into units with digests. files are the commit's, overlaid with what a build
+// made.
+func (w *worker) declare(ctx context.Context, files []landfall.File) error {
+	w.statics, w.packages = map[landfall.UnitID]assets.Unit{}, map[landfall.UnitID]packagePlan{}
+	var declared []versioning.Declared
+	statics, err := w.declareApp(files)
+	if err != nil {
+		return err
+	}
+	declared = append(declared, statics...)
+	packages, err := w.declarePackages(files)
+	if err != nil {
+		return err
+	}
+	declared = append(declared, packages...)
+	for _, e := range w.spec.Environments {
+		declared = append(declared, declaredObject(landfall.EnvironmentUnit, e.Object))
+	}
+	for _, f := range w.spec.Functions {
+		d := declaredObject(landfall.FunctionUnit, f.Object)
+		d.Refs = []landfall.UnitID{
+			{Kind: landfall.PackageUnit, Name: f.Package},
+			{Kind: landfall.EnvironmentUnit, Name: f.Environment},
+		}
+		declared = append(declared, d)
+	}
+	for _, t := range w.spec.Triggers {
+		d := declaredObject(t.Kind, t.Object)
+		if d.Pinned, err = w.pinned(ctx, t); err != nil {
+			return err
+		}
+		declared = append(declared, d)
+	}
+	w.units, err = versioning.Resolve(declared)
+	return err
+}
+
+func declaredObject(kind landfall.UnitKind, o spec.Object) versioning.Declared {
+	return versioning.Declared{Unit: landfall.UnitID{Kind: kind, Name: o.Name}, Spec: o.Spec, Where: o.Pos.String()}
+}
+
+// declareApp declares the tenant configuration and the static units.
+func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error) {
+	app := w.spec.App
+	if app == nil {
+		return nil, nil
+	}
+	var declared []versioning.Declared
+	if app.Config != nil {
+		declared = append(declared, versioning.Declared{
+			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: configName}, Spec: app.Config, Where: app.Pos.String()})
+	}
+	rules := make([]assets.Rule, 0, len(app.Static))
+	for _, s := range app.Static {
+		where := s.Pos.String()
+		if s.Implicit {
+			where = "a folder without specs"
+		}
+		rules = append(rules, assets.Rule{
+			Src: s.Src, Path: s.Path, Fallback: s.Fallback, Exclude: s.Exclude, Implicit: s.Implicit, Where: where})
+	}
+	units, warnings, err := assets.Select(rules, files)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range warnings {
+		w.sayf("warning: %s", warning)
+	}
+	for _, u := range units {
+		if err := checkNames(u); err != nil {
+			return nil, err
+		}
+		w.statics[u.ID()] = u
+		declared = append(declared, versioning.Declared{Unit: u.ID(), Spec: u.Spec(), Content: u.Content(), Where: u.Rule.Where})
+	}
+	return declared, nil
+}
+
+// checkNames fails for a file that no address could lead to: visitors' paths with such characters are refused.
+func checkNames(u assets.Unit) error {
+	for _, e := range u.Entries {
+		if strings.ContainsFunc(e.Path, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) {
+			return &landfall.Error{Op: "pipeline.plan", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"%s: %q cannot be served, because its name has a control character or a backslash: rename it, or exclude it", u.Rule.Where, e.File.Path)}
+		}
+	}
+	return nil
+}
+
+// declarePackages declares the packages with the files of their archives.
+func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
+	archives := make(map[string]builder.ArchiveSpec, len(w.spec.Archives))
+	for _, a := range w.spec.Archives {
+		archives[a.Name] = builder.ArchiveSpec{
+			Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Exclude: below(a.RootDir, a.Exclude)}
+	}
+	var declared []versioning.Declared
+	for _, p := range w.spec.Packages {
+		plan := packagePlan{pkg: p}
+		var err error
+		if plan.source, err = w.archive(archives, p.Source, files); err != nil {
+			return nil, err
+		}
+		if plan.deployment, err = w.archive(archives, p.Deployment, files); err != nil {
+			return nil, err
+		}
+		d := declaredObject(landfall.PackageUnit, p.Object)
+		if plan.source != nil || plan.deployment != nil {
+			if d.Content, err = plan.content(); err != nil {
+				return nil, err
+			}
+		}
+		w.packages[d.Unit] = plan
+		declared = append(declared, d)
+	}
+	return declared, nil
+}
+
+// below puts globs below a folder.
+func below(folder string, globs []string) []string {
+	all := make([]string, len(globs))
+	for i, g := range globs {
+		all[i] = path.Join(folder, g)
+	}
+	return all
+}
+
+// archive selects the files of an archive of the commit; nil when the package has no such archive.
+func (w *worker) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef, files []landfall.File) ([]builder.ArchiveFile, error) {
+	if ref.Name == "" {
+		return nil, nil
+	}
+	selected, warnings, err := builder.SelectArchive(archives[ref.Name], files)
+	for _, warning := range warnings {
+		w.sayf("warning: %s", warning)
+	}
+	return selected, err
+}
+
+// content names the package's files for its digest: by archive, path, mode and content.
+func (p packagePlan) content() ([]byte, error) {
+	rows := [][4]string{}
+	for _, a := range []struct {
+		name  string
+		files []builder.ArchiveFile
+	}{{"deployment", p.deployment}, {"source", p.source}} {
+		for _, f := range a.files {
+			mode := "644"
+			if f.File.Mode == landfall.Executable {
+				mode = "755"
+			}
+			rows = append(rows, [4]string{a.name, f.Path, mode, f.File.ContentID()})
+		}
+	}
+	return json.Marshal(rows)
+}
+
+// pinned returns the digests of the versions that a trigger names by another selector than latest.
+func (w *worker) pinned(ctx context.Context, t spec.Trigger) ([]landfall.Digest, error) {
+	refs := []landfall.Reference{t.Function}
+	for _, weight := range t.Weights {
+		refs = append(refs, weight.Function)
+	}
+	var pinned []landfall.Digest
+	for _, ref := range refs {
+		if ref.Name == "" || ref.Selector == landfall.Latest || ref.Selector == "" {
+			continue
+		}
+		v, err := versioning.Find(ctx, w.DB, w.app.Namespace, landfall.FunctionUnit, ref)
+		if err != nil {
+			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
+				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
+		}
+		pinned = append(pinned, v.Digest)
+	}
+	return pinned, nil
+}

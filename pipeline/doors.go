@@ -1,0 +1,195 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/store"
+)
+
+// Doors is the pipeline as the built-in remote knows it.
+type Doors struct{ *Pipeline }
+
+var _ remote.Doors = Doors{}
+
+// Open implements remote.Doors. The token's scope decides, and the app's name is looked up only for a known token.
+func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
+	const op landfall.Op = "pipeline.Open"
+	t, err := d.DB.Token(ctx, token)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}
+		}
+		return remote.Repository{}, err
+	}
+	app, err := d.DB.AppByName(ctx, name)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf(
+				"there is no app %q; make it with: landfall app create %s", name, name)}
+		}
+		return remote.Repository{}, err
+	}
+	scope := store.ScopeRead
+	if write {
+		scope = store.ScopeDeploy
+	}
+	if !t.Allows(scope, app.ID) {
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s for %q", scope, name)}
+	}
+	if !app.Deleted.IsZero() {
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", name)}
+	}
+	return remote.Repository{App: app.ID, Actor: t.Name}, nil
+}
+
+// Check implements remote.Doors: an app that has a repository elsewhere takes only applies here.
+func (d Doors) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
+	app, err := d.DB.App(ctx, repository.App)
+	if err != nil {
+		return err
+	}
+	for _, u := range updates {
+		_, isBranch := u.Ref.Branch()
+		_, isTag := u.Ref.Tag()
+		if (isBranch || isTag) && app.Repository != "" {
+			return &landfall.Error{Op: "pipeline.Check", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"the repository of %s is %s: push there", app.Name, app.Repository)}
+		}
+	}
+	crashpoint.Here("remote.checked")
+	return nil
+}
+
+// Accept implements remote.Doors: all references of one push are accepted in one transaction.
+func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
+	crashpoint.Here("remote.moved")
+	var runs []string
+	err := d.DB.Update(ctx, func(tx *store.Tx) error {
+		runs = nil
+		for _, u := range updates {
+			run, err := d.Pipeline.Accept(ctx, tx, landfall.Push{
+				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
+				Actor: repository.Actor, Message: u.Message,
+			})
+			if err != nil {
+				return err
+			}
+			if run != "" && !slices.Contains(runs, run) {
+				runs = append(runs, run)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		crashpoint.Here("accept.committed")
+		d.refresh(ctx, repository.App)
+		d.followHead(ctx, repository.App, updates)
+	}
+	return runs, err
+}
+
+// followHead makes clones check out the production branch once it is pushed.
+func (d Doors) followHead(ctx context.Context, appID string, updates []remote.Update) {
+	app, err := d.DB.App(ctx, appID)
+	for _, u := range updates {
+		if branch, ok := u.Ref.Branch(); err == nil && ok && u.Before.IsZero() && branch == app.Branch {
+			err = d.Remote.SetHead(ctx, appID, branch)
+		}
+	}
+	if err != nil {
+		d.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", appID, "error", err)
+	}
+}
+
+// refresh gives gateways what became visible of an app.
+func (p *Pipeline) refresh(ctx context.Context, app string) {
+	if err := p.Gateways.RefreshApp(ctx, app); err != nil {
+		p.Logger.WarnContext(ctx, "gateways will find the change by polling", "app", app, "error", err)
+	}
+}
+
+const (
+	followEvery = 25 * time.Millisecond
+	oldNews     = 2 * time.Second
+	fresh       = 30 * time.Second // a line in the log of an earlier push's run that this push may have caused
+)
+
+// Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
+func (d Doors) Follow(ctx context.Context, id string, w io.Writer) error {
+	var seen int64
+	var since time.Time
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		// The run before its log: lines that were there when it ended are then all seen.
+		run, err := d.DB.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		if first && run.State == landfall.RunSucceeded && d.Now().Sub(run.Finished) > oldNews {
+			// An earlier push's run: its log would read as if all of it happened now. What this push added comes after its end.
+			if since = d.Now().Add(-fresh); since.Before(run.Finished) {
+				since = run.Finished
+			}
+		}
+		if seen, err = d.copyLog(ctx, id, seen, since, w); err != nil {
+			return err
+		}
+		if run.State.Final() {
+			d.refresh(ctx, run.App) // the run's own comes after its end, and the address that is told must answer
+			return d.verdict(ctx, run, w)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// copyLog writes the lines after number seen that are younger than since, and returns the number of the last one.
+func (d Doors) copyLog(ctx context.Context, id string, seen int64, since time.Time, w io.Writer) (int64, error) {
+	const page = 500
+	for {
+		lines, err := d.DB.Log(ctx, id, seen, page)
+		if err != nil {
+			return seen, err
+		}
+		for _, line := range lines {
+			seen = line.Seq
+			if !line.Time.After(since) {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, line.Text); err != nil {
+				return seen, err
+			}
+		}
+		if len(lines) < page {
+			return seen, nil
+		}
+	}
+}
+
+// verdict writes what a run came to; the release's address stands on a line of its own.
+func (d Doors) verdict(ctx context.Context, run landfall.Run, w io.Writer) error {
+	app, err := d.DB.App(ctx, run.App)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("The push was kept, but made no release. The run: %s\n", d.RunURL(run.ID))
+	if run.Release != "" {
+		text = d.ReleaseURL(app.Name, run.Release) + "\n"
+		if app.Live == run.Release {
+			text += "It is live: " + d.ReleaseURL(app.Name, "") + "\n"
+		}
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}

@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"context"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/store"
+)
+
+// end ends a run that is not over, in the caller's transaction: its state, its final report, and what it held.
+func (p *Pipeline) end(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run) error {
+	run.Finished = p.Now()
+	if err := tx.FinishRun(ctx, run); err != nil {
+		return err
+	}
+	crashpoint.Here("end.finished")
+	if err := tx.DropReservations(ctx, run.ID); err != nil {
+		return err
+	}
+	text := run.Reason
+	if run.State == landfall.RunSkipped {
+		text = "Skipped: " + text
+	}
+	target := ""
+	if run.Release != "" {
+		target = p.ReleaseURL(app.Name, run.Release)
+	}
+	if err := p.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
+		return err
+	}
+	return tx.AppendLog(ctx, run.ID, run.Step, run.Finished, lastLine(run))
+}
+
+func lastLine(run landfall.Run) string {
+	if run.Reason == "" {
+		return string(run.State)
+	}
+	return string(run.State) + ": " + run.Reason
+}
+
+// owe adds a commit status to the outbox, if the forge is to hear of this app.
+func (p *Pipeline) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
+	if !p.Reporting || app.GitHub.Name == "" {
+		return nil
+	}
+	if target == "" {
+		target = p.RunURL(run.ID)
+	}
+	return tx.CreateReport(ctx, landfall.Report{
+		App: app.ID, Run: run.ID, Repository: app.GitHub, Commit: run.Commit, Context: "landfall/" + app.Name,
+		State: state, Description: landfall.CutDescription(text), Target: target, NextAt: p.Now(),
+	})
+}
+
+// statusOf says what the forge hears of a run's state.
+func statusOf(s landfall.RunState) landfall.StatusState {
+	switch s {
+	case landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
+		return landfall.StatusPending
+	case landfall.RunSucceeded, landfall.RunSkipped:
+		return landfall.StatusSuccess
+	case landfall.RunFailed:
+		return landfall.StatusFailure
+	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled:
+		return landfall.StatusError
+	}
+	return landfall.StatusError
+}

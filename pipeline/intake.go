@@ -1,0 +1,228 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/webhook"
+)
+
+// Intake is the pipeline as the webhook's door knows it.
+type Intake struct {
+	*Pipeline
+	// InstallationSecret is the secret of the hook that belongs to no single repository; empty: it is refused.
+	InstallationSecret string
+}
+
+var _ webhook.Store = Intake{}
+
+// Secret implements webhook.Store.
+func (in Intake) Secret(ctx context.Context, hook string) (string, error) {
+	if hook == "" {
+		return in.InstallationSecret, nil
+	}
+	h, err := in.DB.Hook(ctx, hook)
+	return h.Secret, err
+}
+
+// Find implements webhook.Store.
+func (in Intake) Find(ctx context.Context, hook, id string) (landfall.Delivery, error) {
+	return in.DB.Delivery(ctx, hook, id)
+}
+
+// Accept implements webhook.Store.
+func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
+	var apps []landfall.App
+	err = in.DB.Update(ctx, func(tx *store.Tx) error {
+		repeat = false
+		if stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID); err == nil {
+			repeat = true
+			return nil
+		}
+		if landfall.KindOf(err) != landfall.NotFound {
+			return err
+		}
+		stored = intake.Delivery
+		if apps, err = in.appsOf(ctx, tx, intake); err != nil {
+			return err
+		}
+		if len(apps) == 0 && intake.Repository.ID != 0 {
+			stored.Decision = fmt.Sprintf("No app has the repository %s/%s.", intake.Repository.Owner, intake.Repository.Name)
+		}
+		for _, app := range apps {
+			run, err := in.act(ctx, tx, app, intake)
+			if err != nil {
+				return err
+			}
+			if run != "" {
+				stored.Runs = append(stored.Runs, run)
+			}
+		}
+		return tx.CreateDelivery(ctx, stored)
+	})
+	if err == nil && !repeat {
+		crashpoint.Here("intake.stored")
+		for _, app := range apps {
+			in.refresh(ctx, app.ID)
+		}
+	}
+	return stored, repeat, err
+}
+
+// appsOf returns the apps that a delivery may act on, with the repository's identity bound to them.
+func (in Intake) appsOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) ([]landfall.App, error) {
+	if intake.Repository.ID == 0 {
+		return nil, nil
+	}
+	var candidates []landfall.App
+	if hook := intake.Delivery.Hook; hook != "" {
+		h, err := tx.Hook(ctx, hook)
+		if err != nil {
+			return nil, err
+		}
+		app, err := tx.App(ctx, h.App)
+		if err != nil {
+			return nil, err
+		}
+		candidates = []landfall.App{app}
+	} else {
+		var err error
+		if candidates, err = tx.Apps(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var apps []landfall.App
+	for _, app := range candidates {
+		if !in.names(app, intake.Repository) {
+			continue
+		}
+		bound := landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name}
+		renames := app.GitHub.ID == 0 || intake.Delivery.Hook == "" // one repository's hook cannot send reports to another one
+		if app.GitHub != bound && renames {
+			app.GitHub = bound
+			if err := tx.UpdateApp(ctx, app); err != nil {
+				return nil, err
+			}
+		}
+		apps = append(apps, app)
+	}
+	return apps, nil
+}
+
+// names reports whether a repository of a payload is an app's: by its numeric id once that is bound.
+func (in Intake) names(app landfall.App, r webhook.Repository) bool {
+	switch {
+	case !app.Deleted.IsZero() || app.Repository == "":
+		return false
+	case app.GitHub.ID != 0:
+		return app.GitHub.ID == r.ID
+	}
+	return r.Matches(app.Repository)
+}
+
+// act does for one app what an event asks for.
+func (in Intake) act(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (run string, err error) {
+	if intake.PullRequest != nil {
+		return in.pullRequest(ctx, tx, app, *intake.PullRequest, intake.Delivery)
+	}
+	if intake.Push == nil {
+		return "", nil
+	}
+	push := *intake.Push
+	push.App, push.Delivery = app.ID, intake.Delivery.ID
+	return in.Pipeline.Accept(ctx, tx, push)
+}
+
+// pullRequest records a pull request, and gives its head a release unless the head is another repository's: nothing of
+// that is fetched, built or run.
+func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, delivery landfall.Delivery) (string, error) {
+	now := in.Now()
+	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
+		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)
+	if err != nil || pull.Fork {
+		return "", err
+	}
+	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
+	if pull.Closed {
+		branch, _ := pull.Head.Branch()
+		return "", in.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool { return r.Branch == branch && branch != app.Branch })
+	}
+	return in.Pipeline.Accept(ctx, tx, landfall.Push{
+		App: app.ID, Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Actor: pull.Actor,
+		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: delivery.ID,
+	})
+}
+
+// Reconcile accepts what the built-in remote's repositories have and the store does not: pushes whose references moved
+// when the process died, before they were stored. It also takes away what was removed then.
+func (p *Pipeline) Reconcile(ctx context.Context) error {
+	apps, err := p.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, app := range apps {
+		if !app.Deleted.IsZero() || app.Repository != "" {
+			continue
+		}
+		if err := p.reconcileApp(ctx, app); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
+	// The store first: a push that is accepted meanwhile is then seen in the store's next answer, and not taken back.
+	heads, err := p.DB.Heads(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	found, err := p.Remote.Heads(ctx, app.ID)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return nil // nothing was ever pushed
+		}
+		return err
+	}
+	known := make(map[landfall.RefName]landfall.CommitSHA, len(heads))
+	for _, h := range heads {
+		known[h.Ref] = h.SHA
+		if _, ok := found[h.Ref]; !ok && !h.SHA.IsZero() {
+			found[h.Ref] = ""
+		}
+	}
+	var refs []landfall.RefName
+	for ref, sha := range found {
+		if known[ref] != sha && (!known[ref].IsZero() || !sha.IsZero()) && !strings.HasPrefix(string(ref), landfall.ApplyPrefix) {
+			refs = append(refs, ref)
+		}
+	}
+	slices.Sort(refs)
+	if len(refs) == 0 {
+		return nil
+	}
+	p.Logger.InfoContext(ctx, "accepting pushes that moved references before they were stored", "app", app.Name, "references", refs)
+	return p.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, ref := range refs {
+			head, err := tx.Head(ctx, app.ID, ref)
+			if err != nil && landfall.KindOf(err) != landfall.NotFound {
+				return err
+			}
+			if head.SHA != known[ref] {
+				continue // a push was accepted meanwhile
+			}
+			_, err = p.Accept(ctx, tx, landfall.Push{
+				App: app.ID, Source: landfall.FromRemote, Ref: ref, Before: known[ref], After: found[ref], Actor: "git"})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/builder"
+
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+)
+
+// Pipeline accepts pushes and works runs.
+type Pipeline struct {
+	DB       *store.DB
+	Mirrors  *builder.Mirrors
+	Objects  assets.Store
+	Remote   Remote
+	Gateways Gateways
+
+	Sandbox Sandbox
+	Specs   spec.Limits // of the spec files of a commit
+	Scratch string      // folder for work in progress; everything in it may go when no run works
+	Kept    string      // folder where what builds made is kept, by the digest of what went in
+
+	RunURL     func(run string) string                        // where people read about a run
+	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
+	Reporting  bool                                           // whether commit statuses are owed to the forge
+
+	Worker string        // this process, across its lives
+	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	collecting sync.Mutex // one collection at a time
+}
+
+// Remote is the built-in git remote, as far as the pipeline needs it.
+type Remote interface {
+	// Path returns the bare repository of an app.
+	Path(app string) string
+	// Heads returns what the references of an app's repository name, peeled to commits.
+	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
+	// SetHead makes a branch what clones of the repository check out.
+	SetHead(ctx context.Context, app, branch string) error
+	// Repack joins the repository's packs when there are many. Nobody may open packs meanwhile.
+	Repack(ctx context.Context, app string) error
+}
+
+// Gateways take new routing tables.
+type Gateways interface {
+	RefreshApp(ctx context.Context, app string) error
+}
+
+// The topics of durable jobs.
+const (
+	topicRun     = "run"
+	topicCollect = "collect"
+)
+
+const (
+	defaultLease = 30 * time.Second
+	sweepEvery   = time.Second
+	collectEvery = 10 * time.Minute
+)
+
+// Run works the durable jobs and sweeps up what no job points at, until ctx ends.
+func (p *Pipeline) Run(ctx context.Context) error {
+	if err := os.RemoveAll(p.Scratch); err != nil { // what an earlier life was killed at
+		p.Logger.WarnContext(ctx, "the scratch folder cannot be emptied", "folder", p.Scratch, "error", err)
+	}
+	if err := p.DB.Update(ctx, func(tx *store.Tx) error { return tx.FreeLeases(ctx, p.Worker) }); err != nil {
+		return err
+	}
+	if err := p.Reconcile(ctx); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	group.Go(func() { p.sweep(ctx) })
+	queue := store.Queue{DB: p.DB, Work: p.work, Logger: p.Logger}
+	err := queue.Run(ctx)
+	group.Wait()
+	return err
+}
+
+// work does what a durable job asks for.
+func (p *Pipeline) work(ctx context.Context, topic, id string) error {
+	switch topic {
+	case topicRun:
+		return p.workRun(ctx, id)
+	case topicCollect:
+		return p.Collect(ctx, id)
+	}
+	return &landfall.Error{Op: "pipeline.work", Message: "unknown topic " + topic}
+}
+
+// sweep finds runs whose doorbell was lost or whose worker died, and rings again. It also collects now and then.
+func (p *Pipeline) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	collected := p.Now()
+	for {
+		if err := p.ringDue(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
+			p.Logger.ErrorContext(ctx, "sweep failed", "error", err)
+		}
+		if p.Now().Sub(collected) >= collectEvery {
+			collected = p.Now()
+			if err := p.ringCollect(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
+				p.Logger.ErrorContext(ctx, "collection could not be queued", "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sweepBatch bounds how many runs one sweep rings for.
+const sweepBatch = 100
+
+func (p *Pipeline) ringDue(ctx context.Context) error {
+	// Fresh runs have a job of their own on its way.
+	due, err := p.DB.DueRuns(ctx, p.Now().Add(-sweepEvery), sweepBatch)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	return p.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, id := range due {
+			if err := tx.EnqueueOnce(ctx, topicRun, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *Pipeline) ringCollect(ctx context.Context) error {
+	apps, err := p.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	return p.DB.Update(ctx, func(tx *store.Tx) error {
+		for _, app := range apps {
+			if err := tx.EnqueueOnce(ctx, topicCollect, app.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (p *Pipeline) lease() time.Duration {
+	if p.Lease == 0 {
+		return defaultLease
+	}
+	return p.Lease
+}

@@ -1,0 +1,225 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// plan computes the digests of what the commit declares. Where a build command makes files, their digests come with the
+// build.
+func (w *worker) plan(ctx context.Context) error {
+	if reason, err := w.skipReason(ctx); err != nil || reason != "" {
+		if err != nil {
+			return err
+		}
+		return &skipError{reason}
+	}
+	if err := w.readBase(ctx); err != nil {
+		return err
+	}
+	if w.builds() {
+		return nil // the files that the build makes are not known yet
+	}
+	return w.planUnits(ctx, w.files)
+}
+
+// skipError ends a run as skipped.
+type skipError struct{ reason string }
+
+// Error implements error.
+func (e *skipError) Error() string { return "skipped: " + e.reason }
+
+// planUnits compares what the commit declares with what is there.
+func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
+	if err := w.declare(ctx, files); err != nil {
+		return err
+	}
+	if err := w.findStored(ctx); err != nil {
+		return err
+	}
+	after := make([]landfall.GroupUnit, 0, len(w.units))
+	for _, u := range w.units {
+		g := landfall.GroupUnit{Unit: u.Unit, UID: w.run.UID, Digest: u.Digest}
+		if v, ok := w.current[u.Unit]; ok {
+			g.UID, g.Number = v.UID, v.Number
+		}
+		after = append(after, g)
+	}
+	w.changes = versioning.Diff(w.base, after)
+	changed := 0
+	for _, c := range w.changes {
+		if c.Change != landfall.Unchanged {
+			changed++
+		}
+	}
+	w.stats.UnitsChanged, w.stats.UnitsTotal = changed, len(w.units)
+	w.sayf("%d of %d units changed", changed, len(w.units))
+	return nil
+}
+
+// readBase reads what the diff compares with: the branch's previous group version, else what production has.
+func (w *worker) readBase(ctx context.Context) error {
+	pushes, err := w.pushes(ctx, w.DB)
+	if err != nil {
+		return err
+	}
+	return w.readBaseOf(ctx, pushes)
+}
+
+func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
+	refs := []landfall.RefName{""} // production
+	for _, push := range pushes {
+		refs = append([]landfall.RefName{applyRef(push)}, refs...)
+	}
+	for _, ref := range refs {
+		apply, err := w.DB.LastApply(ctx, w.app.ID, ref, time.Time{})
+		if err != nil {
+			if landfall.KindOf(err) == landfall.NotFound {
+				continue
+			}
+			return err
+		}
+		units, err := w.DB.GroupUnits(ctx, w.app.ID, apply.Group)
+		if err != nil {
+			return err
+		}
+		for _, u := range units {
+			w.base = append(w.base, u.GroupUnit)
+		}
+		return nil
+	}
+	return nil
+}
+
+// storedVersion is a version that a declared unit has already.
+type storedVersion struct {
+	landfall.Version
+	prefixes []string
+}
+
+// findStored finds the versions that the declared units have already.
+func (w *worker) findStored(ctx context.Context) error {
+	w.current = make(map[landfall.UnitID]storedVersion, len(w.units))
+	inBase := make(map[landfall.UnitID]landfall.GroupUnit, len(w.base))
+	for _, u := range w.base {
+		inBase[u.Unit] = u
+	}
+	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
+	if err != nil {
+		return err
+	}
+	rows := make(map[landfall.UnitID]store.Unit, len(owned))
+	for _, row := range owned {
+		rows[row.Unit] = row
+	}
+	for _, u := range w.units {
+		row, ok := rows[u.Unit]
+		if !ok {
+			continue
+		}
+		if b, ok := inBase[u.Unit]; ok && u.Content == nil && b.Digest == u.Digest {
+			w.current[u.Unit] = storedVersion{Version: landfall.Version{Unit: u.Unit, UID: b.UID, Number: b.Number, Digest: b.Digest}}
+			continue
+		}
+		v, err := w.DB.VersionByDigest(ctx, row.ID, u.Digest)
+		if err != nil {
+			if landfall.KindOf(err) == landfall.NotFound {
+				continue
+			}
+			return err
+		}
+		s := storedVersion{Version: v}
+		if u.Content != nil {
+			if s.prefixes, err = w.DB.PrefixesOf(ctx, row.ID, v.Number); err != nil {
+				return err
+			}
+		}
+		w.current[u.Unit] = s
+	}
+	return nil
+}
+
+// skipReason says why the commit gets no release: it changed nothing but paths that do not count.
+func (w *worker) skipReason(ctx context.Context) (string, error) {
+	globs := w.app.Policy.SkipPaths
+	if len(globs) == 0 || w.run.Rebuild {
+		return "", nil
+	}
+	apply, err := w.DB.LastApply(ctx, w.app.ID, landfall.RefName(landfall.BranchPrefix+w.run.Branch), time.Time{})
+	if err != nil {
+		return "", ignoreNotFound(err)
+	}
+	group, err := w.DB.Group(ctx, w.app.ID, apply.Group)
+	if err != nil {
+		return "", err
+	}
+	before, err := w.filesOf(ctx, group.Commit)
+	if err != nil {
+		return "", ignoreNotFound(err)
+	}
+	changed := changedPaths(before, w.files)
+	counts := slices.ContainsFunc(changed, func(p string) bool {
+		return !slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, p) })
+	})
+	if counts || len(changed) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("only paths of release.skip_paths changed (%d files)", len(changed)), nil
+}
+
+// changedPaths returns the paths at which two trees differ.
+func changedPaths(before, after []landfall.File) []string {
+	old := make(map[string]landfall.File, len(before))
+	for _, f := range before {
+		old[f.Path] = f
+	}
+	var changed []string
+	for _, f := range after {
+		if o, ok := old[f.Path]; !ok || o.Blob != f.Blob || o.Mode != f.Mode {
+			changed = append(changed, f.Path)
+		}
+		delete(old, f.Path)
+	}
+	for p := range old {
+		changed = append(changed, p)
+	}
+	return changed
+}
+
+// StaticContent is what a static unit's version keeps: where its manifest is.
+type StaticContent struct {
+	Manifest string `json:"manifest"` // object key
+	Files    int    `json:"files"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// PackageContent is what a package's version keeps: where its archives are.
+type PackageContent struct {
+	Source     *ArchiveContent `json:"source,omitempty"`
+	Deployment *ArchiveContent `json:"deployment,omitempty"`
+}
+
+// ArchiveContent is one stored archive.
+type ArchiveContent struct {
+	Key    string          `json:"key"`
+	Digest landfall.Digest `json:"digest"`
+	Size   int64           `json:"size"`
+}
+
+// manifestKey returns the manifest of a static unit's version; empty when it is not stored.
+func manifestKey(content json.RawMessage) string {
+	var c StaticContent
+	if content == nil || json.Unmarshal(content, &c) != nil {
+		return ""
+	}
+	return c.Manifest
+}

@@ -1,0 +1,164 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/spec"
+)
+
+// work is what a worker holds in memory of its run; all of it can be computed again from the commit and the store.
+type work struct {
+	planned
+
+	mirror *builder.Mirror
+	info   builder.CommitInfo
+	files  []landfall.File // of the commit, relative to the app's folder
+	spec   *spec.Spec
+}
+
+// DefaultSpecs is the folder of spec files where an app does not name another.
+const DefaultSpecs = "specs"
+
+// read reads the specs from the commit's tree and validates all of them before anything is made.
+func (w *worker) read(ctx context.Context) error {
+	var err error
+	if w.files, err = w.filesOf(ctx, w.run.Commit); err != nil {
+		return err
+	}
+	w.spec, err = w.readSpec(ctx)
+	if err != nil {
+		return err
+	}
+	for _, warning := range w.spec.Warnings {
+		w.sayf("warning: %s", warning)
+	}
+	if err := w.checkNamespaces(); err != nil {
+		return err
+	}
+	w.sayf("read %s of %q: %d files, %s", w.run.Commit.Short(), w.info.Message, len(w.files), declared(w.spec))
+	return nil
+}
+
+// filesOf lists the files of a commit in the app's folder, by their paths below it.
+func (w *worker) filesOf(ctx context.Context, commit landfall.CommitSHA) ([]landfall.File, error) {
+	files, err := w.mirror.Files(ctx, commit, w.app.Folder)
+	if w.app.Folder != "" {
+		for i := range files {
+			files[i].Path = strings.TrimPrefix(files[i].Path, w.app.Folder+"/")
+		}
+	}
+	return files, err
+}
+
+func (w *worker) readSpec(ctx context.Context) (*spec.Spec, error) {
+	var sources []spec.Source
+	index := false
+	folder := specsFolder(w.app) + "/"
+	for _, f := range w.files {
+		index = index || f.Path == "index.html"
+		if ext := path.Ext(f.Path); !strings.HasPrefix(f.Path, folder) || (ext != ".yaml" && ext != ".yml") {
+			continue
+		}
+		data, err := w.readFile(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, spec.Source{Name: path.Join(w.app.Folder, f.Path), Data: data})
+	}
+	if len(sources) > 0 {
+		return spec.Parse(sources, w.Specs)
+	}
+	if index {
+		return spec.Implicit(), nil
+	}
+	return nil, &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"%s has neither spec files in %s nor an index.html: add one of them, or name the folder of the specs (app create --specs)",
+		inFolder(w.app.Folder), folder)}
+}
+
+func specsFolder(app landfall.App) string {
+	if app.Specs == "" {
+		return DefaultSpecs
+	}
+	return strings.Trim(path.Clean(app.Specs), "/")
+}
+
+func inFolder(folder string) string {
+	if folder == "" {
+		return "the commit"
+	}
+	return "the folder " + folder
+}
+
+// maxSpecFile bounds what is read of one spec file; spec.Parse bounds them together.
+const maxSpecFile = 8 << 20
+
+// readFile reads a small file of the commit.
+func (w *worker) readFile(ctx context.Context, f landfall.File) ([]byte, error) {
+	r, err := w.mirror.Read(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxSpecFile+1))
+	if closeErr := r.Close(); err == nil {
+		err = closeErr
+	}
+	return data, err
+}
+
+// checkNamespaces fails for an object that names another namespace than the app's.
+func (w *worker) checkNamespaces() error {
+	check := func(objects ...spec.Object) error {
+		for _, o := range objects {
+			if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != w.app.Namespace {
+				return &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
+					"%s: %s is in the namespace %q, but the app is in %q: leave the namespace out", o.Pos, o.Name, o.Namespace, w.app.Namespace)}
+			}
+		}
+		return nil
+	}
+	for _, f := range w.spec.Functions {
+		if err := check(f.Object); err != nil {
+			return err
+		}
+	}
+	for _, p := range w.spec.Packages {
+		if err := check(p.Object); err != nil {
+			return err
+		}
+	}
+	for _, e := range w.spec.Environments {
+		if err := check(e.Object); err != nil {
+			return err
+		}
+	}
+	for _, t := range w.spec.Triggers {
+		if err := check(t.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declared counts what a spec declares, for people.
+func declared(s *spec.Spec) string {
+	static := 0
+	if s.App != nil {
+		static = len(s.App.Static)
+	}
+	return fmt.Sprintf("%d functions, %d packages, %d triggers, %d static units",
+		len(s.Functions), len(s.Packages), len(s.Triggers), static)
+}
+
+// close lets go of what the work holds open.
+func (w *worker) close() {
+	if w.mirror != nil {
+		_ = w.mirror.Close()
+	}
+}

@@ -1,0 +1,288 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/store"
+)
+
+// workRun leases a run and takes it as far as it gets. It does nothing when another worker holds the run, or the run
+// is over.
+func (p *Pipeline) workRun(ctx context.Context, id string) error {
+	w := &worker{Pipeline: p, logger: p.Logger}
+	err := p.DB.Update(ctx, func(tx *store.Tx) error {
+		var err error
+		if w.run, err = tx.Lease(ctx, id, p.Worker, p.Now(), p.Now().Add(p.lease())); err != nil {
+			return err
+		}
+		w.app, err = tx.App(ctx, w.run.App)
+		return err
+	})
+	if err != nil {
+		if landfall.KindOf(err) == landfall.Conflict {
+			return nil
+		}
+		return err
+	}
+	crashpoint.Here("run.leased")
+	w.logger = p.Logger.With("run", id, "app", w.app.Name, "commit", w.run.Commit)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	beat, stop := context.WithCancel(ctx)
+	group.Go(func() { w.heartbeat(beat, cancel) })
+	err = w.steps(ctx)
+	stop()
+	group.Wait()
+	w.close()
+	return w.settle(ctx, err)
+}
+
+// worker takes one run through the steps, under one attempt number.
+type worker struct {
+	*Pipeline
+	work
+	run    landfall.Run
+	app    landfall.App
+	logger *slog.Logger
+	log    []string // lines that the next transaction stores
+}
+
+// heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.
+func (w *worker) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
+	const beats = 3 // in a lease
+	// Often enough, too, to notice soon that somebody ended the run.
+	tick := time.NewTicker(min(w.lease()/beats, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := w.DB.Update(ctx, func(tx *store.Tx) error {
+			return tx.Renew(ctx, w.run.ID, w.run.Attempt, w.Now().Add(w.lease()))
+		})
+		if landfall.KindOf(err) == landfall.Conflict && err != nil {
+			lost(err)
+			return
+		}
+	}
+}
+
+// step is one step of the pipeline after accept.
+type step struct {
+	name  landfall.Step
+	limit time.Duration
+	do    func(ctx context.Context) error
+}
+
+// The time limits of the steps beside the build's, which is a setting.
+const (
+	quickLimit = 2 * time.Minute
+	longLimit  = 30 * time.Minute
+)
+
+// steps goes through all steps. Those whose result is stored already find it and are done at once.
+func (w *worker) steps(ctx context.Context) error {
+	steps := []step{
+		{landfall.StepFetch, longLimit, w.fetch},
+		{landfall.StepRead, quickLimit, w.read},
+		{landfall.StepPlan, quickLimit, w.plan},
+		{landfall.StepBuild, longLimit, w.build},
+		{landfall.StepUpload, longLimit, w.upload},
+		{landfall.StepCommit, quickLimit, w.commit},
+	}
+	for _, s := range steps {
+		if err := w.enter(ctx, s.name); err != nil {
+			return err
+		}
+		crashpoint.Here(string(s.name) + ".before")
+		limited, cancel := context.WithTimeout(ctx, s.limit)
+		err := s.do(limited)
+		late := errors.Is(limited.Err(), context.DeadlineExceeded)
+		cancel()
+		if err != nil {
+			return w.stepError(ctx, s, late, err)
+		}
+		crashpoint.Here(string(s.name) + ".after")
+	}
+	w.swap(ctx)
+	return nil
+}
+
+// swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
+// here leaves a release that gateways read at their start, and a report that the outbox sends.
+func (w *worker) swap(ctx context.Context) {
+	crashpoint.Here("swap.before")
+	begin := w.Now()
+	if err := w.Gateways.RefreshApp(ctx, w.app.ID); err != nil {
+		w.logger.WarnContext(ctx, "gateways will find the new release by polling", "error", err)
+	}
+	crashpoint.Here("swap.after")
+	err := w.DB.Update(ctx, func(tx *store.Tx) error {
+		return tx.RecordStep(ctx, w.run.ID, w.run.Attempt, landfall.StepSwap, begin, w.Now())
+	})
+	if err != nil {
+		w.logger.WarnContext(ctx, "the step was not recorded", "step", landfall.StepSwap, "error", err)
+	}
+}
+
+// stepError says which step failed, and tells our own time limit from a caller that went away.
+func (w *worker) stepError(ctx context.Context, s step, late bool, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(cause, context.Canceled) {
+			return &landfall.Error{Op: "pipeline", Kind: landfall.Canceled, Err: err}
+		}
+		return cause
+	}
+	if late {
+		return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
+			"the step %s did not end within %s", s.name, s.limit)}
+	}
+	return err
+}
+
+// enter records that the run came to a step, together with what there is to log of the one before.
+func (w *worker) enter(ctx context.Context, s landfall.Step) error {
+	before := w.run.Step
+	w.run.Step = s
+	lines := w.takeLog()
+	return w.DB.Update(ctx, func(tx *store.Tx) error {
+		now := w.Now()
+		if err := tx.EndStep(ctx, w.run.ID, w.run.Attempt, before, now, ""); err != nil {
+			return err
+		}
+		if err := tx.StartStep(ctx, w.run.ID, w.run.Attempt, s, now); err != nil {
+			return err
+		}
+		return tx.AppendLog(ctx, w.run.ID, before, now, lines...)
+	})
+}
+
+// sayf adds a line to the run's log; it is stored with the next step.
+func (w *worker) sayf(format string, args ...any) {
+	w.log = append(w.log, fmt.Sprintf(format, args...))
+}
+
+func (w *worker) takeLog() []string {
+	lines := w.log
+	w.log = nil
+	return lines
+}
+
+// sayNow stores log lines at once: the output of long steps.
+func (w *worker) sayNow(ctx context.Context, lines ...string) {
+	err := w.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+			return err
+		}
+		return tx.AppendLog(ctx, w.run.ID, w.run.Step, w.Now(), lines...)
+	})
+	if err != nil {
+		w.logger.WarnContext(ctx, "log lines were lost", "error", err)
+	}
+}
+
+// settle ends the attempt: a run that did not end is failed, or given back to be tried again.
+func (w *worker) settle(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	// What ends the attempt must be stored although the attempt's own context may be over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
+	defer cancel()
+	if skip, ok := errors.AsType[*skipError](err); ok {
+		return w.fail(ctx, landfall.RunSkipped, &landfall.Error{Message: skip.reason})
+	}
+	failures, countErr := w.DB.Failures(ctx, w.run.ID)
+	if countErr != nil {
+		return errors.Join(err, countErr)
+	}
+	switch verdict := judge(landfall.KindOf(err), failures); verdict.action {
+	case giveBack:
+		w.logger.InfoContext(ctx, "run interrupted", "step", w.run.Step, "error", err)
+		return w.giveBack(ctx, err, 0, false)
+	case tryAgain:
+		w.logger.WarnContext(ctx, "run will be tried again", "step", w.run.Step, "after", verdict.after, "error", err)
+		return w.giveBack(ctx, err, verdict.after, true)
+	case fail:
+		if verdict.state == landfall.RunError {
+			w.logger.ErrorContext(ctx, "run failed", "step", w.run.Step, "error", err)
+		}
+		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
+			err = &landfall.Error{Op: "pipeline", Kind: kind, Err: err, Message: fmt.Sprintf(
+				"%s; after %d attempts, push again, or: landfall run retry %s", landfall.MessageOf(err), failures+1, w.run.ID)}
+		}
+		return w.fail(ctx, verdict.state, err)
+	}
+	return err
+}
+
+func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {
+	next := w.Now().Add(after)
+	reason := ""
+	if failed {
+		reason = "Trying again: " + landfall.MessageOf(cause)
+		w.sayf("%s; trying again in %s", landfall.MessageOf(cause), after)
+	}
+	lines := w.takeLog()
+	err := w.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.GiveBack(ctx, w.run.ID, w.run.Attempt, next, failed, reason); err != nil {
+			return err
+		}
+		if err := tx.EndStep(ctx, w.run.ID, w.run.Attempt, w.run.Step, w.Now(), landfall.MessageOf(cause)); err != nil {
+			return err
+		}
+		if err := tx.AppendLog(ctx, w.run.ID, w.run.Step, w.Now(), lines...); err != nil {
+			return err
+		}
+		if after == 0 {
+			next = time.Time{}
+		}
+		return tx.Enqueue(ctx, topicRun, w.run.ID, next)
+	})
+	return ignoreLost(err)
+}
+
+// fail ends the run. It does nothing when the run is over already, or another worker's.
+func (w *worker) fail(ctx context.Context, state landfall.RunState, cause error) error {
+	message := landfall.MessageOf(cause)
+	for line := range strings.Lines(message) {
+		w.sayf("%s", strings.TrimRight(line, "\n"))
+	}
+	lines := w.takeLog()
+	err := w.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+			return err
+		}
+		if err := tx.EndStep(ctx, w.run.ID, w.run.Attempt, w.run.Step, w.Now(), message); err != nil {
+			return err
+		}
+		if err := tx.AppendLog(ctx, w.run.ID, w.run.Step, w.Now(), lines...); err != nil {
+			return err
+		}
+		crashpoint.Here("fail.before")
+		run := w.run
+		run.State, run.Reason = state, message
+		return w.end(ctx, tx, w.app, run)
+	})
+	crashpoint.Here("fail.after")
+	return ignoreLost(err)
+}
+
+// ignoreLost forgives that the run was over, or another worker's, when an attempt wanted to end.
+func ignoreLost(err error) error {
+	if landfall.KindOf(err) == landfall.Conflict {
+		return nil
+	}
+	return err
+}

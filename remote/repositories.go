@@ -1,0 +1,262 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// hiddenPrefix is where the references lie that no client is shown.
+const hiddenPrefix = "refs/landfall/"
+
+// The hooks. Descriptor 3 leads to the server, descriptor 4 comes from it; see the package comment.
+const (
+	preReceive = `#!/bin/sh
+{ printf '%s\n' "$GIT_QUARANTINE_PATH" && cat && echo; } >&3 && read -r verdict <&4 && exit "$verdict"
+exit 1
+`
+	postReceive = `#!/bin/sh
+{ cat && echo; } >&3
+`
+)
+
+// Repositories are the bare repositories of the apps, ROOT/ID.git. It is safe for concurrent use.
+type Repositories struct {
+	root    string
+	program string
+}
+
+// OpenRepositories makes the folder root, with the hooks that the remote needs, and returns its repositories. program
+// is the path of git. It can be repeated. Internal when the folder cannot be written, or nothing can be run from it.
+func OpenRepositories(root, program string) (*Repositories, error) {
+	const op landfall.Op = "remote.OpenRepositories"
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Err: err}
+	}
+	r := &Repositories{root: root, program: program}
+	if err := os.MkdirAll(r.hooks(), 0o700); err != nil {
+		return nil, &landfall.Error{Op: op, Err: err}
+	}
+	for name, script := range map[string]string{"pre-receive": preReceive, "post-receive": postReceive} {
+		path := filepath.Join(r.hooks(), name)
+		if err := replace(path, script); err != nil {
+			return nil, &landfall.Error{Op: op, Err: err}
+		}
+		// Git silently runs no hook that it may not execute, and would then move references unasked.
+		if _, err := exec.LookPath(path); err != nil {
+			return nil, &landfall.Error{Op: op, Err: err,
+				Message: "programs in the data folder cannot be run, so the built-in remote cannot check pushes: mount it without noexec"}
+		}
+	}
+	return r, nil
+}
+
+// replace writes an executable file in one step, since a git may be running the old one.
+func replace(path, content string) error {
+	// A process that starts meanwhile would hold the file open, and what is open for writing cannot be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	fresh, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(fresh.Name())
+	_, err = fresh.WriteString(content)
+	if err := errors.Join(err, fresh.Chmod(0o700), fresh.Close()); err != nil {
+		return err
+	}
+	return os.Rename(fresh.Name(), path)
+}
+
+func (r *Repositories) hooks() string { return filepath.Join(r.root, "hooks") }
+
+var appID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+// Path returns the folder of an app's repository, whether it exists or not.
+func (r *Repositories) Path(appID string) string { return filepath.Join(r.root, appID+".git") }
+
+// Create makes the bare repository of an app, with HEAD on the branch head ("main" when empty). It does nothing when
+// there is one. Invalid when the id cannot be a file name or head no branch.
+func (r *Repositories) Create(ctx context.Context, appID, head string) error {
+	const op landfall.Op = "remote.Create"
+	path, err := r.checkedPath(op, appID)
+	if err != nil {
+		return err
+	}
+	if exists(path) {
+		return nil
+	}
+	if head == "" {
+		head = "main"
+	}
+	if _, err := landfall.ParseRefName(landfall.BranchPrefix + head); err != nil {
+		return err
+	}
+	// Made beside and moved into place: nobody ever sees half a repository.
+	fresh, err := os.MkdirTemp(r.root, "new-*")
+	if err != nil {
+		return &landfall.Error{Op: op, Err: err}
+	}
+	defer os.RemoveAll(fresh)
+	if _, err := output(ctx, op, r.git(ctx, "init", "--quiet", "--bare", "--template=", "--initial-branch="+head, "--", fresh)); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil && !exists(path) {
+		return &landfall.Error{Op: op, Err: err}
+	}
+	return nil
+}
+
+// Remove deletes the repository of an app. It does nothing when there is none.
+func (r *Repositories) Remove(_ context.Context, appID string) error {
+	const op landfall.Op = "remote.Remove"
+	path, err := r.checkedPath(op, appID)
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return &landfall.Error{Op: op, Err: err}
+	}
+	return nil
+}
+
+// SetHead points HEAD of the repository at a branch, which need not exist. It can be repeated. Invalid when branch is
+// no branch, NotFound when there is no repository.
+func (r *Repositories) SetHead(ctx context.Context, appID, branch string) error {
+	const op landfall.Op = "remote.SetHead"
+	path, err := r.existingPath(op, appID)
+	if err != nil {
+		return err
+	}
+	ref, err := landfall.ParseRefName(landfall.BranchPrefix + branch)
+	if err != nil {
+		return err
+	}
+	_, err = output(ctx, op, r.in(path, r.git(ctx, "symbolic-ref", "HEAD", string(ref))))
+	return err
+}
+
+// Heads returns the branches, the tags (peeled to commits) and the references of applies of a repository, for the
+// comparison with the pushes that were accepted. It waits until no reference of the repository is about to move and no
+// move is about to be accepted. NotFound when there is no repository.
+func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	const op landfall.Op = "remote.Heads"
+	path, err := r.existingPath(op, appID)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := openLock(path)
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Err: err}
+	}
+	defer lock.Close()
+	if err := lockAlone(ctx, lock); err != nil {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
+	}
+	list, err := output(ctx, op, r.in(path, r.git(ctx, "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)",
+		landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)))
+	if err != nil {
+		return nil, err
+	}
+	heads := map[landfall.RefName]landfall.CommitSHA{}
+	var tags []landfall.RefName
+	var objects []landfall.CommitSHA
+	for line := range bytes.Lines(list) {
+		object, rest, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+		kind, ref, _ := strings.Cut(rest, " ")
+		if kind == "commit" {
+			heads[landfall.RefName(ref)] = landfall.CommitSHA(object)
+			continue
+		}
+		tags, objects = append(tags, landfall.RefName(ref)), append(objects, landfall.CommitSHA(object))
+	}
+	peeled, err := r.commits(ctx, path, nil, objects)
+	for i, commit := range peeled {
+		if commit.sha != "" {
+			heads[tags[i]] = commit.sha
+		}
+	}
+	return heads, err
+}
+
+// in makes cmd work on the repository at path.
+func (*Repositories) in(path string, cmd *exec.Cmd) *exec.Cmd {
+	cmd.Env = append(cmd.Env, "GIT_DIR="+path)
+	return cmd
+}
+
+func (r *Repositories) checkedPath(op landfall.Op, id string) (string, error) {
+	if !appID.MatchString(id) {
+		return "", &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be an app's id", id)}
+	}
+	return r.Path(id), nil
+}
+
+func (r *Repositories) existingPath(op landfall.Op, id string) (string, error) {
+	path, err := r.checkedPath(op, id)
+	if err == nil && !exists(path) {
+		err = &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "the app has no repository here"}
+	}
+	return path, err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func openLock(path string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(path, "landfall.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// lockAlone waits until nobody else holds the lock, or ctx ends.
+func lockAlone(ctx context.Context, lock *os.File) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// maxPacks is how many packs a repository may have before they are joined: readers look into each of them.
+const maxPacks = 50
+
+// Repack joins the packs of a repository once there are many, and keeps every object, also those that no reference
+// reaches: a run may still need them. It must run while nobody opens the repository's packs. It does nothing when there is
+// no repository.
+func (r *Repositories) Repack(ctx context.Context, appID string) error {
+	const op landfall.Op = "remote.Repack"
+	path, err := r.existingPath(op, appID)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return nil
+		}
+		return err
+	}
+	packs, err := filepath.Glob(filepath.Join(path, "objects", "pack", "*.pack"))
+	if err != nil || len(packs) <= maxPacks {
+		return err
+	}
+	_, err = output(ctx, op, r.in(path, r.git(ctx, "repack", "-a", "-d", "-k", "-q")))
+	return err
+}

@@ -1,0 +1,226 @@
+package remote_test
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/remote"
+)
+
+func open(t *testing.T) *remote.Repositories {
+	t.Helper()
+	program, err := remote.FindGit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := remote.OpenRepositories(filepath.Join(t.TempDir(), `a "folder": with \ signs`), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// wantKind fails unless err is of a kind.
+func wantKind(t *testing.T, what string, err error, want landfall.Kind) {
+	t.Helper()
+	if err == nil || landfall.KindOf(err) != want {
+		t.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+// A repository is made once, also by many at once, and its HEAD can be moved to a branch that does not exist yet.
+func TestCreateAndRemove(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if err := r.Create(t.Context(), "one", "trunk"); err != nil {
+				t.Errorf("creating: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if got := head(t, r); got != "ref: refs/heads/trunk" {
+		t.Errorf("got HEAD %q, want trunk", got)
+	}
+	for range 2 {
+		if err := r.SetHead(t.Context(), "one", "release/2"); err != nil {
+			t.Errorf("setting HEAD: %v", err)
+		}
+	}
+	if err := r.Create(t.Context(), "one", "other"); err != nil {
+		t.Errorf("creating again: %v", err)
+	}
+	if got := head(t, r); got != "ref: refs/heads/release/2" {
+		t.Errorf("got HEAD %q, want release/2", got)
+	}
+	if heads, err := r.Heads(t.Context(), "one"); err != nil || len(heads) != 0 {
+		t.Errorf("got heads %v, %v of an empty repository, want none", heads, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(r.Path("one")), "new-*")); len(left) != 0 {
+		t.Errorf("making it left %v", left)
+	}
+	for range 2 {
+		if err := r.Remove(t.Context(), "one"); err != nil {
+			t.Errorf("removing: %v", err)
+		}
+	}
+	_, err := r.Heads(t.Context(), "one")
+	wantKind(t, "heads of a removed repository", err, landfall.NotFound)
+}
+
+func head(t *testing.T, r *remote.Repositories) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.Path("one"), "HEAD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// Nothing that a person names becomes an option of git or leaves the folder.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if err := r.Create(t.Context(), "one", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", ".", "..", "../one", "a/b", "-rf", "a\x00b", "hooks/../one"} {
+		wantKind(t, "creating "+id, r.Create(t.Context(), id, ""), landfall.Invalid)
+		wantKind(t, "removing "+id, r.Remove(t.Context(), id), landfall.Invalid)
+		wantKind(t, "moving HEAD of "+id, r.SetHead(t.Context(), id, "main"), landfall.Invalid)
+	}
+	for _, branch := range []string{"", "-d", "../../config", "a..b", "a b", "x.lock", "a\nb"} {
+		wantKind(t, "HEAD "+branch, r.SetHead(t.Context(), "one", branch), landfall.Invalid)
+	}
+	for _, branch := range []string{"-d", "--template=/tmp", "a..b"} {
+		wantKind(t, "HEAD "+branch, r.Create(t.Context(), "two", branch), landfall.Invalid)
+	}
+	if got := head(t, r); got != "ref: refs/heads/main" {
+		t.Errorf("got HEAD %q, want it untouched", got)
+	}
+}
+
+// A git whose server was killed still moves what was agreed to. The next start reads the heads only after it.
+func TestHeadsWaitForOrphans(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if err := r.Create(t.Context(), "one", ""); err != nil {
+		t.Fatal(err)
+	}
+	// The lock goes with the process that inherited it, as with a git of an earlier server.
+	lock, err := os.OpenFile(filepath.Join(r.Path("one"), "landfall.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	w := newWork(t)
+	w.git(t, "push", "-q", r.Path("one"), "main:refs/heads/early")
+	orphan := exec.CommandContext(t.Context(), "sh", "-c", `read -r go && git push -q "$0" main:refs/heads/late`, r.Path("one"))
+	orphan.Dir = w.dir
+	orphan.ExtraFiles = []*os.File{lock}
+	orphan.Env = w.command(t.Context()).Env
+	let, err := orphan.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lock.Close()
+	read := make(chan map[landfall.RefName]landfall.CommitSHA, 1)
+	go func() {
+		heads, err := r.Heads(t.Context(), "one")
+		if err != nil {
+			t.Errorf("heads: %v", err)
+		}
+		read <- heads
+	}()
+	if _, err := let.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	heads := receive(t, "the heads", read)
+	if err := orphan.Wait(); err != nil {
+		t.Errorf("the late move failed: %v", err)
+	}
+	// V7: what an orphaned git moves after a kill is among the heads that the start compares.
+	if len(heads) != 2 {
+		t.Errorf("got heads %v, want early and late", heads)
+	}
+}
+
+// What clients name never reaches a command line: not the app, not a reference, not a header.
+func TestNothingOfAClientReachesACommandLine(t *testing.T) {
+	t.Parallel()
+	program, err := remote.FindGit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	record, script := filepath.Join(folder, "record"), filepath.Join(folder, "git")
+	write := exec.CommandContext(t.Context(), "sh", "-c", `cat > "$0" && chmod +x "$0"`, script)
+	write.Stdin = strings.NewReader("#!/bin/sh\nprintf '%s\\n' \"$*\" >> '" + record + "'\nexec '" + program + "' \"$@\"\n")
+	if err := write.Run(); err != nil {
+		t.Fatal(err)
+	}
+	repositories, err := remote.OpenRepositories(filepath.Join(folder, "root"), script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{Server: httptest.NewServer(remote.New(remote.Config{Repositories: repositories, Doors: &doors{}})), repositories: repositories}
+	t.Cleanup(s.Close)
+	w := newWork(t)
+	w.git(t, "-c", "protocol.version=2", "push", s.address("shop", token), "main", "HEAD:refs/heads/$(evil)", "HEAD:refs/heads/e;evil", "HEAD:refs/tags/evil")
+	for _, ref := range []string{"refs/heads/--evil", "refs/heads/x/-evil", "refs/evil/x"} {
+		out, err := w.try(t, "push", s.address("shop", token), "HEAD:"+ref)
+		refused(t, out, err)
+	}
+	for _, app := range []string{"--evil", "evil;evil", "..%2fevil", "$(evil)"} {
+		if out, err := w.try(t, "ls-remote", s.address(app, token)); err == nil {
+			t.Errorf("app %s: got %q, want an error", app, out)
+		}
+	}
+	post(t, s, "/git/shop.git/git-upload-pack", "application/x-git-upload-pack-request", token, strings.NewReader("0000"),
+		"Git-Protocol", "version=2:--evil", "X-Evil", "--evil")
+	lines, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(lines); strings.Contains(text, "evil") || !strings.Contains(text, "receive-pack") {
+		t.Errorf("got the command lines %q, want nothing that a client sent", text)
+	}
+}
+
+// Where programs cannot be run, hooks would be silently left out: the remote does not open.
+func TestMissingThings(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := remote.OpenRepositories(filepath.Join(file, "git"), "git")
+	wantKind(t, "a folder that cannot be made", err, landfall.Internal)
+	r, err := remote.OpenRepositories(t.TempDir(), filepath.Join(filepath.Dir(file), "no-git"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, "without git", r.Create(t.Context(), "one", ""), landfall.Internal)
+}
+
+// A machine without git is told what to install. It does not run beside other tests, since it changes the environment.
+func TestFindGit(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := remote.FindGit()
+	wantKind(t, "finding git", err, landfall.Unavailable)
+	said(t, landfall.MessageOf(err), "apt-get install git")
+}
