@@ -1,0 +1,160 @@
+// Package api is the REST API for people's tools and for machines, with its OpenAPI document generated from the code.
+package api
+
+//go:generate go run ../tools/openapi ../docs/openapi.json
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/store"
+)
+
+// Repositories are the repositories of the built-in remote.
+type Repositories interface {
+	Create(ctx context.Context, app, head string) error
+}
+
+// Config is what the API stands on.
+type Config struct {
+	DB           *store.DB
+	Pipeline     *pipeline.Pipeline
+	Repositories Repositories // nil when the built-in remote is off
+	URL          *url.URL     // of the control host
+	Domain       string
+	ReleaseURL   func(app string, selector landfall.UID) string
+	CheckURL     func(address string) error // whether a clone address may be used
+	Sandbox      string
+	Now          func() time.Time
+	Logger       *slog.Logger
+}
+
+// base is the path below which the API is.
+const base = "/api/v1"
+
+// api is the server side of the API.
+type api struct{ Config }
+
+// New returns the handler of the API: everything below /api/v1, /api/openapi.json, and /runs/ID, where commit statuses
+// lead.
+func New(c Config) http.Handler {
+	mux := http.NewServeMux()
+	Register(humago.New(mux, humaConfig(c.URL.String())), c)
+	return mux
+}
+
+func humaConfig(server string) huma.Config {
+	config := huma.DefaultConfig("Landfall", "1")
+	config.OpenAPIPath = "/api/openapi"
+	config.DocsPath = ""
+	config.SchemasPath = "/api/schemas"
+	config.CreateHooks = nil // no $schema in answers
+	config.Info.Description = "Every push becomes an immutable release with an address of its own."
+	if server != "" {
+		config.Servers = []*huma.Server{{URL: server}}
+	}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+	config.Security = []map[string][]string{{"token": {}}}
+	return config
+}
+
+// Register adds every operation to h.
+func Register(h huma.API, c Config) {
+	a := &api{c}
+	h.UseMiddleware(a.authenticate(h))
+	a.registerApps(h)
+	a.registerRuns(h)
+	a.registerReleases(h)
+	a.registerVersions(h)
+}
+
+// Document returns the OpenAPI document as JSON.
+func Document() ([]byte, error) {
+	h := humago.New(http.NewServeMux(), humaConfig(""))
+	Register(h, Config{})
+	return h.OpenAPI().MarshalJSON()
+}
+
+// operation describes one operation. Every operation names the scope that it needs: there is none without.
+type operation struct {
+	id, method, path, summary string
+	scope                     store.Scope
+	status                    int // of success; 0: 200
+}
+
+func reading(id, path, summary string) operation {
+	return operation{id: id, method: http.MethodGet, path: path, summary: summary, scope: store.ScopeRead}
+}
+
+func deploying(id, method, path, summary string) operation {
+	return operation{id: id, method: method, path: path, summary: summary, scope: store.ScopeDeploy}
+}
+
+func administering(id, method, path, summary string) operation {
+	return operation{id: id, method: method, path: path, summary: summary, scope: store.ScopeAdmin}
+}
+
+// answering sets the status of success.
+func (o operation) answering(status int) operation {
+	o.status = status
+	return o
+}
+
+const scopeKey = "scope"
+
+func register[I, O any](h huma.API, op operation, handler func(context.Context, *I) (*O, error)) {
+	path := op.path
+	if !strings.HasPrefix(path, "/runs/{id}/page") {
+		path = base + path
+	} else {
+		path = "/runs/{id}"
+	}
+	huma.Register(h, huma.Operation{
+		OperationID: op.id, Method: op.method, Path: path, Summary: op.summary, DefaultStatus: op.status,
+		Metadata: map[string]any{scopeKey: op.scope},
+	}, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handler(ctx, in)
+		if err != nil {
+			return nil, toHTTP(err)
+		}
+		return out, nil
+	})
+}
+
+// body is an answer with a JSON body.
+type body[T any] struct{ Body T }
+
+func answer[T any](v T, err error) (*body[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &body[T]{v}, nil
+}
+
+// page is one page of a list.
+type page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty" doc:"give it as cursor to get the next page; absent on the last"`
+}
+
+// pageOf makes a page of what was read with a limit of one more than asked for.
+func pageOf[T any](items []T, limit int, cursor func(T) string) page[T] {
+	p := page[T]{Items: items}
+	if len(items) > limit {
+		p.Items = items[:limit]
+		p.Next = cursor(items[limit-1])
+	}
+	if p.Items == nil {
+		p.Items = []T{}
+	}
+	return p
+}

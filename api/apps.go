@@ -1,0 +1,374 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+	"landfall.dev/landfall/webhook"
+)
+
+// AppPath names an app.
+type AppPath struct {
+	App string `path:"app" doc:"name of the app"`
+}
+
+// Paging asks for one page of a list.
+type Paging struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor string `query:"cursor"`
+}
+
+func (a *api) registerApps(h huma.API) {
+	register(h, reading("status", "/status", "The server and the token"), a.status)
+	register(h, reading("list-apps", "/apps", "All apps"), a.listApps)
+	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated), a.createApp)
+	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
+	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
+	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
+	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
+	register(h, reading("app-state", "/apps/{app}/state", "What was in force at a commit or time"), a.state)
+	register(h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
+	register(h, deploying("apply", http.MethodPost, "/apps/{app}/applies", "Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
+	register(h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
+	register(h, administering("list-deliveries", http.MethodGet, "/deliveries", "The newest webhook deliveries"), a.deliveries)
+	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)
+}
+
+func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], error) {
+	apps, err := a.DB.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	oldest, err := a.DB.OldestUnfinished(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token := caller(ctx)
+	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Sandbox: a.Sandbox, Remote: a.Repositories != nil,
+		Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
+	for _, app := range apps {
+		if app.Deleted.IsZero() && token.Allows(store.ScopeRead, app.ID) {
+			s.Apps++
+		}
+	}
+	return answer(s, nil)
+}
+
+func (a *api) listApps(ctx context.Context, _ *struct{}) (*body[page[client.App]], error) {
+	apps, err := a.DB.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := page[client.App]{Items: []client.App{}}
+	for _, app := range apps {
+		if app.Deleted.IsZero() && caller(ctx).Allows(store.ScopeRead, app.ID) {
+			p.Items = append(p.Items, a.appOf(app))
+		}
+	}
+	return answer(p, nil)
+}
+
+func (a *api) appOf(app landfall.App) client.App {
+	c := client.App{
+		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch, Specs: app.Specs,
+		Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held, URL: a.ReleaseURL(app.Name, ""), Created: app.Created,
+		Deleted: app.Deleted,
+	}
+	if app.Repository == "" {
+		c.BuiltIn, c.Repository = true, a.URL.JoinPath("git", app.Name+".git").String()
+	}
+	return c
+}
+
+func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[client.App], error) {
+	app, err := a.newApp(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	hook := landfall.Hook{ID: randomHex(16), App: app.ID, Secret: randomHex(32)}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.EnsureNamespace(ctx, app.Namespace, app.Created.UnixMicro()); err != nil {
+			return err
+		}
+		if err := tx.CreateApp(ctx, app); err != nil {
+			return err
+		}
+		if err := tx.Changed(ctx); err != nil || app.Repository == "" {
+			return err
+		}
+		if err := tx.CreateHook(ctx, hook, app.Created.UnixMicro()); err != nil {
+			return err
+		}
+		return tx.SetCredentials(ctx, app.ID, store.Credentials{Username: in.Body.Username, Password: in.Body.Password})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if a.Repositories != nil {
+		if err := a.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.Pipeline.Gateways.RefreshApp(ctx, app.ID); err != nil {
+		a.Logger.WarnContext(ctx, "gateways will find the new app by polling", "app", app.Name, "error", err)
+	}
+	c := a.appOf(app)
+	if app.Repository != "" {
+		c.Hook = &client.Hook{URL: a.URL.JoinPath(webhook.Path, hook.ID).String(), Secret: hook.Secret}
+	}
+	return answer(c, nil)
+}
+
+// newApp checks what was asked for.
+func (a *api) newApp(n client.NewApp) (landfall.App, error) {
+	app := landfall.App{
+		ID: uuid.NewString(), Namespace: n.Namespace, Name: n.Name, Repository: n.Repository, Branch: n.Branch,
+		Specs: cleanFolder(n.Specs), Folder: cleanFolder(n.Folder), UIDSpace: uuid.New(), Created: a.Now(),
+	}
+	if err := landfall.CheckAppName(app.Name); err != nil {
+		return app, err
+	}
+	if app.Namespace == "" {
+		app.Namespace = landfall.DefaultNamespace
+	}
+	if err := landfall.CheckAppName(app.Namespace); err != nil {
+		return app, err
+	}
+	if app.Namespace == app.Name {
+		return app, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: "an app and its namespace need different names"}
+	}
+	for _, folder := range []string{app.Specs, app.Folder} {
+		if slices.Contains(strings.Split(folder, "/"), "..") {
+			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q leaves the repository", folder)}
+		}
+	}
+	if app.Branch != "" {
+		if _, err := landfall.ParseRefName(landfall.BranchPrefix + app.Branch); err != nil {
+			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a branch", app.Branch)}
+		}
+	}
+	if app.Repository == "" {
+		if a.Repositories == nil {
+			return app, &landfall.Error{Op: "api", Kind: landfall.Unavailable, Message: "the built-in remote is off because the " +
+				"server has no git: install git there, or name a repository with --repo"}
+		}
+		return app, nil
+	}
+	return app, a.CheckURL(app.Repository)
+}
+
+func cleanFolder(folder string) string { return strings.Trim(strings.TrimPrefix(folder, "./"), "/") }
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(b)
+}
+
+func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	return answer(a.appOf(app), err)
+}
+
+func (a *api) deleteApp(ctx context.Context, in *struct {
+	AppPath
+	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on"`
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
+		return nil, err
+	}
+	if !in.Force {
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"deleting %s ends its runs and closes all its addresses, and the name stays reserved: say --force", app.Name)}
+	}
+	if err := a.Pipeline.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
+		return nil, err
+	}
+	app, err = a.DB.App(ctx, app.ID)
+	return answer(a.appOf(app), err)
+}
+
+func (a *api) history(ctx context.Context, in *struct {
+	AppPath
+	Paging
+}) (*body[page[client.Group]], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	before, err := parseCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := a.DB.Groups(ctx, app.ID, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	names, err := a.releaseNames(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]client.Group, 0, len(groups))
+	for _, g := range groups {
+		items = append(items, names.group(g))
+	}
+	return answer(pageOf(items, in.Limit, func(g client.Group) string { return g.Created.Format(time.RFC3339Nano) }), nil)
+}
+
+func parseCursor(cursor string) (time.Time, error) {
+	if cursor == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, cursor)
+	if err != nil {
+		return t, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "the cursor is not one that this API gave"}
+	}
+	return t, nil
+}
+
+// GroupPath names an app version.
+type GroupPath struct {
+	AppPath
+	UID string `path:"uid" doc:"uid of an app version, a commit, a tag, live or latest"`
+}
+
+func (a *api) showGroup(ctx context.Context, in *GroupPath) (*body[client.GroupTracker], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := a.find(ctx, app, in.UID)
+	if err != nil {
+		return nil, err
+	}
+	return answer(a.tracker(ctx, app, uid))
+}
+
+func (a *api) tracker(ctx context.Context, app landfall.App, uid landfall.UID) (client.GroupTracker, error) {
+	g, err := a.DB.Group(ctx, app.ID, uid)
+	if err != nil {
+		return client.GroupTracker{}, err
+	}
+	units, err := a.DB.GroupUnits(ctx, app.ID, uid)
+	if err != nil {
+		return client.GroupTracker{}, err
+	}
+	t := client.GroupTracker{Kind: "GroupVersionTracker", Metadata: client.Metadata{Name: string(uid)}}
+	t.Spec.Git = client.Git{Commit: g.Commit, Branch: g.Branch, Clean: "no"}
+	if g.Clean {
+		t.Spec.Git.Clean = "yes"
+	}
+	t.Spec.Objects = make([]client.GroupObject, 0, len(units))
+	for _, u := range units {
+		t.Spec.Objects = append(t.Spec.Objects, client.GroupObject{Type: string(u.Unit.Kind), Name: u.Unit.Name, Version: u.UID})
+	}
+	return t, nil
+}
+
+func (a *api) state(ctx context.Context, in *struct {
+	AppPath
+	At string `query:"at" required:"true" doc:"a commit, or a time as RFC 3339"`
+}) (*body[client.State], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	if at, err := time.Parse(time.RFC3339, in.At); err == nil {
+		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
+		if err != nil {
+			if landfall.KindOf(err) == landfall.NotFound {
+				return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
+			}
+			return nil, err
+		}
+		t, err := a.tracker(ctx, app, apply.Group)
+		return answer(client.State{GroupTracker: t, At: apply.Created}, err)
+	}
+	uid, err := a.find(ctx, app, in.At)
+	if err != nil {
+		return nil, err
+	}
+	g, err := a.DB.Group(ctx, app.ID, uid)
+	if err != nil {
+		return nil, err
+	}
+	t, err := a.tracker(ctx, app, uid)
+	return answer(client.State{GroupTracker: t, At: g.Created}, err)
+}
+
+func (a *api) diff(ctx context.Context, in *struct {
+	AppPath
+	From string `query:"from" required:"true"`
+	To   string `query:"to" required:"true"`
+}) (*body[page[client.Change]], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	var sides [2][]landfall.GroupUnit
+	for i, name := range []string{in.From, in.To} {
+		uid, err := a.find(ctx, app, name)
+		if err != nil {
+			return nil, err
+		}
+		units, err := a.DB.GroupUnits(ctx, app.ID, uid)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range units {
+			sides[i] = append(sides[i], u.GroupUnit)
+		}
+	}
+	return answer(page[client.Change]{Items: versioning.Diff(sides[0], sides[1])}, nil)
+}
+
+func (a *api) moves(ctx context.Context, in *struct {
+	AppPath
+	Pointer string `query:"pointer" doc:"live, or tag NAME; empty: all"`
+	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}) (*body[page[client.Move]], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	moves, err := a.DB.Moves(ctx, app.ID, in.Pointer, in.Limit)
+	return answer(pageOf(moves, in.Limit, func(client.Move) string { return "" }), err)
+}
+
+func (a *api) deliveries(ctx context.Context, in *struct {
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+}) (*body[page[client.Delivery]], error) {
+	if err := installation(ctx, store.ScopeAdmin); err != nil {
+		return nil, err
+	}
+	all, err := a.DB.Deliveries(ctx, in.Limit)
+	return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
+}
+
+func (a *api) delivery(ctx context.Context, in *struct {
+	ID   string `path:"id"`
+	Hook string `query:"hook"`
+}) (*body[client.Delivery], error) {
+	if err := installation(ctx, store.ScopeAdmin); err != nil {
+		return nil, err
+	}
+	d, err := a.DB.Delivery(ctx, in.Hook, in.ID)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no delivery %q of this hook", in.ID), Err: err}
+	}
+	return answer(d, err)
+}

@@ -1,0 +1,171 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// Client speaks to one server.
+type Client struct {
+	URL   string // of the control host: http://localhost:8080
+	Token string
+	HTTP  *http.Client // nil: one that knows that *.localhost is this machine
+}
+
+// problem is an error as the server answers it (RFC 9457).
+type problem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Kind   string `json:"kind"`
+	Errors []struct {
+		Message  string `json:"message"`
+		Location string `json:"location"`
+	} `json:"errors"`
+}
+
+// Do sends a request with an optional JSON body and decodes the JSON answer into out, if out is not nil. path begins
+// with "/" and is below /api/v1. An error is the server's *landfall.Error, with its Kind; Unavailable when the server
+// cannot be reached.
+func (c *Client) Do(ctx context.Context, method, path string, body, out any) error {
+	resp, err := c.send(ctx, method, path, body, "application/json")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if out == nil {
+		_, err := io.Copy(io.Discard, resp.Body)
+		return err
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return &landfall.Error{Op: "client", Message: "the server's answer is not what its API promises", Err: err}
+	}
+	return nil
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body any, accept string) (*http.Response, error) {
+	var reader io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		reader = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/api/v1"+path, reader)
+	if err != nil {
+		return nil, &landfall.Error{Op: "client", Kind: landfall.Invalid, Message: fmt.Sprintf("%q is no server's address", c.URL), Err: err}
+	}
+	r.Header.Set("Authorization", "Bearer "+c.Token)
+	r.Header.Set("Accept", accept)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.client().Do(r)
+	if err != nil {
+		return nil, &landfall.Error{Op: "client", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
+			"the server %s cannot be reached; start it with landfall serve, or name another with LANDFALL_SERVER", c.URL)}
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		defer func() { _ = resp.Body.Close() }()
+		return nil, problemOf(resp)
+	}
+	return resp, nil
+}
+
+// problemOf reads the server's error.
+func problemOf(resp *http.Response) error {
+	const maxProblem = 1 << 20
+	var p problem
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	if err != nil || json.Unmarshal(data, &p) != nil || (p.Detail == "" && p.Title == "") {
+		return &landfall.Error{Op: "client", Message: "the server answered " + resp.Status}
+	}
+	lines := []string{cmp.Or(p.Detail, p.Title)}
+	for _, e := range p.Errors {
+		lines = append(lines, e.Location+": "+e.Message)
+	}
+	return &landfall.Error{Op: "client", Kind: kindNamed(p.Kind, resp.StatusCode), Message: strings.Join(lines, "\n")}
+}
+
+// kindNamed is the kind of a problem; what the framework itself refuses has a status only.
+func kindNamed(name string, status int) landfall.Kind {
+	for _, k := range landfall.Kinds() {
+		if k.String() == name {
+			return k
+		}
+	}
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return landfall.Invalid
+	case http.StatusNotFound:
+		return landfall.NotFound
+	}
+	return landfall.Internal
+}
+
+// Follow calls line for each line of a run's log, from the start, until the run is over or ctx ends. With once it
+// returns at the end of what there is.
+func (c *Client) Follow(ctx context.Context, run string, once bool, line func(landfall.LogLine) error) error {
+	path := "/runs/" + url.PathEscape(run) + "/log"
+	if once {
+		path += "?follow=false"
+	}
+	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	const maxLine = 1 << 20
+	scanner := bufio.NewScanner(resp.Body)
+	scanner.Buffer(nil, maxLine)
+	for scanner.Scan() {
+		data, ok := strings.CutPrefix(scanner.Text(), "data:")
+		if !ok {
+			continue
+		}
+		var l landfall.LogLine
+		if err := json.Unmarshal([]byte(data), &l); err != nil {
+			return err
+		}
+		if err := line(l); err != nil {
+			return err
+		}
+	}
+	return scanner.Err()
+}
+
+func (c *Client) client() *http.Client {
+	if c.HTTP != nil {
+		return c.HTTP
+	}
+	return &http.Client{Transport: LocalTransport()}
+}
+
+// LocalTransport is a transport that knows, as browsers and curl do, that every name below localhost is this machine.
+func LocalTransport() *http.Transport {
+	var dialer net.Dialer
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			host, port, err := net.SplitHostPort(address)
+			if err == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+				if conn, err := dialer.DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port)); err == nil {
+					return conn, nil
+				}
+				address = net.JoinHostPort("::1", port)
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
+	}
+}

@@ -1,0 +1,250 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Status is what a server says of itself.
+type Status struct {
+	URL     string    `json:"url" doc:"public URL of the server"`
+	Domain  string    `json:"domain" doc:"base domain of releases"`
+	Sandbox string    `json:"sandbox" doc:"what build commands run in"`
+	Remote  bool      `json:"remote" doc:"whether the built-in git remote is on"`
+	Apps    int       `json:"apps"`
+	Token   string    `json:"token" doc:"name of the token that asked"`
+	Scope   string    `json:"scope" doc:"scope of the token that asked"`
+	Oldest  time.Time `json:"oldest_unfinished,omitzero" doc:"when the oldest unfinished run was made"`
+}
+
+// NewApp asks for an app.
+type NewApp struct {
+	Name       string `json:"name" minLength:"3" maxLength:"40" example:"shop"`
+	Namespace  string `json:"namespace,omitempty" doc:"default: default"`
+	Repository string `json:"repository,omitempty" doc:"clone address; empty: the built-in remote is the repository"`
+	Branch     string `json:"branch,omitempty" doc:"production branch; empty: the remote's HEAD, or the first branch pushed"`
+	Specs      string `json:"specs,omitempty" doc:"folder of the spec files; empty: specs"`
+	Folder     string `json:"folder,omitempty" doc:"the app's folder in its repository; empty: the root"`
+	Username   string `json:"username,omitempty" doc:"user name for the repository"`
+	Password   string `json:"password,omitempty" doc:"password or token for the repository; it is never shown again"`
+}
+
+// App is an app.
+type App struct {
+	ID         string                 `json:"id"`
+	Namespace  string                 `json:"namespace"`
+	Name       string                 `json:"name"`
+	Repository string                 `json:"repository" doc:"clone address; for the built-in remote, the address to push to"`
+	BuiltIn    bool                   `json:"built_in"`
+	Branch     string                 `json:"branch"`
+	Specs      string                 `json:"specs"`
+	Folder     string                 `json:"folder,omitempty"`
+	Policy     landfall.ReleasePolicy `json:"release"`
+	Live       landfall.UID           `json:"live"`
+	Held       bool                   `json:"held"`
+	URL        string                 `json:"url" doc:"where the live release answers"`
+	Created    time.Time              `json:"created"`
+	Deleted    time.Time              `json:"deleted,omitzero"`
+	Hook       *Hook                  `json:"hook,omitempty" doc:"only in the answer to its creation"`
+}
+
+// Hook is the webhook that was made for one repository.
+type Hook struct {
+	URL    string `json:"url"`
+	Secret string `json:"secret" doc:"shown once"`
+}
+
+// Run is one passage of one commit through the pipeline.
+type Run struct {
+	ID         string             `json:"id"`
+	App        string             `json:"app"`
+	Commit     landfall.CommitSHA `json:"commit"`
+	Branch     string             `json:"branch"`
+	State      landfall.RunState  `json:"state"`
+	Step       landfall.Step      `json:"step"`
+	Reason     string             `json:"reason"`
+	UID        landfall.UID       `json:"uid" doc:"reserved from the start: the release's address is known before the build"`
+	Release    landfall.UID       `json:"release"`
+	URL        string             `json:"url" doc:"where the release answers, or will"`
+	Created    time.Time          `json:"created"`
+	Started    time.Time          `json:"started,omitzero"`
+	Finished   time.Time          `json:"finished,omitzero"`
+	Stats      landfall.RunStats  `json:"stats"`
+	Steps      []Step             `json:"steps,omitempty"`
+	Changes    []Change           `json:"changes,omitempty"`
+	Statuses   []CommitStatus     `json:"statuses,omitempty" doc:"what the forge was told, or is owed"`
+	References []string           `json:"references,omitempty" doc:"the references that want it"`
+}
+
+// Step is one execution of one step.
+type Step struct {
+	Step     landfall.Step `json:"step"`
+	Attempt  int64         `json:"attempt"`
+	Started  time.Time     `json:"started"`
+	Finished time.Time     `json:"finished,omitzero"`
+	Message  string        `json:"message,omitempty"`
+}
+
+// Change is one line of a diff.
+type Change = landfall.UnitChange
+
+// CommitStatus is one report to the forge.
+type CommitStatus struct {
+	State       landfall.StatusState `json:"state"`
+	Context     string               `json:"context"`
+	Description string               `json:"description"`
+	Target      string               `json:"target"`
+	Sent        time.Time            `json:"sent,omitzero"`
+	Problem     string               `json:"problem,omitempty"`
+}
+
+// Group is a group version, one line of an app's history.
+type Group struct {
+	UID     landfall.UID       `json:"uid"`
+	Created time.Time          `json:"created"`
+	Commit  landfall.CommitSHA `json:"commit"`
+	Branch  string             `json:"branch"`
+	Clean   bool               `json:"clean"`
+	Message string             `json:"message"`
+	Actor   string             `json:"actor"`
+	Digest  landfall.Digest    `json:"digest"`
+	Release bool               `json:"release" doc:"whether it was ever reachable"`
+	Expired bool               `json:"expired"`
+	Latest  bool               `json:"latest"`
+	Tags    []string           `json:"tags" doc:"tags that name its release, live included"`
+}
+
+// Release is a release.
+type Release struct {
+	ID      landfall.UID         `json:"id"`
+	App     string               `json:"app"`
+	Line    landfall.Line        `json:"line"`
+	Commit  landfall.CommitSHA   `json:"commit"`
+	Branch  string               `json:"branch"`
+	Digest  landfall.Digest      `json:"digest"`
+	Created time.Time            `json:"created"`
+	Expired time.Time            `json:"expired,omitzero"`
+	Live    bool                 `json:"live"`
+	Latest  bool                 `json:"latest"`
+	Tags    []string             `json:"tags"`
+	URL     string               `json:"url"`
+	Units   []landfall.GroupUnit `json:"units,omitempty"`
+}
+
+// Move is one movement of a pointer.
+type Move = landfall.Move
+
+// Tracker is the ordered list of a unit's versions, in the shape of Fission's FunctionVersionTracker and
+// PackageVersionTracker.
+type Tracker struct {
+	Kind     string       `json:"kind"`
+	Metadata Metadata     `json:"metadata"`
+	Spec     TrackerShape `json:"spec"`
+}
+
+// Metadata names an object.
+type Metadata struct {
+	Name        string          `json:"name"`
+	Namespace   string          `json:"namespace,omitempty"`
+	Version     string          `json:"resourceversion,omitempty"`
+	Annotations map[string]bool `json:"annotations,omitempty"`
+}
+
+// TrackerShape is the spec of a Tracker.
+type TrackerShape struct {
+	Versions []landfall.UID `json:"versions"`
+}
+
+// GroupTracker is a group version in the shape of Fission's GroupVersionTracker.
+type GroupTracker struct {
+	Kind     string            `json:"kind"`
+	Metadata Metadata          `json:"metadata"`
+	Spec     GroupTrackerShape `json:"spec"`
+}
+
+// GroupTrackerShape is the spec of a GroupTracker.
+type GroupTrackerShape struct {
+	Git     Git           `json:"git"`
+	Objects []GroupObject `json:"objects"`
+}
+
+// Git is where a group version came from.
+type Git struct {
+	Commit landfall.CommitSHA `json:"commit"`
+	Branch string             `json:"branch"`
+	Clean  string             `json:"clean" enum:"yes,no"`
+}
+
+// GroupObject is one unit version of a group version.
+type GroupObject struct {
+	Type    string       `json:"type"`
+	Name    string       `json:"name"`
+	Version landfall.UID `json:"version"`
+}
+
+// Version is one version of a function or package, in the shape of the object it stands for.
+type Version struct {
+	Kind        string             `json:"kind"`
+	Metadata    Metadata           `json:"metadata"`
+	Spec        json.RawMessage    `json:"spec"`
+	Status      *VersionStatus     `json:"status,omitempty"`
+	UID         landfall.UID       `json:"uid"`
+	Number      int64              `json:"number"`
+	Label       string             `json:"label,omitempty"`
+	Description string             `json:"description,omitempty"`
+	Digest      landfall.Digest    `json:"digest"`
+	Commit      landfall.CommitSHA `json:"commit"`
+	Created     time.Time          `json:"created"`
+	Latest      bool               `json:"latest"`
+	Live        bool               `json:"live"`
+}
+
+// VersionStatus is the status of a package's version.
+type VersionStatus struct {
+	BuildStatus string `json:"buildstatus" enum:"succeeded,none"`
+}
+
+// Unit is a function or package that is in force.
+type Unit struct {
+	Name      string       `json:"name"`
+	Namespace string       `json:"namespace"`
+	App       string       `json:"app"`
+	Versions  int          `json:"versions"`
+	Latest    landfall.UID `json:"latest"`
+}
+
+// Apply asks for a commit of the built-in remote to be applied.
+type Apply struct {
+	ID        string             `json:"id" doc:"the commit was pushed to refs/landfall/apply/ID"`
+	Commit    landfall.CommitSHA `json:"commit" doc:"the commit that was pushed"`
+	Base      landfall.CommitSHA `json:"base" doc:"the commit that the work tree stands on"`
+	Branch    string             `json:"branch,omitempty" doc:"empty: production"`
+	Clean     bool               `json:"clean"`
+	NoRelease bool               `json:"no_release,omitempty"`
+	DryRun    bool               `json:"dry_run,omitempty" doc:"only the diff is computed"`
+}
+
+// Applied is what an apply came to: a run, or for a dry run the diff.
+type Applied struct {
+	Run      *Run     `json:"run,omitempty"`
+	Changes  []Change `json:"changes,omitempty"`
+	Complete bool     `json:"complete,omitempty" doc:"false: a build command makes files whose digests are not known before"`
+	Log      []string `json:"log,omitempty"`
+}
+
+// Delivery is one webhook request as received.
+type Delivery = landfall.Delivery
+
+// Reached is what making a group version reachable came to.
+type Reached struct {
+	Release *Release `json:"release,omitempty"`
+	Run     *Run     `json:"run,omitempty" doc:"set when something must be stored again first"`
+}
+
+// State is what was in force at a time or commit.
+type State struct {
+	GroupTracker
+	At time.Time `json:"at"`
+}

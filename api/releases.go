@@ -1,0 +1,337 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+)
+
+func (a *api) registerReleases(h huma.API) {
+	register(h, reading("list-releases", "/apps/{app}/releases", "The releases, newest first"), a.listReleases)
+	register(h, reading("show-release", "/apps/{app}/releases/{uid}", "One release with its units"), a.showRelease)
+	register(h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases", "Make an app version reachable (again)"), a.reach)
+	register(h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}", "Expire a release: it answers 410"), a.expire)
+	register(h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"), a.promote)
+	register(h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback", "Make the release before live, and hold it"), a.rollback)
+	register(h, deploying("hold", http.MethodPut, "/apps/{app}/hold", "Hold live where it is, or let it follow pushes again"), a.hold)
+	register(h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"), a.tag)
+	register(h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)
+}
+
+// names tells what the releases of an app are called.
+type names struct {
+	a        *api
+	app      landfall.App
+	releases map[landfall.UID]landfall.Release
+	tags     map[landfall.UID][]string
+	latest   landfall.UID
+}
+
+func (a *api) releaseNames(ctx context.Context, app landfall.App) (*names, error) {
+	n := &names{a: a, app: app, releases: map[landfall.UID]landfall.Release{}, tags: map[landfall.UID][]string{}}
+	releases, err := a.DB.Releases(ctx, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range releases { // newest first
+		n.releases[r.ID] = r
+		if n.latest == "" && r.Line == landfall.Production && r.Expired.IsZero() {
+			n.latest = r.ID
+		}
+	}
+	tags, err := a.DB.Tags(ctx, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	if app.Live != "" {
+		n.tags[app.Live] = []string{landfall.LivePointer}
+	}
+	for _, t := range tags {
+		n.tags[t.Release] = append(n.tags[t.Release], t.Name)
+	}
+	return n, nil
+}
+
+func (n *names) group(g landfall.Group) client.Group {
+	r, released := n.releases[g.UID]
+	return client.Group{
+		UID: g.UID, Created: g.Created, Commit: g.Commit, Branch: g.Branch, Clean: g.Clean, Message: g.Message, Actor: g.Actor,
+		Digest: g.Digest, Release: released, Expired: released && !r.Expired.IsZero(), Latest: g.UID == n.latest, Tags: n.tagsOf(g.UID),
+	}
+}
+
+func (n *names) tagsOf(uid landfall.UID) []string {
+	if tags := n.tags[uid]; tags != nil {
+		return tags
+	}
+	return []string{}
+}
+
+func (n *names) release(r landfall.Release) client.Release {
+	return client.Release{
+		ID: r.ID, App: n.app.Name, Line: r.Line, Commit: r.Commit, Branch: r.Branch, Digest: r.Digest, Created: r.Created,
+		Expired: r.Expired, Live: r.ID == n.app.Live, Latest: r.ID == n.latest, Tags: n.tagsOf(r.ID), URL: n.a.ReleaseURL(n.app.Name, r.ID),
+	}
+}
+
+// find returns the group version that a name means: a uid, a tag, live, latest, or a commit by its first digits.
+func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall.UID, error) {
+	n, err := a.releaseNames(ctx, app)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case name == landfall.LivePointer && app.Live != "":
+		return app.Live, nil
+	case name == landfall.Latest && n.latest != "":
+		return n.latest, nil
+	}
+	if g, err := a.DB.Group(ctx, app.ID, landfall.UID(name)); err == nil {
+		return g.UID, nil
+	}
+	for uid, tags := range n.tags {
+		if slices.Contains(tags, name) {
+			return uid, nil
+		}
+	}
+	const shortest = 7
+	if len(name) >= shortest && strings.Trim(name, "0123456789abcdef") == "" {
+		groups, err := a.DB.GroupsOfCommit(ctx, app.ID, name)
+		if err != nil {
+			return "", err
+		}
+		for _, g := range groups {
+			if g.Commit != groups[0].Commit {
+				return "", &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%s begins several commits; give more digits", name)}
+			}
+		}
+		if len(groups) > 0 {
+			return groups[0].UID, nil
+		}
+	}
+	return "", &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
+		"%s has no release, tag or commit %q; there are: landfall release list %s", app.Name, name, app.Name)}
+}
+
+func (a *api) listReleases(ctx context.Context, in *AppPath) (*body[page[client.Release]], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	n, err := a.releaseNames(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	releases, err := a.DB.Releases(ctx, app.ID)
+	p := page[client.Release]{Items: make([]client.Release, 0, len(releases))}
+	for _, r := range releases {
+		p.Items = append(p.Items, n.release(r))
+	}
+	return answer(p, err)
+}
+
+func (a *api) showRelease(ctx context.Context, in *GroupPath) (*body[client.Release], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := a.find(ctx, app, in.UID)
+	if err != nil {
+		return nil, err
+	}
+	return answer(a.oneRelease(ctx, app, uid))
+}
+
+func (a *api) oneRelease(ctx context.Context, app landfall.App, uid landfall.UID) (client.Release, error) {
+	r, err := a.DB.Release(ctx, app.ID, uid)
+	if err != nil {
+		return client.Release{}, err
+	}
+	n, err := a.releaseNames(ctx, app)
+	if err != nil {
+		return client.Release{}, err
+	}
+	units, err := a.DB.GroupUnits(ctx, app.ID, uid)
+	c := n.release(r)
+	for _, u := range units {
+		c.Units = append(c.Units, u.GroupUnit)
+	}
+	return c, err
+}
+
+func (a *api) reach(ctx context.Context, in *struct {
+	AppPath
+	Body struct {
+		Version string `json:"version" doc:"uid of an app version"`
+	}
+}) (*body[client.Reached], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := a.find(ctx, app, in.Body.Version)
+	if err != nil {
+		return nil, err
+	}
+	id, err := a.Pipeline.Reach(ctx, app, uid, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	if id != "" {
+		run, err := a.DB.Run(ctx, id)
+		c := a.runOf(run, app.Name)
+		return answer(client.Reached{Run: &c}, err)
+	}
+	r, err := a.oneRelease(ctx, app, uid)
+	return answer(client.Reached{Release: &r}, err)
+}
+
+// move changes pointers of an app in one transaction, gives gateways the result, and answers with the app.
+func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
+	app, err := a.app(ctx, name, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if app, err = tx.App(ctx, app.ID); err != nil {
+			return err
+		}
+		if err := f(tx, &app); err != nil {
+			return err
+		}
+		return tx.Changed(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Pipeline.Gateways.RefreshApp(ctx, app.ID); err != nil {
+		a.Logger.WarnContext(ctx, "gateways will find the move by polling", "app", app.Name, "error", err)
+	}
+	return answer(a.appOf(app), nil)
+}
+
+type pointerBody struct {
+	Release string `json:"release,omitempty" doc:"release id, tag, latest, or commit"`
+	Reason  string `json:"reason,omitempty" maxLength:"500" doc:"kept in the history"`
+}
+
+func (a *api) mover(ctx context.Context, reason, otherwise string) deploy.Mover {
+	if reason == "" {
+		reason = otherwise
+	}
+	return deploy.Mover{Actor: caller(ctx).Name, Reason: reason, At: a.Now()}
+}
+
+func (a *api) promote(ctx context.Context, in *struct {
+	AppPath
+	Body pointerBody
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := a.find(ctx, app, in.Body.Release)
+	if err != nil {
+		return nil, err
+	}
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+		return deploy.Promote(ctx, tx, app, uid, a.mover(ctx, in.Body.Reason, "promoted"))
+	})
+}
+
+func (a *api) rollback(ctx context.Context, in *struct {
+	AppPath
+	Body pointerBody
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	var uid landfall.UID
+	if in.Body.Release != "" {
+		if uid, err = a.find(ctx, app, in.Body.Release); err != nil {
+			return nil, err
+		}
+	}
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+		return deploy.Rollback(ctx, tx, app, uid, a.mover(ctx, in.Body.Reason, "rolled back"))
+	})
+}
+
+func (a *api) hold(ctx context.Context, in *struct {
+	AppPath
+	Body struct {
+		Held bool `json:"held"`
+	}
+}) (*body[client.App], error) {
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error { return deploy.Hold(ctx, tx, app, in.Body.Held) })
+}
+
+// TagPath names a tag.
+type TagPath struct {
+	AppPath
+	Tag string `path:"tag"`
+}
+
+func (a *api) tag(ctx context.Context, in *struct {
+	TagPath
+	Body pointerBody
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := a.find(ctx, app, in.Body.Release)
+	if err != nil {
+		return nil, err
+	}
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+		err := deploy.CheckTag(in.Tag, func(u landfall.UID) bool {
+			_, err := tx.Group(ctx, app.ID, u)
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+		return deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: in.Tag, Kind: landfall.HandTag, Release: uid}, a.mover(ctx, in.Body.Reason, "tagged"))
+	})
+}
+
+func (a *api) untag(ctx context.Context, in *TagPath) (*body[client.App], error) {
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+		if in.Tag == landfall.LivePointer {
+			return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: "live cannot be removed; make another release live"}
+		}
+		removed, err := deploy.RemoveTag(ctx, tx, app.ID, in.Tag, a.mover(ctx, "", "untagged"))
+		if err == nil && !removed {
+			return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no tag %q", in.Tag)}
+		}
+		return err
+	})
+}
+
+func (a *api) expire(ctx context.Context, in *GroupPath) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	uid, err := a.find(ctx, app, in.UID)
+	if err != nil {
+		return nil, err
+	}
+	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error {
+		if err := deploy.Expire(ctx, tx, *app, uid, a.Now()); err != nil {
+			return err
+		}
+		return a.Pipeline.CollectSoon(ctx, tx, app.ID)
+	})
+}

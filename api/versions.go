@@ -1,0 +1,239 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// UnitPath names a function or package.
+type UnitPath struct {
+	Name      string `path:"name"`
+	Namespace string `query:"namespace" default:"default"`
+}
+
+// units is the read side of functions or of packages, which have the same operations.
+type units struct {
+	*api
+	kind landfall.UnitKind
+}
+
+func (a *api) registerVersions(h huma.API) {
+	for _, k := range []struct {
+		kind landfall.UnitKind
+		path string
+	}{{landfall.FunctionUnit, "functions"}, {landfall.PackageUnit, "packages"}} {
+		u := units{a, k.kind}
+		register(h, reading("list-"+k.path, "/"+k.path, "The "+k.path+" in force"), u.list)
+		register(h, reading("list-versions-of-"+k.path, "/"+k.path+"/{name}/versions", "The versions, oldest first"), u.versions)
+		register(h, reading("show-version-of-"+k.path, "/"+k.path+"/{name}/versions/{version}", "One version"), u.version)
+		register(h, reading("tracker-of-"+k.path, "/"+k.path+"/{name}/tracker", "The ordered list of versions"), u.tracker)
+	}
+}
+
+// row returns the unit's row for a token that may read it. A unit without versions is not there.
+func (u units) row(ctx context.Context, namespace, name string) (store.Unit, []landfall.Version, error) {
+	id := landfall.UnitID{Kind: u.kind, Name: name}
+	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+	row, err := u.DB.UnitInNamespace(ctx, namespace, id)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return row, nil, missing
+		}
+		return row, nil, err
+	}
+	if !caller(ctx).Allows(store.ScopeRead, row.App) {
+		return row, nil, missing
+	}
+	versions, err := u.DB.Versions(ctx, row.ID, true)
+	if err == nil && len(versions) == 0 {
+		err = missing
+	}
+	return row, versions, err
+}
+
+func (u units) list(ctx context.Context, in *struct {
+	Namespace string `query:"namespace" default:"default"`
+}) (*body[page[client.Unit]], error) {
+	rows, err := u.DB.UnitsInNamespace(ctx, in.Namespace, u.kind)
+	if err != nil {
+		return nil, err
+	}
+	p := page[client.Unit]{Items: []client.Unit{}}
+	for _, row := range rows {
+		if !caller(ctx).Allows(store.ScopeRead, row.App) {
+			continue
+		}
+		versions, err := u.DB.Versions(ctx, row.ID, false)
+		if err != nil {
+			return nil, err
+		}
+		if len(versions) == 0 {
+			continue
+		}
+		app, err := u.DB.App(ctx, row.App)
+		if err != nil {
+			return nil, err
+		}
+		c := client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, App: app.Name, Versions: len(versions)}
+		latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range versions {
+			if v.Number == latest {
+				c.Latest = v.UID
+			}
+		}
+		p.Items = append(p.Items, c)
+	}
+	return answer(p, nil)
+}
+
+// number is a version's number, or 0 when there is none.
+func (u units) number(n int64, err error) (int64, error) {
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return 0, nil
+	}
+	return n, err
+}
+
+func (u units) versions(ctx context.Context, in *UnitPath) (*body[page[client.Version]], error) {
+	row, versions, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	p := page[client.Version]{Items: []client.Version{}}
+	for _, v := range versions {
+		if v.Retired {
+			continue
+		}
+		c, err := u.versionOf(ctx, row, v)
+		if err != nil {
+			return nil, err
+		}
+		p.Items = append(p.Items, c)
+	}
+	if len(p.Items) == 0 {
+		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
+			"%s left the spec; releases still hold some of its versions, which answer by their uid", row.Unit)}
+	}
+	return answer(p, nil)
+}
+
+func (u units) version(ctx context.Context, in *struct {
+	UnitPath
+	Version string `path:"version"`
+}) (*body[client.Version], error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := versioning.Find(ctx, u.DB, in.Namespace, u.kind, landfall.Reference{Name: in.Name, Selector: in.Version})
+	if err != nil {
+		return nil, err
+	}
+	return answer(u.versionOf(ctx, row, v))
+}
+
+func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker], error) {
+	row, versions, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := client.Tracker{Kind: "FunctionVersionTracker", Metadata: client.Metadata{Name: in.Name}}
+	if u.kind == landfall.PackageUnit {
+		t.Kind = "PackageVersionTracker"
+	}
+	for _, v := range versions {
+		if !v.Retired {
+			t.Spec.Versions = append(t.Spec.Versions, v.UID)
+		}
+	}
+	if t.Spec.Versions == nil {
+		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s left the spec: it has no tracker", row.Unit)}
+	}
+	return answer(t, nil)
+}
+
+// versionOf shows a version as the object that Fission's documents show.
+func (u units) versionOf(ctx context.Context, row store.Unit, v landfall.Version) (client.Version, error) {
+	c := client.Version{
+		Kind: "Function", Spec: v.Spec, UID: v.UID, Number: v.Number, Label: v.Label, Description: v.Description,
+		Digest: v.Digest, Commit: v.Commit, Created: v.Created,
+		Metadata: client.Metadata{Name: v.ObjectName(), Namespace: v.Namespace, Annotations: map[string]bool{"versioned": true}},
+	}
+	latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
+	if err != nil {
+		return c, err
+	}
+	live, err := u.number(u.DB.LiveNumber(ctx, row.ID))
+	if err != nil {
+		return c, err
+	}
+	c.Latest, c.Live = v.Number == latest, v.Number == live
+	if u.kind == landfall.PackageUnit {
+		c.Kind = "Package"
+		c.Metadata.Version = strconv.FormatInt(v.Number, 10)
+		err := packageObject(&c, v)
+		return c, err
+	}
+	c.Spec, err = withPackageRef(v)
+	return c, err
+}
+
+// withPackageRef is a function's spec with the version of its package in place of the package's name.
+func withPackageRef(v landfall.Version) (json.RawMessage, error) {
+	var spec map[string]any
+	if err := json.Unmarshal(v.Spec, &spec); err != nil || v.Content == nil {
+		return v.Spec, err
+	}
+	var content versioning.FunctionContent
+	if err := json.Unmarshal(v.Content, &content); err != nil {
+		return v.Spec, err
+	}
+	pkg, ok := spec["package"].(map[string]any)
+	if !ok {
+		return v.Spec, nil
+	}
+	pkg["packageref"] = content.Package
+	return json.Marshal(spec)
+}
+
+// packageObject adds where a package's archives are, as Fission's snapshots show them.
+func packageObject(c *client.Version, v landfall.Version) error {
+	var spec map[string]any
+	if err := json.Unmarshal(v.Spec, &spec); err != nil {
+		return err
+	}
+	var content pipeline.PackageContent
+	if v.Content != nil {
+		if err := json.Unmarshal(v.Content, &content); err != nil {
+			return err
+		}
+	}
+	c.Status = &client.VersionStatus{BuildStatus: "none"}
+	if _, ok := spec["buildcmd"]; ok && content.Deployment != nil {
+		c.Status.BuildStatus = "succeeded"
+	}
+	for name, archive := range map[string]*pipeline.ArchiveContent{"source": content.Source, "deployment": content.Deployment} {
+		shown := map[string]any{"checksum": map[string]any{}}
+		if archive != nil {
+			shown = map[string]any{
+				"type": "url", "url": archive.Key, "checksum": map[string]any{"type": "sha256", "sum": archive.Digest.Hex()}}
+		}
+		spec[name] = shown
+	}
+	data, err := json.Marshal(spec)
+	c.Spec = data
+	return err
+}
