@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+func (c *cli) appCommand() *cobra.Command {
+	history := c.get("history APP", "Show the versions of an app, newest first, and which of them are releases",
+		"landfall app history shop", c.appHistory)
+	history.Aliases = []string{"list-version", "list-history"}
+	return c.group("app", "Make, show and delete apps", "landfall app create shop\nlandfall app list",
+		c.appCreate(),
+		c.get("list", "List the apps", "landfall app list\nlandfall app list -o json", c.appList),
+		c.get("show APP", "Show one app", "landfall app show shop",
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				var app client.App
+				if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
+					return err
+				}
+				return c.showApp(app)
+			}),
+		c.appDelete(),
+		history,
+		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest", c.appDiff),
+		c.get("state APP AT", "Show which versions were in force at a commit or time",
+			"landfall app state shop --at 2026-11-20T15:00:00Z\nlandfall app state shop --at 3f9c1ab", c.appState),
+	)
+}
+
+// get returns a command that talks to the server.
+func (c *cli) get(use, short, example string, run func(ctx context.Context, cl *client.Client, in operands) error) *cobra.Command {
+	return c.command(use, short, example, func(ctx context.Context, in operands) error {
+		cl, err := c.client()
+		if err != nil {
+			return err
+		}
+		return run(ctx, cl, in)
+	})
+}
+
+// appPath returns the path of the app that was named, or of what is below it.
+func appPath(in operands, below ...string) string {
+	elements := append([]string{in["app"]}, below...)
+	for i, element := range elements {
+		elements[i] = url.PathEscape(element)
+	}
+	return "/apps/" + strings.Join(elements, "/")
+}
+
+func (c *cli) appCreate() *cobra.Command {
+	var app client.NewApp
+	var passwordFile string
+	cmd := c.get("create NAME", "Make an app",
+		"landfall app create shop\nlandfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			app.Name = in["name"]
+			if err := landfall.CheckAppName(app.Name); err != nil {
+				return err
+			}
+			if passwordFile != "" {
+				var err error
+				if app.Password, err = readSecret(passwordFile); err != nil {
+					return err
+				}
+			}
+			var made client.App
+			if err := cl.Do(ctx, http.MethodPost, "/apps", app, &made); err != nil {
+				return err
+			}
+			return c.showApp(made)
+		})
+	cmd.Long = `Make an app.
+
+Without --repo the built-in remote is the app's repository: push to the address that is printed, with any user name and a
+token as password.`
+	flags := cmd.Flags()
+	flags.StringVar(&app.Repository, "repo", "", "clone address of the repository; without it the built-in remote is the repository")
+	flags.StringVar(&app.Branch, "branch", "", "production branch (default: the remote's HEAD, or the first branch pushed)")
+	flags.StringVar(&app.Specs, "specs", "", "folder of the spec files (default: specs)")
+	flags.StringVar(&app.Folder, "folder", "", "the app's folder in its repository (default: the root)")
+	flags.StringVar(&app.Namespace, "namespace", "", "owner of the app's functions and packages (default: default)")
+	flags.StringVar(&app.Username, "repo-user", "", "user name for the repository")
+	flags.StringVar(&passwordFile, "repo-token-file", "", "file that holds the password or token for the repository")
+	return cmd
+}
+
+// showApp shows an app.
+func (c *cli) showApp(app client.App) error {
+	return c.print(app, func(t *table) {
+		t.field("name", app.Name)
+		t.field("url", app.URL)
+		t.field("repository", app.Repository)
+		t.field("branch", app.Branch)
+		t.field("specs", app.Specs)
+		t.field("folder", app.Folder)
+		t.field("namespace", app.Namespace)
+		t.field("live", live(app))
+		t.field("created", c.local(app.Created))
+		t.field("deleted", c.local(app.Deleted))
+		if app.Hook != nil {
+			t.field("webhook", app.Hook.URL)
+			t.field("webhook secret (shown once)", app.Hook.Secret)
+		}
+	})
+}
+
+// live returns an app's live release as people read it.
+func live(app client.App) string {
+	if app.Held && app.Live != "" {
+		return string(app.Live) + " (held)"
+	}
+	return string(app.Live)
+}
+
+func (c *cli) appList(ctx context.Context, cl *client.Client, _ operands) error {
+	apps, err := client.List[client.App](ctx, cl, "/apps", nil)
+	if err != nil {
+		return err
+	}
+	return c.print(apps, func(t *table) {
+		t.row("APP", "LIVE", "BRANCH", "URL", "REPOSITORY")
+		for _, app := range apps {
+			t.row(app.Name, live(app), app.Branch, app.URL, app.Repository)
+		}
+	})
+}
+
+func (c *cli) appDelete() *cobra.Command {
+	var force bool
+	cmd := c.get("delete APP", "Delete an app; its name stays reserved", "landfall app delete shop --force",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			var app client.App
+			if err := cl.Do(ctx, http.MethodDelete, appPath(in)+"?force="+strconv.FormatBool(force), nil, &app); err != nil {
+				return err
+			}
+			return c.print(app, func(t *table) { t.row("deleted " + app.Name) })
+		})
+	cmd.Flags().BoolVar(&force, "force", false, "end its runs and close its addresses")
+	return cmd
+}
+
+// appHistory prints the history in the form that Skygear's design gives it.
+func (c *cli) appHistory(ctx context.Context, cl *client.Client, in operands) error {
+	groups, err := client.List[client.Group](ctx, cl, appPath(in, "groups"), nil)
+	if err != nil {
+		return err
+	}
+	if c.output != "" {
+		return c.print(groups, nil)
+	}
+	fmt.Fprintf(c.stdout, "App name: %s\nApp versions:\n", printable(in["app"]))
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	for _, g := range groups {
+		cells := []string{string(g.UID), c.local(g.Created), g.Commit.Short(), g.Branch, g.Message}
+		for i, cell := range cells {
+			if cells[i] = printable(cell); cell == "" {
+				cells[i] = "-"
+			}
+		}
+		if _, err := io.WriteString(w, strings.Join(cells, "\t")+"\t "+printable(strings.TrimSpace("| "+releaseOf(g)))+"\n"); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// releaseOf says what a version's release is called; nothing when it has none.
+func releaseOf(g client.Group) string {
+	if !g.Release {
+		return ""
+	}
+	words := []string{"Release " + string(g.UID)}
+	if g.Expired {
+		words = append(words, "expired")
+	}
+	if g.Latest {
+		words = append(words, landfall.Latest)
+	}
+	tags := slices.Clone(g.Tags)
+	slices.Sort(tags)
+	for _, tag := range tags {
+		words = append(words, "tag: "+tag)
+	}
+	return strings.Join(words, ", ")
+}
+
+// appDiff shows what differs between two versions.
+func (c *cli) appDiff(ctx context.Context, cl *client.Client, in operands) error {
+	query := url.Values{"from": {in["a"]}, "to": {in["b"]}}
+	changes, err := client.List[client.Change](ctx, cl, appPath(in, "diff"), query)
+	if err != nil {
+		return err
+	}
+	return c.printChanges(changes, changes)
+}
+
+// printChanges shows a diff, of which v is what programs get.
+func (c *cli) printChanges(v any, changes []client.Change) error {
+	unchanged := 0
+	err := c.print(v, func(t *table) {
+		t.row(changesHeading()...)
+		unchanged = showChanges(t, changes)
+	})
+	if err == nil && c.output == "" {
+		fmt.Fprintf(c.stderr, "%d units unchanged\n", unchanged)
+	}
+	return err
+}
+
+func (c *cli) appState(ctx context.Context, cl *client.Client, in operands) error {
+	at := in["at"]
+	if t, err := time.ParseInLocation(time.DateTime, at, c.zone); err == nil { // as tables show times
+		at = t.Format(time.RFC3339)
+	}
+	var state client.State
+	if err := cl.Do(ctx, http.MethodGet, appPath(in, "state")+"?at="+url.QueryEscape(at), nil, &state); err != nil {
+		return err
+	}
+	return c.print(state, func(t *table) {
+		t.row("KIND", "NAME", "VERSION")
+		for _, o := range state.Spec.Objects {
+			t.row(o.Type, o.Name, string(o.Version))
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/spec"
+)
+
+// apply is what `spec version apply` was asked for.
+type apply struct {
+	app, branch               string
+	noWait, noRelease, dryRun bool
+}
+
+// apply brings the work tree to the server and waits for what becomes of it.
+func (c *cli) apply(ctx context.Context, from apply) error {
+	w, err := openWorktree(ctx)
+	if err != nil {
+		return err
+	}
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	if from.branch == "" {
+		from.branch = w.branch
+	}
+	app, err := c.applyTo(ctx, cl, w, from)
+	if err != nil {
+		return err
+	}
+	request, err := c.bring(ctx, cl, w, app)
+	if err != nil {
+		return err
+	}
+	request.Branch, request.NoRelease, request.DryRun = from.branch, from.noRelease, from.dryRun
+	var applied client.Applied
+	if err := cl.Do(ctx, http.MethodPost, appPath(operands{"app": app.Name}, "applies"), request, &applied); err != nil {
+		return err
+	}
+	switch {
+	case applied.Run == nil:
+		return c.showDryRun(applied)
+	case from.noWait:
+		return c.showRun(*applied.Run)
+	}
+	run := *applied.Run
+	if run.State.Final() { // of an earlier apply or push of this commit, or there is nothing to do
+		fmt.Fprintf(c.stderr, "commit %s: %s\n", run.Commit.Short(), printable(run.Reason))
+	} else if run, err = c.follow(ctx, cl, run); err != nil {
+		return err
+	}
+	if err := c.finished(run); err != nil {
+		return err
+	}
+	return c.checkLive(ctx, cl, run, from.branch)
+}
+
+// applyTo returns the app to apply to, and makes it when it is not there.
+func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (client.App, error) {
+	name := from.app
+	if name == "" {
+		name = filepath.Base(w.top)
+		if s, err := readSpec(w.top, pipeline.DefaultSpecs); err == nil && s.App != nil && s.App.Name != "" {
+			name = s.App.Name
+		}
+		if err := landfall.CheckAppName(name); err != nil {
+			return client.App{}, invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
+		}
+	}
+	var app client.App
+	err := cl.Do(ctx, http.MethodGet, appPath(operands{"app": name}), nil, &app)
+	if landfall.KindOf(err) != landfall.NotFound {
+		return app, err
+	}
+	if from.dryRun {
+		return app, err
+	}
+	fmt.Fprintf(c.stderr, "making the app %s\n", printable(name))
+	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Branch: from.branch}, &app)
+	return app, err
+}
+
+// bring pushes the commit of the work tree to the app's repository on the server.
+func (c *cli) bring(ctx context.Context, cl *client.Client, w *worktree, app client.App) (client.Apply, error) {
+	specs := app.Specs
+	if specs == "" {
+		specs = pipeline.DefaultSpecs
+	}
+	var document *spec.App
+	if s, err := readSpec(filepath.Join(w.top, filepath.FromSlash(app.Folder)), specs); err == nil {
+		document = s.App
+	}
+	changed, err := w.changed(ctx)
+	if err != nil {
+		return client.Apply{}, err
+	}
+	named, err := w.ignored(ctx, app.Folder, document)
+	if err != nil {
+		return client.Apply{}, err
+	}
+	request := client.Apply{ID: newApplyID(), Commit: w.head, Base: w.head, Clean: !changed && len(named) == 0}
+	if !request.Clean {
+		if len(named) > 0 {
+			fmt.Fprintf(c.stderr, "%d files that git ignores are applied too, because static names them and nothing else there\n", len(named))
+		}
+		if request.Commit, err = w.snapshot(ctx, named); err != nil {
+			return request, err
+		}
+	}
+	if request.Base == "" {
+		request.Base = request.Commit
+	}
+	ref := landfall.RefName(landfall.ApplyPrefix + request.ID)
+	return request, w.push(ctx, cl.URL+"/git/"+app.Name+".git", cl.Token, request.Commit, ref)
+}
+
+// showDryRun shows what an apply would change.
+func (c *cli) showDryRun(applied client.Applied) error {
+	for _, line := range applied.Log {
+		fmt.Fprintln(c.stderr, printable(line))
+	}
+	if !applied.Complete {
+		fmt.Fprintln(c.stderr, "a build command makes files of this app: what they change is known when it has run")
+	}
+	return c.printChanges(applied, applied.Changes)
+}
+
+// checkLive tells the user when a release of production did not become live because live is held.
+func (c *cli) checkLive(ctx context.Context, cl *client.Client, run client.Run, branch string) error {
+	if run.Release == "" {
+		return nil
+	}
+	var app client.App
+	if err := cl.Do(ctx, http.MethodGet, appPath(operands{"app": run.App}), nil, &app); err != nil {
+		return err
+	}
+	production := branch == "" || branch == app.Branch
+	switch {
+	case app.Live == run.Release && c.output == "":
+		_, err := fmt.Fprintf(c.stdout, "It is live: %s\n", app.URL)
+		return err
+	case app.Live != run.Release && app.Held && production:
+		return &landfall.Error{Op: "cli", Kind: landfall.Conflict, Err: errHeld, Message: fmt.Sprintf(
+			"the release %s was made, but live is held at %s; landfall release live %s %s makes it live", run.Release, app.Live, app.Name, run.Release)}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/spec"
+)
+
+// config is everything that `landfall serve` can be told, with its defaults filled in.
+type config struct {
+	Data          string
+	Listen        string
+	Domain        string
+	URL           *url.URL
+	Database      string
+	Token         string
+	GitHubAPI     string
+	GitHubToken   string
+	WebhookSecret string
+	AllowedHosts  []string
+	MaxPush       int64
+	Limits        builder.Limits
+	Specs         spec.Limits
+	Sandbox       string
+}
+
+// setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
+type setting struct {
+	name   string // of the environment variable, without the prefix
+	def    string
+	secret bool // may come from a file: NAME_FILE
+	help   string
+}
+
+const envPrefix = "LANDFALL_"
+
+// settings lists what `landfall serve` reads. Flags of the same name stand over the environment, and that over the file.
+func settings() []setting {
+	return []setting{
+		{"DATA", "landfall-data", false, "data folder; made when missing"},
+		{"LISTEN", "127.0.0.1:8080", false, "address to listen on"},
+		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
+		{"URL", "", false, "public URL of this server (default: from the listen address)"},
+		{"DATABASE", "", false, "path of the database (default: in the data folder)"},
+		{"TOKEN", "", true, "administrator's token, 32 or more characters (default: made at the first start)"},
+		{"GITHUB_API", "https://api.github.com/", false, "base URL of GitHub's API"},
+		{"GITHUB_TOKEN", "", true, "token for commit statuses; without it reports stay local"},
+		{"GITHUB_WEBHOOK_SECRET", "", true, "secret of /webhooks/github; without one it refuses everything"},
+		{"ALLOWED_HOSTS", "", false, "hosts (or HOST:PORT, comma separated) that may be reached although their address is private, and over http"},
+		{"MAX_PUSH", "1073741824", false, "bytes of one push"},
+		{"MAX_FILES", "50000", false, "files of one commit"},
+		{"MAX_COMMIT_BYTES", "2147483648", false, "bytes of the files of one commit"},
+		{"MAX_FILE_BYTES", "104857600", false, "bytes of one file in git"},
+		{"MAX_RECEIVED_BYTES", "4294967296", false, "bytes that one fetch may receive"},
+		{"MAX_OBJECTS", "10000000", false, "git objects that one fetch may bring"},
+		{"MAX_SPEC_BYTES", "8388608", false, "bytes of the spec files of one commit"},
+		{"MAX_SPEC_OBJECTS", "10000", false, "objects in the spec files of one commit"},
+		{"MAX_SPEC_VALUES", "100000", false, "values in one spec document"},
+		{"MAX_SPEC_DEPTH", "100", false, "levels of nesting in one spec document"},
+		{"SANDBOX", "auto", false, "auto: build commands run in a sandbox or not at all; off: without one"},
+	}
+}
+
+// loadConfig reads the file (optional), the environment and the flags, in ascending order of precedence.
+func loadConfig(file string, getenv func(string) string, flags map[string]string) (config, error) {
+	values, err := readConfigFile(file)
+	if err != nil {
+		return config{}, err
+	}
+	for _, s := range settings() {
+		if v := getenv(envPrefix + s.name); v != "" {
+			values[s.name] = v
+		}
+		if path := getenv(envPrefix + s.name + "_FILE"); s.secret && path != "" {
+			data, err := os.ReadFile(filepath.Clean(path))
+			if err != nil {
+				return config{}, badSetting(s.name+"_FILE", "cannot be read: %v", err)
+			}
+			values[s.name] = strings.TrimSpace(string(data))
+		}
+		if v, ok := flags[s.name]; ok {
+			values[s.name] = v
+		}
+		if values[s.name] == "" {
+			values[s.name] = s.def
+		}
+	}
+	return parseConfig(values)
+}
+
+// readConfigFile reads landfall.yaml: one key for each setting, in lower case.
+func readConfigFile(file string) (map[string]string, error) {
+	values := map[string]string{}
+	data, err := os.ReadFile(filepath.Clean(file))
+	if errors.Is(err, fs.ErrNotExist) && file == defaultConfigFile {
+		return values, nil
+	}
+	if err != nil {
+		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("the configuration %s cannot be read", file), Err: err}
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: %v", file, err)}
+	}
+	known := map[string]bool{}
+	for _, s := range settings() {
+		known[s.name] = true
+	}
+	if len(root.Content) == 0 {
+		return values, nil
+	}
+	pairs := root.Content[0].Content
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name := strings.ToUpper(pairs[i].Value)
+		if !known[name] || pairs[i].Value != strings.ToLower(pairs[i].Value) {
+			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"%s:%d: unknown setting %q; there are %s", file, pairs[i].Line, pairs[i].Value,
+				strings.ToLower(strings.Join(slices.Sorted(maps.Keys(known)), ", ")))}
+		}
+		values[name] = pairs[i+1].Value
+	}
+	return values, nil
+}
+
+const (
+	defaultConfigFile = "landfall.yaml"
+	minToken          = 32
+)
+
+func parseConfig(v map[string]string) (config, error) {
+	c := config{
+		Data: v["DATA"], Listen: v["LISTEN"], Database: v["DATABASE"], Token: v["TOKEN"], GitHubAPI: v["GITHUB_API"],
+		GitHubToken: v["GITHUB_TOKEN"], WebhookSecret: v["GITHUB_WEBHOOK_SECRET"], Sandbox: v["SANDBOX"],
+	}
+	var err error
+	if c.Data, err = filepath.Abs(c.Data); err != nil {
+		return c, badSetting("DATA", "is no path: %v", err)
+	}
+	if c.Database == "" {
+		c.Database = filepath.Join(c.Data, "landfall.db")
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return c, badSetting("LISTEN", "is %q; right would be HOST:PORT, for example 127.0.0.1:8080", c.Listen)
+	}
+	domain, ok := gateway.CanonicalHost(v["DOMAIN"])
+	if !ok || strings.Contains(v["DOMAIN"], ":") {
+		return c, badSetting("DOMAIN", "is %q; right would be a host name without a port", v["DOMAIN"])
+	}
+	c.Domain = domain
+	if c.Token != "" && len(c.Token) < minToken {
+		return c, badSetting("TOKEN", "has %d characters; it needs at least %d", len(c.Token), minToken)
+	}
+	if c.Sandbox != "auto" && c.Sandbox != "off" {
+		return c, badSetting("SANDBOX", "is %q; right would be auto or off", c.Sandbox)
+	}
+	if v["URL"] != "" {
+		if c.URL, err = url.Parse(v["URL"]); err != nil || c.URL.Host == "" || (c.URL.Scheme != "http" && c.URL.Scheme != "https") {
+			return c, badSetting("URL", "is %q; right would be https://HOST", v["URL"])
+		}
+	}
+	for host := range strings.SplitSeq(v["ALLOWED_HOSTS"], ",") {
+		if host = strings.TrimSpace(host); host != "" {
+			c.AllowedHosts = append(c.AllowedHosts, host)
+		}
+	}
+	err = c.parseLimits(v)
+	return c, err
+}
+
+func (c *config) parseLimits(v map[string]string) error {
+	for _, limit := range []struct {
+		name string
+		into *int64
+	}{
+		{"MAX_PUSH", &c.MaxPush}, {"MAX_COMMIT_BYTES", &c.Limits.CommitBytes}, {"MAX_FILE_BYTES", &c.Limits.FileBytes},
+		{"MAX_RECEIVED_BYTES", &c.Limits.ReceivedBytes}, {"MAX_OBJECTS", &c.Limits.Objects},
+		{"MAX_SPEC_BYTES", &c.Specs.Bytes},
+	} {
+		n, err := strconv.ParseInt(v[limit.name], 10, 64)
+		if err != nil || n <= 0 {
+			return badSetting(limit.name, "is %q; right would be a whole number", v[limit.name])
+		}
+		*limit.into = n
+	}
+	for _, limit := range []struct {
+		name string
+		into *int
+	}{
+		{"MAX_FILES", &c.Limits.Files}, {"MAX_SPEC_OBJECTS", &c.Specs.Objects}, {"MAX_SPEC_VALUES", &c.Specs.Values},
+		{"MAX_SPEC_DEPTH", &c.Specs.Depth},
+	} {
+		n, err := strconv.Atoi(v[limit.name])
+		if err != nil || n <= 0 {
+			return badSetting(limit.name, "is %q; right would be a whole number", v[limit.name])
+		}
+		*limit.into = n
+	}
+	return nil
+}
+
+func badSetting(name, format string, args ...any) error {
+	return &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: envPrefix + name + " " + fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+
+	"landfall.dev/landfall"
+)
+
+// exitOfKind is the exit code of each kind of failure.
+func exitOfKind(k landfall.Kind) int {
+	switch k {
+	case landfall.Internal:
+		return 1
+	case landfall.Invalid:
+		return 2
+	case landfall.NotFound:
+		return 3
+	case landfall.Conflict:
+		return 4
+	case landfall.Unauthorized, landfall.Forbidden:
+		return 5
+	case landfall.Unavailable:
+		return 6
+	case landfall.Canceled:
+		return 130
+	}
+	return 1
+}
+
+// exitHeld is the exit code of an apply whose release was made, but did not become live because live is held.
+const exitHeld = 7
+
+// errHeld says that a release was made, but live is held.
+var errHeld = errors.New("live is held")
+
+// exitCode is the exit code of a command that ended with err.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errHeld):
+		return exitHeld
+	}
+	return exitOfKind(landfall.KindOf(err))
+}
+
+// runError is what the final state of a run means for the command that waited for it; nil where the run came to its end.
+func runError(state landfall.RunState, reason string) error {
+	kind := landfall.Internal
+	switch state {
+	case landfall.RunSucceeded, landfall.RunSkipped:
+		return nil
+	case landfall.RunFailed:
+		kind = landfall.Invalid
+	case landfall.RunSuperseded:
+		kind = landfall.Conflict
+	case landfall.RunCancelled:
+		kind = landfall.Canceled
+	case landfall.RunError, landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
+	}
+	if reason == "" {
+		reason = "the run ended as " + string(state)
+	}
+	return &landfall.Error{Op: "cli", Kind: kind, Message: reason}
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/term"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+const defaultServer = "http://localhost:8080"
+
+// login is what `landfall login` keeps. The token is for this server only.
+type login struct {
+	Server string `yaml:"server"`
+	Token  string `yaml:"token"`
+}
+
+// loginFile returns where `landfall login` keeps it; empty when this user has no folder for such things.
+func loginFile() string {
+	if folder, err := os.UserConfigDir(); err == nil {
+		return filepath.Join(folder, "landfall", "config.yaml")
+	}
+	return ""
+}
+
+// readLogin returns what was kept; a zero login when there is none.
+func readLogin() (login, error) {
+	var l login
+	file := loginFile()
+	data, err := os.ReadFile(filepath.Clean(file))
+	if file == "" || errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err == nil {
+		err = yaml.Unmarshal(data, &l)
+	}
+	if err != nil {
+		return l, invalid("%s cannot be read: %v; landfall login writes it anew", file, err)
+	}
+	return l, nil
+}
+
+func (l login) write() (string, error) {
+	file := loginFile()
+	if file == "" {
+		return "", invalid("there is no folder to keep the login in; set LANDFALL_SERVER and LANDFALL_TOKEN")
+	}
+	data, err := yaml.Marshal(l)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err == nil {
+		err = writeFile(file, string(data))
+	}
+	if err != nil {
+		return "", invalid("the login cannot be kept: %v", err)
+	}
+	return file, nil
+}
+
+// address returns the address of the server to talk to.
+func (c *cli) address(kept login) (string, error) {
+	address := defaultServer
+	for _, a := range []string{c.server, c.getenv(envPrefix + "SERVER"), kept.Server} {
+		if a != "" {
+			address = a
+			break
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", invalid("the server is %q; right would be https://HOST or http://HOST:PORT", address)
+	}
+	return strings.TrimSuffix(address, "/"), nil
+}
+
+// token returns the token for a server; empty when there is none.
+func (c *cli) token(server string, kept login) (string, error) {
+	if token := c.getenv(envPrefix + "TOKEN"); token != "" {
+		return token, nil
+	}
+	if file := c.getenv(envPrefix + "TOKEN_FILE"); file != "" {
+		return readSecret(file)
+	}
+	if kept.Token != "" && kept.Server == server {
+		return kept.Token, nil
+	}
+	return c.dataToken(server), nil
+}
+
+// dataToken returns the administrator's token from the data folder of a server on this machine; empty when there is none.
+func (c *cli) dataToken(server string) string {
+	folder := c.getenv(envPrefix + "DATA")
+	if folder == "" {
+		folder = "landfall-data"
+	}
+	if u, err := url.Parse(server); err == nil && isLocal(u.Hostname()) {
+		if token, err := readSecret(filepath.Join(folder, tokenFile)); err == nil {
+			return token
+		}
+	}
+	return ""
+}
+
+// isLocal reports whether a host is this machine.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || (ip != nil && ip.IsLoopback())
+}
+
+// readSecret reads a file that holds a token or a password.
+func readSecret(file string) (string, error) {
+	data, err := os.ReadFile(filepath.Clean(file))
+	if err != nil {
+		return "", invalid("%s cannot be read: %v", file, err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// client returns a client of the server, with the token that is at hand.
+func (c *cli) client() (*client.Client, error) {
+	kept, err := readLogin()
+	if err != nil {
+		return nil, err
+	}
+	server, err := c.address(kept)
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token(server, kept)
+	if err != nil {
+		return nil, err
+	}
+	if token == "" {
+		return nil, &landfall.Error{Op: "cli", Kind: landfall.Unauthorized, Message: fmt.Sprintf(
+			"there is no token for %s: type landfall login, or set LANDFALL_TOKEN (the server's first start put one into the file token of its data folder)", server)}
+	}
+	return &client.Client{URL: server, Token: token}, nil
+}
+
+func (c *cli) loginCommand() *cobra.Command {
+	var tokenFrom string
+	cmd := c.command("login [SERVER]", "Keep a server's address and a token for later commands",
+		"landfall login https://landfall.example.com --token-file token\nlandfall login < token\nlandfall login",
+		func(ctx context.Context, in operands) error {
+			c.server = in["server"]
+			server, err := c.address(login{})
+			if err != nil {
+				return err
+			}
+			token, err := c.loginToken(server, tokenFrom)
+			if err != nil {
+				return err
+			}
+			var status client.Status
+			if err := (&client.Client{URL: server, Token: token}).Do(ctx, http.MethodGet, "/status", nil, &status); err != nil {
+				return err
+			}
+			file, err := login{server, token}.write()
+			if err != nil {
+				return err
+			}
+			return c.print(status, func(t *table) {
+				t.row(fmt.Sprintf("logged in to %s as %s (%s); kept in %s", server, status.Token, status.Scope, file))
+			})
+		})
+	cmd.Long = `Keep a server's address and a token for later commands.
+
+The token is read from --token-file, from standard input, or, for a server on this machine, from its data folder.`
+	cmd.Flags().StringVar(&tokenFrom, "token-file", "", "file that holds the token")
+	return cmd
+}
+
+// loginToken reads the token for a login: from the file, from a pipe, from the data folder, from a person.
+func (c *cli) loginToken(server, file string) (string, error) {
+	if file != "" {
+		return readSecret(file)
+	}
+	const maxToken = 4096
+	if !isTerminal(c.stdin) {
+		data, err := io.ReadAll(io.LimitReader(c.stdin, maxToken))
+		if err != nil {
+			return "", invalid("the token cannot be read from standard input: %v", err)
+		}
+		if token := strings.TrimSpace(string(data)); token != "" {
+			return token, nil
+		}
+	}
+	if token := c.dataToken(server); token != "" {
+		return token, nil
+	}
+	if f, ok := c.stdin.(*os.File); ok && isTerminal(f) && isTerminal(c.stderr) {
+		fmt.Fprint(c.stderr, "Token: ")
+		data, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(c.stderr)
+		if err == nil && len(data) > 0 {
+			return strings.TrimSpace(string(data)), nil
+		}
+	}
+	return "", invalid("there is no token: name its file with --token-file, or give it on standard input")
+}
+
+func (c *cli) statusCommand() *cobra.Command {
+	return c.command("status", "Show the server and who you are to it", "landfall status\nlandfall status -o json",
+		func(ctx context.Context, _ operands) error {
+			cl, err := c.client()
+			if err != nil {
+				return err
+			}
+			var s client.Status
+			if err := cl.Do(ctx, http.MethodGet, "/status", nil, &s); err != nil {
+				return err
+			}
+			return c.print(s, func(t *table) {
+				t.field("server", s.URL)
+				t.field("releases", "APP."+s.Domain)
+				t.field("token", s.Token+" ("+s.Scope+")")
+				t.field("apps", strconv.Itoa(s.Apps))
+				t.field("sandbox", s.Sandbox)
+				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
+				t.field("oldest unfinished run", c.local(s.Oldest))
+			})
+		})
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/term"
+
+	"landfall.dev/landfall"
+)
+
+// print writes v as the user wants it: as JSON or YAML with REST's field names, or as people fills the table.
+func (c *cli) print(v any, people func(t *table)) error {
+	if c.output == "" {
+		t := newTable(c.stdout)
+		people(t)
+		return t.w.Flush()
+	}
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	if c.output == "yaml" {
+		return writeYAML(c.stdout, data.Bytes())
+	}
+	_, err := c.stdout.Write(data.Bytes())
+	return err
+}
+
+// writeYAML writes JSON as YAML, with the fields in the same order.
+func writeYAML(w io.Writer, data []byte) error {
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil { // JSON is YAML
+		return err
+	}
+	blockStyle(&root)
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&root); err != nil {
+		return err
+	}
+	return encoder.Close()
+}
+
+// blockStyle gives up JSON's quotes and brackets, except where an older reader would take a word for a truth value.
+func blockStyle(n *yaml.Node) {
+	n.Style = 0
+	if n.Kind == yaml.ScalarNode && slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(n.Value)) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, child := range n.Content {
+		blockStyle(child)
+	}
+}
+
+// table writes rows in columns. What servers and repositories said is made printable.
+type table struct{ w *tabwriter.Writer }
+
+func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+
+// row adds a row; an empty cell is shown as "-".
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		if cell == "" {
+			cell = "-"
+		}
+		cells[i] = printable(cell)
+	}
+	_, _ = io.WriteString(t.w, strings.Join(cells, "\t")+"\n") // Flush returns the error
+}
+
+// field adds a line of something shown by itself; nothing when the value is empty.
+func (t *table) field(name, value string) {
+	if value != "" {
+		t.row(name+":", value)
+	}
+}
+
+// section begins another table below what was written.
+func (t *table) section(heading ...string) {
+	_ = t.w.Flush() // its error stays, and the next Flush returns it
+	_, _ = io.WriteString(t.w, "\n")
+	t.row(heading...)
+}
+
+// printable returns s with everything escaped that is no printable character: it comes from somebody else and goes to a
+// terminal.
+func printable(s string) string {
+	var b strings.Builder
+	for s != "" {
+		r, size := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(`\x` + strconv.FormatUint(uint64(s[0]), 16))
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// printableLines is printable for a text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// local returns a time as people read it.
+func (c *cli) local(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.In(c.zone).Format(time.DateTime)
+}
+
+// showChanges adds a diff: a row for each unit that is not the same. It returns how many are.
+func showChanges(t *table, changes []landfall.UnitChange) (unchanged int) {
+	for _, change := range changes {
+		if change.Change == landfall.Unchanged {
+			unchanged++
+			continue
+		}
+		version := string(change.After)
+		if version == "" {
+			version = string(change.Before)
+		}
+		if version != "" && change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.ConfigUnit {
+			version = change.Unit.Name + "-" + version
+		}
+		number, files := "", ""
+		if change.Number > 0 {
+			number = strconv.FormatInt(change.Number, 10)
+		}
+		if f := change.Files; f != nil {
+			files = strconv.Itoa(f.Added) + " added, " + strconv.Itoa(f.Changed) + " changed, " + strconv.Itoa(f.Removed) + " removed"
+		}
+		t.row(string(change.Unit.Kind), change.Unit.Name, string(change.Change), version, number, files)
+	}
+	return unchanged
+}
+
+// changesHeading is the heading above showChanges.
+func changesHeading() []string {
+	return []string{"KIND", "UNIT", "CHANGE", "VERSION", "NUMBER", "FILES"}
+}
+
+// isTerminal reports whether a stream is a person's terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"testing"
+
+	"landfall.dev/landfall/api/client"
+)
+
+// What an app version consists of, and what it does not.
+func TestPartsOfAnAppVersion(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	app := s.app("shop")
+	r := s.repository(app)
+	r.copyTree("../../testdata/apps/shop")
+	commit := r.commit("Open the shop")
+	r.git("push", "--quiet", "origin", "main")
+	run := s.finished("shop", commit)
+
+	var raw json.RawMessage
+	s.call(http.MethodGet, "/apps/shop/groups/"+string(run.Release), nil, &raw)
+	tracker := decode[struct {
+		Kind     string
+		Metadata map[string]any
+		Spec     struct {
+			Git     map[string]string
+			Objects []map[string]string
+		}
+	}](t, raw)
+	git := tracker.Spec.Git
+	// B-026: the group has the commit, the branch and whether the work tree was clean, and its objects by type, name and version
+	if tracker.Kind != "GroupVersionTracker" || git["commit"] != string(commit) || git["branch"] != "main" || git["clean"] != "yes" {
+		t.Errorf("group: got kind %q and git %v, want GroupVersionTracker, %s, main, yes", tracker.Kind, git, commit)
+	}
+	kinds := map[string]int{}
+	for _, o := range tracker.Spec.Objects {
+		kinds[o["type"]]++
+		if len(o) != 3 || o["name"] == "" || o["version"] == "" {
+			t.Errorf("object: got %v, want type, name and version", o)
+		}
+	}
+	// D-006: the tenant configuration is a part of the app version
+	if kinds["config"] != 1 {
+		t.Errorf("got %d units of tenant configuration, want 1", kinds["config"])
+	}
+	got := slices.Sorted(maps.Keys(kinds))
+	want := []string{"config", "environment", "function", "http-trigger", "package", "static"}
+	// D-005: our own services are no part of an app version: it holds what the app brings, and nothing else
+	if !slices.Equal(got, want) {
+		t.Errorf("kinds of units: got %v, want %v", got, want)
+	}
+
+	before := s.get(s.at("shop", "/"))
+	s.stop()
+	s.start("LANDFALL_SANDBOX=off") // another server, as an administrator would put it in place
+	after := s.get(s.at("shop", "/"))
+	groups := list[client.Group](s, "/apps/shop/groups")
+	// D-015: replacing the server is the administrator's act: it makes no app version, and the release stays the same
+	if len(groups) != 1 || after.body != before.body || after.header.Get("Landfall-Release") != string(run.Release) {
+		t.Errorf("after the server was replaced: got %d app versions and release %q, want 1 and %q",
+			len(groups), after.header.Get("Landfall-Release"), run.Release)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+func (c *cli) releaseCommand() *cobra.Command {
+	return c.group("release", "Show releases, and say which is live", "landfall release list shop\nlandfall release rollback shop",
+		c.get("list APP", "List an app's releases, newest first", "landfall release list shop", c.releaseList),
+		c.get("show APP RELEASE", "Show one release, named by its id, a tag, live, latest or a commit",
+			"landfall release show shop live", c.releaseShow),
+		c.get("create APP VERSION", "Make a version of an app reachable (again)",
+			"landfall release create shop --version owf2k7qa", c.releaseCreate),
+		c.releaseLive(),
+		c.releaseRollback(),
+		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop", c.hold(true)),
+		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
+		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
+			"landfall release tag shop owf2k7qa beta",
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				return c.move(ctx, cl, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]})
+			}),
+		c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"]), nil)
+			}),
+		c.get("expire APP RELEASE", "Expire a release: its address answers 410", "landfall release expire shop owf2k7qa",
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				return c.move(ctx, cl, http.MethodDelete, appPath(in, "releases", in["release"]), nil)
+			}),
+		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live", c.appDiff),
+	)
+}
+
+func (c *cli) releaseList(ctx context.Context, cl *client.Client, in operands) error {
+	releases, err := client.List[client.Release](ctx, cl, appPath(in, "releases"), nil)
+	if err != nil {
+		return err
+	}
+	return c.print(releases, func(t *table) {
+		t.row("RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "URL")
+		for _, r := range releases {
+			t.row(string(r.ID), c.local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), r.URL)
+		}
+	})
+}
+
+// namesOf returns what a release is called beside its id.
+func namesOf(r client.Release) string {
+	var names []string
+	if !r.Expired.IsZero() {
+		names = append(names, "expired")
+	}
+	if r.Latest {
+		names = append(names, landfall.Latest)
+	}
+	return strings.Join(append(names, r.Tags...), ", ")
+}
+
+func (c *cli) releaseShow(ctx context.Context, cl *client.Client, in operands) error {
+	var r client.Release
+	if err := cl.Do(ctx, http.MethodGet, appPath(in, "releases", in["release"]), nil, &r); err != nil {
+		return err
+	}
+	return c.showRelease(r)
+}
+
+func (c *cli) showRelease(r client.Release) error {
+	return c.print(r, func(t *table) {
+		t.field("release", string(r.ID))
+		t.field("app", r.App)
+		t.field("url", r.URL)
+		t.field("commit", string(r.Commit))
+		t.field("branch", r.Branch)
+		t.field("line", string(r.Line))
+		t.field("names", namesOf(r))
+		t.field("created", c.local(r.Created))
+		t.field("expired", c.local(r.Expired))
+		t.section("KIND", "NAME", "VERSION", "NUMBER")
+		for _, u := range r.Units {
+			t.row(string(u.Unit.Kind), u.Unit.Name, string(u.UID), strconv.FormatInt(u.Number, 10))
+		}
+	})
+}
+
+func (c *cli) releaseCreate(ctx context.Context, cl *client.Client, in operands) error {
+	var reached client.Reached
+	body := map[string]string{"version": in["version"]}
+	if err := cl.Do(ctx, http.MethodPost, appPath(in, "releases"), body, &reached); err != nil {
+		return err
+	}
+	if reached.Run == nil {
+		return c.showRelease(*reached.Release)
+	}
+	run, err := c.follow(ctx, cl, *reached.Run)
+	if err != nil {
+		return err
+	}
+	return c.finished(run)
+}
+
+// pointer says where live or a tag goes.
+type pointer struct {
+	Release string `json:"release,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// move moves a pointer of an app, and shows where live is then.
+func (c *cli) move(ctx context.Context, cl *client.Client, method, path string, body any) error {
+	var app client.App
+	if err := cl.Do(ctx, method, path, body, &app); err != nil {
+		return err
+	}
+	return c.print(app, func(t *table) {
+		t.field("app", app.Name)
+		t.field("live", live(app))
+		t.field("url", app.URL)
+	})
+}
+
+func (c *cli) releaseLive() *cobra.Command {
+	var reason string
+	cmd := c.get("live APP RELEASE", "Make a release live, and end a hold", "landfall release live shop beta",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			return c.move(ctx, cl, http.MethodPost, appPath(in, "live"), pointer{in["release"], reason})
+		})
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
+	return cmd
+}
+
+func (c *cli) releaseRollback() *cobra.Command {
+	var reason string
+	cmd := c.get("rollback APP [RELEASE]", "Make the release that was live before live again, or the one named, and hold it there",
+		"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			return c.move(ctx, cl, http.MethodPost, appPath(in, "rollback"), pointer{in["release"], reason})
+		})
+	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
+	return cmd
+}
+
+func (c *cli) hold(held bool) func(context.Context, *client.Client, operands) error {
+	return func(ctx context.Context, cl *client.Client, in operands) error {
+		return c.move(ctx, cl, http.MethodPut, appPath(in, "hold"), map[string]bool{"held": held})
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+func (c *cli) runCommand() *cobra.Command {
+	return c.group("run", "Show runs: what became of each push", "landfall run list --app shop\nlandfall run logs -f RUN",
+		c.get("list [APP]", "List runs, newest first", "landfall run list\nlandfall run list --app shop", c.runList),
+		c.get("show ID", "Show one run with its steps, changes and reports", "landfall run show 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f", c.runShow),
+		c.runLogs(),
+		c.runRetry(),
+		c.get("cancel ID", "End an unfinished run", "landfall run cancel 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				var run client.Run
+				if err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/cancel", nil, &run); err != nil {
+					return err
+				}
+				return c.showRun(run)
+			}),
+	)
+}
+
+func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
+
+func (c *cli) runList(ctx context.Context, cl *client.Client, in operands) error {
+	query := url.Values{}
+	if in["app"] != "" {
+		query.Set("app", in["app"])
+	}
+	runs, err := client.List[client.Run](ctx, cl, "/runs", query)
+	if err != nil {
+		return err
+	}
+	return c.print(runs, func(t *table) {
+		t.row("RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON")
+		for _, r := range runs {
+			t.row(r.ID, c.local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), r.Reason)
+		}
+	})
+}
+
+func (c *cli) runShow(ctx context.Context, cl *client.Client, in operands) error {
+	var run client.Run
+	if err := cl.Do(ctx, http.MethodGet, runPath(in["id"]), nil, &run); err != nil {
+		return err
+	}
+	return c.showRun(run)
+}
+
+// showRun shows a run.
+func (c *cli) showRun(r client.Run) error {
+	return c.print(r, func(t *table) {
+		t.field("run", r.ID)
+		t.field("app", r.App)
+		t.field("commit", string(r.Commit))
+		t.field("branch", r.Branch)
+		t.field("state", string(r.State))
+		t.field("step", string(r.Step))
+		t.field("reason", r.Reason)
+		t.field("release", string(r.Release))
+		t.field("url", r.URL)
+		t.field("created", c.local(r.Created))
+		t.field("started", c.local(r.Started))
+		t.field("finished", c.local(r.Finished))
+		if s := r.Stats; s.UnitsTotal > 0 {
+			t.field("units", fmt.Sprintf("%d of %d changed", s.UnitsChanged, s.UnitsTotal))
+			t.field("files", fmt.Sprintf("%d of %d uploaded", s.FilesUploaded, s.Files))
+			t.field("bytes", fmt.Sprintf("%d of %d uploaded", s.BytesUploaded, s.Bytes))
+		}
+		for _, ref := range r.References {
+			t.field("reference", ref)
+		}
+		if len(r.Steps) > 0 {
+			t.section("STEP", "ATTEMPT", "STARTED", "SECONDS", "MESSAGE")
+			for _, s := range r.Steps {
+				seconds := ""
+				if !s.Finished.IsZero() {
+					seconds = strconv.FormatFloat(s.Finished.Sub(s.Started).Seconds(), 'f', 3, 64)
+				}
+				t.row(string(s.Step), strconv.FormatInt(s.Attempt, 10), c.local(s.Started), seconds, s.Message)
+			}
+		}
+		if len(r.Changes) > 0 {
+			t.section(changesHeading()...)
+			showChanges(t, r.Changes)
+		}
+		if len(r.Statuses) > 0 {
+			t.section("STATUS", "CONTEXT", "SENT", "DESCRIPTION", "PROBLEM")
+			for _, s := range r.Statuses {
+				t.row(string(s.State), s.Context, c.local(s.Sent), s.Description, s.Problem)
+			}
+		}
+	})
+}
+
+func (c *cli) runLogs() *cobra.Command {
+	var follow bool
+	cmd := c.get("logs ID", "Print a run's log", "landfall run logs -f 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			lines := []landfall.LogLine{}
+			err := cl.Follow(ctx, in["id"], !follow, func(line landfall.LogLine) error {
+				if c.output != "" {
+					lines = append(lines, line)
+					return nil
+				}
+				_, err := fmt.Fprintln(c.stdout, logLine(line))
+				return err
+			})
+			if err != nil || c.output == "" {
+				return err
+			}
+			return c.print(lines, nil)
+		})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the run is over")
+	return cmd
+}
+
+func logLine(line landfall.LogLine) string {
+	return fmt.Sprintf("%-7s %s", line.Step, printable(line.Text))
+}
+
+func (c *cli) runRetry() *cobra.Command {
+	var rebuild bool
+	cmd := c.get("retry ID", "Run a commit again", "landfall run retry 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f --rebuild",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			var run client.Run
+			err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/retry?rebuild="+strconv.FormatBool(rebuild), nil, &run)
+			if err != nil {
+				return err
+			}
+			return c.showRun(run)
+		})
+	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "run build commands again, even if their output is at hand")
+	return cmd
+}
+
+// How long a server that restarts is waited for.
+const (
+	followAgain = time.Second
+	followTries = 60
+)
+
+// follow prints a run's log until the run is over, also over a restart of the server, and returns the run.
+func (c *cli) follow(ctx context.Context, cl *client.Client, run client.Run) (client.Run, error) {
+	out := c.stdout
+	if c.output != "" || isTerminal(c.stderr) {
+		out = c.stderr
+	}
+	var seen int64
+	var broken error // the reader of our output has gone
+	for tries := 0; ; tries++ {
+		err := cl.Follow(ctx, run.ID, false, func(line landfall.LogLine) error {
+			if line.Seq > seen {
+				seen, tries = line.Seq, 0
+				_, broken = fmt.Fprintln(out, logLine(line))
+			}
+			return broken
+		})
+		if broken != nil {
+			return run, broken
+		}
+		if err == nil {
+			err = cl.Do(ctx, http.MethodGet, runPath(run.ID), nil, &run)
+		}
+		switch kind := landfall.KindOf(err); {
+		case err == nil && run.State.Final():
+			return run, nil
+		case err != nil && (tries >= followTries || (kind != landfall.Unavailable && kind != landfall.Internal)):
+			return run, err
+		}
+		select {
+		case <-ctx.Done():
+			return run, ctx.Err()
+		case <-time.After(followAgain):
+		}
+	}
+}
+
+// finished prints what a run came to: its release's address on a line of its own, or the run itself for programs.
+func (c *cli) finished(run client.Run) error {
+	err := c.print(run, func(t *table) {
+		switch {
+		case run.Release != "":
+			t.row(run.URL)
+		case run.State == landfall.RunSucceeded || run.State == landfall.RunSkipped:
+			t.row(run.Reason)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return runError(run.State, run.Reason)
+}

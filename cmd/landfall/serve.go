@@ -1,0 +1,371 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/assets/disk"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/webhook"
+)
+
+// server is the whole program: every role in one process.
+type server struct {
+	config   config
+	logger   *slog.Logger
+	listener net.Listener
+
+	db       *store.DB
+	objects  *disk.Store
+	repos    *remote.Repositories // nil without git
+	registry *registry.Registry
+	gateway  *gateway.Gateway
+	pipeline *pipeline.Pipeline
+	sandbox  *sandbox.Sandbox
+	sender   *github.Sender // nil without credentials
+	handler  http.Handler
+
+	ready atomic.Bool
+}
+
+// newServer builds the program. Close lets go of what it opened, also after an error.
+func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, error) {
+	s := &server{config: c, logger: logger}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.buildServing(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.buildDelivery(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.handler = s.routes()
+	return s, nil
+}
+
+// open opens what holds state: the database, the objects, the repositories, the port.
+func (s *server) open(ctx context.Context) error {
+	c := &s.config
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return badSetting("DATA", "is %q, which cannot be made: %v", c.Data, err)
+	}
+	var err error
+	if s.db, err = store.Open(ctx, c.Database); err != nil {
+		return err
+	}
+	if s.objects, err = disk.Open(filepath.Join(c.Data, "objects")); err != nil {
+		return err
+	}
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
+		return badSetting("LISTEN", "is %q, which cannot be used: %v", c.Listen, err)
+	}
+	if c.URL == nil {
+		c.URL = defaultURL(c.Listen, s.listener.Addr())
+	}
+	if err := s.openToken(ctx); err != nil {
+		return err
+	}
+	git, err := remote.FindGit()
+	if err != nil {
+		s.logger.Warn("the built-in git remote is off; webhooks work", "reason", landfall.MessageOf(err))
+		return nil
+	}
+	s.repos, err = remote.OpenRepositories(filepath.Join(c.Data, "git"), git)
+	return err
+}
+
+// defaultURL is how this machine reaches a server that was told no public URL.
+func defaultURL(listen string, addr net.Addr) *url.URL {
+	host, _, err := net.SplitHostPort(listen)
+	_, port, err2 := net.SplitHostPort(addr.String())
+	if err != nil || err2 != nil {
+		return &url.URL{Scheme: "http", Host: addr.String()}
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && (ip.IsLoopback() || ip.IsUnspecified())) {
+		host = "localhost"
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+}
+
+// openToken makes the administrator's token at the first start, and makes it known to the store at every start.
+func (s *server) openToken(ctx context.Context) error {
+	path := filepath.Join(s.config.Data, tokenFile)
+	token := s.config.Token
+	if token == "" {
+		data, err := os.ReadFile(filepath.Clean(path))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			token = randomHex()
+			if err := writeFile(path, token+"\n"); err != nil {
+				return err
+			}
+			s.logger.Info("made the administrator's token", "file", path)
+		case err != nil:
+			return badSetting("TOKEN", "cannot be read from the data folder: %v", err)
+		default:
+			token = strings.TrimSpace(string(data))
+		}
+		s.config.Token = token
+	}
+	return s.db.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
+			return err
+		}
+		return tx.ReplaceToken(ctx, store.Token{
+			Hash: landfall.DigestOf([]byte(token)), Name: "admin", Scope: store.ScopeAdmin, Created: time.Now()})
+	})
+}
+
+const tokenFile = "token"
+
+func randomHex() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	return hex.EncodeToString(b[:])
+}
+
+// writeFile writes a small secret file so that it is there whole or not at all.
+func writeFile(path, text string) error {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// buildServing builds the plane that answers visitors.
+func (s *server) buildServing() error {
+	s.registry = &registry.Registry{Source: tableSource{s.db}, Log: s.logger}
+	var err error
+	s.gateway, err = gateway.New(gateway.Config{
+		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects},
+		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
+	})
+	return err
+}
+
+// buildDelivery builds the plane that makes releases of pushes.
+func (s *server) buildDelivery(ctx context.Context) error {
+	worker, err := s.worker()
+	if err != nil {
+		return err
+	}
+	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
+	builds := buildSandbox{sandbox: sandbox.Detect(ctx, sandbox.Mode(s.config.Sandbox)), hosts: s.config.AllowedHosts, logger: s.logger}
+	s.sandbox = builds.sandbox
+	s.pipeline = &pipeline.Pipeline{
+		Sandbox: builds,
+		DB:      s.db, Objects: s.objects, Gateways: s.registry, Remote: s.remote(),
+		Specs:   s.config.Specs,
+		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		Scratch: filepath.Join(s.config.Data, "scratch"), Kept: filepath.Join(s.config.Data, "cache", "builds"),
+		RunURL:    s.runURL,
+		Reporting: s.config.GitHubToken != "", ReleaseURL: s.releaseURL,
+		Worker: worker, Now: time.Now, Logger: s.logger,
+	}
+	if s.config.GitHubToken == "" {
+		return nil
+	}
+	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken), &http.Client{Transport: dialer.Transport()})
+	if err != nil {
+		return err
+	}
+	s.sender = &github.Sender{Client: client, Outbox: store.Outbox{DB: s.db}, Now: time.Now, Logger: s.logger}
+	return nil
+}
+
+// worker returns what leases know this data folder's process by, across its lives.
+func (s *server) worker() (string, error) {
+	path := filepath.Join(s.config.Data, "worker")
+	data, err := os.ReadFile(filepath.Clean(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		id := randomHex()
+		return id, writeFile(path, id)
+	}
+	return string(data), err
+}
+
+// remote returns the built-in remote as the pipeline knows it.
+func (s *server) remote() pipeline.Remote {
+	if s.repos == nil {
+		return noRemote{}
+	}
+	return s.repos
+}
+
+// noRemote stands for the built-in remote on a machine without git: it has no repositories.
+type noRemote struct{}
+
+// Path implements pipeline.Remote.
+func (noRemote) Path(string) string { return "" }
+
+// Heads implements pipeline.Remote.
+func (noRemote) Heads(context.Context, string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	return nil, &landfall.Error{Op: "remote", Kind: landfall.NotFound, Message: "the built-in remote is off"}
+}
+
+// SetHead implements pipeline.Remote.
+func (noRemote) SetHead(context.Context, string, string) error { return nil }
+
+// Repack implements pipeline.Remote.
+func (noRemote) Repack(context.Context, string) error { return nil }
+
+func (s *server) runURL(run string) string { return s.config.URL.JoinPath("runs", run).String() }
+
+func (s *server) deliveryURL(d landfall.Delivery) string {
+	u := s.config.URL.JoinPath("api/v1/deliveries", d.ID)
+	if d.Hook != "" {
+		u.RawQuery = url.Values{"hook": {d.Hook}}.Encode()
+	}
+	return u.String()
+}
+
+// releaseURL is where a release answers; without a selector, where the live release does.
+func (s *server) releaseURL(app string, selector landfall.UID) string {
+	host := app
+	if selector != "" {
+		host = landfall.JoinedLabel(app, string(selector))
+	}
+	host += "." + s.config.Domain
+	if port := s.config.URL.Port(); port != "" {
+		host = net.JoinHostPort(host, port)
+	}
+	return s.config.URL.Scheme + "://" + host + "/"
+}
+
+// routes tells the control host from the hosts of releases.
+func (s *server) routes() http.Handler {
+	control := http.NewServeMux()
+	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	control.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.ready.Load() {
+			answer(w, http.StatusOK, "ready")
+			return
+		}
+		answer(w, http.StatusServiceUnavailable, "starting")
+	})
+	hooks := &webhook.Handler{
+		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
+		DeliveryURL: s.deliveryURL,
+		RunURL:      s.runURL,
+	}
+	control.Handle(webhook.Path, hooks)
+	control.Handle(webhook.Path+"/", hooks)
+	var repositories api.Repositories // none without git
+	if s.repos != nil {
+		repositories = s.repos
+		control.Handle("/git/", remote.New(remote.Config{
+			Repositories: s.repos, Doors: pipeline.Doors{Pipeline: s.pipeline}, MaxInput: s.config.MaxPush, Logger: s.logger}))
+	} else {
+		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
+		})
+	}
+	control.Handle("/", api.New(api.Config{
+		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
+		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
+		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger,
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.gateway.Classify(r.Host).Kind == gateway.Control {
+			control.ServeHTTP(w, r)
+			return
+		}
+		s.gateway.ServeHTTP(w, r)
+	})
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}
+
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	drainTimeout  = 20 * time.Second
+)
+
+// Run serves until ctx ends, then drains: requests and runs at work come to an end, or to a point where the next start
+// takes them up.
+func (s *server) Run(ctx context.Context) error {
+	if err := s.registry.Refresh(ctx); err != nil {
+		return err
+	}
+	// Followers of runs leave with this context, so that they do not hold up the drain.
+	following, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	httpServer := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return following },
+		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := httpServer.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving ended: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		leave()
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		defer cancel()
+		return httpServer.Shutdown(drain)
+	})
+	group.Go(func() error { return s.pipeline.Run(ctx) })
+	group.Go(func() error { return s.registry.Run(ctx) })
+	if s.sender != nil {
+		group.Go(func() error { return s.sender.Run(ctx) })
+	}
+	s.ready.Store(true)
+	s.logger.Info("serving", "url", s.config.URL.String(), "releases", s.releaseURL("APP", ""), "data", s.config.Data)
+	return group.Wait()
+}
+
+// Close lets go of everything that the server opened.
+func (s *server) Close() error {
+	var errs []error
+	if s.listener != nil {
+		_ = s.listener.Close() // closed already after a drain
+	}
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.Close())
+	}
+	if s.objects != nil {
+		errs = append(errs, s.objects.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) serveCommand() *cobra.Command {
+	var file, level string
+	flags := map[string]*string{}
+	cmd := c.command("serve", "Run the server",
+		"landfall serve\nlandfall serve --data /var/lib/landfall --listen 0.0.0.0:8080 --url https://landfall.example.com", nil)
+	cmd.Long = serveHelp()
+	cmd.Flags().StringVar(&file, "config", defaultConfigFile, "configuration file; need not be there")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	for _, s := range settings() {
+		if s.secret {
+			continue // other users of the machine can read arguments
+		}
+		help := s.help
+		if s.def != "" {
+			help += " (default " + s.def + ")"
+		}
+		flags[s.name] = cmd.Flags().String(strings.ToLower(strings.ReplaceAll(s.name, "_", "-")), "", help)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return invalid("what is %q? %s", args[0], cmd.UseLine())
+		}
+		given := map[string]string{}
+		for name, value := range flags {
+			if cmd.Flags().Changed(strings.ToLower(strings.ReplaceAll(name, "_", "-"))) {
+				given[name] = *value
+			}
+		}
+		config, err := loadConfig(file, c.getenv, given)
+		if err != nil {
+			return err
+		}
+		logger, err := c.logger(level)
+		if err != nil {
+			return err
+		}
+		c.chosen = func(ctx context.Context) error { return serve(ctx, config, logger) }
+		return nil
+	}
+	return cmd
+}
+
+// serve runs the server until ctx ends.
+func serve(ctx context.Context, config config, logger *slog.Logger) error {
+	s, err := newServer(ctx, config, logger)
+	if err == nil {
+		err = errors.Join(s.Run(ctx), s.Close())
+	}
+	if err != nil {
+		logger.ErrorContext(ctx, "the server ended", "error", err)
+	}
+	return err
+}
+
+// logger returns the server's log: for people at a terminal, for programs otherwise.
+func (c *cli) logger(level string) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, invalid("--log-level is %q; right would be debug, info, warn or error", level)
+	}
+	options.Level = l
+	if isTerminal(c.stderr) {
+		return slog.New(slog.NewTextHandler(c.stderr, options)), nil
+	}
+	return slog.New(slog.NewJSONHandler(c.stderr, options)), nil
+}
+
+// serveHelp explains where settings come from.
+func serveHelp() string {
+	var b strings.Builder
+	b.WriteString("Run the server.\n\nEach setting is a flag, an environment variable, or a line of the configuration file, in this order of precedence:\n" +
+		"--max-push, LANDFALL_MAX_PUSH, max_push. These are no flags, and may also come from a file, named by the variable with _FILE behind it:\n")
+	for _, s := range settings() {
+		if s.secret {
+			b.WriteString("\n  " + envPrefix + s.name + ": " + s.help)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/store"
+)
+
+// tableSource reads the gateway's routing table from the store.
+type tableSource struct{ db *store.DB }
+
+var _ registry.Source = tableSource{}
+
+// Changes implements registry.Source.
+func (s tableSource) Changes(ctx context.Context) (int64, error) { return s.db.Changes(ctx) }
+
+// Apps implements registry.Source.
+func (s tableSource) Apps(ctx context.Context) ([]registry.App, error) {
+	apps, err := s.db.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]registry.App, 0, len(apps))
+	for _, app := range apps {
+		a, err := s.read(ctx, app)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// App implements registry.Source.
+func (s tableSource) App(ctx context.Context, id string) (registry.App, error) {
+	app, err := s.db.App(ctx, id)
+	if err != nil {
+		return registry.App{}, err
+	}
+	return s.read(ctx, app)
+}
+
+func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, error) {
+	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Tags: map[string]landfall.UID{}}
+	releases, err := s.db.Releases(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	units, err := s.units(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	accessible := map[landfall.UID]bool{}
+	for _, r := range releases { // newest first
+		expired := !r.Expired.IsZero()
+		accessible[r.ID] = !expired
+		if a.Latest == "" && !expired && r.Line == landfall.Production {
+			a.Latest = r.ID
+		}
+		a.Releases = append(a.Releases, registry.Release{
+			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Expired: expired, Units: units[r.ID]})
+	}
+	tags, err := s.db.Tags(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	for _, t := range tags {
+		a.Tags[t.Name] = t.Release
+	}
+	a.Past, err = s.past(ctx, app, accessible)
+	return a, err
+}
+
+// units returns the static units of an app's accessible releases.
+func (s tableSource) units(ctx context.Context, app string) (map[landfall.UID][]registry.Unit, error) {
+	rows, err := s.db.StaticUnits(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	units := map[landfall.UID][]registry.Unit{}
+	for _, row := range rows {
+		var content pipeline.StaticContent
+		var spec struct {
+			Fallback string `json:"fallback"`
+		}
+		if err := json.Unmarshal(row.Content, &content); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(row.Spec, &spec); err != nil {
+			return nil, err
+		}
+		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Path, Manifest: content.Manifest, Fallback: spec.Fallback})
+	}
+	return units, nil
+}
+
+// maxPast bounds how many moves of live are looked at for earlier releases.
+const maxPast = 200
+
+// past returns the accessible releases that were live before, newest first.
+func (s tableSource) past(ctx context.Context, app landfall.App, accessible map[landfall.UID]bool) ([]landfall.UID, error) {
+	moves, err := s.db.Moves(ctx, app.ID, landfall.LivePointer, maxPast)
+	if err != nil {
+		return nil, err
+	}
+	var past []landfall.UID
+	seen := map[landfall.UID]bool{app.Live: true}
+	for _, m := range moves {
+		if m.From != "" && !seen[m.From] && accessible[m.From] {
+			past = append(past, m.From)
+		}
+		seen[m.From] = true
+	}
+	return past, nil
+}
+
+// gatewayContent is the object store as the gateway knows it.
+type gatewayContent struct{ objects assets.Store }
+
+var _ gateway.Content = gatewayContent{}
+
+// Manifest implements gateway.Content.
+func (c gatewayContent) Manifest(ctx context.Context, key string) (*gateway.Manifest, error) {
+	m, err := assets.Load(ctx, c.objects, key)
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]gateway.File, len(m.Files()))
+	for _, f := range m.Files() {
+		files[f.Path] = gateway.File{Key: f.Key, SHA256: f.Digest, Size: f.Size, Type: f.Type}
+	}
+	return &gateway.Manifest{Files: files}, nil
+}
+
+// Open implements gateway.Content.
+func (c gatewayContent) Open(ctx context.Context, key string) (io.ReadSeekCloser, error) {
+	return c.objects.Open(ctx, key)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/spec"
+)
+
+func (c *cli) specCommand() *cobra.Command {
+	var from apply
+	diff := c.command("diff", "Show what applying this work tree would change", "landfall spec diff\nlandfall spec diff --app shop --branch main",
+		func(ctx context.Context, _ operands) error {
+			from.dryRun = true
+			return c.apply(ctx, from)
+		})
+	diff.Flags().StringVar(&from.app, "app", "", appHelp)
+	diff.Flags().StringVar(&from.branch, "branch", "", branchHelp)
+	return c.group("spec", "Check and apply spec files", "landfall spec validate\nlandfall spec version apply",
+		c.specValidate(), diff,
+		c.group("version", "Make versions of what a work tree declares", "landfall spec version apply", c.specApply()))
+}
+
+const (
+	appHelp    = "app (default: the name in the App document, else the folder's)"
+	branchHelp = "branch that it belongs to (default: the work tree's)"
+)
+
+func (c *cli) specApply() *cobra.Command {
+	var from apply
+	cmd := c.command("apply", "Make versions, and a release, of the work tree",
+		"landfall spec version apply\nlandfall spec version apply --app shop --branch feature\nlandfall spec version apply --dry-run",
+		func(ctx context.Context, _ operands) error { return c.apply(ctx, from) })
+	cmd.Long = `Make versions, and a release, of the work tree.
+
+The commit of a work tree without changes is applied as it is. Of one with changes, a commit of its own is made, with all
+files that git does not ignore; your index and your branches stay as they are. Where git ignores every file of an entry of
+static, the output of a build, these files are applied too. The app is made when it is not there.
+
+The exit code tells what became of it: 0 done, 1 internal error, 2 the change is wrong, 4 superseded, 7 the release was
+made, but live is held and did not move to it, 130 cancelled.`
+	flags := cmd.Flags()
+	flags.StringVar(&from.app, "app", "", appHelp)
+	flags.StringVar(&from.branch, "branch", "", branchHelp)
+	flags.BoolVar(&from.noWait, "no-wait", false, "print the run and do not wait for it")
+	flags.BoolVar(&from.noRelease, "no-release", false, "make versions only: no address, and live stays where it is")
+	flags.BoolVar(&from.dryRun, "dry-run", false, "only show what would change")
+	return cmd
+}
+
+func (c *cli) specValidate() *cobra.Command {
+	var specs string
+	cmd := c.command("validate [FOLDER]", "Check the spec files of a folder, without a server",
+		"landfall spec validate\nlandfall spec validate --specs deploy/specs ../shop",
+		func(_ context.Context, in operands) error {
+			folder := in["folder"]
+			if folder == "" {
+				folder = "."
+			}
+			s, err := readSpec(folder, specs)
+			if err != nil {
+				return err
+			}
+			warnings := make([]string, 0, len(s.Warnings))
+			for _, w := range s.Warnings {
+				warnings = append(warnings, w.String())
+				fmt.Fprintf(c.stderr, "warning: %s\n", printable(w.String()))
+			}
+			counts := countsOf(s, warnings)
+			return c.print(counts, func(t *table) {
+				t.row(fmt.Sprintf("valid: %d functions, %d packages, %d environments, %d triggers, %d static units",
+					counts.Functions, counts.Packages, counts.Environments, counts.Triggers, counts.Static))
+			})
+		})
+	cmd.Flags().StringVar(&specs, "specs", pipeline.DefaultSpecs, "folder of the spec files, within FOLDER")
+	return cmd
+}
+
+// counts says what a spec declares.
+type counts struct {
+	App          string   `json:"app"`
+	Functions    int      `json:"functions"`
+	Packages     int      `json:"packages"`
+	Archives     int      `json:"archives"`
+	Environments int      `json:"environments"`
+	Triggers     int      `json:"triggers"`
+	Static       int      `json:"static"`
+	Warnings     []string `json:"warnings"`
+}
+
+func countsOf(s *spec.Spec, warnings []string) counts {
+	n := counts{
+		Functions: len(s.Functions), Packages: len(s.Packages), Archives: len(s.Archives), Environments: len(s.Environments), Triggers: len(s.Triggers),
+		Warnings: warnings,
+	}
+	if s.App != nil {
+		n.App, n.Static = s.App.Name, len(s.App.Static)
+	}
+	return n
+}
+
+// readSpec reads and checks the spec files in the folder specs of an app's folder.
+func readSpec(folder, specs string) (*spec.Spec, error) {
+	specs = path.Clean(filepath.ToSlash(specs))
+	var sources []spec.Source
+	tree := os.DirFS(folder)
+	err := fs.WalkDir(tree, specs, func(name string, d fs.DirEntry, err error) error {
+		if ext := path.Ext(name); err != nil || d.IsDir() || (ext != ".yaml" && ext != ".yml") {
+			return err
+		}
+		data, err := readSpecFile(tree, name)
+		sources = append(sources, spec.Source{Name: name, Data: data})
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, invalid("the folder %s cannot be read: %v", specs, err)
+	}
+	if len(sources) > 0 {
+		return spec.Parse(sources, spec.Limits{})
+	}
+	if _, err := fs.Stat(tree, "index.html"); err == nil {
+		return spec.Implicit(), nil
+	}
+	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs", strings.TrimSuffix(specs, "/")+"/")}
+}
+
+// maxSpecFile is more than spec.Parse takes of all files together.
+const maxSpecFile = 16 << 20
+
+func readSpecFile(tree fs.FS, name string) ([]byte, error) {
+	f, err := tree.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSpecFile))
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+// unitKind is a kind of unit that has commands of its own; functions and packages have the same ones.
+type unitKind struct {
+	name, short, path string
+}
+
+func (c *cli) unitCommand(k unitKind) *cobra.Command {
+	versions := c.group("version", "Show the versions of a "+k.name, "landfall "+k.name+" version list hello",
+		c.versionList(k), c.versionShow(k))
+	cmd := c.group(k.name, "Show "+k.name+"s and their versions", "landfall "+k.name+" list\nlandfall "+k.name+" version list hello",
+		c.unitList(k), versions)
+	cmd.Aliases = []string{k.short}
+	return cmd
+}
+
+// inNamespace lets a command take --namespace.
+func inNamespace(cmd *cobra.Command, namespace *string) *cobra.Command {
+	cmd.Flags().StringVar(namespace, "namespace", landfall.DefaultNamespace, "namespace")
+	return cmd
+}
+
+func (c *cli) unitList(k unitKind) *cobra.Command {
+	var namespace string
+	cmd := c.get("list", "List the "+k.name+"s in force", "landfall "+k.name+" list",
+		func(ctx context.Context, cl *client.Client, _ operands) error {
+			units, err := client.List[client.Unit](ctx, cl, k.path, url.Values{"namespace": {namespace}})
+			if err != nil {
+				return err
+			}
+			return c.print(units, func(t *table) {
+				t.row(strings.ToUpper(k.name), "NAMESPACE", "APP", "VERSIONS", "LATEST")
+				for _, u := range units {
+					t.row(u.Name, u.Namespace, u.App, strconv.Itoa(u.Versions), string(u.Latest))
+				}
+			})
+		})
+	return inNamespace(cmd, &namespace)
+}
+
+func (c *cli) versionList(k unitKind) *cobra.Command {
+	var namespace string
+	cmd := c.get("list NAME", "List the versions of a "+k.name+", oldest first",
+		"landfall "+k.name+" version list hello\nlandfall "+k.short+" version list --name hello -o json",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			path := k.path + "/" + url.PathEscape(in["name"]) + "/versions"
+			versions, err := client.List[client.Version](ctx, cl, path, url.Values{"namespace": {namespace}})
+			if err != nil {
+				return err
+			}
+			return c.print(versions, func(t *table) {
+				t.row("VERSION", "NUMBER", "CREATED", "COMMIT", "NAMES", "DESCRIPTION")
+				for _, v := range versions {
+					t.row(v.Metadata.Name, strconv.FormatInt(v.Number, 10), c.local(v.Created), v.Commit.Short(), versionNames(v), v.Description)
+				}
+			})
+		})
+	return inNamespace(cmd, &namespace)
+}
+
+// versionNames returns what a version is called beside its uid and number.
+func versionNames(v client.Version) string {
+	var names []string
+	if v.Label != "" {
+		names = append(names, v.Label)
+	}
+	if v.Latest {
+		names = append(names, landfall.Latest)
+	}
+	if v.Live {
+		names = append(names, landfall.LivePointer)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *cli) versionShow(k unitKind) *cobra.Command {
+	var namespace string
+	cmd := c.get("show NAME [VERSION]", "Show one version, named by its uid, number, label, latest, live or digest",
+		"landfall "+k.name+" version show hello:live\nlandfall "+k.name+" version show --name hello --version 3 -o yaml",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			ref, err := landfall.ParseReference(in["name"])
+			if err != nil {
+				return err
+			}
+			if in["version"] != "" {
+				ref.Selector = in["version"]
+			}
+			if ref.Namespace != "" {
+				namespace = ref.Namespace
+			}
+			path := k.path + "/" + url.PathEscape(ref.Name) + "/versions/" + url.PathEscape(ref.Selector) + "?namespace=" + url.QueryEscape(namespace)
+			var v client.Version
+			if err := cl.Do(ctx, http.MethodGet, path, nil, &v); err != nil {
+				return err
+			}
+			return c.print(v, func(t *table) {
+				t.field("version", v.Metadata.Name)
+				t.field("number", strconv.FormatInt(v.Number, 10))
+				t.field("names", versionNames(v))
+				t.field("description", v.Description)
+				t.field("namespace", v.Metadata.Namespace)
+				t.field("digest", string(v.Digest))
+				t.field("commit", string(v.Commit))
+				t.field("created", c.local(v.Created))
+				t.field("spec", string(v.Spec))
+			})
+		})
+	return inNamespace(cmd, &namespace)
+}
