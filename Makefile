@@ -1,0 +1,105 @@
+# `make` alone lists the targets.
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+GO ?= go
+
+# What the project needs beside Go and git. Versions are pinned; everything goes to build/.
+GOLANGCI_LINT_VERSION := v2.15.0
+GITHUB_OPENAPI_VERSION := 23.0.2
+GOLANGCI_LINT := build/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
+
+# RACE=1 turns the race detector on, but not inside the pure-Go SQLite: that would be 40 times slower, and races in our own
+# code are found all the same.
+TESTFLAGS := $(if $(RACE),-race -gcflags='modernc.org/...=-race=false')
+PACKAGES ?= ./...
+GOTEST = $(GO) test -json -timeout 30m $(TESTFLAGS)
+REPORT = build/bin/testreport -o build/test.json
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z\/]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: ## build the program: build/landfall
+	@mkdir -p build
+	CGO_ENABLED=0 $(GO) build -trimpath -o build/landfall ./cmd/landfall
+
+.PHONY: demo
+demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it running)
+	@tools/need.sh git=git curl=curl
+	@STAY='$(STAY)' tools/demo/demo.sh build/landfall testdata/apps/shop
+
+.PHONY: test
+test: needs $(GITHUB_OPENAPI) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
+	@$(GOTEST) $(PACKAGES) | $(REPORT)
+
+.PHONY: test/crash
+test/crash: needs build/bin/testreport ## kill the program at every step, again and again
+	@$(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash.json
+
+.PHONY: bench
+bench: ## measure beside git, rclone and Argo CD's engine: build/bench.txt (ROUNDS=7; ONLY=P5 measures some)
+	@tools/need.sh git=git rclone=rclone time=time
+	@mkdir -p build && rm -f build/bench.txt
+	$(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime $(or $(ROUNDS),7)x -timeout 1h ./bench -out $(CURDIR)/build/bench.txt
+	cd bench/argo && $(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime $(or $(ROUNDS),7)x -timeout 1h . -out $(CURDIR)/build/bench.txt
+
+.PHONY: check
+check: ## all that CI checks: format, vet, lint, generated files, tests with the race detector, conformance
+	@$(MAKE) format vet lint generated
+	@tools/need.sh 'gcc=gcc libc6-dev'
+	@$(MAKE) test RACE=1 PACKAGES=./...
+	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
+
+.PHONY: format
+format: ## fail when a file is not formatted
+	@files=$$(gofmt -l .) && if [ -n "$$files" ]; then echo "not formatted; type: gofmt -w" $$files; exit 1; fi
+
+.PHONY: vet
+vet: ## look for mistakes with go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## look for mistakes with every linter of .golangci.yml (PACKAGES=./store/... in some)
+	$(GOLANGCI_LINT) run $(PACKAGES)
+
+.PHONY: generate
+generate: ## write the generated files again
+	$(GO) generate ./...
+
+# Generating must leave the work tree as it is, whatever its state.
+.PHONY: generated
+generated:
+	@state() { git status --porcelain --untracked-files=all; git diff HEAD; git ls-files --others --exclude-standard | xargs -r cksum; }; \
+		before=$$(state | cksum) && $(MAKE) generate && after=$$(state | cksum) && \
+		if [ "$$before" != "$$after" ]; then echo "generated files were old: see git diff, and commit them"; exit 1; fi
+
+# --- what the targets stand on
+
+.PHONY: needs
+needs:
+	@tools/need.sh git=git bwrap=bubblewrap
+
+build/openapi/api.github.com.json: $(GITHUB_OPENAPI) ;
+
+.PHONY: build/bin/testreport
+build/bin/testreport:
+	@$(GO) build -o $@ ./tools/testreport
+
+$(GOLANGCI_LINT):
+	@echo "installing golangci-lint $(GOLANGCI_LINT_VERSION), about a minute"
+	@mkdir -p build/bin/install
+	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@mv build/bin/install/golangci-lint $@
+
+# GitHub's own description of its API, against which the tests check every request to it: build/openapi/api.github.com.json
+$(GITHUB_OPENAPI):
+	@tools/need.sh npm=npm
+	@echo "fetching GitHub's description of its API, version $(GITHUB_OPENAPI_VERSION)"
+	@mkdir -p $(@D)
+	@cd $(@D) && npm pack --silent @octokit/openapi@$(GITHUB_OPENAPI_VERSION) >/dev/null && \
+		tar -xzf octokit-openapi-$(GITHUB_OPENAPI_VERSION).tgz --strip-components=2 package/generated/api.github.com.json && \
+		rm octokit-openapi-$(GITHUB_OPENAPI_VERSION).tgz
+	@touch $@

@@ -1,0 +1,248 @@
+package landfall_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "landfall.dev/landfall"
+	root   = "."
+)
+
+// room is one package and the rooms of ours that it imports, separated by blanks. The vocabulary (the root) is open to every
+// room and is not listed.
+type room struct {
+	folder  string
+	imports string
+	tests   string // what only its tests import
+}
+
+// rooms is the import graph: a new room, and a new arrow between two, is a reviewed line here. Data flow is not import flow:
+// the stages of delivery do not know each other; pipeline alone knows their order.
+func rooms() []room {
+	return []room{
+		{root, "", ""},
+
+		// The doors.
+		{"webhook", "", ""},
+		{"remote", "", ""},
+
+		// A commit becomes a release.
+		{"spec", "", ""},
+		{"builder", "builder/pack", ""},
+		{"builder/pack", "", ""},
+		{"sandbox", "", ""},
+		{"versioning", "store", ""},
+		{"assets", "", "assets/disk assets/assetstest"},
+		{"assets/disk", "assets", "assets/assetstest"},
+		{"assets/assetstest", "assets", ""},
+		{"deploy", "store", ""},
+		{"pipeline", "builder spec versioning assets deploy store crashpoint remote webhook", ""},
+		{"github", "crashpoint", "github/githubtest"},
+		{"github/githubtest", "", ""},
+
+		// A visitor gets an answer.
+		{"runtime/registry", "", ""},
+		{"runtime/gateway", "runtime/registry", ""},
+
+		// What they stand on, and what stands on them.
+		{"store", "", ""},
+		{"crashpoint", "", ""},
+		{"api", "api/client deploy pipeline store versioning webhook", ""},
+		{"api/client", "", ""},
+		{
+			"cmd/landfall",
+			"webhook remote spec builder sandbox assets assets/disk pipeline github runtime/registry runtime/gateway store api api/client",
+			"github/githubtest crashpoint",
+		},
+
+		// What is measured.
+		{"bench", "", "api/client builder assets assets/disk"},
+
+		// What the Makefile needs.
+		{"tools/conformance", "", ""},
+		{"tools/openapi", "api", ""},
+		{"tools/testreport", "", ""},
+	}
+}
+
+// every, as an owner, is every room.
+const every = "*"
+
+// library is a library of others, with all packages below its path, and the rooms that import it.
+type library struct {
+	path   string
+	owners string
+	tests  string // rooms of which only the tests import it
+	reason string
+}
+
+// libraries says who owns what: a new library, and a new place for a known one, is a reviewed line here. Of the standard
+// library only what is listed is restricted. Where two entries fit, the longer path counts.
+func libraries() []library {
+	return []library{
+		{"database/sql", "store", "", "SQL has one place"},
+		{"log", "", "", "the log is log/slog"},
+		{"log/slog", every, "", "written by the edges only"},
+		{"net/http/cgi", "remote", every, "the remote is git's own http-backend"},
+		{"os/exec", "remote builder sandbox cmd/landfall", every, "processes start where their arguments are typed, or in the sandbox"},
+		{"unsafe", "", "", "nothing here needs it"},
+
+		{"github.com/andybalholm/brotli", "runtime/gateway", "cmd/landfall", "compressed at the edge, once per digest"},
+		{"github.com/bmatcuk/doublestar", "spec assets builder pipeline", "", "the globs of the specs"},
+		{"github.com/danielgtaylor/huma", "api", "cmd/landfall", "REST is described by its code"},
+		{"github.com/getkin/kin-openapi", "github/githubtest", "api github", "requests are checked against published descriptions"},
+		{"github.com/go-git", "builder builder/pack", "remote pipeline cmd/landfall", "repositories are read in one room"},
+		{"github.com/google/go-cmp", "", every, "differences that a person can read"},
+		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
+		{"github.com/google/uuid", ". store sandbox pipeline api", every, "what uids are made of"},
+		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
+		{"github.com/pressly/goose", "store", "", "the migrations"},
+		{"github.com/riverqueue", "store", "", "durable jobs are rows of the same database"},
+		{"github.com/rogpeppe/go-internal", "", "cmd/landfall", "scripts that drive the command line"},
+		{"github.com/spf13", "cmd/landfall", "", "the command line"},
+		{"go.yaml.in/yaml", "spec cmd/landfall", "", "yaml is the specs' and the configuration's"},
+		{"golang.org/x/net", "webhook github builder sandbox", "", "what net/http leaves out"},
+		{"golang.org/x/sync", every, "", "goroutines with an end"},
+		{"golang.org/x/sys", "sandbox remote store assets/disk cmd/landfall", "", "system calls that the standard library leaves out"},
+		{"golang.org/x/term", "cmd/landfall", "", "only the command line has a terminal"},
+		{"golang.org/x/time", "webhook github api", "", "rates"},
+		{"modernc.org", "store", "", "the embedded database"},
+		{"pgregory.net/rapid", "", every, "inputs that nobody thought of"},
+	}
+}
+
+// unspeaking are names that do not say what is in a room.
+func unspeaking() []string {
+	return []string{"base", "common", "core", "helper", "helpers", "manager", "model", "models", "type", "types", "util", "utils"}
+}
+
+// The import graph is the one that is written down, in both directions.
+func TestRooms(t *testing.T) {
+	t.Parallel()
+	unused := map[string]string{} // folder to the arrows that nothing used yet
+	listed := map[string]room{}
+	for _, r := range rooms() {
+		listed[r.folder], unused[r.folder] = r, r.imports+" "+r.tests
+		if slices.Contains(unspeaking(), path.Base(r.folder)) {
+			t.Errorf("%s: what has no name of its own has no room", r.folder)
+		}
+	}
+	seen := map[string]bool{}
+	for _, f := range sources(t) {
+		r, ok := listed[f.room()]
+		if !ok {
+			t.Errorf("%s: room %s is not on the list", f.path, f.room())
+			continue
+		}
+		seen[r.folder] = true
+		for _, name := range f.imports {
+			to, ours := strings.CutPrefix(name+"/", module+"/")
+			if to = strings.TrimSuffix(to, "/"); !ours || to == "" || to == r.folder {
+				continue
+			}
+			unused[r.folder] = without(unused[r.folder], to)
+			if !has(r.imports, to) && (!f.isTest() || !has(r.tests, to)) {
+				t.Errorf("%s: %s may not import %s", f.path, r.folder, to)
+			}
+		}
+	}
+	for _, r := range rooms() {
+		if !seen[r.folder] {
+			t.Errorf("%s: there is no such room; take it off the list", r.folder)
+		} else if arrows := strings.TrimSpace(unused[r.folder]); arrows != "" {
+			t.Errorf("%s does not import %s; take it off the list", r.folder, arrows)
+		}
+	}
+}
+
+// Each outside library is imported by its owners only, and is on the list.
+func TestLibraries(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		for _, name := range f.imports {
+			var l library
+			for _, candidate := range libraries() {
+				if strings.HasPrefix(name+"/", candidate.path+"/") && len(candidate.path) > len(l.path) {
+					l = candidate
+				}
+			}
+			host, _, _ := strings.Cut(name, "/")
+			switch {
+			case l.path == "" && strings.Contains(host, ".") && host != path.Dir(module):
+				t.Errorf("%s: library %s is not on the list", f.path, name)
+			case l.path == "" || has(l.owners, f.room()) || (f.isTest() && has(l.tests, f.room())):
+			default:
+				t.Errorf("%s: %s may not import %s (%s)", f.path, f.room(), name, l.reason)
+			}
+		}
+	}
+}
+
+// source is one Go file of the module.
+type source struct {
+	path    string
+	imports []string
+}
+
+func (s source) room() string { return path.Dir(s.path) }
+func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// sources reads the imports of every Go file of the module, whatever its build constraints.
+func sources(t *testing.T) []source {
+	t.Helper()
+	tree := os.DirFS(".")
+	var found []source
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, nested := fs.Stat(tree, path.Join(name, "go.mod"))
+			if name != root && (nested == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		s := source{path: name}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			s.imports = append(s.imports, imported)
+		}
+		found = append(found, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// has reports whether the list, words separated by blanks, names the room.
+func has(list, room string) bool {
+	words := strings.Fields(list)
+	return slices.Contains(words, room) || slices.Contains(words, every)
+}
+
+// without returns the list without the room.
+func without(list, room string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(list), func(word string) bool { return word == room }), " ")
+}
