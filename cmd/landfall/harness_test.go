@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -274,12 +275,14 @@ func (s *site) remote(app client.App) string {
 	return strings.Replace(app.Repository, "://", "://admin:"+s.Token+"@", 1)
 }
 
-// try runs git and returns what it printed on both outputs.
+// try runs git and returns what it printed on both outputs. Each repository has a committer of its own: two that commit
+// the same files in the same second would else have one commit.
 func (r *repository) try(args ...string) (string, error) {
+	committer := fmt.Sprintf("GIT_COMMITTER_EMAIL=ada+%08x@example.com", crc32.ChecksumIEEE([]byte(r.dir)))
 	cmd := exec.Command("git", args...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", committer)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
