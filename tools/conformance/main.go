@@ -113,15 +113,20 @@ func (p proof) problem(tree fs.FS, ran outcomes, module string) string {
 	return ran.problem(p, module)
 }
 
-// function returns the text of the named function, up to the next one.
+// function returns the text of the named test, with the helpers that follow it, up to the next test: a fact that a helper
+// asserts is proved by the test it was written for.
 func function(source, name string) string {
 	_, body, found := strings.Cut("\n"+source, "\nfunc "+name+"(")
 	if !found {
 		return ""
 	}
-	body, _, _ = strings.Cut(body, "\nfunc ")
+	if next := nextTest.FindStringIndex(body); next != nil {
+		body = body[:next[0]]
+	}
 	return body
 }
+
+var nextTest = regexp.MustCompile(`\nfunc (Test|Fuzz)\w+\(`)
 
 // modulePath reads the module's path from its go.mod.
 func modulePath(tree fs.FS) (string, error) {

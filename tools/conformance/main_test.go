@@ -8,19 +8,11 @@ import (
 
 const heading = "# Conformance\n\n| ID | requirement | document, lines | proved by |\n|---|---|---|---|\n"
 
-const sources = `package spec_test
-
-func TestOther(t *testing.T) {
-	// B-002: stands in another function
-}
-
-func TestParse(t *testing.T) {
-	// B-001: the fact
-	if got != want {
-		t.Error("no")
-	}
-}
-`
+// Not one raw string: a line that begins as a comment with an ID would be a proof in this file.
+const sources = "package spec_test\n\n" +
+	"func TestOther(t *testing.T) {\n\t// B-002: stands in another test\n}\n\n" +
+	"func TestParse(t *testing.T) {\n\t// B-001: the fact\n\twantFact(t, got)\n}\n\n" +
+	"func wantFact(t *testing.T, got string) {\n\t// B-004: the fact that a helper asserts\n\tt.Error(got)\n}\n"
 
 // Each row either holds, or is one sentence that names the row and the file.
 func TestCheck(t *testing.T) {
@@ -31,6 +23,7 @@ func TestCheck(t *testing.T) {
 		want []string
 	}{
 		{"a Go test and a script that passed", "| B-001 | words | 2 Fission, 3 | spec/a_test.go:TestParse, testdata/script/apply.txtar |\n", nil},
+		{"a helper of the test", "| B-004 | words | 2 Fission, 3 | spec/a_test.go:TestParse |\n", nil},
 		{"a bar in the words", "| B-001 | this \\| that | 2 Fission, 3 | spec/a_test.go:TestParse |\n", nil},
 		{"an open row beside a proved one", "| B-009 | words | x, – | – |\n| B-001 | w | x, 1 | spec/a_test.go:TestParse |\n", nil},
 		{"no proof at all", "| B-009 | words | x, – | – |\n", []string{"docs/conformance.md names no test"}},
