@@ -36,8 +36,8 @@ test: needs $(GITHUB_OPENAPI) build/bin/testreport ## run every test; installs w
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
-test/crash: needs build/bin/testreport ## kill the program at every step, again and again
-	@$(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash.json
+test/crash: needs build/bin/testreport ## kill the program at every step, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
+	@LANDFALL_CRASH_ROUNDS=$${LANDFALL_CRASH_ROUNDS:-25} $(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash.json
 
 .PHONY: bench
 bench: ## measure beside git, rclone and Argo CD's engine: build/bench.txt (ROUNDS=7; ONLY=P5 measures some)

@@ -91,18 +91,32 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, or "internal error"
-// when nothing in the chain was written for people.
+// MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, of joined errors the
+// first that has one, or "internal error" when nothing there was written for people.
 func MessageOf(err error) string {
-	for err != nil {
-		e, ok := errors.AsType[*Error](err)
-		if !ok {
-			break
-		}
+	if message := messageIn(err); message != "" {
+		return message
+	}
+	return "internal error"
+}
+
+// messageIn returns the outermost Message in a tree of errors, or nothing. errors.AsType would stop at the first Error,
+// whether it has a Message or not; so the tree is walked here, one error at a time.
+func messageIn(err error) string {
+	switch e := any(err).(type) {
+	case *Error:
 		if e.Message != "" {
 			return e.Message
 		}
-		err = e.Err
+		return messageIn(e.Err)
+	case interface{ Unwrap() error }:
+		return messageIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, branch := range e.Unwrap() {
+			if message := messageIn(branch); message != "" {
+				return message
+			}
+		}
 	}
-	return "internal error"
+	return ""
 }

@@ -36,13 +36,14 @@ func (r RefName) Branch() (string, bool) { return strings.CutPrefix(string(r), B
 // Tag returns the git tag that r names.
 func (r RefName) Tag() (string, bool) { return strings.CutPrefix(string(r), TagPrefix) }
 
-// ParseRefName checks s by git's own rules (git-check-ref-format(1)) and returns it, or an Invalid error.
+// ParseRefName checks s by git's own rules (git-check-ref-format(1)) and returns it, or an Invalid error. It is full, so
+// that it is never taken for an option of git, whatever its parts begin with, and has at most 1024 characters.
 func ParseRefName(s string) (RefName, error) {
 	bad := !strings.HasPrefix(s, "refs/") || len(s) > 1024 || strings.HasSuffix(s, "/") || strings.HasSuffix(s, ".") ||
 		strings.Contains(s, "..") || strings.Contains(s, "//") || strings.Contains(s, "@{") ||
 		strings.ContainsAny(s, " ~^:?*[\\\x7f")
 	for part := range strings.SplitSeq(s, "/") {
-		bad = bad || strings.HasPrefix(part, ".") || strings.HasPrefix(part, "-") || strings.HasSuffix(part, ".lock")
+		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
 	}
 	for _, c := range []byte(s) {
 		bad = bad || c < ' '

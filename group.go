@@ -22,7 +22,8 @@ type Group struct {
 	Clean   bool      // the work tree had no changes beside the commit
 	Message string    // what a person reads in the history: the commit's first line, or what was done
 	Actor   string
-	// Policy is what the commit says about releasing; nil when it says nothing. It takes effect when production applies it.
+	// Policy is what the commit says about releasing; nil when it says nothing. It takes effect when production
+	// applies it, nil as well: the app's own settings then count again.
 	Policy  *ReleasePolicy
 	Created time.Time
 	Units   []GroupUnit // in the order of UnitKinds, then by name; nil where a list did not ask for them

@@ -105,6 +105,7 @@ func libraries() []library {
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". store sandbox pipeline api", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
+		{"github.com/klauspost/compress", "builder/pack", "", "git's objects are inflated, twice as fast"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
 		{"github.com/riverqueue", "store", "", "durable jobs are rows of the same database"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/landfall", "scripts that drive the command line"},

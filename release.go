@@ -46,6 +46,7 @@ type Move struct {
 	Actor   string    `json:"actor"`
 	Reason  string    `json:"reason"`
 	At      time.Time `json:"at"`
+	Back    bool      `json:"back,omitempty"` // it went back in the history: a rollback
 }
 
 // LivePointer is the Pointer of moves of the live release.

@@ -44,13 +44,13 @@ type UnitChange struct {
 	Before UID         `json:"before,omitempty"`
 	After  UID         `json:"after,omitempty"`
 	Number int64       `json:"number,omitempty"` // of the version after, or before for what was removed
-	Files  *FileChange `json:"files,omitempty"`  // for static units
+	Files  *FileChange `json:"files,omitempty"`  // for static units and packages, where it is known
 }
 
-// FileChange counts what changed within a static unit.
+// FileChange counts what changed within a static unit, the archives of a package, or a commit.
 type FileChange struct {
 	Added   int   `json:"added"`
 	Changed int   `json:"changed"`
 	Removed int   `json:"removed"`
-	Bytes   int64 `json:"bytes"` // of the unit after, less before
+	Bytes   int64 `json:"bytes"` // of all files after, less before
 }

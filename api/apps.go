@@ -16,7 +16,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/store"
-	"landfall.dev/landfall/versioning"
 	"landfall.dev/landfall/webhook"
 )
 
@@ -36,6 +35,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, reading("list-apps", "/apps", "All apps"), a.listApps)
 	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated), a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
+	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials", "Set a new password for the app's repository"), a.setCredentials)
 	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
 	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
@@ -183,6 +183,35 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 	return answer(a.appOf(app), err)
 }
 
+func (a *api) setCredentials(ctx context.Context, in *struct {
+	AppPath
+	Body client.Credentials
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !app.Deleted.IsZero():
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+	case app.Repository == "":
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)}
+	}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		c, err := tx.Credentials(ctx, app.ID)
+		if err != nil {
+			return err
+		}
+		c.Password = in.Body.Password
+		if in.Body.Username != nil {
+			c.Username = *in.Body.Username
+		}
+		return tx.SetCredentials(ctx, app.ID, c)
+	})
+	return answer(a.appOf(app), err)
+}
+
 func (a *api) deleteApp(ctx context.Context, in *struct {
 	AppPath
 	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on"`
@@ -319,21 +348,18 @@ func (a *api) diff(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	var sides [2][]landfall.GroupUnit
+	var sides [2][]store.GroupUnit
 	for i, name := range []string{in.From, in.To} {
 		uid, err := a.find(ctx, app, name)
 		if err != nil {
 			return nil, err
 		}
-		units, err := a.DB.GroupUnits(ctx, app.ID, uid)
-		if err != nil {
+		if sides[i], err = a.DB.GroupUnits(ctx, app.ID, uid); err != nil {
 			return nil, err
 		}
-		for _, u := range units {
-			sides[i] = append(sides[i], u.GroupUnit)
-		}
 	}
-	return answer(page[client.Change]{Items: versioning.Diff(sides[0], sides[1])}, nil)
+	changes, err := a.Pipeline.Diff(ctx, sides[0], sides[1])
+	return answer(page[client.Change]{Items: changes}, err)
 }
 
 func (a *api) moves(ctx context.Context, in *struct {

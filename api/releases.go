@@ -21,7 +21,7 @@ func (a *api) registerReleases(h huma.API) {
 	register(h, deploying("reach-release", http.MethodPost, "/apps/{app}/releases", "Make an app version reachable (again)"), a.reach)
 	register(h, deploying("expire-release", http.MethodDelete, "/apps/{app}/releases/{uid}", "Expire a release: it answers 410"), a.expire)
 	register(h, deploying("promote", http.MethodPost, "/apps/{app}/live", "Make a release live, and end a hold"), a.promote)
-	register(h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback", "Make the release before live, and hold it"), a.rollback)
+	register(h, deploying("rollback", http.MethodPost, "/apps/{app}/rollback", "Make live what was live before, or the release named, and hold it"), a.rollback)
 	register(h, deploying("hold", http.MethodPut, "/apps/{app}/hold", "Hold live where it is, or let it follow pushes again"), a.hold)
 	register(h, deploying("tag-release", http.MethodPut, "/apps/{app}/tags/{tag}", "Make a tag name a release"), a.tag)
 	register(h, deploying("untag-release", http.MethodDelete, "/apps/{app}/tags/{tag}", "Remove a tag"), a.untag)

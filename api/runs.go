@@ -68,6 +68,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 }
 
 func (a *api) runOf(r landfall.Run, app string) client.Run {
+	r = a.Pipeline.Shown(r)
 	return client.Run{
 		ID: r.ID, App: app, Commit: r.Commit, Branch: r.Branch, State: r.State, Step: r.Step, Reason: r.Reason, UID: r.UID,
 		Release: r.Release, URL: a.ReleaseURL(app, r.UID), Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
@@ -214,7 +215,7 @@ func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
 				break
 			}
 		}
-		if run.State.Final() || !follow {
+		if a.Pipeline.Shown(run).State.Final() || !follow {
 			return nil
 		}
 		select {
@@ -235,6 +236,7 @@ func (a *api) runPage(ctx context.Context, in *RunPath) (*huma.StreamResponse, e
 		hctx.SetHeader("X-Content-Type-Options", "nosniff")
 		hctx.SetHeader("Content-Security-Policy", "sandbox; default-src 'none'")
 		w := hctx.BodyWriter()
+		run = a.Pipeline.Shown(run)
 		_, _ = fmt.Fprintf(w, "run %s of %s\ncommit %s (%s)\n%s %s\n\n", run.ID, app.Name, run.Commit, run.Branch, run.State, run.Reason)
 		err := a.eachLine(ctx, in.ID, 0, false, func(lines []landfall.LogLine) error {
 			for _, l := range lines {
@@ -264,7 +266,7 @@ func (a *api) apply(ctx context.Context, in *struct {
 	}
 	if in.Body.DryRun {
 		preview, err := a.Pipeline.DryRun(ctx, app, push)
-		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Log: preview.Log}, err)
+		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files, Log: preview.Log}, err)
 	}
 	var id string
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {

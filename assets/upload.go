@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -39,24 +39,21 @@ type UploadResult struct {
 // are not those that its Size and Digest promised is Internal.
 func (u Uploader) Upload(ctx context.Context, plan UploadPlan) (*Manifest, UploadResult, error) {
 	files := slices.Clone(plan.files)
-	var pool sync.Pool                       // of *bufio.Reader
 	written := make([]int64, len(plan.jobs)) // bytes, or -1
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(workers(u.Workers))
-	for i, job := range plan.jobs {
+	var next atomic.Int64 // job
+	for range min(workers(u.Workers), len(plan.jobs)) {
 		group.Go(func() error {
-			buffer, ok := pool.Get().(*bufio.Reader)
-			if !ok {
-				buffer = bufio.NewReaderSize(nil, sniffLength)
-			}
-			defer pool.Put(buffer)
-			stored, err := u.run(groupCtx, job, buffer)
-			if err != nil {
-				return failure(opUpload, err)
-			}
-			written[i] = stored.written
-			for _, user := range job.users {
-				stored.complete(&files[user], plan.prefix)
+			buffer := bufio.NewReaderSize(nil, sniffLength)
+			for i := next.Add(1) - 1; i < int64(len(plan.jobs)); i = next.Add(1) - 1 {
+				stored, err := u.run(groupCtx, plan.jobs[i], buffer)
+				if err != nil {
+					return failure(opUpload, err)
+				}
+				written[i] = stored.written
+				for _, user := range plan.jobs[i].users {
+					stored.complete(&files[user], plan.prefix)
+				}
 			}
 			return nil
 		})

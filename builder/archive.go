@@ -2,6 +2,7 @@ package builder
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -148,6 +149,41 @@ func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io
 		}
 	}
 	return z.Close()
+}
+
+// ArchivedFile is a file of an archive as its list has it: two with the same bytes are equal.
+type ArchivedFile struct {
+	Size       int64
+	Checksum   uint32 // CRC-32: it tells changes apart, and proves nothing
+	Executable bool
+}
+
+// ListArchive lists the files of an archive that WriteArchive wrote, by path, without reading them.
+func ListArchive(r io.ReadSeeker, size int64) (map[string]ArchivedFile, error) {
+	z, err := zip.NewReader(seeker{r}, size)
+	if err != nil {
+		return nil, &landfall.Error{Op: "builder.list-archive", Message: "an archive is damaged", Err: err}
+	}
+	files := make(map[string]ArchivedFile, len(z.File))
+	for _, f := range z.File {
+		files[f.Name] = ArchivedFile{int64(f.UncompressedSize64), f.CRC32, f.Mode()&0o100 != 0}
+	}
+	return files, nil
+}
+
+// seeker reads at an offset what can only seek; one call at a time.
+type seeker struct{ io.ReadSeeker }
+
+// ReadAt implements io.ReaderAt.
+func (s seeker) ReadAt(p []byte, offset int64) (int, error) {
+	if _, err := s.Seek(offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(s, p)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // isInside reports whether the path stays where it is unpacked, on every system.

@@ -15,8 +15,15 @@ import (
 // A file of Git LFS is a pointer to its bytes, which lie elsewhere: a small text that begins so.
 const (
 	lfsPointer    = "version https://git-lfs.github.com/spec/"
+	minLFSPointer = 120 // the shortest has a version, an oid and a size
 	maxLFSPointer = 1024
 )
+
+// MayBePointer reports whether a file of a commit has the size of a pointer of Git LFS, so that it is worth reading whether it
+// is one.
+func MayBePointer(file landfall.File) bool {
+	return file.Blob != "" && file.Size >= minLFSPointer && file.Size < maxLFSPointer
+}
 
 // Read opens a file that Files listed. Readers of one Mirror may be open at once; close each. Large files are streamed.
 // ctx ends the reading too. Kinds: Invalid for what is no file (as of Check), a pointer of Git LFS, and a file over the

@@ -118,9 +118,9 @@ func credentials(r Remote) string {
 
 func token(r Remote) string {
 	if r.Password == "" {
-		return "store a token that may read it with --repo-token-file"
+		return "store a token that may read it: landfall app set APP --repo-token-file FILE"
 	}
-	return "store a token that is valid and may read it with --repo-token-file"
+	return "store a token that is valid and may read it: landfall app set APP --repo-token-file FILE"
 }
 
 func host(r Remote) string {

@@ -179,8 +179,15 @@ func (m *Mirrors) bring(
 		}
 	}
 	request.Wants = wants
-	request.Haves = mirror.haves(c.refs, have)
+	request.Haves = mirror.haves(c.refs, have, nearAncestors)
 	response, err := c.session.UploadPack(ctx, request)
+	if err == nil && len(response.ACKs) == 0 { // all was rewritten, or the mirror is empty
+		if far := mirror.haves(c.refs, have, farAncestors); len(far) > len(request.Haves) {
+			_ = response.Close()
+			request.Haves = far
+			response, err = c.session.UploadPack(ctx, request)
+		}
+	}
 	if err != nil {
 		return unfetched(ctx, op, mirror.remote, c.x, err)
 	}

@@ -1,9 +1,11 @@
 package builder_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,6 +119,47 @@ func TestFetchOfHistoryThatMoves(t *testing.T) {
 		// N-006: the next push works
 		fetch(t, m, s.remote(), mainRef, next)
 	})
+}
+
+// A branch that was rewritten far back, and whose old commits the remote forgot, does not travel whole again.
+func TestFetchOfRewrittenBranch(t *testing.T) {
+	t.Parallel()
+	origin := newRepository(t)
+	grow := func(what string, commits int, parents ...landfall.CommitSHA) []landfall.CommitSHA {
+		for i := range commits {
+			parents = []landfall.CommitSHA{origin.commit(map[string]string{"a": fmt.Sprint(what, i), "same": "same"}, parents...)}
+		}
+		origin.set(mainRef, parents[0])
+		return parents
+	}
+	base := grow("base", 10)
+	old := grow("old", 10, base...)
+	s := origin.serve(t)
+	m := mirrors(t, s)
+	fetch(t, m, s.remote(), mainRef, old[0])
+	before := packed(t, onlyMirror(t, m))
+	rewritten := grow("new", 10, base...)
+	origin.git("prune", "--expire=now")
+	mirror := fetch(t, m, s.remote(), mainRef, rewritten[0])
+	if got := read(t, mirror, list(t, mirror, rewritten[0])["a"]); got != "new9" {
+		t.Errorf("got %q", got)
+	}
+	const commits, objects = 10 + 6, 3 // the new commits, and those since the ancestor that both know; commit, tree, file
+	if got := packed(t, onlyMirror(t, m)) - before; got > commits*objects {
+		t.Errorf("%d objects travelled for 10 commits, want %d at most", got, commits*objects)
+	}
+}
+
+// packed returns how many objects lie in a repository's packs.
+func packed(tb testing.TB, dir string) int {
+	tb.Helper()
+	_, rest, _ := strings.Cut(runGit(tb, dir, nil, "count-objects", "-v"), "in-pack: ")
+	digits, _, _ := strings.Cut(rest, "\n")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
 }
 
 func TestFetchOfTags(t *testing.T) {

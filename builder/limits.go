@@ -41,7 +41,7 @@ func orDefault[N int | int64](field *N, value N) {
 	}
 }
 
-// overLimit is the error for a figure over a limit. what begins the sentence: "the commit has at least 50,001 files".
+// overLimit is the error for a figure over a limit. what begins the sentence: "the commit has 50001 files".
 func overLimit(op landfall.Op, what, limit, setting string) error {
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%s; the limit is %s (%s)", what, limit, setting)}
 }

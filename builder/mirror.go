@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder/pack"
@@ -28,6 +29,7 @@ type Mirrors struct {
 
 	once      sync.Once
 	transport http.RoundTripper
+	listed    atomic.Pointer[listing] // what was listed last
 
 	mu    sync.Mutex
 	locks map[string]*lock // by folder
@@ -118,6 +120,7 @@ type Mirror struct {
 	dir     string
 	limits  Limits
 	lock    *lock
+	listed  *atomic.Pointer[listing]
 	storage *filesystem.Storage // for references only
 
 	mu      sync.Mutex
@@ -128,7 +131,7 @@ type Mirror struct {
 func (m *Mirrors) open(r Remote) *Mirror {
 	dir := m.dir(r)
 	return &Mirror{
-		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir),
+		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir), listed: &m.listed,
 		storage: filesystem.NewStorage(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(0)),
 	}
 }

@@ -65,15 +65,18 @@ func (m *Mirror) setReferences(refs map[landfall.RefName]plumbing.Hash) error {
 	return os.Rename(path+".new", path)
 }
 
-// The most names that haves sends, and the most ancestors of one reference.
+// maxHaves is the most names that haves returns.
+const maxHaves = 2048
+
+// How far back haves looks from one reference: at first, and when the remote knew nothing of that.
 const (
-	maxHaves     = 2048
-	maxAncestors = 64
+	nearAncestors = 4
+	farAncestors  = 64
 )
 
 // haves returns what the mirror has, for the remote to leave out: its references and, where the remote's moved, some
 // ancestors, since a rewritten branch may be unknown there.
-func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash) []plumbing.Hash {
+func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash, ancestors int) []plumbing.Hash {
 	var haves []plumbing.Hash
 	seen := make(map[plumbing.Hash]bool)
 	add := func(hash plumbing.Hash) bool {
@@ -86,7 +89,7 @@ func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash) []plumbi
 	}
 	for name, hash := range ours {
 		if theirs[name] != hash && m.contains(hash) {
-			m.addAncestors(hash, add)
+			m.addAncestors(hash, ancestors, add)
 		}
 	}
 	for name, hash := range ours {
@@ -97,11 +100,16 @@ func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash) []plumbi
 	return haves
 }
 
-// addAncestors adds the commit and its first parents.
-func (m *Mirror) addAncestors(hash plumbing.Hash, add func(plumbing.Hash) bool) {
-	for range maxAncestors {
-		if !add(hash) {
-			return
+// addAncestors adds the commit and some of its first parents, at distances that double: for each, the remote reads all
+// folders that are others there.
+func (m *Mirror) addAncestors(hash plumbing.Hash, ancestors int, add func(plumbing.Hash) bool) {
+	next := 0
+	for distance := range ancestors {
+		if distance == next {
+			if !add(hash) {
+				return
+			}
+			next = 2*next + 1
 		}
 		commit, err := m.commit(hash)
 		if err != nil || len(commit.ParentHashes) == 0 {

@@ -16,8 +16,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// maxDepth is how many folders may lie in each other.
-const maxDepth = 256
+const (
+	maxDepth  = 256     // folders that may lie in each other
+	countable = 1 << 60 // files: a tree made by hand can list more than there are numbers
+)
 
 // Files returns the commit's files below folder (empty: all), sorted by path, with paths from the repository's root. A
 // symbolic link to a file of the repository is listed as that file. One that leads elsewhere, and a submodule, is listed
@@ -34,15 +36,28 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 		return nil, m.failed(op, err)
 	}
 	var w *walk
+	before := m.listed.Load()
+	if before == nil || before.dir != m.dir {
+		before = &listing{}
+	}
 	err = m.use(func(o *pack.Objects) error {
-		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderOf)}
+		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderOf), before: before.sizes}
+		w.sizes = make(map[plumbing.Hash]int64, len(before.sizes))
 		return w.list(ctx, folder)
 	})
 	if err != nil {
 		return nil, m.failed(op, err)
 	}
+	m.listed.Store(&listing{dir: m.dir, sizes: w.sizes})
 	slices.SortFunc(w.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
 	return w.files, nil
+}
+
+// listing is what is remembered of the commit that was listed last, for the next one, which nearly always has most of its
+// files.
+type listing struct {
+	dir   string                  // of the mirror: whether another one has a file is its own secret
+	sizes map[plumbing.Hash]int64 // a name is of the bytes, so its size never changes
 }
 
 // walk lists one tree.
@@ -52,8 +67,10 @@ type walk struct {
 	limits  Limits
 	root    plumbing.Hash
 	trees   map[plumbing.Hash]folderOf // what was read, for links
+	before  map[plumbing.Hash]int64    // sizes that are known
 
 	files []landfall.File
+	sizes map[plumbing.Hash]int64 // of files
 	bytes int64
 }
 
@@ -82,7 +99,52 @@ func (w *walk) list(ctx context.Context, folder string) error {
 	} else {
 		folder = ""
 	}
-	return w.folder(ctx, at, folder, 0)
+	err := w.folder(ctx, at, folder, 0)
+	if errors.Is(err, errTooMany) {
+		return w.tooMany(ctx, at)
+	}
+	if err == nil && w.bytes > w.limits.CommitBytes {
+		err = overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes", w.bytes), bytes(w.limits.CommitBytes), "LANDFALL_MAX_COMMIT_BYTES")
+	}
+	return err
+}
+
+// errTooMany ends a walk over the limit of files.
+var errTooMany = errors.New("too many files")
+
+// tooMany is the error for a tree with more files than are taken: it counts them.
+func (w *walk) tooMany(ctx context.Context, tree plumbing.Hash) error {
+	n, err := w.count(ctx, tree, make(map[plumbing.Hash]int64), 0)
+	if err != nil {
+		return err
+	}
+	return overLimit(w.op, fmt.Sprintf("the commit has %d files", n), strconv.Itoa(w.limits.Files), "LANDFALL_MAX_FILES")
+}
+
+// count returns how many files lie below a tree, up to countable. It reads each tree once, however often it is listed.
+func (w *walk) count(ctx context.Context, tree plumbing.Hash, known map[plumbing.Hash]int64, depth int) (int64, error) {
+	if n, ok := known[tree]; ok || depth > maxDepth {
+		return n, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	entries, err := w.entries(tree)
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	for _, e := range entries {
+		below := int64(1)
+		if e.Mode == filemode.Dir {
+			if below, err = w.count(ctx, e.Hash, known, depth+1); err != nil {
+				return 0, err
+			}
+		}
+		n = min(n+below, countable)
+	}
+	known[tree] = n
+	return n, nil
 }
 
 // folder lists the tree that lies at the path.
@@ -147,23 +209,22 @@ func (w *walk) file(full string, e object.TreeEntry) error {
 		}
 	}
 	if f.Mode == landfall.Regular || f.Mode == landfall.Executable {
-		size, err := w.objects.Size(e.Hash)
-		if err != nil {
-			return err
+		size, known := w.before[e.Hash]
+		if !known {
+			var err error
+			if size, err = w.objects.Size(e.Hash); err != nil {
+				return err
+			}
 		}
-		f.Size = size
+		f.Size, w.sizes[e.Hash] = size, size
 	}
 	w.bytes += f.Size
 	w.files = append(w.files, f)
 	switch {
 	case len(w.files) > w.limits.Files:
-		return overLimit(w.op, fmt.Sprintf("the commit has more than %d files", w.limits.Files),
-			strconv.Itoa(w.limits.Files), "LANDFALL_MAX_FILES")
+		return errTooMany
 	case f.Size > w.limits.FileBytes:
 		return overLimit(w.op, fmt.Sprintf("%q has %d bytes", full, f.Size), bytes(w.limits.FileBytes), "LANDFALL_MAX_FILE_BYTES")
-	case w.bytes > w.limits.CommitBytes:
-		return overLimit(w.op, fmt.Sprintf("the commit's files have %d bytes and more", w.bytes),
-			bytes(w.limits.CommitBytes), "LANDFALL_MAX_COMMIT_BYTES")
 	}
 	return nil
 }

@@ -243,6 +243,18 @@ func TestExpireSurplus(t *testing.T) {
 		s.push(t, "f")
 		same(t, "after a rollback, live and the newest", s.accessible(t), "a f")
 	})
+	t.Run("nor does what was live before a promotion", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, 2)
+		s.push(t, "a", "b")
+		if err := s.promote(t, "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.hold(t, true)
+		s.push(t, "c", "d", "e")
+		same(t, "accessible", s.accessible(t), "a b e")
+		s.goesBack(t, "b")
+	})
 }
 
 // What holds a preview release, and for how long, told by the clock.

@@ -217,6 +217,17 @@ func (s *shop) rollback(t testing.TB, to landfall.UID) error {
 	})
 }
 
+// goesBack rolls back as often as releases are given, which must then be live.
+func (s *shop) goesBack(t testing.TB, to ...landfall.UID) {
+	t.Helper()
+	for _, want := range to {
+		if err := s.rollback(t, ""); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "live after a rollback", s.stored(t).Live, want)
+	}
+}
+
 func (s *shop) promote(t testing.TB, to landfall.UID) error {
 	t.Helper()
 	return s.try(t, func(ctx context.Context, tx *store.Tx, app *landfall.App) error {

@@ -244,6 +244,51 @@ func TestRollback(t *testing.T) {
 		}
 		same(t, "live", s.stored(t).Live, "a")
 	})
+	t.Run("after a promotion of an older release, to what was live before that", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, 10)
+		s.push(t, "a", "b", "c")
+		if err := s.promote(t, "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.push(t, "d")
+		// D-002: the version before is the one that visitors had before, and so on backwards, however it became live
+		s.goesBack(t, "a", "c", "b", "a")
+		sentence(t, "once more", s.rollback(t, ""), landfall.Conflict, "shop has no earlier live release")
+		if err := s.promote(t, "c"); err != nil {
+			t.Fatal(err)
+		}
+		s.goesBack(t, "a")
+	})
+	t.Run("what was rolled back from is not gone back to, unless it became live again", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, 10)
+		s.push(t, "a", "b", "c", "d")
+		s.goesBack(t, "c")
+		if err := s.promote(t, "d"); err != nil {
+			t.Fatal(err)
+		}
+		s.goesBack(t, "c", "b")
+		s.hold(t, false)
+		s.push(t, "e")
+		s.goesBack(t, "b", "a")
+	})
+	t.Run("from a release by name, to what was live before it", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t, 10)
+		s.push(t, "a", "b", "c", "d")
+		if err := s.rollback(t, "b"); err != nil {
+			t.Fatal(err)
+		}
+		s.goesBack(t, "a")
+		for _, id := range []landfall.UID{"d", "c"} { // forward again, by name
+			if err := s.rollback(t, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.goesBack(t, "d", "a")
+		sentence(t, "once more", s.rollback(t, ""), landfall.Conflict, "shop has no earlier live release")
+	})
 	t.Run("all of it is one transaction", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 10)

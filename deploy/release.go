@@ -15,6 +15,8 @@ type Mover struct {
 	Actor  string
 	Reason string
 	At     time.Time
+
+	back bool // the mover goes back in the history of live
 }
 
 // Create makes a group version reachable, or reachable again. A release that is accessible already only may change its
@@ -87,6 +89,7 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE", app.Name, app.Name)}
 		}
 	}
+	by.back = true
 	if err := MoveLive(ctx, tx, app, to, by); err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ type reader interface {
 }
 
 // Previous returns the accessible release that was live before the one that is live now, or nothing. Going back twice
-// goes back two releases: it follows the history of releases, not that of moves.
+// goes back two: what was gone back from is no longer part of the history, until it becomes live again.
 func Previous(ctx context.Context, r reader, app landfall.App) (landfall.UID, error) {
 	accessible, err := r.AccessibleReleases(ctx, app.ID)
 	if err != nil {
@@ -120,26 +123,34 @@ func Previous(ctx context.Context, r reader, app landfall.App) (landfall.UID, er
 	if err != nil {
 		return "", err
 	}
-	// The first move to the present release says what it replaced when it became live for the first time.
-	seen := map[landfall.UID]bool{app.Live: true}
-	at := app.Live
-	for {
-		i := lastMoveTo(moves, at)
-		if i < 0 || moves[i].From == "" || seen[moves[i].From] {
-			return "", nil
-		}
-		at = moves[i].From
-		seen[at] = true
-		if slices.ContainsFunc(accessible, func(r landfall.Release) bool { return r.ID == at }) {
-			return at, nil
+	for _, was := range slices.Backward(history(moves)) {
+		if was != app.Live && slices.ContainsFunc(accessible, func(r landfall.Release) bool { return r.ID == was }) {
+			return was, nil
 		}
 	}
+	return "", nil
 }
 
-// lastMoveTo returns the index of the oldest of the newest-first moves that made a release live, or -1.
-func lastMoveTo(moves []landfall.Move, to landfall.UID) int {
-	for i, m := range slices.Backward(moves) {
-		if m.To == to {
+// history returns what live was at, oldest first, of the newest-first moves. A move back takes away what came after the
+// release that it went to.
+func history(moves []landfall.Move) []landfall.UID {
+	var was []landfall.UID
+	for _, m := range slices.Backward(moves) {
+		if len(was) == 0 && m.From != "" { // an older move is not read
+			was = append(was, m.From)
+		}
+		if i := lastIndex(was, m.To); m.Back && i >= 0 {
+			was = was[:i]
+		}
+		was = append(was, m.To)
+	}
+	return was
+}
+
+// lastIndex returns where a release stands last, or -1.
+func lastIndex(all []landfall.UID, uid landfall.UID) int {
+	for i, u := range slices.Backward(all) {
+		if u == uid {
 			return i
 		}
 	}
@@ -147,5 +158,5 @@ func lastMoveTo(moves []landfall.Move, to landfall.UID) int {
 }
 
 func move(app, pointer string, from, to landfall.UID, by Mover) landfall.Move {
-	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At}
+	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At, Back: by.back}
 }

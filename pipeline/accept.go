@@ -18,6 +18,13 @@ import (
 // Accept stores a push and what it causes, all in the caller's transaction, and returns the run that its commit has;
 // no run when the push only removed something, or moved something that is no release's.
 func (p *Pipeline) Accept(ctx context.Context, tx *store.Tx, push landfall.Push) (run string, err error) {
+	return p.accept(ctx, tx, push, nil)
+}
+
+// accept is Accept for a push to the built-in remote, whose references name what is given.
+func (p *Pipeline) accept(
+	ctx context.Context, tx *store.Tx, push landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
+) (run string, err error) {
 	app, err := tx.App(ctx, push.App)
 	if err != nil {
 		return "", err
@@ -35,7 +42,7 @@ func (p *Pipeline) Accept(ctx context.Context, tx *store.Tx, push landfall.Push)
 		return "", err
 	}
 	crashpoint.Here("accept.pushed")
-	a := acceptance{p: p, tx: tx, app: app, push: push}
+	a := acceptance{p: p, tx: tx, app: app, push: push, named: named}
 	if branch := firstBranch(app, push); branch != "" {
 		a.app.Branch = branch
 		if err := tx.UpdateApp(ctx, a.app); err != nil {
@@ -67,6 +74,8 @@ type acceptance struct {
 	push landfall.Push
 	head store.Head // of the push's reference, before it came
 
+	// named is what references of the built-in remote name now; nil for a push by another door.
+	named  map[landfall.RefName]landfall.CommitSHA
 	placed order
 }
 
@@ -92,18 +101,17 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 	case order == older:
 		return a.wantOlder(ctx)
 	}
-	if order == unknown { // the commits will tell, once they are here: see place
+	if order == unknown && !a.push.Deleted() { // it is no head before it has its place: see place
 		if err := a.tx.SetBeside(ctx, a.push.ID, a.head.Push); err != nil {
 			return "", err
 		}
+		return a.want(ctx)
 	}
 	if err := a.tx.SetHead(ctx, a.push); err != nil {
 		return "", err
 	}
-	if order == newer || a.push.Deleted() {
-		if err := a.p.withdrawOthers(ctx, a.tx, a.push); err != nil {
-			return "", err
-		}
+	if err := a.p.withdrawOthers(ctx, a.tx, a.push); err != nil {
+		return "", err
 	}
 	if a.push.Deleted() {
 		return "", a.removed(ctx)
@@ -227,17 +235,20 @@ func (a *acceptance) newRun(ctx context.Context) (landfall.Run, error) {
 		ID: uuid.Must(uuid.NewV7()).String(), App: a.app.ID, Commit: a.push.After, Branch: a.branch(), Step: landfall.StepAccept,
 		Created: a.push.Accepted,
 	}
+	var err error
 	if a.push.Apply != nil && !a.push.Apply.Clean {
-		run.UID = landfall.NewUID()
-		return run, nil
+		run.UID, err = randomUID(ctx, a.tx, a.app.ID)
+		return run, err
 	}
-	for n := 0; ; n++ {
-		run.UID = landfall.CommitUID(a.app.UIDSpace, a.push.After, n)
-		taken, err := a.tx.UIDTaken(ctx, a.app.ID, run.UID, run.Commit)
-		if err != nil || !taken {
-			return run, err
-		}
-	}
+	run.UID, err = a.tx.FreeUID(ctx, a.app.ID, run.Commit, func(n int) landfall.UID {
+		return landfall.CommitUID(a.app.UIDSpace, run.Commit, n)
+	})
+	return run, err
+}
+
+// randomUID returns a UID that nothing of an app has.
+func randomUID(ctx context.Context, tx *store.Tx, app string) (landfall.UID, error) {
+	return tx.FreeUID(ctx, app, "", func(int) landfall.UID { return landfall.NewUID() })
 }
 
 // branch returns what people call the push's reference.
@@ -344,7 +355,7 @@ func (p *Pipeline) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, 
 }
 
 // withdrawOthers takes a push's reference back from the unfinished runs of older pushes; those that nobody wants any
-// more are superseded.
+// more are superseded. Pushes that wait for their place are left to it.
 func (p *Pipeline) withdrawOthers(ctx context.Context, tx *store.Tx, push landfall.Push) error {
 	refs, err := tx.UnfinishedOfRef(ctx, push.App, push.Ref, push.ID)
 	if err != nil {

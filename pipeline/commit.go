@@ -27,6 +27,7 @@ func (w *worker) commit(ctx context.Context) error {
 		return err
 	}
 	crashpoint.Here("commit.kept")
+	w.swapping.Store(w.run.ID, true)
 	err = w.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
 			return err
@@ -34,6 +35,7 @@ func (w *worker) commit(ctx context.Context) error {
 		return w.commitTx(ctx, tx)
 	})
 	if err != nil {
+		w.swapping.Delete(w.run.ID)
 		return err
 	}
 	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", w.Now().Sub(w.run.Created).Seconds())
@@ -51,6 +53,9 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	pushes, err := w.pushes(ctx, tx)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Beside != 0 }) {
+		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled, Message: "a push that waits for its place has joined"}
 	}
 	pt := pointing{p: w.Pipeline, tx: tx, app: &app}
 	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return pt.line(p) == landfall.Production })
@@ -149,8 +154,10 @@ func (w *worker) group(
 		if g.Digest == digest {
 			same = &earlier[i]
 		}
-		if g.UID == uid && g.Digest != digest {
-			uid = landfall.NewUID() // the commit's own address stays with what it named first
+		if g.UID == uid && g.Digest != digest { // the commit's own address stays with what it named first
+			if uid, err = randomUID(ctx, tx, app.ID); err != nil {
+				return landfall.Group{}, nil, err
+			}
 		}
 	}
 	if same != nil {

@@ -209,7 +209,8 @@ func lineOf(ctx context.Context, tx *store.Tx, g landfall.Group) (landfall.Line,
 // Preview is what a commit would come to: the diff, without anything being built, stored or moved.
 type Preview struct {
 	Changes  []landfall.UnitChange
-	Complete bool // false when a build command would make files whose digests are not known before
+	Complete bool                 // false when a build command would make files whose digests are not known before
+	Files    *landfall.FileChange // of the commit as a whole, when it is not complete; nil when it cannot be known
 	Log      []string
 }
 
@@ -230,13 +231,20 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 	if err := w.read(ctx); err != nil {
 		return Preview{}, err
 	}
+	if err := w.checkOwners(ctx); err != nil {
+		return Preview{}, err
+	}
 	if err := w.readBaseOf(ctx, []landfall.Push{push}); err != nil {
 		return Preview{}, err
 	}
 	if w.builds() {
-		return Preview{Log: w.takeLog()}, nil
+		files, err := w.previewCommit(ctx)
+		return Preview{Files: files, Log: w.takeLog()}, err
 	}
 	if err := w.planUnits(ctx, w.files); err != nil {
+		return Preview{}, err
+	}
+	if err := w.previewFiles(ctx); err != nil {
 		return Preview{}, err
 	}
 	return Preview{Changes: w.changes, Complete: true, Log: w.takeLog()}, nil

@@ -19,16 +19,18 @@ const configName = "config"
 
 // planned is what a commit comes to, before anything of it is stored.
 type planned struct {
-	statics  map[landfall.UnitID]assets.Unit
-	packages map[landfall.UnitID]packagePlan
-	units    []versioning.Unit
-	base     []landfall.GroupUnit // what the diff compares with
-	current  map[landfall.UnitID]storedVersion
-	stored   map[landfall.UnitID]versioning.Stored
-	outputs  map[landfall.Digest]string                // where the bytes are that builds made
-	built    map[landfall.UnitID][]builder.ArchiveFile // what build commands made of packages
-	changes  []landfall.UnitChange
-	stats    landfall.RunStats
+	statics   map[landfall.UnitID]assets.Unit
+	packages  map[landfall.UnitID]packagePlan
+	units     []versioning.Unit
+	base      []landfall.GroupUnit // what the diff compares with
+	baseGroup landfall.UID         // the group version that it is of; empty: there is none
+	current   map[landfall.UnitID]storedVersion
+	stored    map[landfall.UnitID]versioning.Stored
+	outputs   map[landfall.Digest]string                // where the bytes are that builds made
+	built     map[landfall.UnitID][]builder.ArchiveFile // what build commands made of packages
+	known     map[landfall.UnitID]knownManifests
+	changes   []landfall.UnitChange
+	stats     landfall.RunStats
 }
 
 // packagePlan is what a package's archives consist of.

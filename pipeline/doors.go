@@ -67,17 +67,26 @@ func (d Doors) Check(ctx context.Context, repository remote.Repository, updates 
 	return nil
 }
 
-// Accept implements remote.Doors: all references of one push are accepted in one transaction.
+// Accept implements remote.Doors: all references of one push are accepted in one transaction. None of them moves meanwhile,
+// so what they name tells which of their pushes is the newest.
 func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
 	crashpoint.Here("remote.moved")
+	refs := make([]landfall.RefName, 0, len(updates))
+	for _, u := range updates {
+		refs = append(refs, u.Ref)
+	}
+	named, err := d.Remote.Named(ctx, repository.App, refs)
+	if err != nil {
+		return nil, err
+	}
 	var runs []string
-	err := d.DB.Update(ctx, func(tx *store.Tx) error {
+	err = d.DB.Update(ctx, func(tx *store.Tx) error {
 		runs = nil
 		for _, u := range updates {
-			run, err := d.Pipeline.Accept(ctx, tx, landfall.Push{
+			run, err := d.accept(ctx, tx, landfall.Push{
 				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
 				Actor: repository.Actor, Message: u.Message,
-			})
+			}, named)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
@@ -99,38 +100,64 @@ func (w *worker) learnBranch(ctx context.Context, remote builder.Remote) error {
 	})
 }
 
-// place settles which of two pushes is newer where the chain of pushes could not tell: the one whose commit the other
-// descends from is older; among strangers the one that was accepted last is newer.
+// place settles whether a push that the chain of pushes could not place is newer than the head of its reference, and than
+// others that wait for their place: the one whose commit another one descends from is older; among strangers the one that
+// was accepted last is newer.
 func (w *worker) place(ctx context.Context, pushes []landfall.Push) error {
 	for _, push := range pushes {
-		if push.Beside == 0 {
-			continue
-		}
-		other, err := w.DB.Push(ctx, push.Beside)
-		if err != nil {
-			return err
-		}
-		older, err := w.isOlder(ctx, push, other)
-		if err != nil {
-			return err
-		}
-		if err := w.DB.Update(ctx, func(tx *store.Tx) error { return w.decide(ctx, tx, push, other, older) }); err != nil {
-			return err
+		for push.Beside != 0 {
+			head, err := w.DB.Head(ctx, push.App, push.Ref)
+			if err != nil {
+				return err
+			}
+			newest, err := w.newest(ctx, push, head)
+			if err != nil {
+				return err
+			}
+			err = w.DB.Update(ctx, func(tx *store.Tx) error {
+				push, err = w.decide(ctx, tx, push.ID, head, newest)
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// isOlder reports whether a push came before another one. Beside a deletion, what the forge has now tells.
+// newest returns the push itself, or one that it is older than: the head, or one that waits for its place.
+func (w *worker) newest(ctx context.Context, push landfall.Push, head store.Head) (landfall.Push, error) {
+	last, err := w.DB.Push(ctx, head.Push)
+	if err != nil {
+		return push, err
+	}
+	waiting, err := w.DB.Unplaced(ctx, push.App, push.Ref)
+	if err != nil {
+		return push, err
+	}
+	for _, other := range append([]landfall.Push{last}, waiting...) {
+		if other.ID == push.ID {
+			continue
+		}
+		if older, err := w.isOlder(ctx, push, other); older || err != nil {
+			return other, err
+		}
+	}
+	return push, nil
+}
+
+// isOlder reports whether a push came before another one. Beside a deletion, and beside a push that goes the same way in
+// the other direction, what the forge has now tells.
 func (w *worker) isOlder(ctx context.Context, push, other landfall.Push) (bool, error) {
 	switch {
-	case other.Deleted():
+	case other.Deleted(), other.Before == push.After && other.After == push.Before:
 		remote, err := w.remote(ctx, []landfall.Push{push})
 		if err != nil {
 			return false, err
 		}
 		heads, _, err := w.Mirrors.Heads(ctx, remote)
-		return heads[push.Ref].IsZero(), err
+		return heads[push.Ref] == other.After, err
 	case other.After == push.After:
 		return false, nil
 	}
@@ -138,32 +165,30 @@ func (w *worker) isOlder(ctx context.Context, push, other landfall.Push) (bool, 
 	return older, ignoreNotFound(err)
 }
 
-// decide stores which of two pushes is newer.
-func (w *worker) decide(ctx context.Context, tx *store.Tx, push, other landfall.Push, older bool) error {
+// decide stores the place of a push: the newest is the head. It returns the push, and stores nothing when there is another
+// head than it was compared with, or the push has its place.
+func (w *worker) decide(ctx context.Context, tx *store.Tx, id int64, compared store.Head, newest landfall.Push) (landfall.Push, error) {
 	if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
-		return err
+		return landfall.Push{}, err
 	}
-	if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
-		return err
+	push, err := tx.Push(ctx, id)
+	if err != nil || push.Beside == 0 {
+		return push, err
 	}
 	head, err := tx.Head(ctx, push.App, push.Ref)
-	if err != nil {
-		return err
+	if err != nil || head != compared {
+		return push, err
 	}
-	if !older {
-		if head.Push != push.ID {
-			return nil // a newer push has come meanwhile, and has done this
-		}
-		return w.withdrawOthers(ctx, tx, push)
+	push.Beside = 0
+	if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
+		return push, err
 	}
-	if head.Push == push.ID {
-		if err := tx.SetHead(ctx, other); err != nil {
-			return err
-		}
+	if newest.ID == push.ID {
+		return push, errors.Join(tx.SetHead(ctx, push), w.withdrawOthers(ctx, tx, push))
 	}
 	left, err := tx.WithdrawRunRef(ctx, store.RunRef{Run: w.run.ID, Push: push.ID})
 	if err != nil || left > 0 {
-		return err
+		return push, err
 	}
-	return w.supersede(ctx, tx, w.run, other.After)
+	return push, w.supersede(ctx, tx, w.run, newest.After)
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -29,14 +30,19 @@ func (p *Pipeline) end(ctx context.Context, tx *store.Tx, app landfall.App, run 
 	if err := p.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
 		return err
 	}
-	return tx.AppendLog(ctx, run.ID, run.Step, run.Finished, lastLine(run))
+	return tx.EndLog(ctx, run.ID, run.Step, run.Finished, lastLines(run)...)
 }
 
-func lastLine(run landfall.Run) string {
-	if run.Reason == "" {
-		return string(run.State)
+// lastLines is how a run's log ends. The last line begins with the state; a reason of several lines stands before it.
+func lastLines(run landfall.Run) []string {
+	reason := strings.TrimSpace(run.Reason)
+	switch {
+	case reason == "":
+		return []string{string(run.State)}
+	case strings.Contains(reason, "\n"):
+		return append(strings.Split(reason, "\n"), string(run.State))
 	}
-	return string(run.State) + ": " + run.Reason
+	return []string{string(run.State) + ": " + reason}
 }
 
 // owe adds a commit status to the outbox, if the forge is to hear of this app.

@@ -53,7 +53,9 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			return err
 		}
 		if len(apps) == 0 && intake.Repository.ID != 0 {
-			stored.Decision = fmt.Sprintf("No app has the repository %s/%s.", intake.Repository.Owner, intake.Repository.Name)
+			if stored.Decision, err = unconcerned(ctx, tx, intake); err != nil {
+				return err
+			}
 		}
 		for _, app := range apps {
 			run, err := in.act(ctx, tx, app, intake)
@@ -82,11 +84,7 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, intake webhook.Intake
 	}
 	var candidates []landfall.App
 	if hook := intake.Delivery.Hook; hook != "" {
-		h, err := tx.Hook(ctx, hook)
-		if err != nil {
-			return nil, err
-		}
-		app, err := tx.App(ctx, h.App)
+		app, err := appOfHook(ctx, tx, hook)
 		if err != nil {
 			return nil, err
 		}
@@ -113,6 +111,39 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, intake webhook.Intake
 		apps = append(apps, app)
 	}
 	return apps, nil
+}
+
+// unconcerned says why a delivery that names a repository acts on no app.
+func unconcerned(ctx context.Context, tx *store.Tx, intake webhook.Intake) (string, error) {
+	named := repositoryName(landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name})
+	if intake.Delivery.Hook == "" {
+		return fmt.Sprintf("No app has the repository %s.", named), nil
+	}
+	app, err := appOfHook(ctx, tx, intake.Delivery.Hook)
+	switch {
+	case err != nil:
+		return "", err
+	case !app.Deleted.IsZero():
+		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name), nil
+	}
+	own := app.Repository
+	if app.GitHub.ID != 0 {
+		own = repositoryName(app.GitHub)
+	}
+	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named), nil
+}
+
+// repositoryName is a repository for people: two of one name differ by their id.
+func repositoryName(r landfall.GitHubRepository) string {
+	return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID)
+}
+
+func appOfHook(ctx context.Context, tx *store.Tx, hook string) (landfall.App, error) {
+	h, err := tx.Hook(ctx, hook)
+	if err != nil {
+		return landfall.App{}, err
+	}
+	return tx.App(ctx, h.App)
 }
 
 // names reports whether a repository of a payload is an app's: by its numeric id once that is bound.
@@ -190,16 +221,16 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 		}
 		return err
 	}
-	known := make(map[landfall.RefName]landfall.CommitSHA, len(heads))
+	known := make(map[landfall.RefName]store.Head, len(heads))
 	for _, h := range heads {
-		known[h.Ref] = h.SHA
+		known[h.Ref] = h
 		if _, ok := found[h.Ref]; !ok && !h.SHA.IsZero() {
 			found[h.Ref] = ""
 		}
 	}
 	var refs []landfall.RefName
 	for ref, sha := range found {
-		if known[ref] != sha && (!known[ref].IsZero() || !sha.IsZero()) && !strings.HasPrefix(string(ref), landfall.ApplyPrefix) {
+		if was := known[ref].SHA; was != sha && (!was.IsZero() || !sha.IsZero()) && !strings.HasPrefix(string(ref), landfall.ApplyPrefix) {
 			refs = append(refs, ref)
 		}
 	}
@@ -214,11 +245,11 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 			if err != nil && landfall.KindOf(err) != landfall.NotFound {
 				return err
 			}
-			if head.SHA != known[ref] {
+			if head.Push != known[ref].Push {
 				continue // a push was accepted meanwhile
 			}
-			_, err = p.Accept(ctx, tx, landfall.Push{
-				App: app.ID, Source: landfall.FromRemote, Ref: ref, Before: known[ref], After: found[ref], Actor: "git"})
+			_, err = p.accept(ctx, tx, landfall.Push{
+				App: app.ID, Source: landfall.FromRemote, Ref: ref, Before: head.SHA, After: found[ref], Actor: "git"}, found)
 			if err != nil {
 				return err
 			}

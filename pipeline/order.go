@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"landfall.dev/landfall"
 )
@@ -13,26 +15,46 @@ const (
 	newer    order = iota // the head's successor
 	repeated              // the reference is there already
 	older                 // what the head came after
-	unknown               // pushes between are missing: ancestry, or the forge itself, will tell
+	unknown               // pushes between are missing: ancestry, or the forge itself, will tell, once the commit is here
 )
 
-// order places the push by the chain of pushes: before → after.
+// order places the push: one to the built-in remote by what its reference names now, others by the chain of pushes,
+// before → after.
 func (a *acceptance) order(ctx context.Context) (order, error) {
-	var err error
-	if a.head, err = a.tx.Head(ctx, a.app.ID, a.push.Ref); err != nil {
+	head, err := a.tx.Head(ctx, a.app.ID, a.push.Ref)
+	if ignoreNotFound(err) != nil {
+		return newer, err
+	}
+	a.head = head
+	if a.named != nil {
+		if now := a.named[a.push.Ref]; now != a.push.After {
+			a.head.SHA = now // what another push of the reference came to, which was the last
+			return older, nil
+		}
+		return newer, nil
+	}
+	if err != nil {
 		return newer, ignoreNotFound(err)
 	}
 	last, err := a.tx.Push(ctx, a.head.Push)
 	if err != nil {
 		return newer, err
 	}
+	waiting, err := a.tx.Unplaced(ctx, a.app.ID, a.push.Ref)
+	if err != nil {
+		return newer, err
+	}
 	switch {
+	case slices.ContainsFunc(waiting, func(w landfall.Push) bool { return w.Before == a.push.Before && w.After == a.push.After }):
+		return unknown, nil // told again: it will have the same place
 	case a.head.SHA == a.push.After && (a.push.PullRequest != nil || a.push.Before == last.Before):
 		return repeated, nil
 	case a.head.SHA == a.push.Before && a.push.After == last.Before && last.PullRequest == nil:
-		return a.orderOfReverse(ctx, last)
-	case a.head.SHA == a.push.Before, a.head.SHA == a.push.After:
+		return a.orderOfReverse(ctx)
+	case a.head.SHA == a.push.After:
 		return newer, nil
+	case a.head.SHA == a.push.Before:
+		return a.orderOfNext(ctx, waiting)
 	case a.push.Deleted():
 		// A deletion of what the reference has left since is old; of what nobody heard of, it is news.
 		left, err := a.came(ctx, a.push.Before, a.push.ID)
@@ -49,7 +71,23 @@ func (a *acceptance) order(ctx context.Context) (order, error) {
 	return placed, err
 }
 
-// orderByChain tells whether the head, or what led to it, started from where the push ends: then the push came before.
+// orderOfNext places a push that follows the head. What comes after it may be here already, and wait for its place: that is
+// the head then. Beside others that wait, nothing is certain.
+func (a *acceptance) orderOfNext(ctx context.Context, waiting []landfall.Push) (order, error) {
+	if len(waiting) == 0 || a.push.Deleted() {
+		return newer, nil
+	}
+	for _, next := range waiting {
+		if next.Before == a.push.After {
+			a.head.Push, a.head.SHA = next.ID, next.After
+			return older, errors.Join(a.tx.SetBeside(ctx, next.ID, 0), a.tx.SetHead(ctx, next), a.p.withdrawOthers(ctx, a.tx, next))
+		}
+	}
+	return unknown, nil
+}
+
+// orderByChain tells whether the head, a push that waits for its place, or what led to one of them, started from where the
+// push ends: then the push came before.
 func (a *acceptance) orderByChain(ctx context.Context) (order, error) {
 	for at, seen := a.push.After, map[landfall.CommitSHA]bool{}; !seen[at]; {
 		seen[at] = true
@@ -57,7 +95,8 @@ func (a *acceptance) orderByChain(ctx context.Context) (order, error) {
 		if err != nil {
 			return unknown, ignoreNotFound(err)
 		}
-		if next.ID == a.head.Push {
+		if next.ID == a.head.Push || next.Beside != 0 {
+			a.head.Push, a.head.SHA = next.ID, next.After
 			return older, nil
 		}
 		at = next.After
@@ -65,23 +104,21 @@ func (a *acceptance) orderByChain(ctx context.Context) (order, error) {
 	return unknown, nil
 }
 
-// orderOfReverse places a push that goes from b to a beside a head that went from a to b: either may be the first. What
-// the reference was before tells, if it is known.
-func (a *acceptance) orderOfReverse(ctx context.Context, last landfall.Push) (order, error) {
-	followed, err := a.came(ctx, last.Before, last.ID)
-	if followed || err != nil {
-		return newer, err // the head followed on what was there
+// orderOfReverse places a push that goes from b to a beside a head that went from a to b: either may be the last. A
+// reference that was pushed there and back is where it came to more often than it left.
+func (a *acceptance) orderOfReverse(ctx context.Context) (order, error) {
+	here, err := a.tx.Visits(ctx, a.app.ID, a.push.Ref, a.push.After)
+	if err != nil {
+		return unknown, err
 	}
-	missing, err := a.came(ctx, last.After, last.ID)
+	there, err := a.tx.Visits(ctx, a.app.ID, a.push.Ref, a.push.Before)
 	switch {
-	case err != nil:
+	case here > 0 && there <= 0:
 		return newer, err
-	case missing:
-		return older, nil // between what was there and the head, this one was missing
-	case last.Deleted():
-		return unknown, nil // made and deleted, or deleted and made again
+	case there > 0 && here <= 0:
+		return older, err
 	}
-	return newer, nil
+	return unknown, err // pushes are missing, or were told twice
 }
 
 // came reports whether a push before the one with the given ID had left the reference at sha.

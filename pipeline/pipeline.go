@@ -17,11 +17,12 @@ import (
 
 // Pipeline accepts pushes and works runs.
 type Pipeline struct {
-	DB       *store.DB
-	Mirrors  *builder.Mirrors
-	Objects  assets.Store
-	Remote   Remote
-	Gateways Gateways
+	DB        *store.DB
+	Mirrors   *builder.Mirrors
+	Objects   assets.Store
+	Manifests *assets.Manifests // of Objects
+	Remote    Remote
+	Gateways  Gateways
 
 	Sandbox Sandbox
 	Specs   spec.Limits // of the spec files of a commit
@@ -38,14 +39,23 @@ type Pipeline struct {
 	Logger *slog.Logger
 
 	collecting sync.Mutex // one collection at a time
+	swapping   sync.Map   // ids of the runs whose end is being stored, or is stored and not in the gateways' table yet
+}
+
+// References tells what the references of the built-in remote's repositories name.
+type References interface {
+	// Heads returns what the references of an app's repository name, peeled to commits.
+	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
+	// Named returns what references of an app's repository name at this moment, peeled to commits; nothing for those that
+	// are not there.
+	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
 }
 
 // Remote is the built-in git remote, as far as the pipeline needs it.
 type Remote interface {
+	References
 	// Path returns the bare repository of an app.
 	Path(app string) string
-	// Heads returns what the references of an app's repository name, peeled to commits.
-	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
 	// SetHead makes a branch what clones of the repository check out.
 	SetHead(ctx context.Context, app, branch string) error
 	// Repack joins the repository's packs when there are many. Nobody may open packs meanwhile.

@@ -10,6 +10,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -23,6 +24,9 @@ func (w *worker) plan(ctx context.Context) error {
 		}
 		return &skipError{reason}
 	}
+	if err := w.checkOwners(ctx); err != nil {
+		return err
+	}
 	if err := w.readBase(ctx); err != nil {
 		return err
 	}
@@ -30,6 +34,43 @@ func (w *worker) plan(ctx context.Context) error {
 		return nil // the files that the build makes are not known yet
 	}
 	return w.planUnits(ctx, w.files)
+}
+
+// checkOwners fails when the spec declares a unit that another app owns. The commit's transaction looks again: another
+// app may be faster.
+func (w *worker) checkOwners(ctx context.Context) error {
+	own, err := w.ownUnits(ctx)
+	if err != nil {
+		return err
+	}
+	check := func(kind landfall.UnitKind, o spec.Object) error {
+		id := landfall.UnitID{Kind: kind, Name: o.Name}
+		if _, ok := own[id]; ok {
+			return nil
+		}
+		return versioning.CheckOwner(ctx, w.DB, w.app, id, o.Pos.String())
+	}
+	for _, p := range w.spec.Packages {
+		if err := check(landfall.PackageUnit, p.Object); err != nil {
+			return err
+		}
+	}
+	for _, f := range w.spec.Functions {
+		if err := check(landfall.FunctionUnit, f.Object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownUnits returns the units that the app owns, retired ones included.
+func (w *worker) ownUnits(ctx context.Context) (map[landfall.UnitID]store.Unit, error) {
+	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
+	rows := make(map[landfall.UnitID]store.Unit, len(owned))
+	for _, row := range owned {
+		rows[row.Unit] = row
+	}
+	return rows, err
 }
 
 // skipError ends a run as skipped.
@@ -44,6 +85,9 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 		return err
 	}
 	if err := w.findStored(ctx); err != nil {
+		return err
+	}
+	if err := w.checkPointers(ctx); err != nil {
 		return err
 	}
 	after := make([]landfall.GroupUnit, 0, len(w.units))
@@ -92,6 +136,7 @@ func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
 		if err != nil {
 			return err
 		}
+		w.baseGroup = apply.Group
 		for _, u := range units {
 			w.base = append(w.base, u.GroupUnit)
 		}
@@ -113,13 +158,9 @@ func (w *worker) findStored(ctx context.Context) error {
 	for _, u := range w.base {
 		inBase[u.Unit] = u
 	}
-	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
+	rows, err := w.ownUnits(ctx)
 	if err != nil {
 		return err
-	}
-	rows := make(map[landfall.UnitID]store.Unit, len(owned))
-	for _, row := range owned {
-		rows[row.Unit] = row
 	}
 	for _, u := range w.units {
 		row, ok := rows[u.Unit]

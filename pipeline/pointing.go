@@ -74,14 +74,15 @@ func (pt *pointing) produce(ctx context.Context, release bool, by deploy.Mover) 
 	if err := pt.tx.MarkProduction(ctx, pt.app.ID, pt.group.UID); err != nil {
 		return err
 	}
+	pt.app.Policy = landfall.ReleasePolicy{} // where the commit says nothing, the app's own settings count again
 	if pt.group.Policy != nil {
 		pt.app.Policy = *pt.group.Policy
-		if production := pt.group.Policy.Production; production != "" {
-			pt.app.Branch = production
-		}
-		if err := pt.tx.UpdateApp(ctx, *pt.app); err != nil {
-			return err
-		}
+	}
+	if production := pt.app.Policy.Production; production != "" {
+		pt.app.Branch = production
+	}
+	if err := pt.tx.UpdateApp(ctx, *pt.app); err != nil {
+		return err
 	}
 	switch {
 	case !release:

@@ -57,14 +57,21 @@ func (w *worker) filesOf(ctx context.Context, commit landfall.CommitSHA) ([]land
 }
 
 func (w *worker) readSpec(ctx context.Context) (*spec.Spec, error) {
-	var sources []spec.Source
+	var files []landfall.File
+	var size int64
 	index := false
 	folder := specsFolder(w.app) + "/"
 	for _, f := range w.files {
 		index = index || f.Path == "index.html"
-		if ext := path.Ext(f.Path); !strings.HasPrefix(f.Path, folder) || (ext != ".yaml" && ext != ".yml") {
-			continue
+		if ext := path.Ext(f.Path); strings.HasPrefix(f.Path, folder) && (ext == ".yaml" || ext == ".yml") {
+			files, size = append(files, f), size+f.Size
 		}
+	}
+	if err := w.Specs.CheckBytes(size); err != nil {
+		return nil, err
+	}
+	sources := make([]spec.Source, 0, len(files))
+	for _, f := range files {
 		data, err := w.readFile(ctx, f)
 		if err != nil {
 			return nil, err
@@ -96,16 +103,13 @@ func inFolder(folder string) string {
 	return "the folder " + folder
 }
 
-// maxSpecFile bounds what is read of one spec file; spec.Parse bounds them together.
-const maxSpecFile = 8 << 20
-
-// readFile reads a small file of the commit.
+// readFile reads a file of the commit whose size was found to be small.
 func (w *worker) readFile(ctx context.Context, f landfall.File) ([]byte, error) {
 	r, err := w.mirror.Read(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxSpecFile+1))
+	data, err := io.ReadAll(r)
 	if closeErr := r.Close(); err == nil {
 		err = closeErr
 	}

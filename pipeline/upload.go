@@ -102,10 +102,11 @@ func (w *worker) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.
 func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	unit := w.statics[u.Unit]
 	prefix := assets.Prefix(w.app.Namespace, w.app.Name, u.Unit.Name, w.run.UID)
-	known, before, err := w.known(ctx, u.Unit)
+	earlier, err := w.knownOf(ctx, u.Unit)
 	if err != nil {
 		return versioning.Stored{}, err
 	}
+	known, before := slices.Clone(earlier.all), earlier.before
 	plan := assets.Plan(unit, prefix, known...)
 	refused, err := w.reserve(ctx, prefix, slices.DeleteFunc(plan.Prefixes(), func(p string) bool { return p == prefix }))
 	if err != nil {
@@ -125,6 +126,7 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 	if err != nil {
 		return versioning.Stored{}, err
 	}
+	w.Manifests.Keep(result.Key, manifest)
 	crashpoint.Here("upload.static")
 	w.stats.FilesUploaded += plan.Uploads()
 	w.stats.BytesUploaded += plan.Bytes()
@@ -137,12 +139,32 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 	return versioning.Stored{Content: data, Prefixes: manifest.Prefixes()}, err
 }
 
-// known returns the manifests of earlier versions of a static unit whose files need not travel again: of the base, of
-// production and of the live release; and the base's, for the diff.
-func (w *worker) known(ctx context.Context, id landfall.UnitID) (known []*assets.Manifest, before *assets.Manifest, err error) {
+// knownManifests are those of earlier versions of a static unit.
+type knownManifests struct {
+	all    []*assets.Manifest // whose files need not travel again: of the base, of production and of the live release
+	before *assets.Manifest   // the base's, for the diff; nil: there is none
+}
+
+// knownOf returns the manifests of earlier versions of a static unit. They are read once: what is collected in between is
+// refused when it is reserved.
+func (w *worker) knownOf(ctx context.Context, id landfall.UnitID) (knownManifests, error) {
+	if known, ok := w.known[id]; ok {
+		return known, nil
+	}
+	known, err := w.readKnown(ctx, id)
+	if err == nil {
+		if w.known == nil {
+			w.known = map[landfall.UnitID]knownManifests{}
+		}
+		w.known[id] = known
+	}
+	return known, err
+}
+
+func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known knownManifests, err error) {
 	row, err := w.DB.Unit(ctx, w.app, id)
 	if err != nil {
-		return nil, nil, ignoreNotFound(err)
+		return known, ignoreNotFound(err)
 	}
 	numbers := []int64{}
 	for _, b := range w.base {
@@ -162,25 +184,25 @@ func (w *worker) known(ctx context.Context, id landfall.UnitID) (known []*assets
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
 			}
-			return nil, nil, err
+			return known, err
 		}
 		key := manifestKey(v.Content)
 		if key == "" {
 			continue
 		}
-		m, err := assets.Load(ctx, w.Objects, key)
+		m, err := w.Manifests.Load(ctx, key)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue // it was just collected
 			}
-			return nil, nil, err
+			return known, err
 		}
-		known = append(known, m)
+		known.all = append(known.all, m)
 		if i == 0 && inBase {
-			before = m
+			known.before = m
 		}
 	}
-	return known, before, nil
+	return known, nil
 }
 
 // noteFiles adds to the diff what changed within a static unit.

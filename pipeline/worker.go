@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -117,23 +116,6 @@ func (w *worker) steps(ctx context.Context) error {
 	}
 	w.swap(ctx)
 	return nil
-}
-
-// swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
-// here leaves a release that gateways read at their start, and a report that the outbox sends.
-func (w *worker) swap(ctx context.Context) {
-	crashpoint.Here("swap.before")
-	begin := w.Now()
-	if err := w.Gateways.RefreshApp(ctx, w.app.ID); err != nil {
-		w.logger.WarnContext(ctx, "gateways will find the new release by polling", "error", err)
-	}
-	crashpoint.Here("swap.after")
-	err := w.DB.Update(ctx, func(tx *store.Tx) error {
-		return tx.RecordStep(ctx, w.run.ID, w.run.Attempt, landfall.StepSwap, begin, w.Now())
-	})
-	if err != nil {
-		w.logger.WarnContext(ctx, "the step was not recorded", "step", landfall.StepSwap, "error", err)
-	}
 }
 
 // stepError says which step failed, and tells our own time limit from a caller that went away.
@@ -256,9 +238,6 @@ func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration,
 // fail ends the run. It does nothing when the run is over already, or another worker's.
 func (w *worker) fail(ctx context.Context, state landfall.RunState, cause error) error {
 	message := landfall.MessageOf(cause)
-	for line := range strings.Lines(message) {
-		w.sayf("%s", strings.TrimRight(line, "\n"))
-	}
 	lines := w.takeLog()
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -165,6 +166,24 @@ func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.Re
 	if err := lockAlone(ctx, lock); err != nil {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
 	}
+	return r.named(ctx, op, path, func(landfall.RefName) bool { return true })
+}
+
+// Named returns what references of a repository name at this moment, peeled to commits, without those that are not there.
+// Unlike Heads it waits for nobody. NotFound when there is no repository.
+func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
+	const op landfall.Op = "remote.Named"
+	path, err := r.existingPath(op, appID)
+	if err != nil {
+		return nil, err
+	}
+	return r.named(ctx, op, path, func(ref landfall.RefName) bool { return slices.Contains(refs, ref) })
+}
+
+// named returns what the wanted branches, tags and references of applies name.
+func (r *Repositories) named(
+	ctx context.Context, op landfall.Op, path string, wanted func(landfall.RefName) bool,
+) (map[landfall.RefName]landfall.CommitSHA, error) {
 	list, err := output(ctx, op, r.in(path, r.git(ctx, "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)",
 		landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)))
 	if err != nil {
@@ -175,12 +194,15 @@ func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.Re
 	var objects []landfall.CommitSHA
 	for line := range bytes.Lines(list) {
 		object, rest, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
-		kind, ref, _ := strings.Cut(rest, " ")
-		if kind == "commit" {
-			heads[landfall.RefName(ref)] = landfall.CommitSHA(object)
-			continue
+		kind, name, _ := strings.Cut(rest, " ")
+		ref := landfall.RefName(name)
+		switch {
+		case !wanted(ref):
+		case kind == "commit":
+			heads[ref] = landfall.CommitSHA(object)
+		default:
+			tags, objects = append(tags, ref), append(objects, landfall.CommitSHA(object))
 		}
-		tags, objects = append(tags, landfall.RefName(ref)), append(objects, landfall.CommitSHA(object))
 	}
 	peeled, err := r.commits(ctx, path, nil, objects)
 	for i, commit := range peeled {

@@ -1,6 +1,7 @@
 package remote_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -98,14 +99,21 @@ func TestHostileNames(t *testing.T) {
 		wantKind(t, "removing "+id, r.Remove(t.Context(), id), landfall.Invalid)
 		wantKind(t, "moving HEAD of "+id, r.SetHead(t.Context(), id, "main"), landfall.Invalid)
 	}
-	for _, branch := range []string{"", "-d", "../../config", "a..b", "a b", "x.lock", "a\nb"} {
+	for _, branch := range []string{"", "../../config", "a..b", "a b", "x.lock", "a\nb"} {
 		wantKind(t, "HEAD "+branch, r.SetHead(t.Context(), "one", branch), landfall.Invalid)
 	}
-	for _, branch := range []string{"-d", "--template=/tmp", "a..b"} {
-		wantKind(t, "HEAD "+branch, r.Create(t.Context(), "two", branch), landfall.Invalid)
-	}
+	wantKind(t, "HEAD a..b", r.Create(t.Context(), "two", "a..b"), landfall.Invalid)
 	if got := head(t, r); got != "ref: refs/heads/main" {
 		t.Errorf("got HEAD %q, want it untouched", got)
+	}
+	for i, branch := range []string{"-d", "--delete", "--template=/tmp"} {
+		// N-014: a branch whose name looks like an option is a branch.
+		if err := r.SetHead(t.Context(), "one", branch); err != nil || head(t, r) != "ref: refs/heads/"+branch {
+			t.Errorf("got HEAD %q and the error %v, want the branch %s", head(t, r), err, branch)
+		}
+		if err := r.Create(t.Context(), fmt.Sprint("new-", i), branch); err != nil {
+			t.Errorf("a repository whose branch is %s: %v", branch, err)
+		}
 	}
 }
 
@@ -138,6 +146,13 @@ func TestHeadsWaitForOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	lock.Close()
+	now, err := r.Named(t.Context(), "one", []landfall.RefName{"refs/heads/early", "refs/heads/late", "refs/heads/ear"})
+	if err != nil || len(now) != 1 || now["refs/heads/early"] == "" {
+		t.Errorf("what is named before that move: got %v and the error %v, want early", now, err)
+	}
+	if now, err := r.Named(t.Context(), "one", nil); err != nil || len(now) != 0 {
+		t.Errorf("what nobody asked for: got %v and the error %v, want nothing", now, err)
+	}
 	read := make(chan map[landfall.RefName]landfall.CommitSHA, 1)
 	go func() {
 		heads, err := r.Heads(t.Context(), "one")
@@ -180,15 +195,17 @@ func TestNothingOfAClientReachesACommandLine(t *testing.T) {
 	s := &site{Server: httptest.NewServer(remote.New(remote.Config{Repositories: repositories, Doors: &doors{}})), repositories: repositories}
 	t.Cleanup(s.Close)
 	w := newWork(t)
-	w.git(t, "-c", "protocol.version=2", "push", s.address("shop", token), "main", "HEAD:refs/heads/$(evil)", "HEAD:refs/heads/e;evil", "HEAD:refs/tags/evil")
-	for _, ref := range []string{"refs/heads/--evil", "refs/heads/x/-evil", "refs/evil/x"} {
-		out, err := w.try(t, "push", s.address("shop", token), "HEAD:"+ref)
-		refused(t, out, err)
-	}
+	w.git(t, "-c", "protocol.version=2", "push", s.address("shop", token), "main", "HEAD:refs/heads/$(evil)", "HEAD:refs/heads/e;evil", "HEAD:refs/tags/evil",
+		"HEAD:refs/heads/--evil", "HEAD:refs/heads/x/-evil", "HEAD:refs/tags/-evil")
+	out, err := w.try(t, "push", s.address("shop", token), "HEAD:refs/evil/x")
+	refused(t, out, err)
 	for _, app := range []string{"--evil", "evil;evil", "..%2fevil", "$(evil)"} {
 		if out, err := w.try(t, "ls-remote", s.address(app, token)); err == nil {
 			t.Errorf("app %s: got %q, want an error", app, out)
 		}
+	}
+	if err := repositories.SetHead(t.Context(), "id-shop", "--evil"); err != nil {
+		t.Errorf("HEAD on a branch that looks like an option: %v", err)
 	}
 	post(t, s, "/git/shop.git/git-upload-pack", "application/x-git-upload-pack-request", token, strings.NewReader("0000"),
 		"Git-Protocol", "version=2:--evil", "X-Evil", "--evil")
@@ -196,7 +213,8 @@ func TestNothingOfAClientReachesACommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(lines); strings.Contains(text, "evil") || !strings.Contains(text, "receive-pack") {
+	text := strings.ReplaceAll(string(lines), " refs/heads/--evil\n", "") // HEAD's branch, as a name that is full
+	if strings.Contains(text, "evil") || !strings.Contains(text, "receive-pack") {
 		t.Errorf("got the command lines %q, want nothing that a client sent", text)
 	}
 }

@@ -56,7 +56,7 @@ func (c command) refuse() error {
 		return &landfall.Error{Op: "remote.refuse", Kind: landfall.Invalid, Message: fmt.Sprintf(format, clean(string(c.ref), 100))}
 	}
 	if _, err := landfall.ParseRefName(string(c.ref)); err != nil {
-		return invalid(`%q is refused: no part of a name begins with "-" or ".", and it has at most 1024 characters`)
+		return invalid(`%q is refused: git does not allow this name, or it is too long: a name has at most 1024 characters`)
 	}
 	if id, ok := strings.CutPrefix(string(c.ref), landfall.ApplyPrefix); ok {
 		if !applyID.MatchString(id) {

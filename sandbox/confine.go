@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	workDir = "/work"              // where a confined command sees Dir
+	workDir = "/build"             // where a confined command sees Dir
 	initAt  = "/run/landfall/init" // where it sees our own binary
 	nobody  = 65534                // the user that it is
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
@@ -126,7 +126,8 @@ func (r *run) prepareInit() error {
 	return nil
 }
 
-// prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left.
+// prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left, and a parent that ends
+// what the command leaves.
 func (r *run) prepareUnconfined() error {
 	temp, err := os.MkdirTemp("", ownName()+"-")
 	if err != nil {
@@ -135,7 +136,11 @@ func (r *run) prepareUnconfined() error {
 	r.temp = temp
 	env := map[string]string{"PATH": search, "HOME": temp, "TMPDIR": temp, "LANG": "C.UTF-8"}
 	maps.Copy(env, r.command.Env)
-	r.args = append(append([]string{"/usr/bin/env", "-i"}, variables(env)...), "/bin/sh", "-c", r.command.Shell)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	r.args = append(append([]string{self, parentArgument, "/usr/bin/env", "-i"}, variables(env)...), "/bin/sh", "-c", r.command.Shell)
 	return nil
 }
 

@@ -120,10 +120,10 @@ owned() { chown "$(stat -Lc %u "$1")" "$1"; }
 for d in /usr /usr/bin /usr/local/bin /etc /etc/ssl/certs / /bin /lib /dev /run /run/landfall /proc /proc/sys/kernel /root /home /var; do try put "$d/$m"; done
 for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sys/vm/overcommit_memory /proc/sysrq-trigger /proc/1/oom_score_adj ` + sandbox.InitAt + ` /etc/passwd /proc/self/exe /proc/1/exe /proc/1/mem; do try put "$f"; done
 for what in / /usr /etc /dev /proc /run; do try mount -o remount,rw "$what"; done
-try mount -t tmpfs none /work; try mount --bind / /work; try umount /usr; try umount -l /proc; try unshare -r true; try unshare -m true; try chroot / true
+try mount -t tmpfs none /build; try mount --bind / /build; try umount /usr; try umount -l /proc; try unshare -r true; try unshare -m true; try chroot / true
 for f in /dev/null /dev/zero /dev/tty /proc/1/exe /proc/self/exe /proc/self/fd/0 /usr/bin/env /usr/bin ` + sandbox.InitAt + `; do try again "$f"; try owned "$f"; try timed "$f"; done
-try mknod /work/disk b 8 0; try mknod /work/memory c 1 1
-echo x > "/tmp/$m" && echo x > "/dev/shm/$m" && echo x > "/work/$m" && echo written where it may be`})
+try mknod /build/disk b 8 0; try mknod /build/memory c 1 1
+echo x > "/tmp/$m" && echo x > "/dev/shm/$m" && echo x > "/build/$m" && echo written where it may be`})
 	if strings.Contains(out, "DONE:") || !strings.Contains(out, "written where it may be") {
 		t.Errorf("the command changed something, or could not write to its own folders:\n%s", out)
 	}
@@ -375,7 +375,10 @@ kill -9 %d && echo "HERE $is DEAD"; kill -9 %d && echo "HERE $is DEAD"; true`, v
 func TestEscapeDaemon(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
-	for name, s := range map[string]*sandbox.Sandbox{"with control groups": s, "with the watch alone": sandbox.WatchOnly(s)} {
+	off := sandbox.Detect(t.Context(), sandbox.Off)
+	for name, s := range map[string]*sandbox.Sandbox{
+		"with control groups": s, "with the watch alone": sandbox.WatchOnly(s), "without a sandbox": off, "without anything": sandbox.WatchOnly(off),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -481,7 +484,7 @@ cat; [ -t 0 ] || [ -t 1 ] || [ -t 2 ] || echo; (: < /dev/tty) 2>/dev/null && ech
 func TestEscapeInit(t *testing.T) {
 	t.Parallel()
 	out := show(t, confined(t), sandbox.Command{
-		Env:   map[string]string{"LD_PRELOAD": "/work/evil.so", "GODEBUG": "inittrace=1", "LD_DEBUG": "files"},
+		Env:   map[string]string{"LD_PRELOAD": "/build/evil.so", "GODEBUG": "inittrace=1", "LD_DEBUG": "files"},
 		Proxy: &sandbox.Proxy{},
 		Shell: `echo the command begins`,
 	})

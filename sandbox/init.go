@@ -13,8 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initArgument makes this binary the init of a confined command.
-const initArgument = "sandbox-init"
+// The words that make this binary the init of a confined command, and the parent of one that is not confined.
+const (
+	initArgument   = "sandbox-init"
+	parentArgument = "sandbox-parent"
+)
 
 // proxyAddress is where a confined command finds the proxy.
 const proxyAddress = "127.0.0.1:3128"
@@ -23,10 +26,18 @@ const proxyAddress = "127.0.0.1:3128"
 // sandbox, it gives up every privilege, opens the way to the proxy, runs the command, and returns its exit code. Otherwise
 // handled is false. The program calls it before anything else.
 func Forward(args []string) (code int, handled bool) {
-	if len(args) == 0 || args[0] != initArgument {
+	if len(args) == 0 {
 		return 0, false
 	}
-	code, err := initialize(args[1:])
+	var err error
+	switch args[0] {
+	case initArgument:
+		code, err = initialize(args[1:])
+	case parentArgument:
+		code, err = adopt(args[1:])
+	default:
+		return 0, false
+	}
 	if err != nil {
 		const failed = 125
 		fmt.Fprintln(os.Stderr, "the sandbox of the build cannot be set up:", err)

@@ -104,7 +104,7 @@ func (l Limits) withDefaults() Limits {
 type Command struct {
 	Shell string // for /bin/sh -c
 
-	// Dir is the host's folder that the command starts in and may write to; it sees it as /work. It was made for this
+	// Dir is the host's folder that the command starts in and may write to; it sees it as /build. It was made for this
 	// command: where the server is root, all that lies in it is given to the command's user.
 	Dir string
 

@@ -49,7 +49,7 @@ func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 }
 
 // kill ends the command, whole. Of a confined one that is the init: what it held ends with it, and then bubblewrap, which
-// waits for that. Bubblewrap itself is killed only when that does not help.
+// waits for that; otherwise all but the parent, which ends then. The first process is killed only when that does not help.
 func (w *watch) kill(ended <-chan struct{}) {
 	const patience = 100
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -61,7 +61,7 @@ func (w *watch) kill(ended <-chan struct{}) {
 				_ = unix.Kill(p.pid, unix.SIGKILL)
 			}
 		}
-		if len(found) <= 1 || w.run.sandbox.mode == Off || try > patience {
+		if len(found) <= 1 || try > patience {
 			_ = unix.Kill(-w.leader, unix.SIGKILL)
 		}
 		select {

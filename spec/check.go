@@ -100,11 +100,16 @@ func (r *reader) checkRoutes() {
 			cmp.Compare(a.pos.Line, b.pos.Line))
 	})
 	patterns := 0
+	var over Position
 	for _, route := range r.routes {
-		if patterns += len(route.trigger.Patterns()); patterns > r.limits.Objects {
-			r.problemf(route.pos, "more than %d routes, counted by method (setting LANDFALL_MAX_SPEC_OBJECTS)", r.limits.Objects)
-			return
+		before := patterns
+		if patterns += len(route.trigger.Patterns()); before <= r.limits.Objects {
+			over = route.pos
 		}
+	}
+	if patterns > r.limits.Objects {
+		r.problemf(over, "%d routes, counted by method; the limit is %d (setting LANDFALL_MAX_SPEC_OBJECTS)", patterns, r.limits.Objects)
+		return
 	}
 	mux, first := http.NewServeMux(), 0
 	for i, later := range r.routes {

@@ -32,8 +32,8 @@ func (r *reader) split(sources []Source) ([]document, error) {
 	for _, s := range sources {
 		size += int64(len(s.Data))
 	}
-	if size > r.limits.Bytes {
-		return nil, overLimit("spec files", "bytes", size, r.limits.Bytes, "LANDFALL_MAX_SPEC_BYTES")
+	if err := r.limits.CheckBytes(size); err != nil {
+		return nil, err
 	}
 	sources = slices.Clone(sources)
 	slices.SortStableFunc(sources, func(a, b Source) int { return cmp.Compare(a.Name, b.Name) })

@@ -103,11 +103,11 @@ func TestBombs(t *testing.T) {
 		"flow sequences":            {app + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), "LANDFALL_MAX_SPEC_DEPTH"},
 		"flow mappings":             {app + strings.Repeat("{a: ", 10_000) + strings.Repeat("}", 10_000), "LANDFALL_MAX_SPEC_DEPTH"},
 		"flow sequences left open":  {app + strings.Repeat("[", 1_000_000), "LANDFALL_MAX_SPEC_VALUES"},
-		"flow hidden by text":       {app + "{a: " + strings.Repeat(`["]", `, 9_000) + strings.Repeat("]", 9_000) + "}", "nested deeper than 100"},
+		"flow hidden by text":       {app + "{a: " + strings.Repeat(`["]", `, 9_000) + strings.Repeat("]", 9_000) + "}", "the limit is 100"},
 		"compact sequences":         {strings.Repeat("- ", 10_000) + "a", "LANDFALL_MAX_SPEC_DEPTH"},
 		"compact keys":              {strings.Repeat("? ", 10_000) + "a", "LANDFALL_MAX_SPEC_DEPTH"},
-		"indentation":               {app + "\n" + strings.ReplaceAll("\n"+staircase(2_000), "\n", "\n    "), "nested deeper than 100"},
-		"nesting just over":         {app + "{a: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "nested deeper than 100"},
+		"indentation":               {app + "\n" + strings.ReplaceAll("\n"+staircase(2_000), "\n", "\n    "), "levels deep; the limit is 100"},
+		"nesting just over":         {app + "{a: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", "levels deep; the limit is 100"},
 		"commas":                    {app + "{a: [" + strings.Repeat("1,", 500_000) + "]}", "LANDFALL_MAX_SPEC_VALUES"},
 		"directives":                {repeated(90_000, "%%TAG !a%d! x\n") + "---\na: 1\n", "directives"},
 		"documents":                 {strings.Repeat("---\na\n", 1_300_000), "1300000 documents; the limit is 10000 (setting LANDFALL_MAX_SPEC_OBJECTS)"},
@@ -158,7 +158,7 @@ func TestLimits(t *testing.T) {
 	t.Run("depth", func(t *testing.T) {
 		t.Parallel()
 		const text = "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec: {config: {a: {b: 1}}}\n"
-		contains(t, refused(t, spec.Limits{Depth: 4}, one(text)), "nested deeper than 4 levels (setting LANDFALL_MAX_SPEC_DEPTH)")
+		contains(t, refused(t, spec.Limits{Depth: 4}, one(text)), "nested 5 levels deep; the limit is 4 (setting LANDFALL_MAX_SPEC_DEPTH)")
 		if _, err := spec.Parse([]spec.Source{one(text)}, spec.Limits{Depth: 5}); err != nil {
 			t.Errorf("within the limit: got %v, want no error", err)
 		}
@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		const text = "apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\n" +
 			"spec: {functionref: {name: f}, relativeurl: /a, methods: [GET, PUT, POST]}\n"
-		contains(t, refused(t, spec.Limits{Objects: 2}, one(text)), "more than 2 routes")
+		contains(t, refused(t, spec.Limits{Objects: 2}, one(text)), "3 routes, counted by method; the limit is 2 (setting LANDFALL_MAX_SPEC_OBJECTS)")
 	})
 }
 

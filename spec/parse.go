@@ -132,6 +132,14 @@ func (r *reader) err() error {
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(lines, "\n")}
 }
 
+// CheckBytes returns the error for spec files that have too many bytes together, without reading them; nil when they do not.
+func (l Limits) CheckBytes(size int64) error {
+	if limit := l.withDefaults().Bytes; size > limit {
+		return overLimit("spec files", "bytes", size, limit, "LANDFALL_MAX_SPEC_BYTES")
+	}
+	return nil
+}
+
 // overLimit returns the error for a figure that is over its limit.
 func overLimit(where, what string, figure, limit int64, setting string) error {
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(

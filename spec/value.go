@@ -62,7 +62,7 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 	c.left--
 	defer func() { c.left++ }()
 	if c.left < 0 {
-		c.failf(n, "nested deeper than %d levels (setting LANDFALL_MAX_SPEC_DEPTH)", c.limits.Depth)
+		c.failf(n, "nested %d levels deep; the limit is %d (setting LANDFALL_MAX_SPEC_DEPTH)", c.limits.Depth+levels(n), c.limits.Depth)
 		return nil
 	}
 	switch f.shape {
@@ -84,6 +84,15 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 		return c.typed(n, f.shape, path)
 	}
 	return nil
+}
+
+// levels returns how many levels of nesting n has, itself included.
+func levels(n *yaml.Node) int {
+	below := 0
+	for _, child := range n.Content {
+		below = max(below, levels(child))
+	}
+	return 1 + below
 }
 
 // plain refuses what makes YAML more than a way to write values: anchors and aliases, which can multiply, and tags.

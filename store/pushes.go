@@ -79,6 +79,14 @@ func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, s
 		WHERE app = $1 AND ref = $2 AND after_sha = $3 AND id < $4 ORDER BY id DESC LIMIT 1`, app, ref, sha, before)
 }
 
+// Visits returns how many more pushes of a reference ended at sha than started from it: 1 where the reference is when all
+// its pushes are known, -1 where it was before the first, otherwise 0. What a pull request told has no start.
+func (q queries) Visits(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (int, error) {
+	return one(ctx, q, "store.Visits", scanValue[int], `SELECT
+		(SELECT COUNT(*) FROM pushes WHERE app = $1 AND ref = $2 AND after_sha = $3 AND pull_request = '') -
+		(SELECT COUNT(*) FROM pushes WHERE app = $1 AND ref = $2 AND before_sha = $3 AND pull_request = '')`, app, ref, sha)
+}
+
 // Head is the newest push of a reference.
 type Head struct {
 	Ref  landfall.RefName
@@ -141,7 +149,14 @@ func (q queries) OpenPullRequests(ctx context.Context, app string, ref landfall.
 		WHERE app = $1 AND head_ref = $2 AND open = 1 AND fork = 0 ORDER BY number`, app, ref)
 }
 
-// SetBeside notes the push that a push could not be placed beside.
+// Unplaced returns the pushes of a reference that wait for their place and whose run is not over, newest first.
+func (q queries) Unplaced(ctx context.Context, app string, ref landfall.RefName) ([]landfall.Push, error) {
+	return list(ctx, q, "store.Unplaced", scanPush, `SELECT `+pushColumns+` FROM pushes p
+		WHERE app = $1 AND ref = $2 AND beside <> 0 AND EXISTS (SELECT 1 FROM run_refs rr JOIN runs r ON r.id = rr.run
+			WHERE rr.push = p.id AND rr.withdrawn = 0 AND r.finished = 0) ORDER BY id DESC`, app, ref)
+}
+
+// SetBeside notes the head that a push could not be placed beside: it waits for its place. 0: it has it.
 func (tx *Tx) SetBeside(ctx context.Context, push, beside int64) error {
 	return tx.exec(ctx, "store.SetBeside", `UPDATE pushes SET beside = $2 WHERE id = $1`, push, beside)
 }

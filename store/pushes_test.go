@@ -59,6 +59,25 @@ func testPushes(t *testing.T, open opener) {
 		_, err = db.PushTo(ctx, app.ID, mainRef, sha1, 99)
 		kind(t, "at another commit", err, landfall.NotFound)
 	})
+	t.Run("where a reference came to more often than it left", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		for _, p := range []landfall.Push{
+			{App: app.ID, Ref: mainRef, After: sha1},
+			{App: app.ID, Ref: mainRef, Before: sha1, After: sha2},
+			{App: app.ID, Ref: mainRef, Before: sha2, After: sha1},
+			{App: app.ID, Ref: mainRef, Before: sha1, After: sha2},
+			{App: app.ID, Ref: mainRef, After: sha3, PullRequest: &landfall.PullRequest{Number: 12}},
+			{App: app.ID, Ref: "refs/heads/other", Before: sha2, After: sha3},
+			{App: other.ID, Ref: mainRef, Before: sha2, After: sha3},
+		} {
+			newPush(t, db, p)
+		}
+		for sha, want := range map[landfall.CommitSHA]int{"": -1, sha1: 0, sha2: 1, sha3: 0} {
+			same(t, "at "+string(sha), must(db.Visits(ctx, app.ID, mainRef, sha))(t), want)
+		}
+	})
 	t.Run("heads", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"landfall.dev/landfall"
 )
@@ -86,12 +85,12 @@ func (q queries) Tags(ctx context.Context, app string) ([]landfall.Tag, error) {
 	return list(ctx, q, "store.Tags", scanTag, `SELECT `+tagColumns+` FROM tags WHERE app = $1 ORDER BY name`, app)
 }
 
-const moveColumns = `id, app, pointer, from_uid, to_uid, actor, reason, at`
+const moveColumns = `id, app, pointer, from_uid, to_uid, actor, reason, at, back`
 
 func scanMove(row scanner) (landfall.Move, error) {
 	var m landfall.Move
 	var at int64
-	err := row.Scan(&m.ID, &m.App, &m.Pointer, &m.From, &m.To, &m.Actor, &m.Reason, &at)
+	err := row.Scan(&m.ID, &m.App, &m.Pointer, &m.From, &m.To, &m.Actor, &m.Reason, &at, &m.Back)
 	m.At = moment(at)
 	return m, err
 }
@@ -102,8 +101,8 @@ func (tx *Tx) CreateMove(ctx context.Context, m landfall.Move) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, "store.CreateMove", `INSERT INTO moves (`+moveColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		id, m.App, m.Pointer, m.From, m.To, m.Actor, m.Reason, micros(m.At))
+	return tx.exec(ctx, "store.CreateMove", `INSERT INTO moves (`+moveColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		id, m.App, m.Pointer, m.From, m.To, m.Actor, m.Reason, micros(m.At), m.Back)
 }
 
 // Moves returns the moves of an app's pointer, newest first; of all its pointers for an empty one.
@@ -133,10 +132,4 @@ func (q queries) StaticUnits(ctx context.Context, app string) ([]StaticUnit, err
 		JOIN units u ON u.id = gu.unit AND u.kind = 'static'
 		JOIN versions v ON v.unit = gu.unit AND v.number = gu.number
 		WHERE r.app = $1 AND r.expired = 0`, app)
-}
-
-// StaleBranchTags returns the branch tags that were last moved before the given time.
-func (q queries) StaleBranchTags(ctx context.Context, app string, before time.Time) ([]landfall.Tag, error) {
-	return list(ctx, q, "store.StaleBranchTags", scanTag, `SELECT `+tagColumns+` FROM tags
-		WHERE app = $1 AND kind = 'branch' AND moved < $2`, app, micros(before))
 }

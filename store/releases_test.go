@@ -52,7 +52,6 @@ func testReleases(t *testing.T, open opener) {
 		branch := put(landfall.Tag{Name: "branch-f", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/f", Moved: after(2)})
 		put(landfall.Tag{Name: "branch-g", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/g", Moved: after(3)})
 		same(t, "one", must(db.Tag(ctx, app.ID, "v1"))(t), v1)
-		same(t, "stale branches", must(db.StaleBranchTags(ctx, app.ID, after(3)))(t), []landfall.Tag{branch})
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
 		same(t, "all", must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
 		_, err := db.Tag(ctx, app.ID, "branch-g")
@@ -67,12 +66,12 @@ func testReleases(t *testing.T, open opener) {
 			{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon},
 			{App: app.ID, Pointer: "tag beta", From: "aaaaaaaa", To: "bbbbbbbb", At: after(1)},
 			{App: other.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: after(1)},
-			{App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon},
+			{App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon, Back: true},
 		} {
 			m.ID = int64(i + 1)
 			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
 		}
-		last := landfall.Move{ID: 4, App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon}
+		last := landfall.Move{ID: 4, App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon, Back: true}
 		first := landfall.Move{ID: 1, App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon}
 		same(t, "of live, newest first", must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
 		same(t, "the newest", must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})

@@ -147,11 +147,24 @@ func (q queries) RunChanges(ctx context.Context, id string) ([]landfall.UnitChan
 	}, `SELECT changes FROM runs WHERE id = $1`, id)
 }
 
-// UIDTaken reports whether a UID of an app belongs to something else than the given commit.
+// FreeUID returns the first proposal, of those for n = 0, 1, 2 …, that belongs to nothing of an app but the given commit;
+// to nothing at all for an empty commit.
+func (q queries) FreeUID(ctx context.Context, app string, commit landfall.CommitSHA, propose func(n int) landfall.UID) (landfall.UID, error) {
+	for n := 0; ; n++ {
+		uid := propose(n)
+		taken, err := q.UIDTaken(ctx, app, uid, commit)
+		if err != nil || !taken {
+			return uid, err
+		}
+	}
+}
+
+// UIDTaken reports whether a UID of an app belongs to something else than the given commit, or to anything for an empty
+// one.
 func (q queries) UIDTaken(ctx context.Context, app string, uid landfall.UID, commit landfall.CommitSHA) (bool, error) {
 	n, err := one(ctx, q, "store.UIDTaken", scanValue[int64], `SELECT
-		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND uid = $2 AND commit_sha <> $3) +
-		(SELECT COUNT(*) FROM runs WHERE app = $1 AND uid = $2 AND commit_sha <> $3) +
+		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
+		(SELECT COUNT(*) FROM runs WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
 		(SELECT COUNT(*) FROM tags WHERE app = $1 AND name = $2) +
 		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2)`, app, uid, commit)
 	return n > 0, err
@@ -182,11 +195,12 @@ func (q queries) RunRefs(ctx context.Context, run string) ([]RunRef, error) {
 	return list(ctx, q, "store.RunRefs", scanRunRef, `SELECT run, push, ref, withdrawn FROM run_refs WHERE run = $1 ORDER BY push`, run)
 }
 
-// UnfinishedOfRef returns the unfinished runs that a reference wants through pushes other than the given one.
+// UnfinishedOfRef returns the unfinished runs that a reference wants through pushes other than the given one, whose place
+// among the pushes is known.
 func (q queries) UnfinishedOfRef(ctx context.Context, app string, ref landfall.RefName, except int64) ([]RunRef, error) {
 	return list(ctx, q, "store.UnfinishedOfRef", scanRunRef, `SELECT rr.run, rr.push, rr.ref, rr.withdrawn
-		FROM run_refs rr JOIN runs r ON r.id = rr.run
-		WHERE r.app = $1 AND r.finished = 0 AND rr.ref = $2 AND rr.push <> $3 AND rr.withdrawn = 0`, app, ref, except)
+		FROM run_refs rr JOIN runs r ON r.id = rr.run JOIN pushes p ON p.id = rr.push
+		WHERE r.app = $1 AND r.finished = 0 AND rr.ref = $2 AND rr.push <> $3 AND rr.withdrawn = 0 AND p.beside = 0`, app, ref, except)
 }
 
 // WithdrawRunRef takes a push back from a run, and returns how many pushes still want it.

@@ -141,6 +141,12 @@ func testRuns(t *testing.T, open opener) {
 			// V3: a uid that is taken is not given again
 			same(t, c.name, must(db.UIDTaken(ctx, c.app.ID, c.uid, c.commit))(t), c.want)
 		}
+		proposals := []landfall.UID{"tttttttt", "llllllll", run.UID, g.UID, "aaaaaaaa"}
+		propose := func(n int) landfall.UID { return proposals[n] }
+		// V3: whoever needs a uid gets the first that is free
+		same(t, "the first free one for a commit", must(db.FreeUID(ctx, app.ID, sha1, propose))(t), run.UID)
+		same(t, "the first that nothing has", must(db.FreeUID(ctx, app.ID, "", propose))(t), "aaaaaaaa")
+		same(t, "the first of another app", must(db.FreeUID(ctx, other.ID, "", propose))(t), "tttttttt")
 	})
 }
 
@@ -223,6 +229,16 @@ func testLogs(t *testing.T, open opener) {
 			}
 			if len(got) != 2 || got[0].Text != "x" || got[1].Seq != limit || got[1].Text == "y" {
 				t.Errorf("at the limit: got %+v, want one more line and one that says that the log is cut", got)
+			}
+		}
+		for _, end := range []func(tx *store.Tx) error{
+			func(tx *store.Tx) error { return tx.EndLog(ctx, "r1", landfall.StepBuild, noon, "why", "failed") },
+			func(tx *store.Tx) error { return tx.AppendLog(ctx, "r1", landfall.StepAccept, noon, "a note") },
+		} {
+			update(t, db, end)
+			got := must(db.Log(ctx, "r1", limit, 10))(t)
+			if len(got) != 2 || got[0].Text != "why" || got[1].Text != "failed" {
+				t.Errorf("beyond the limit: got %+v, want what the run came to, as the last lines", got)
 			}
 		}
 	})

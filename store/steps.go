@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"landfall.dev/landfall"
@@ -34,22 +35,30 @@ func (q queries) Steps(ctx context.Context, run string) ([]landfall.StepRecord, 
 	}, `SELECT step, attempt, started, finished, message FROM run_steps WHERE run = $1 ORDER BY started, attempt`, run)
 }
 
-// maxLogLines bounds a run's log; what comes after is dropped, with a last line that says so.
+// maxLogLines bounds a run's log; what comes after is dropped, with a line that says so.
 const maxLogLines = 20_000
 
-// AppendLog adds lines to a run's log.
+// AppendLog adds lines to a run's log, up to its limit of lines.
 func (tx *Tx) AppendLog(ctx context.Context, run string, step landfall.Step, at time.Time, lines ...string) error {
-	const op landfall.Op = "store.AppendLog"
+	return tx.appendLog(ctx, "store.AppendLog", run, step, at, maxLogLines, lines)
+}
+
+// EndLog adds what a run came to, also to a log that has reached its limit.
+func (tx *Tx) EndLog(ctx context.Context, run string, step landfall.Step, at time.Time, lines ...string) error {
+	return tx.appendLog(ctx, "store.EndLog", run, step, at, math.MaxInt64, lines)
+}
+
+func (tx *Tx) appendLog(ctx context.Context, op landfall.Op, run string, step landfall.Step, at time.Time, limit int64, lines []string) error {
 	seq, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COALESCE(MAX(seq), 0) FROM run_log WHERE run = $1`, run)
 	if err != nil {
 		return err
 	}
 	for _, line := range lines {
 		seq++
-		if seq > maxLogLines {
+		if seq > limit {
 			return nil
 		}
-		if seq == maxLogLines {
+		if seq == limit {
 			line = "(the log is cut here: it reached its limit of lines)"
 		}
 		err := tx.exec(ctx, op, `INSERT INTO run_log (run, seq, at, step, text) VALUES ($1, $2, $3, $4, $5)`, run, seq, micros(at), step, line)

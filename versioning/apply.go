@@ -90,28 +90,48 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 		}
 		return row, err
 	}
-	if row.App != "" {
-		if err := a.checkOwner(ctx, tx, row, u); err != nil {
-			return row, err
-		}
+	if err := checkOwner(ctx, tx, a.App, row, u.Where); err != nil {
+		return row, err
 	}
 	row.App = a.App.ID
 	return row, tx.UpdateUnit(ctx, row)
 }
 
-// checkOwner fails while the unit's owner still has a version of it.
-func (a *Apply) checkOwner(ctx context.Context, tx *store.Tx, row store.Unit, u Unit) error {
-	versions, err := tx.Versions(ctx, row.ID, true)
+// Owners is what looking for the owner of a unit reads; a store's database and its transactions are Owners.
+type Owners interface {
+	App(ctx context.Context, id string) (landfall.App, error)
+	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
+	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
+}
+
+// CheckOwner fails with Invalid, and names the owner, while another app owns the unit that an app declares at a place.
+func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string) error {
+	row, err := r.Unit(ctx, app, id)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return nil
+		}
+		return err
+	}
+	return checkOwner(ctx, r, app, row, where)
+}
+
+// checkOwner fails while another app that owns the unit still has a version of it.
+func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit, where string) error {
+	if row.App == "" || row.App == app.ID {
+		return nil
+	}
+	versions, err := r.Versions(ctx, row.ID, true)
 	if err != nil || len(versions) == 0 {
 		return err
 	}
-	owner, err := tx.App(ctx, row.App)
+	owner, err := r.App(ctx, row.App)
 	if err != nil {
 		return err
 	}
-	return &landfall.Error{Op: "versioning.Apply", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create --namespace)",
-		u.Where, u.Unit, owner.Name, a.App.Namespace)}
+		where, row.Unit, owner.Name, app.Namespace)}
 }
 
 // version returns the unit's version for its digest, made if the unit has none.
@@ -149,22 +169,23 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	return v, tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
 }
 
-// reuse notes that an apply has a version in force again.
+// reuse notes that an apply has a version in force again. Only production brings back what it retired: a branch that
+// still has it holds it by its release.
 func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored) error {
-	if row.Retired {
+	if row.Retired && a.Production {
 		row.Retired = false
 		if err := tx.UpdateUnit(ctx, row); err != nil {
 			return err
 		}
 	}
 	restored := u.Content != nil && v.Content == nil
-	if !restored && !v.Retired && (v.Production || !a.Production) {
+	if !restored && (!a.Production || (v.Production && !v.Retired)) {
 		return nil
 	}
 	if restored {
 		v.Content = stored.Content
 	}
-	v.Production, v.Retired = v.Production || a.Production, false
+	v.Production, v.Retired = v.Production || a.Production, v.Retired && !a.Production
 	if err := tx.MarkVersion(ctx, row.ID, v); err != nil || !restored {
 		return err
 	}
@@ -220,11 +241,11 @@ func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store
 	return retired, nil
 }
 
-// retireUnit retires one unit, and reports whether production ever had it: a unit that only another branch has is that
-// branch's own, and stays.
+// retireUnit retires one unit, and reports whether production had it until now: a unit that only another branch has is
+// that branch's own, and stays.
 func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit) (bool, error) {
 	versions, err := tx.Versions(ctx, row.ID, true)
-	if err != nil || !slices.ContainsFunc(versions, func(v landfall.Version) bool { return v.Production }) {
+	if err != nil || !slices.ContainsFunc(versions, func(v landfall.Version) bool { return v.Production && !v.Retired }) {
 		return false, err
 	}
 	for _, v := range versions {

@@ -105,6 +105,31 @@ func TestRetire(t *testing.T) {
 		same(t, "what latest means", s.found(t, landfall.FunctionUnit, "foo"), "not-found")
 		same(t, "what the uid means", s.found(t, landfall.FunctionUnit, "foo:"+string(uid)), string(uid))
 	})
+	t.Run("a branch that still has what production retired does not bring it back to be retired again", func(t *testing.T) {
+		t.Parallel()
+		s := newShop(t)
+		s.must(t, change{uid: uid, units: with("1", "1")})
+		bar := s.must(t, change{uid: aub, units: without("1")})
+		retire := func(what string) {
+			s.update(t, func(tx *store.Tx) error {
+				retired, err := versioning.Retire(t.Context(), tx, s.app, bar)
+				same(t, what, retired, nil)
+				return err
+			})
+		}
+		s.must(t, change{uid: cua, line: landfall.Preview, units: with("1", "1")})
+		retire("Retire after the branch had the same")
+		same(t, "the tracker of what only the branch's release holds", s.tracker(t, fn("foo")), "")
+		s.must(t, change{uid: dua, line: landfall.Preview, units: with("1", "2")})
+		retire("Retire after the branch had another")
+		same(t, "the tracker of what is the branch's own", s.tracker(t, fn("foo")), string(dua))
+		s.expire(t, uid)
+		s.expire(t, cua)
+		if err := s.collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "all versions when what held the retired one is gone", len(s.versions(t, fn("foo"))), 1)
+	})
 	t.Run("it says what it retired, once", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)

@@ -45,6 +45,20 @@ func TestPushIsAccepted(t *testing.T) {
 	}
 }
 
+// A branch may have any name that git allows, also one that looks like an option.
+func TestPushOfAnUnusualBranch(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for i, ref := range []string{"refs/heads/-fix", "refs/heads/team/--upload-pack=x", "refs/tags/-1"} {
+		body := bytes.ReplaceAll(fixture(t, "push_branch_update"), []byte("refs/heads/main"), []byte(ref))
+		got := send(t, d.delivery(t, "push", fmt.Sprint("d-", i), body))
+		// N-014: the push is accepted under its name.
+		if got.status != http.StatusAccepted || string(d.store.deliveries()[i].Push.Ref) != ref {
+			t.Errorf("%s: got %d %q, want 202", ref, got.status, got.Detail)
+		}
+	}
+}
+
 // A hook's own address takes the hook's own secret, and stands for the hook's apps.
 func TestHookOfOneRepository(t *testing.T) {
 	t.Parallel()
@@ -305,6 +319,7 @@ func TestMalformed(t *testing.T) {
 		"a name that is a path":   {"push", strings.ReplaceAll(push, `"shop"`, `".."`)},
 		"no ref":                  {"push", strings.Replace(push, "refs/heads/main", "", 1)},
 		"a ref that is an option": {"push", strings.Replace(push, "refs/heads/main", "--upload-pack=x", 1)},
+		"another ref that is one": {"push", strings.Replace(push, "refs/heads/main", "-refs/heads/main", 1)},
 		"a ref with dots":         {"push", strings.Replace(push, "refs/heads/main", "refs/heads/../x", 1)},
 		"after is no commit":      {"push", strings.Replace(push, `"after": "c3d9`, `"after": "HEAD`, 1)},
 		"before is no commit":     {"push", strings.Replace(push, `"before": "5f1c`, `"before": "-5f1`, 1)},

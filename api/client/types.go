@@ -31,6 +31,12 @@ type NewApp struct {
 	Password   string `json:"password,omitempty" doc:"password or token for the repository; it is never shown again"`
 }
 
+// Credentials are how an app's repository is reached from now on.
+type Credentials struct {
+	Username *string `json:"username,omitempty" doc:"user name for the repository; without it the name stays"`
+	Password string  `json:"password" minLength:"1" doc:"password or token for the repository; it is never shown again"`
+}
+
 // App is an app.
 type App struct {
 	ID         string                 `json:"id"`
@@ -228,10 +234,11 @@ type Apply struct {
 
 // Applied is what an apply came to: a run, or for a dry run the diff.
 type Applied struct {
-	Run      *Run     `json:"run,omitempty"`
-	Changes  []Change `json:"changes,omitempty"`
-	Complete bool     `json:"complete,omitempty" doc:"false: a build command makes files whose digests are not known before"`
-	Log      []string `json:"log,omitempty"`
+	Run      *Run                 `json:"run,omitempty"`
+	Changes  []Change             `json:"changes,omitempty"`
+	Complete bool                 `json:"complete,omitempty" doc:"false: a build command makes files whose digests are not known before"`
+	Files    *landfall.FileChange `json:"files,omitempty" doc:"when not complete: what changed in the commit as a whole"`
+	Log      []string             `json:"log,omitempty"`
 }
 
 // Delivery is one webhook request as received.

@@ -37,6 +37,8 @@ const (
 // process that is killed leaves nothing half written. Nothing is flushed to the disk before Sync.
 type Store struct {
 	root    *os.Root
+	folder  *os.File  // the same, for openat2; nil where the kernel or a container has none
+	parts   *os.File  // the folder partsName
 	lock    *os.File  // held shared while the store is open; syncfs goes by it
 	buffers sync.Pool // of *[bufferSize]byte
 }
@@ -83,15 +85,65 @@ func open(folder string) (_ *Store, err error) {
 	if err := root.MkdirAll(partsName, folderMode); err != nil {
 		return nil, err
 	}
-	return s, unix.Flock(fd, unix.LOCK_SH)
+	if err := unix.Flock(fd, unix.LOCK_SH); err != nil {
+		return nil, err
+	}
+	if s.parts, err = root.Open(partsName); err != nil { // nobody removes it from now on
+		return nil, err
+	}
+	return s, s.openFolder()
+}
+
+// openFolder opens the store's folder for openat2, if that is there.
+func (s *Store) openFolder() (err error) {
+	if s.folder, err = s.root.Open("."); err != nil {
+		return err
+	}
+	found, err := s.openFile(partsName)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		err, s.folder = s.folder.Close(), nil
+		return err
+	}
+	return errors.Join(err, found.Close())
 }
 
 // Close lets go of the folder. Objects that are open stay readable.
 func (s *Store) Close() error {
-	if s.lock == nil {
-		return s.root.Close()
+	err := s.root.Close()
+	for _, file := range []*os.File{s.folder, s.parts, s.lock} {
+		if file != nil {
+			err = errors.Join(err, file.Close())
+		}
 	}
-	return errors.Join(s.lock.Close(), s.root.Close())
+	return err
+}
+
+// openFile opens what lies at name. No link leads it out of the store. One system call walks the whole way where the
+// kernel can; Root makes two for each folder.
+func (s *Store) openFile(name string) (*os.File, error) {
+	if s.folder == nil {
+		return s.root.Open(name)
+	}
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	return newFile(name, func() (int, error) { return unix.Openat2(int(s.folder.Fd()), name, &how) })
+}
+
+// newPart makes the file of an object that is being written.
+func (s *Store) newPart(name string) (*os.File, error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC
+	return newFile(name, func() (int, error) { return unix.Openat(int(s.parts.Fd()), name, flags, fileMode) })
+}
+
+// newFile returns the file that a system call opens. Signals may interrupt it on file systems of the network.
+func newFile(name string, open func() (int, error)) (*os.File, error) {
+	fd, err := open()
+	for errors.Is(err, unix.EINTR) {
+		fd, err = open()
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // Create implements assets.Creator.
@@ -100,8 +152,8 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 	if err := assets.CheckKey(key); err != nil {
 		return "", err
 	}
-	part := partsName + "/" + rand.Text()
-	file, err := s.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	part := rand.Text()
+	file, err := s.newPart(part)
 	if err != nil {
 		return "", failure(op, key, err)
 	}
@@ -112,7 +164,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 			err = fs.ErrExist
 		}
 	}
-	removed := s.root.Remove(part) // if it stays, the next start removes it
+	removed := unix.Unlinkat(int(s.parts.Fd()), part, 0) // if it stays, the next start removes it
 	if err != nil {
 		return "", failure(op, key, errors.Join(err, removed))
 	}
@@ -162,12 +214,15 @@ func (s *Store) fill(ctx context.Context, file *os.File, r io.Reader, size int64
 	}
 }
 
-// link gives a file that was written the name key, unless there is one of that name.
+// link gives a part that was written the name key, unless there is an object of that name.
 func (s *Store) link(part, key string) error {
 	const attempts = 100 // each lost to a Delete that took the empty folder away again
 	var err error
 	for range attempts {
-		if err = s.root.Link(part, key); !errors.Is(err, fs.ErrNotExist) {
+		err = s.in(path.Dir(key), func(folder int) error {
+			return unix.Linkat(int(s.parts.Fd()), part, folder, path.Base(key), 0)
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		made := s.root.MkdirAll(path.Dir(key), folderMode)
@@ -177,6 +232,16 @@ func (s *Store) link(part, key string) error {
 		}
 	}
 	return &landfall.Error{Op: "disk.link", Err: err}
+}
+
+// in calls f with an open folder.
+func (s *Store) in(name string, f func(fd int) error) error {
+	folder, err := s.openFile(name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return f(int(folder.Fd()))
 }
 
 // object is a file with its size, so that it can be sent without passing through our memory.
@@ -197,7 +262,7 @@ func (s *Store) Open(ctx context.Context, key string) (assets.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failure(op, key, err)
 	}
-	file, err := s.root.Open(key)
+	file, err := s.openFile(key)
 	if err != nil {
 		return nil, failure(op, key, err)
 	}
@@ -239,12 +304,7 @@ func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.
 
 // unlink removes a file, or with AT_REMOVEDIR an empty folder and nothing else. (Root.Remove would take either.)
 func (s *Store) unlink(name string, flags int) error {
-	folder, err := s.root.Open(path.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return unix.Unlinkat(int(folder.Fd()), path.Base(name), flags)
+	return s.in(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
 }
 
 // List implements assets.Remover.

@@ -37,7 +37,7 @@ func (c *cache) get(p *file, offset int64) (content, bool) {
 func (c *cache) put(p *file, offset int64, v content) {
 	const overhead = 96 // of the entry itself
 	size := cap(v.data) + overhead
-	if size > c.max/4 {
+	if size > c.max/2 {
 		return
 	}
 	c.mu.Lock()

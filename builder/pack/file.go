@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	zlibs "github.com/go-git/go-git/v5/utils/sync"
 )
 
 // file is one open pack.
@@ -18,67 +16,66 @@ type file struct {
 	f     *os.File
 	index index
 	cache *cache
+	spare *inflaters
 	max   int64
 }
 
-// window is read at once for the header of an entry and the beginning of its bytes.
-const window = 512
-
-// header returns the header of the entry at offset and where its compressed bytes begin.
-func (p *file) header(offset int64) (header, int64, error) {
-	var space [window]byte
-	h, rest, err := p.peek(offset, space[:])
-	return h, offset + int64(cap(space)-cap(rest)), err
+// open returns the header of the entry at offset, and an inflater at its bytes. The caller gives that back.
+func (p *file) open(offset int64) (header, *inflater, error) {
+	i := p.spare.at(p.f, offset)
+	_, err := i.in.Peek(1)
+	if err == nil || errors.Is(err, io.EOF) {
+		var h header
+		if h, err = readHeader(i.in, offset); err == nil {
+			return h, i, nil
+		}
+		err = fmt.Errorf("%w: entry at %d: %w", ErrCorrupt, offset, err)
+	}
+	p.spare.Put(i)
+	return header{}, nil, err
 }
 
-// peek reads the header of the entry at offset into space, and returns what space has of its compressed bytes.
-func (p *file) peek(offset int64, space []byte) (header, []byte, error) {
-	n, err := p.f.ReadAt(space, offset)
+// header returns the header of the entry at offset.
+func (p *file) header(offset int64) (header, error) {
+	var space [maxHeader]byte
+	n, err := p.f.ReadAt(space[:], offset)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return header{}, nil, err
+		return header{}, err
 	}
-	r := bytes.NewReader(space[:n])
-	h, err := readHeader(r, offset)
+	h, err := readHeader(bytes.NewReader(space[:n]), offset)
 	if err != nil {
-		return header{}, nil, fmt.Errorf("%w: entry at %d: %w", ErrCorrupt, offset, err)
+		return header{}, fmt.Errorf("%w: entry at %d: %w", ErrCorrupt, offset, err)
 	}
-	return h, space[n-r.Len() : n : len(space)], nil
+	return h, nil
 }
 
 // size returns the size of the object at offset, whole or delta.
 func (p *file) size(offset int64) (int64, error) {
-	var space [window]byte
-	h, rest, err := p.peek(offset, space[:])
+	h, err := p.header(offset)
 	if err != nil || !h.isDelta() {
 		return h.size, err
 	}
-	at := offset + int64(window-cap(rest))
-	z, err := zlibs.GetZlibReader(bytes.NewReader(rest))
+	h, i, err := p.open(offset)
 	if err != nil {
+		return 0, err
+	}
+	defer p.spare.Put(i)
+	z, err := i.start()
+	if err != nil {
+		return 0, err
+	}
+	sizes := i.space[:min(h.size, maxDeltaSizes)]
+	if _, err := io.ReadFull(z, sizes); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	var sizes [maxDeltaSizes]byte
-	n, err := io.ReadFull(z.Reader, sizes[:min(h.size, maxDeltaSizes)])
-	zlibs.PutZlibReader(z)
-	if err != nil { // the window was too small for this delta
-		z, err = zlibs.GetZlibReader(bufio.NewReader(io.NewSectionReader(p.f, at, 1<<62)))
-		if err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-		n, err = io.ReadFull(z.Reader, sizes[:min(h.size, maxDeltaSizes)])
-		zlibs.PutZlibReader(z)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
-		}
-	}
-	_, size, err := deltaSizes(sizes[:n])
+	_, size, err := deltaSizes(sizes)
 	return size, err
 }
 
 // kind returns the kind of the object at offset, whole or delta.
 func (p *file) kind(offset int64) (plumbing.ObjectType, error) {
 	for range maxChain {
-		h, _, err := p.header(offset)
+		h, err := p.header(offset)
 		if err != nil || !h.isDelta() {
 			return h.kind, err
 		}
@@ -108,11 +105,7 @@ func (p *file) content(offset int64, depth int) (content, error) {
 	if c, ok := p.cache.get(p, offset); ok {
 		return c, nil
 	}
-	h, at, err := p.header(offset)
-	if err != nil {
-		return content{}, err
-	}
-	stored, err := p.inflate(h, at)
+	h, stored, err := p.stored(offset)
 	if err != nil {
 		return content{}, err
 	}
@@ -126,18 +119,20 @@ func (p *file) content(offset int64, depth int) (content, error) {
 	return c, nil
 }
 
-// inflate returns the bytes of the entry as stored.
-func (p *file) inflate(h header, at int64) ([]byte, error) {
+// stored returns the header and the bytes of the entry at offset, inflated.
+func (p *file) stored(offset int64) (header, []byte, error) {
+	h, i, err := p.open(offset)
+	if err != nil {
+		return h, nil, err
+	}
+	defer p.spare.Put(i)
 	if h.size > p.max {
-		return nil, &TooLargeError{Figure: h.size, Limit: p.max}
+		return h, nil, &TooLargeError{Figure: h.size, Limit: p.max}
 	}
 	const trusted = 1 << 20 // what a header can make us allocate before the bytes have come
 	data := bytes.NewBuffer(make([]byte, 0, min(h.size, trusted)))
-	r := bufio.NewReaderSize(io.NewSectionReader(p.f, at, 1<<62), int(min(max(h.size, window), 32<<10)))
-	if err := inflate(data, r, h.size); err != nil {
-		return nil, err
-	}
-	return data.Bytes(), nil
+	err = i.inflate(data, h.size)
+	return h, data.Bytes(), err
 }
 
 // patch applies a delta to its base.

@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	zlibs "github.com/go-git/go-git/v5/utils/sync"
 )
 
 // maxChain is git's own bound of a delta chain (OE_DEPTH_BITS of pack-objects.h).
@@ -18,6 +17,9 @@ type header struct {
 	base int64         // offset of the base, for OFSDeltaObject
 	name plumbing.Hash // of the base, for REFDeltaObject
 }
+
+// maxHeader is how many bytes a header can take: the size, and a name.
+const maxHeader = 9 + nameSize
 
 func (h header) isDelta() bool { return h.kind.IsDelta() }
 
@@ -76,29 +78,6 @@ func readBase(r io.ByteReader, offset int64) (int64, error) {
 	}
 	return offset - distance, nil
 }
-
-// inflate writes the compressed bytes at r to w, which must be exactly size when inflated. From a reader that is also
-// an io.ByteReader it takes no byte more than that.
-func inflate(w io.Writer, r io.Reader, size int64) error {
-	z, err := zlibs.GetZlibReader(r)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	defer zlibs.PutZlibReader(z)
-	buffer := zlibs.GetByteSlice()
-	defer zlibs.PutByteSlice(buffer)
-	n, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(z.Reader, size+1), *buffer)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	if n != size {
-		return fmt.Errorf("%w: object of %d bytes says %d", ErrCorrupt, n, size)
-	}
-	return nil
-}
-
-// onlyWriter hides ReadFrom, which would bring a buffer of its own.
-type onlyWriter struct{ io.Writer }
 
 // deltaSizes returns the sizes of base and result that a delta begins with.
 func deltaSizes(delta []byte) (base, result int64, err error) {

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,11 +12,10 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
-	zlibs "github.com/go-git/go-git/v5/utils/sync"
 )
 
 // cacheBytes is how much of delta bases one Objects holds.
-const cacheBytes = 32 << 20
+const cacheBytes = 16 << 20
 
 // Objects reads the objects that a bare repository had when it was opened. All methods may be called at once.
 type Objects struct {
@@ -51,7 +49,7 @@ func (o *Objects) openPacks() error {
 	if err != nil {
 		return err
 	}
-	shared := &cache{max: cacheBytes}
+	shared, spare := &cache{max: cacheBytes}, &inflaters{}
 	for _, name := range names {
 		x, err := readIndex(name)
 		if err != nil {
@@ -61,7 +59,7 @@ func (o *Objects) openPacks() error {
 		if err != nil {
 			return err
 		}
-		o.packs = append(o.packs, &file{f: f, index: x, cache: shared, max: o.max})
+		o.packs = append(o.packs, &file{f: f, index: x, cache: shared, spare: spare, max: o.max})
 	}
 	return nil
 }
@@ -174,23 +172,24 @@ func (o *Objects) Blob(name plumbing.Hash) (io.ReadCloser, int64, error) {
 		}
 		return &exact{Reader: r, close: r.Close, left: size}, size, nil
 	}
-	h, at, err := p.header(offset)
+	h, i, err := p.open(offset)
 	if err != nil {
 		return nil, 0, err
 	}
 	if h.kind != plumbing.BlobObject {
+		p.spare.Put(i)
 		data, err := o.Read(plumbing.BlobObject, name)
 		return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 	}
-	z, err := zlibs.GetZlibReader(bufio.NewReader(io.NewSectionReader(p.f, at, 1<<62)))
-	if err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
 	done := func() error {
-		zlibs.PutZlibReader(z)
+		p.spare.Put(i)
 		return nil
 	}
-	return &exact{Reader: z.Reader, close: done, left: h.size}, h.size, nil
+	z, err := i.start()
+	if err != nil {
+		return nil, 0, errors.Join(err, done())
+	}
+	return &exact{Reader: z, close: done, left: h.size}, h.size, nil
 }
 
 // exact fails when its reader has not exactly the bytes that were promised, and is closed once: what it reads from is

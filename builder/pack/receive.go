@@ -58,7 +58,8 @@ func Receive(ctx context.Context, repository string, r io.Reader, limits Limits)
 // input reads a pack once, copies it to a file and knows where it is.
 type input struct {
 	*bufio.Reader
-	read int64
+	inflater inflater
+	read     int64
 }
 
 func (in *input) offset() int64 { return in.read - int64(in.Buffered()) }
@@ -79,6 +80,7 @@ func (c counted) Read(b []byte) (int, error) {
 func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, error) {
 	in := &input{}
 	in.Reader = bufio.NewReaderSize(counted{io.TeeReader(r, f), in}, 64<<10)
+	in.inflater.in = in.Reader
 	var head [headerSize]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return nil, short(err)
@@ -132,7 +134,7 @@ func scanItem(in *input, before []item, limits Limits) (item, error) {
 	case !h.isDelta():
 		it.kind = h.kind
 		sum := plumbing.NewHasher(h.kind, h.size)
-		if err := inflate(sum, in, h.size); err != nil {
+		if err := in.inflater.inflate(sum, h.size); err != nil {
 			return item{}, err
 		}
 		it.name = sum.Sum()
@@ -148,7 +150,7 @@ func scanItem(in *input, before []item, limits Limits) (item, error) {
 	if it.chain > maxChain {
 		return item{}, fmt.Errorf("%w: endless chain of deltas", ErrCorrupt)
 	}
-	return it, inflate(io.Discard, in, h.size)
+	return it, in.inflater.inflate(io.Discard, h.size)
 }
 
 // sums fills in the checksum of every entry, checks that of the pack, and returns it.
@@ -191,7 +193,7 @@ func resolve(ctx context.Context, f *os.File, items []item, limits Limits) error
 	group, ctx := errgroup.WithContext(ctx)
 	for chunk := range slices.Chunk(items, len(items)/workers+1) {
 		// Each has its own cache: neighbours have bases in common, chunks do not.
-		p := &file{f: f, max: limits.Object, cache: &cache{max: 2 * cacheBytes / workers}}
+		p := &file{f: f, max: limits.Object, cache: &cache{max: 2 * cacheBytes / workers}, spare: &inflaters{}}
 		group.Go(func() error {
 			for i := range chunk {
 				if chunk[i].chain == 0 {
@@ -226,10 +228,12 @@ func install(dir string, f *os.File, items []item, name plumbing.Hash) error {
 	if err := writeIndex(x, items, name); err != nil {
 		return err
 	}
+	var flushes errgroup.Group // at once: the disk then waits once for both
 	for _, file := range []*os.File{f, x} {
-		if err := errors.Join(file.Chmod(0o444), file.Sync()); err != nil {
-			return err
-		}
+		flushes.Go(func() error { return errors.Join(file.Chmod(0o444), file.Sync()) })
+	}
+	if err := flushes.Wait(); err != nil {
+		return err
 	}
 	if err := os.Rename(f.Name(), base+".pack"); err != nil {
 		return err

@@ -33,6 +33,7 @@ func (c *cli) appCommand() *cobra.Command {
 				}
 				return c.showApp(app)
 			}),
+		c.appSet(),
 		c.appDelete(),
 		history,
 		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest", c.appDiff),
@@ -95,6 +96,37 @@ token as password.`
 	flags.StringVar(&app.Namespace, "namespace", "", "owner of the app's functions and packages (default: default)")
 	flags.StringVar(&app.Username, "repo-user", "", "user name for the repository")
 	flags.StringVar(&passwordFile, "repo-token-file", "", "file that holds the password or token for the repository")
+	return cmd
+}
+
+func (c *cli) appSet() *cobra.Command {
+	var username, file string
+	cmd := c.get("set APP", "Set a new password or token for an app's repository",
+		"landfall app set shop --repo-token-file token",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			if file == "" {
+				return invalid("name the file that holds the new password or token: landfall app set %s --repo-token-file FILE", in["app"])
+			}
+			password, err := readSecret(file)
+			if err != nil {
+				return err
+			}
+			body := client.Credentials{Password: password}
+			if username != "" {
+				body.Username = &username
+			}
+			var app client.App
+			if err := cl.Do(ctx, http.MethodPut, appPath(in, "credentials"), body, &app); err != nil {
+				return err
+			}
+			return c.showApp(app)
+		})
+	cmd.Long = `Set a new password or token for an app's repository.
+
+It is used from the next run on, and never shown. A run that failed because the old one is refused can be repeated with
+landfall run retry RUN.`
+	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
+	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
 }
 

@@ -127,7 +127,15 @@ func (c *cli) showDryRun(applied client.Applied) error {
 		fmt.Fprintln(c.stderr, printable(line))
 	}
 	if !applied.Complete {
-		fmt.Fprintln(c.stderr, "a build command makes files of this app: what they change is known when it has run")
+		if c.output != "" {
+			return c.print(applied, nil)
+		}
+		fmt.Fprintln(c.stderr, "a build command makes files of this app: which units change is known when it has run")
+		return c.print(applied, func(t *table) {
+			if applied.Files != nil {
+				t.row("files of the commit: " + filesChanged(*applied.Files))
+			}
+		})
 	}
 	return c.printChanges(applied, applied.Changes)
 }

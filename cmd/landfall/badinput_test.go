@@ -70,7 +70,7 @@ func TestPushOverALimit(t *testing.T) {
 		files []string
 		says  []string
 	}{
-		{"files", []string{"index.html", "", "1", "", "2", "", "3", "", "4", "", "5", ""}, []string{"more than 5 files", "the limit is 5", "LANDFALL_MAX_FILES"}},
+		{"files", []string{"index.html", "", "1", "", "2", "", "3", "", "4", "", "5", ""}, []string{"the commit has 6 files", "the limit is 5", "LANDFALL_MAX_FILES"}},
 		{
 			"file", []string{"index.html", "", "large.bin", strings.Repeat("0123456789", 2_000_001)},
 			[]string{`"large.bin" has 20000010 bytes`, "the limit is 20000000 bytes", "LANDFALL_MAX_FILE_BYTES"},
@@ -80,8 +80,8 @@ func TestPushOverALimit(t *testing.T) {
 			[]string{"38000000 bytes", "the limit is 30000000 bytes", "LANDFALL_MAX_COMMIT_BYTES"},
 		},
 		{
-			"spec", []string{"specs/app.yaml", "# " + strings.Repeat("0123456789\n# ", 700_000)},
-			[]string{"bytes; the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES"},
+			"spec", []string{"specs/app.yaml", "# " + strings.Repeat("0123456789\n# ", 700_000), "specs/more.yaml", strings.Repeat("#", 700_000)},
+			[]string{"spec files: 9800002 bytes; the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES"},
 		},
 	} {
 		t.Run(test.app, func(t *testing.T) {
@@ -204,6 +204,38 @@ func TestPushOfBadSpecs(t *testing.T) {
 	wantEqual(t, "releases", len(list[client.Release](s, "/apps/other/releases")), 0)
 }
 
+func TestPushOfAnotherAppsUnit(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	files := []string{"site/index.html", "page", "specs/env.yaml", environmentSpec, "specs/hello.yaml", functionSpec("hello"), "hello/main.py", "code"}
+	r := s.static("shop")
+	r.write(files...)
+	s.pushed(r, "shop", "The owner's")
+	for app, spec := range map[string]string{
+		"other": appSpec("other"), "built": appSpec("built", `build: {command: "echo a long build", outputs: [site/out.txt]}`),
+	} {
+		r := s.repository(s.app(app))
+		r.write(files...)
+		r.write("specs/app.yaml", spec)
+		says := []string{"specs/hello.yaml:10: package hello-pkg", `belongs to the app "shop"`, "--namespace"}
+		run := s.attempt(r, app, says...)
+		// N-012: it is found before anything is built or stored for it.
+		wantEqual(t, app+": the last step", run.Steps[len(run.Steps)-1].Step, landfall.StepPlan)
+		wantNothingMade(t, s, app)
+
+		id := "dryrun12" + app
+		r.git("push", "--quiet", "origin", "HEAD:"+landfall.ApplyPrefix+id)
+		err := s.refused(http.MethodPost, "/apps/"+app+"/applies", client.Apply{ID: id, Commit: r.head(), Base: r.head(), Clean: true, DryRun: true})
+		wantRefused(t, err, landfall.Invalid, says...)
+	}
+	var own client.App
+	s.call(http.MethodPost, "/apps", client.NewApp{Name: "apart", Namespace: "elsewhere"}, &own)
+	r = s.repository(own)
+	r.write(files...)
+	r.write("specs/app.yaml", appSpec("apart"))
+	s.pushed(r, "apart", "In a namespace of its own")
+}
+
 // link makes a symbolic link.
 func (r *repository) link(target, name string) {
 	r.t.Helper()
@@ -255,15 +287,18 @@ func TestPushOfLinksAndPointers(t *testing.T) {
 
 	r = s.static("pointer")
 	r.write("site/index.html", "page", "site/video.mp4", lfsPointer)
-	s.attempt(r, "pointer", "site/video.mp4", "Git LFS", "exclude it")
-	// N-013: so is a pointer of Git LFS that a unit would serve.
+	planned := s.attempt(r, "pointer", "site/video.mp4", "Git LFS", "exclude it")
+	// N-013: so is a pointer of Git LFS that a unit would serve, before anything is built or stored.
+	wantEqual(t, "step", planned.Step, landfall.StepPlan)
+	wantNothingMade(t, s, "pointer")
 	wantEqual(t, "releases", len(list[client.Release](s, "/apps/pointer/releases")), 0)
 	r.git("mv", "site/video.mp4", "video.mp4")
 	s.pushed(r, "pointer", "Nobody serves it")
 	wantServed(t, s, "pointer", "/", "page")
 	r.write("specs/env.yaml", environmentSpec, "specs/hello.yaml", functionSpec("pointing"), "pointing/main.py", lfsPointer)
-	s.attempt(r, "pointer", "pointing/main.py", "Git LFS")
+	planned = s.attempt(r, "pointer", "pointing/main.py", "Git LFS")
 	// N-013: and one in an archive; the release before stays.
+	wantEqual(t, "step", planned.Step, landfall.StepPlan)
 	wantServed(t, s, "pointer", "/", "page")
 }
 

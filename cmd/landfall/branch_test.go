@@ -38,6 +38,24 @@ func (s *site) runsOf(app string, commit landfall.CommitSHA) []client.Run {
 	return slices.DeleteFunc(list[client.Run](s, "/runs?limit=1000&app="+app), func(r client.Run) bool { return r.Commit != commit })
 }
 
+func TestBranchThatLooksLikeAnOption(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.static("shop")
+	s.numbered(r, "shop", 1)
+	for i, branch := range []string{"--upload-pack=touch", "team/-fix", "-"} {
+		page := fmt.Sprint("branch ", i)
+		r.write("site/index.html", page)
+		r.commit("On " + branch)
+		uid := s.released(r.push("HEAD:"+landfall.BranchPrefix+branch), "shop")
+		// N-014: a branch whose name git allows gets its release and its tag's address, whatever it looks like.
+		tag := "branch-" + landfall.Slug(branch, 56)
+		wantEqual(t, "tag of "+branch, s.tagged("shop")[tag], uid)
+		wantServed(t, s, landfall.JoinedLabel("shop", tag), "/", page)
+	}
+	wantServed(t, s, "shop", "/", "page 1")
+}
+
 func TestBranchesShareWhatIsTheSame(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -320,6 +338,55 @@ func TestUnitsThatLeaveTheSpec(t *testing.T) {
 	s.call(http.MethodGet, "/functions/foo/versions/latest", nil, &held)
 	wantEqual(t, "number of the unit that came back", held.Number, 3)
 	wantEqual(t, "its version", held.UID, five)
+}
+
+func TestUnitsThatOnlyABranchKeeps(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.static("shop")
+	r.write("specs/env.yaml", environmentSpec, "specs/foo.yaml", functionSpec("foo"), "foo/main.py", "foo 1")
+	one := s.numbered(r, "shop", 1)
+	r.checkout("keeps")
+	r.checkout("main")
+	r.git("rm", "--quiet", "-r", "specs/foo.yaml", "foo")
+	r.commit("Without foo")
+	wantText(t, r.push("main"), "retired function foo", "retired package foo-pkg")
+
+	// pushes lets the branch, and then production, be pushed, and returns what the latter was told.
+	pushes := func(n int) string {
+		r.checkout("keeps")
+		preview := s.numbered(r, "shop", 2*n)
+		wantEqual(t, "the branch has foo", s.unitsOf("shop", string(preview))["function foo"].Number, int64(n))
+		r.checkout("main")
+		r.write("site/index.html", fmt.Sprint("page ", 2*n+1))
+		r.commit("Still without foo")
+		return r.push("main").String()
+	}
+	out := pushes(1)
+	// What production dropped is said once, whatever a branch still has.
+	wantEqual(t, "production is told again: "+out, strings.Contains(out, "retired"), false)
+	var held client.Version
+	s.call(http.MethodGet, "/functions/foo/versions/"+string(one), nil, &held)
+	wantEqual(t, "what the branch's release holds", held.UID, one)
+	wantEqual(t, "functions in the list", len(list[client.Unit](s, "/functions")), 0)
+
+	r.checkout("keeps")
+	r.write("foo/main.py", "foo 2")
+	out = pushes(2)
+	// Nor is a version retired that production never had.
+	wantEqual(t, "production is told again: "+out, strings.Contains(out, "retired"), false)
+	versions := list[client.Version](s, "/functions/foo/versions")
+	wantEqual(t, "versions in the tracker, which are the branch's own", len(versions), 1)
+	wantRefused(t, s.refused(http.MethodGet, "/functions/foo/versions/latest", nil), landfall.NotFound)
+
+	r.git("merge", "--quiet", "--strategy", "ours", "keeps")
+	r.git("checkout", "--quiet", "keeps", "--", "specs", "foo")
+	s.numbered(r, "shop", 6)
+	s.call(http.MethodGet, "/functions/foo/versions/latest", nil, &held)
+	wantEqual(t, "number of the function that came back with the branch", held.Number, 2)
+	r.git("rm", "--quiet", "-r", "specs/foo.yaml", "foo")
+	r.commit("Without foo again")
+	wantText(t, r.push("main"), "retired function foo")
 }
 
 func TestHistoryOfAFunction(t *testing.T) {

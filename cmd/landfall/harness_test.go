@@ -27,9 +27,12 @@ import (
 // patience is how long a test waits for what must come: far longer than it takes, so that a slow machine is no failure.
 const patience = 2 * time.Minute
 
+// binaryFolder is where binary builds the program; TestMain removes it.
+var binaryFolder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "landfall-binary-*") })
+
 // binary builds the program once, as the tests are built (with the race detector when they are), with crash points.
 var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "landfall-binary-*")
+	dir, err := binaryFolder()
 	if err != nil {
 		return "", err
 	}

@@ -159,18 +159,19 @@ func (w *world) hears(all ...delivery) response {
 	return last
 }
 
-// wantEnds waits until the commit's newest run is over, and fails the test unless it ended like this.
+// wantEnds waits until the commit's newest run is over, and fails the test unless it ended like this and its release can be
+// reached at once, or is expired.
 func wantEnds(t *testing.T, w *world, app string, commit landfall.CommitSHA, state landfall.RunState, parts ...string) client.Run {
 	t.Helper()
 	run := w.in(t).finished(app, commit)
 	if run.State != state {
 		t.Errorf("the run of %s ended as %s (%s), want %s", commit.Short(), run.State, run.Reason, state)
 	}
-	if run.Release != "" { // the gateway takes the new table right after the run's end
-		w.in(t).eventually("release "+string(run.Release)+" is reachable, or expired", func() bool {
-			p := w.in(t).get(w.at(landfall.JoinedLabel(app, string(run.Release)), "/"))
-			return p.status == http.StatusGone || p.header.Get("Landfall-Release") == string(run.Release)
-		})
+	if run.Release != "" {
+		p := w.in(t).get(w.at(landfall.JoinedLabel(app, string(run.Release)), "/"))
+		if p.status != http.StatusGone && p.header.Get("Landfall-Release") != string(run.Release) {
+			t.Errorf("the run of %s is over, and its release %s answers %d %.100q", commit.Short(), run.Release, p.status, p.body)
+		}
 	}
 	for _, part := range parts {
 		if !strings.Contains(run.Reason, part) {

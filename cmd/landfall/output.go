@@ -151,11 +151,15 @@ func showChanges(t *table, changes []landfall.UnitChange) (unchanged int) {
 			number = strconv.FormatInt(change.Number, 10)
 		}
 		if f := change.Files; f != nil {
-			files = strconv.Itoa(f.Added) + " added, " + strconv.Itoa(f.Changed) + " changed, " + strconv.Itoa(f.Removed) + " removed"
+			files = filesChanged(*f)
 		}
 		t.row(string(change.Unit.Kind), change.Unit.Name, string(change.Change), version, number, files)
 	}
 	return unchanged
+}
+
+func filesChanged(f landfall.FileChange) string {
+	return strconv.Itoa(f.Added) + " added, " + strconv.Itoa(f.Changed) + " changed, " + strconv.Itoa(f.Removed) + " removed"
 }
 
 // changesHeading is the heading above showChanges.

@@ -299,3 +299,32 @@ spec:
 	wantList(t, "changed units", s.changed("skygear", one, two), []string{"static /static"})
 	wantEqual(t, "new objects beside the manifest", len(added(before, s.stored("skygear"))), 2)
 }
+
+func TestLogEndsWithWhatTheRunCameTo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "LANDFALL_SANDBOX=off")
+	r := s.static("shop")
+	r.write("site/index.html", "page")
+	for name, test := range map[string]struct{ file, text, says, last string }{
+		"one fault":   {"specs/more.yaml", "kind: Nothing\n", "specs/more.yaml:1", "failed: specs/more.yaml:1"},
+		"two faults":  {"specs/more.yaml", "kind: Nothing\n---\nkind: Never\n", "specs/more.yaml:3", "failed"},
+		"a long log":  {"specs/app.yaml", appSpec("shop", "build: {command: seq 30000; exit 3, inputs: [\"site/**\"], outputs: [out]}"), "failed with exit code 3", "failed: the build command"},
+		"no failures": {"specs/app.yaml", appSpec("shop"), "Released ", "succeeded: Released "},
+	} {
+		r.git("checkout", "--quiet", "-B", "test")
+		r.write("specs/app.yaml", appSpec("shop"), test.file, test.text)
+		r.commit(name)
+		told := strings.TrimSpace(r.push("--force", "HEAD").String())
+		run := s.finished("shop", r.head())
+		out, _ := s.run(r.dir, "run", "logs", run.ID)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		last := strings.TrimSpace(strings.TrimPrefix(lines[len(lines)-1], string(run.Step)))
+		// N-015: the last line of a run's log is what it came to, however long the log is; nothing is said twice.
+		wantEqual(t, name+": "+last, strings.HasPrefix(last, test.last), true)
+		wantEqual(t, name+": the log says "+test.says, strings.Count(out, test.says), 1)
+		wantEqual(t, name+": the push says "+test.says, strings.Count(told, test.says), 1)
+		if err := os.RemoveAll(filepath.Join(r.dir, "specs")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -97,8 +97,26 @@ func (s *site) specialReleases(t *testing.T, r *repository, one, two landfall.UI
 	run := s.final(applied.Run.ID)
 	// L-036: the run tells its release's address when it is accepted, and that is where the release comes to be.
 	wantEqual(t, "release", run.Release, applied.Run.UID)
-	s.eventually("the gateway has the release", func() bool { return s.get(applied.Run.URL).status != http.StatusNotFound })
 	wantEqual(t, "the address that was promised answers", s.get(applied.Run.URL).status, http.StatusOK)
+}
+
+func TestRunIsOverWhenItsReleaseAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h, _ := w.follow("shop")
+	const pushes = 20
+	for n := range pushes {
+		page := fmt.Sprintf("page %d", n)
+		_, push := h.release(page)
+		id := strings.TrimPrefix(w.hears(push).Runs[0], w.runPage(""))
+		var run client.Run
+		for !run.State.Final() {
+			w.call(http.MethodGet, "/runs/"+id, nil, &run)
+		}
+		// P-007: who follows the run's end at once finds the release, at its own address and live.
+		wantServed(t, w.site, "shop--"+string(run.Release), "/", page)
+		wantServed(t, w.site, "shop", "/", page)
+	}
 }
 
 func TestReleasesExpire(t *testing.T) {
@@ -161,7 +179,6 @@ func (s *site) reach(app, version string) landfall.UID {
 	if run.State != landfall.RunSucceeded {
 		s.t.Fatalf("got the state %s: %s", run.State, run.Reason)
 	}
-	s.eventually("the gateway has the release", func() bool { return s.get(run.URL).status == http.StatusOK })
 	return run.Release
 }
 
@@ -412,6 +429,35 @@ func TestRollbackHoldsLive(t *testing.T) {
 	s.wantMoves(t, []landfall.UID{one, two, three, two, one, five, one, four})
 }
 
+func TestRollbackFollowsTheHistoryOfLive(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.static("shop", "release: {keep: 3}")
+	one := s.numbered(r, "shop", 1)
+	s.numbered(r, "shop", 2)
+	three := s.numbered(r, "shop", 3)
+	landfallRelease := func(args ...string) {
+		t.Helper()
+		if out, code := s.run(t.TempDir(), append([]string{"release"}, args...)...); code != 0 {
+			t.Errorf("release %v got the exit code %d:\n%s", args, code, out)
+		}
+	}
+	landfallRelease("live", "shop", string(one))
+	s.call(http.MethodPut, "/apps/shop/hold", map[string]bool{"held": true}, nil)
+	for n := 4; n <= 6; n++ {
+		s.numbered(r, "shop", n)
+	}
+	// What was live before the promotion is kept for a rollback, though it is the oldest but one.
+	wantServed(t, s, "shop--"+string(three), "/", "page 3")
+	for _, page := range []string{"page 3", "page 1"} {
+		landfallRelease("rollback", "shop")
+		// Each rollback goes back to what visitors saw before, however it became live.
+		wantServed(t, s, "shop", "/", page)
+	}
+	moves := list[client.Move](s, "/apps/shop/moves?pointer=live")
+	wantEqual(t, "the history tells a rollback from a promotion", fmt.Sprint(moves[0].Back, moves[1].Back, moves[2].Back, moves[3].Back), "true true false false")
+}
+
 // wantMoves looks at the history of live, from the first move on.
 func (s *site) wantMoves(t *testing.T, to []landfall.UID) {
 	t.Helper()
@@ -468,6 +514,39 @@ func TestLiveByHand(t *testing.T) {
 	s.numbered(r, "shop", 2)
 	wantServed(t, s, "shop", "/", "page 1")
 	wantEqual(t, "live", s.showApp("shop").Live, one)
+}
+
+func TestReleaseRulesThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.static("shop", `release: {production: trunk, live: manual, keep: 2, branches: ["release/*"], skip_paths: ["*.md"]}`)
+	s.numbered(r, "shop", 1)
+	r.checkout("release/next")
+	r.write("specs/app.yaml", appSpec("shop"))
+	s.numbered(r, "shop", 2)
+	// L-001: a branch that does not name the rules ends nothing: only production can.
+	wantEqual(t, "live moves by hand", s.showApp("shop").Policy.Live, landfall.LiveManual)
+
+	r.checkout("trunk")
+	three := s.numbered(r, "shop", 3)
+	// The commit of production that no longer names them is the first that they do not rule.
+	wantServed(t, s, "shop", "/", "page 3")
+	wantEqual(t, "rules", fmt.Sprint(s.showApp("shop").Policy), fmt.Sprint(landfall.ReleasePolicy{}))
+	wantEqual(t, "production is where it was moved to", s.showApp("shop").Branch, "trunk")
+	r.write("README.md", "words")
+	four := s.pushed(r, "shop", "Words")
+	five := s.numbered(r, "shop", 5)
+	wantList(t, "accessible releases of production", s.accessible("shop")[:3], []landfall.UID{five, four, three})
+	wantText(t, r.push("HEAD:refs/heads/other"), "Released")
+
+	r.write("specs/app.yaml", appSpec("shop", "release: {live: manual}"))
+	s.numbered(r, "shop", 6)
+	wantServed(t, s, "shop", "/", "page 5")
+	r.push("--force", "HEAD~1:trunk")
+	wantText(t, r.push("--force", "HEAD:trunk"), "live moves by hand only")
+	r.push("--force", "HEAD~1:trunk")
+	// A branch that goes back to a commit without rules has none either.
+	wantEqual(t, "rules", fmt.Sprint(s.showApp("shop").Policy), fmt.Sprint(landfall.ReleasePolicy{}))
 }
 
 func TestDeletedApp(t *testing.T) {

@@ -34,7 +34,19 @@ func TestMain(m *testing.M) {
 	if code, handled := sandbox.Forward(os.Args[1:]); handled {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"landfall": main})
+	testscript.Main(tidy{m}, map[string]func(){"landfall": main})
+}
+
+// tidy runs the tests, and leaves nothing of them behind.
+type tidy struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (t tidy) Run() int {
+	code := t.M.Run()
+	if dir, err := binaryFolder(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	return code
 }
 
 // Scripts tell stories with the command line, real git and a real server. Beside the commands of testscript they have:

@@ -22,6 +22,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/github"
@@ -40,15 +41,16 @@ type server struct {
 	logger   *slog.Logger
 	listener net.Listener
 
-	db       *store.DB
-	objects  *disk.Store
-	repos    *remote.Repositories // nil without git
-	registry *registry.Registry
-	gateway  *gateway.Gateway
-	pipeline *pipeline.Pipeline
-	sandbox  *sandbox.Sandbox
-	sender   *github.Sender // nil without credentials
-	handler  http.Handler
+	db        *store.DB
+	objects   *disk.Store
+	manifests *assets.Manifests
+	repos     *remote.Repositories // nil without git
+	registry  *registry.Registry
+	gateway   *gateway.Gateway
+	pipeline  *pipeline.Pipeline
+	sandbox   *sandbox.Sandbox
+	sender    *github.Sender // nil without credentials
+	handler   http.Handler
 
 	ready atomic.Bool
 }
@@ -82,6 +84,7 @@ func (s *server) open(ctx context.Context) error {
 	if s.objects, err = disk.Open(filepath.Join(c.Data, "objects")); err != nil {
 		return err
 	}
+	s.manifests = &assets.Manifests{Store: s.objects}
 	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
 		return badSetting("LISTEN", "is %q, which cannot be used: %v", c.Listen, err)
 	}
@@ -164,7 +167,7 @@ func (s *server) buildServing() error {
 	s.registry = &registry.Registry{Source: tableSource{s.db}, Log: s.logger}
 	var err error
 	s.gateway, err = gateway.New(gateway.Config{
-		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects},
+		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 	})
 	return err
@@ -181,7 +184,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	s.sandbox = builds.sandbox
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: builds,
-		DB:      s.db, Objects: s.objects, Gateways: s.registry, Remote: s.remote(),
+		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: s.registry, Remote: s.remote(),
 		Specs:   s.config.Specs,
 		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 		Scratch: filepath.Join(s.config.Data, "scratch"), Kept: filepath.Join(s.config.Data, "cache", "builds"),
@@ -196,7 +199,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sender = &github.Sender{Client: client, Outbox: store.Outbox{DB: s.db}, Now: time.Now, Logger: s.logger}
+	s.sender = &github.Sender{Client: client, Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline}, Now: time.Now, Logger: s.logger}
 	return nil
 }
 
@@ -228,6 +231,11 @@ func (noRemote) Path(string) string { return "" }
 // Heads implements pipeline.Remote.
 func (noRemote) Heads(context.Context, string) (map[landfall.RefName]landfall.CommitSHA, error) {
 	return nil, &landfall.Error{Op: "remote", Kind: landfall.NotFound, Message: "the built-in remote is off"}
+}
+
+// Named implements pipeline.Remote.
+func (n noRemote) Named(ctx context.Context, app string, _ []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
+	return n.Heads(ctx, app)
 }
 
 // SetHead implements pipeline.Remote.
@@ -317,7 +325,11 @@ const (
 // Run serves until ctx ends, then drains: requests and runs at work come to an end, or to a point where the next start
 // takes them up.
 func (s *server) Run(ctx context.Context) error {
-	if err := s.registry.Refresh(ctx); err != nil {
+	err := s.registry.Refresh(ctx)
+	if ctx.Err() != nil {
+		return nil // stopped before anything was served
+	}
+	if err != nil {
 		return err
 	}
 	// Followers of runs leave with this context, so that they do not hold up the drain.

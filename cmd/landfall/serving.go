@@ -51,11 +51,15 @@ func (c *cli) serveCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs the server until ctx ends.
+// serve runs the server until ctx ends, which is no error, also when it ends while the server starts.
 func serve(ctx context.Context, config config, logger *slog.Logger) error {
 	s, err := newServer(ctx, config, logger)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = errors.Join(s.Run(ctx), s.Close())
+	case ctx.Err() != nil: // whatever was being opened was left in the middle
+		logger.InfoContext(ctx, "stopped before the server was ready", "reason", err)
+		err = nil
 	}
 	if err != nil {
 		logger.ErrorContext(ctx, "the server ended", "error", err)

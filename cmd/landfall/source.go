@@ -122,13 +122,16 @@ func (s tableSource) past(ctx context.Context, app landfall.App, accessible map[
 }
 
 // gatewayContent is the object store as the gateway knows it.
-type gatewayContent struct{ objects assets.Store }
+type gatewayContent struct {
+	objects   assets.Store
+	manifests *assets.Manifests
+}
 
 var _ gateway.Content = gatewayContent{}
 
 // Manifest implements gateway.Content.
 func (c gatewayContent) Manifest(ctx context.Context, key string) (*gateway.Manifest, error) {
-	m, err := assets.Load(ctx, c.objects, key)
+	m, err := c.manifests.Load(ctx, key)
 	if err != nil {
 		return nil, err
 	}

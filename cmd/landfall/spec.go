@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -113,18 +112,32 @@ func countsOf(s *spec.Spec, warnings []string) counts {
 // readSpec reads and checks the spec files in the folder specs of an app's folder.
 func readSpec(folder, specs string) (*spec.Spec, error) {
 	specs = path.Clean(filepath.ToSlash(specs))
-	var sources []spec.Source
+	var names []string
+	var size int64
 	tree := os.DirFS(folder)
 	err := fs.WalkDir(tree, specs, func(name string, d fs.DirEntry, err error) error {
 		if ext := path.Ext(name); err != nil || d.IsDir() || (ext != ".yaml" && ext != ".yml") {
 			return err
 		}
-		data, err := readSpecFile(tree, name)
-		sources = append(sources, spec.Source{Name: name, Data: data})
+		info, err := d.Info()
+		if err == nil {
+			names, size = append(names, name), size+info.Size()
+		}
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, invalid("the folder %s cannot be read: %v", specs, err)
+	}
+	if err := (spec.Limits{}).CheckBytes(size); err != nil {
+		return nil, err
+	}
+	sources := make([]spec.Source, len(names))
+	for i, name := range names {
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil, invalid("the spec file %s cannot be read: %v", name, err)
+		}
+		sources[i] = spec.Source{Name: name, Data: data}
 	}
 	if len(sources) > 0 {
 		return spec.Parse(sources, spec.Limits{})
@@ -134,16 +147,4 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 	}
 	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs", strings.TrimSuffix(specs, "/")+"/")}
-}
-
-// maxSpecFile is more than spec.Parse takes of all files together.
-const maxSpecFile = 16 << 20
-
-func readSpecFile(tree fs.FS, name string) ([]byte, error) {
-	f, err := tree.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSpecFile))
 }

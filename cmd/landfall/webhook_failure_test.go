@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -124,9 +127,25 @@ func TestWebhookFailures(t *testing.T) {
 			if strings.Contains(run.Reason, "github_pat") {
 				t.Errorf("%s: the reason shows the token: %s", app, run.Reason)
 			}
-			h.forge.rule(h.name, rule{})
+			file := filepath.Join(t.TempDir(), "token")
+			if err := os.WriteFile(file, []byte(right+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			said, code := w.run(h.dir, "app", "set", app, "--repo-token-file", file)
+			wantEqual(t, "exit code of app set: "+said, code, 0)
+			retried, _ := w.run(h.dir, "run", "retry", run.ID)
+			// N-006: with a new token the same commit is released, and the app goes on as if nothing had been.
+			wantEnds(t, w, app, one, landfall.RunSucceeded)
 			recovers(t, w, h, app)
+			shown, _ := w.run(h.dir, "app", "show", app, "-o", "json")
+			// E-041: a token is neither shown nor logged.
+			wantEqual(t, "the token is shown or logged", strings.Contains(said+retried+shown+w.log.String(), "github_pat"), false)
 		}
+		w.app("built-in")
+		err := w.refused(http.MethodPut, "/apps/built-in/credentials", client.Credentials{Password: right})
+		wantRefused(t, err, landfall.Invalid, "built-in remote")
+		said, code := w.run(t.TempDir(), "app", "set", "right-token")
+		wantEqual(t, "exit code without a file: "+said, code, 2)
 	})
 
 	t.Run("a forge that is down for a moment", func(t *testing.T) {
@@ -187,7 +206,7 @@ func TestWebhookLimits(t *testing.T) {
 		h.write("many/"+string(rune('a'+i)), "x")
 	}
 	// N-008: too many files
-	fails(t, "21 files", "more than 20 files", "the limit is 20", "LANDFALL_MAX_FILES")
+	fails(t, "21 files", "the commit has 21 files", "the limit is 20", "LANDFALL_MAX_FILES")
 	for _, name := range []string{"a", "b", "c"} {
 		h.write(name, strings.Repeat(name, 40_000))
 	}
@@ -207,9 +226,10 @@ func TestWebhookSpecLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	h, _ := w.follow("wordy")
-	h.write("index.html", "x", "specs/app.yaml", appSpec("wordy")+"#"+strings.Repeat("x", 9<<20))
+	spec := appSpec("wordy") + "#" + strings.Repeat("x", 9<<20)
+	h.write("index.html", "x", "specs/app.yaml", spec)
 	bad := h.commit("9 MiB of specs")
 	w.hears(h.send("main"))
 	// N-008: specs over the limit
-	wantEnds(t, w, "wordy", bad, landfall.RunFailed, "spec files", "the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES")
+	wantEnds(t, w, "wordy", bad, landfall.RunFailed, fmt.Sprintf("spec files: %d bytes", len(spec)), "the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES")
 }

@@ -1,13 +1,42 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
 )
+
+// A build that takes longer than the next push is nobody's release, whenever it ends.
+func TestWebhookOrderOfBuilds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "LANDFALL_SANDBOX=off")
+	h, _ := w.follow("slow-build")
+	gate := t.TempDir()
+	t.Cleanup(func() { openGate(t, gate) })
+	h.write("specs/app.yaml", gated("slow-build", gate), "site/index.html", "one")
+	one := h.commit("A build that takes its time")
+	w.hears(h.send("main"))
+	w.eventually("the first push is being built", func() bool { return isThere(filepath.Join(gate, "building")) })
+	h.write("specs/app.yaml", appSpec("slow-build"), "site/index.html", "two")
+	two := h.commit("No build")
+	w.hears(h.send("main"))
+	run := wantEnds(t, w, "slow-build", two, landfall.RunSucceeded)
+	openGate(t, gate)
+	first := wantEnds(t, w, "slow-build", one, landfall.RunSuperseded, "Superseded by "+two.Short())
+	w.quiet("slow-build")
+	// L-003: the first push, whose build was slow, was never live, and its build is in no release.
+	wantList(t, "moves of live", w.wasLive("slow-build"), []landfall.UID{run.Release})
+	wantEqual(t, "release of the first", first.Release, "")
+	wantServed(t, w.site, "slow-build", "/", "two")
+	wantEqual(t, "status of what the build makes", w.get(w.at("slow-build", "/out.txt")).status, http.StatusNotFound)
+	wantStatus(t, w.site, "slow-build--"+string(first.UID), http.StatusNotFound)
+}
 
 // The branch's order decides, whatever the order and the time of the deliveries.
 func TestWebhookOrder(t *testing.T) {
@@ -140,6 +169,76 @@ func TestWebhookOrder(t *testing.T) {
 		// N-003: the branch is where it began, and so is live
 		wantEnds(t, w, "there-and-back", two, landfall.RunSuperseded, "Superseded by "+one.Short())
 		wantList(t, "moves of live", w.wasLive("there-and-back"), []landfall.UID{run.Release})
+	})
+
+	t.Run("there, back and there again, told in the wrong order", func(t *testing.T) {
+		t.Parallel()
+		w := w.in(t)
+		for app, between := range map[string]bool{"pendulum": false, "detour": true} {
+			h, _ := w.follow(app)
+			one, push1 := h.release("one")
+			w.hears(push1)
+			if between {
+				_, push := h.release("between")
+				w.hears(push)
+			}
+			two, push2 := h.release("two")
+			w.hears(push2)
+			run := wantEnds(t, w, app, two, landfall.RunSucceeded)
+			h.git("reset", "--quiet", "--hard", string(one))
+			back := h.send("main")
+			h.git("reset", "--quiet", "--hard", string(two))
+			again := h.send("main")
+			w.hears(again, back)
+			// N-003: what came late is what the branch left again: it goes from where the branch was to where it came from
+			wantEqual(t, "live", w.showApp(app).Live, run.Release)
+			wantEqual(t, "the branch's tag", w.tagged(app)["branch-main"], run.Release)
+			three, push3 := h.release("three")
+			w.hears(push3)
+			wantEnds(t, w, app, three, landfall.RunSucceeded)
+			wantServed(t, w.site, app, "/", "three")
+		}
+	})
+
+	t.Run("there and back, told by two hooks", func(t *testing.T) {
+		t.Parallel()
+		w := w.in(t)
+		h, app := w.follow("echo")
+		own := hook{url: app.Hook.URL, secret: app.Hook.Secret}
+		twice := func(d delivery) {
+			t.Helper()
+			w.hears(d)
+			wantEqual(t, "status", w.deliver(own, d).status, http.StatusAccepted)
+		}
+		one, push1 := h.release("one")
+		twice(push1)
+		first := wantEnds(t, w, "echo", one, landfall.RunSucceeded)
+		two, push2 := h.release("two")
+		twice(push2)
+		wantEnds(t, w, "echo", two, landfall.RunSucceeded)
+		h.git("reset", "--quiet", "--hard", string(one))
+		twice(h.send("main"))
+		run := wantEnds(t, w, "echo", one, landfall.RunSucceeded)
+		// N-003: where the pushes that were heard of cannot tell which came last, the forge can
+		wantEqual(t, "release", run.Release, first.Release)
+		wantServed(t, w.site, "echo", "/", "one")
+		wantEqual(t, "the branch's tag", w.tagged("echo")["branch-main"], first.Release)
+
+		h.git("reset", "--quiet", "--hard", string(two))
+		twice(h.send("main"))
+		second := wantEnds(t, w, "echo", two, landfall.RunSucceeded)
+		wantServed(t, w.site, "echo", "/", "two")
+		open := h.hold()
+		h.git("reset", "--quiet", "--hard", string(one))
+		twice(h.send("main"))
+		h.git("reset", "--quiet", "--hard", string(two))
+		last := h.send("main")
+		open()
+		wantEnds(t, w, "echo", one, landfall.RunSuperseded, "Superseded by "+two.Short())
+		twice(last)
+		// N-003: nor does it matter that the branch went on before the forge was asked
+		wantEqual(t, "live", w.showApp("echo").Live, second.Release)
+		wantEqual(t, "the branch's tag", w.tagged("echo")["branch-main"], second.Release)
 	})
 
 	t.Run("a branch whose deletion came first", func(t *testing.T) {
@@ -392,4 +491,56 @@ func wantSameUnits(t *testing.T, what string, got, want map[string]landfall.Grou
 		return all
 	}
 	wantList(t, what, names(got), names(want))
+}
+
+// In whatever order the deliveries of a branch come, and however often, live only goes forward and ends at the branch's head.
+func TestWebhookOrderAtRandom(t *testing.T) {
+	t.Parallel()
+	const histories, commits = 12, 6
+	w := newWorld(t)
+	for i := range histories {
+		t.Run(fmt.Sprint("history ", i), func(t *testing.T) {
+			t.Parallel()
+			w := w.in(t)
+			app := fmt.Sprint("history-", i)
+			h, _ := w.follow(app)
+			random := rand.New(rand.NewPCG(uint64(i), commits))
+			begin, push := h.release("begin")
+			w.hears(push)
+			position := map[landfall.UID]int{wantEnds(t, w, app, begin, landfall.RunSucceeded).Release: -1}
+			var shas []landfall.CommitSHA
+			var pushes []delivery
+			for n := range commits {
+				sha, push := h.release(fmt.Sprint("commit ", n))
+				shas, pushes = append(shas, sha), append(pushes, push)
+			}
+			order := random.Perm(commits)
+			t.Logf("the order of the deliveries: %v", order)
+			for _, n := range order {
+				w.hears(pushes[n])
+				if random.IntN(2) == 0 { // sometimes the run is over before the next one comes
+					w.finished(app, shas[n])
+				}
+				if random.IntN(3) == 0 {
+					w.deliver(w.installation(), pushes[n])
+				}
+			}
+			for n, sha := range shas {
+				run := w.finished(app, sha)
+				position[run.Release] = n
+				if run.State != landfall.RunSucceeded && run.State != landfall.RunSuperseded {
+					t.Errorf("the run of commit %d ended as %s: %s", n, run.State, run.Reason)
+				}
+			}
+			live := w.wasLive(app)
+			for n := 1; n < len(live); n++ {
+				// L-001: live never goes back to an older commit
+				if position[live[n]] < position[live[n-1]] {
+					t.Errorf("live was at %v, want it to go forward only: %v", live, position)
+				}
+			}
+			// L-002: and it ends where the branch is
+			wantServed(t, w.site, app, "/", fmt.Sprint("commit ", commits-1))
+		})
+	}
 }

@@ -281,7 +281,7 @@ func TestWebhookDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	shop, shopApp := w.follow("shop")
-	cellar, _ := w.follow("cellar")
+	cellar, cellarApp := w.follow("cellar")
 	stranger := w.host(t, "harbor/stranger")
 	_, push := shop.release("one")
 	_, other := cellar.release("cellar")
@@ -304,7 +304,10 @@ func TestWebhookDoesNothing(t *testing.T) {
 	check(t, "an organisation's ping", w.installation(), delivery{id: "ping-2", event: "ping", body: fixture(t, "ping_organization")}, "")
 	check(t, "an unknown repository", w.installation(), strange, "harbor/stranger")
 	// N-005: the hook of one app does nothing for another one's repository
-	check(t, "another app's repository", own, other, "harbor/cellar")
+	check(t, "another app's repository", own, other,
+		fmt.Sprintf(`The hook belongs to the app "shop", whose repository is harbor/shop (id %d), not harbor/cellar (id %d).`, shop.id, cellar.id))
+	check(t, "another repository, before the app's own was heard of", hook{url: cellarApp.Hook.URL, secret: cellarApp.Hook.Secret}, push.with(t, func(map[string]any) {}),
+		`The hook belongs to the app "cellar", whose repository is `+cellar.clone()+", not harbor/shop (id ")
 	wantEqual(t, "number of runs", len(list[client.Run](w.site, "/runs")), 0)
 
 	w.hears(push)
@@ -320,8 +323,10 @@ func TestWebhookDoesNothing(t *testing.T) {
 		})
 	}
 	// N-005: once an id is bound, the names and addresses of a payload count no more
-	check(t, "the names of one with the id of another", own, swapped(other, "shop", shop.clone(), nil), "")
-	check(t, "the same under the installation's secret", w.installation(), swapped(strange, "shop", shop.clone(), nil), "")
+	check(t, "the names of one with the id of another", own, swapped(other, "shop", shop.clone(), nil),
+		fmt.Sprintf("whose repository is harbor/shop (id %d), not harbor/shop (id %d).", shop.id, cellar.id))
+	check(t, "the same under the installation's secret", w.installation(), swapped(strange, "shop", shop.clone(), nil),
+		fmt.Sprintf("No app has the repository harbor/shop (id %d).", stranger.id))
 	wantEqual(t, "requests for the stranger", w.requests(stranger.name)+w.requests(cellar.name), 0)
 	wantList(t, "moves of live", w.wasLive("shop"), []landfall.UID{one.Release})
 	wantEqual(t, "number of runs", len(list[client.Run](w.site, "/runs")), 1)
@@ -334,6 +339,8 @@ func TestWebhookDoesNothing(t *testing.T) {
 	// N-005: of a renamed repository the content still comes from the app's own address
 	wantEqual(t, "requests for the stranger", w.requests(stranger.name), 0)
 	wantServed(t, w.site, "shop", "/", "two")
+	w.call(http.MethodDelete, "/apps/shop?force=true", nil, nil)
+	check(t, "a deleted app's repository", own, swapped(push, nil, nil, nil), `The hook belongs to the app "shop", which was deleted.`)
 }
 
 // fixture returns a payload of testdata/github as it is.

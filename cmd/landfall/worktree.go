@@ -175,7 +175,8 @@ func (w *worktree) snapshot(ctx context.Context, named []string) (landfall.Commi
 	return landfall.ParseCommitSHA(commit)
 }
 
-// copyIndex copies the user's index: what it knows of unchanged files is not read again.
+// copyIndex copies the user's index: what it knows of unchanged files is not read again. The copy is as old as the index, by
+// which git tells the files that may have changed in the moment after they were looked at.
 func (w *worktree) copyIndex(ctx context.Context, to string) error {
 	from, err := w.git(ctx, nil, "rev-parse", "--git-path", "index")
 	if err != nil {
@@ -184,14 +185,21 @@ func (w *worktree) copyIndex(ctx context.Context, to string) error {
 	if !filepath.IsAbs(from) {
 		from = filepath.Join(w.top, from)
 	}
-	data, err := os.ReadFile(from)
+	info, err := os.Stat(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // nothing was added yet
 	}
-	if err == nil {
-		err = os.WriteFile(to, data, 0o600)
+	if err != nil {
+		return err
 	}
-	return err
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, data, 0o600); err != nil {
+		return err
+	}
+	return os.Chtimes(to, info.ModTime(), info.ModTime())
 }
 
 // message is what a snapshot's commit says in the history.

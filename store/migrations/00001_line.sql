@@ -256,7 +256,8 @@ CREATE TABLE moves (
     to_uid   TEXT NOT NULL,
     actor    TEXT NOT NULL,
     reason   TEXT NOT NULL,
-    at       BIGINT NOT NULL
+    at       BIGINT NOT NULL,
+    back     INTEGER NOT NULL -- a rollback: it takes away what came after where it goes
 );
 CREATE INDEX moves_app_pointer ON moves (app, pointer, id);
 

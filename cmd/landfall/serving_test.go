@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+type inner interface{ context.Context }
+
+// stopper is a context that ends when it is asked for the n-th time whether it has, or when the log says that the server serves.
+type stopper struct {
+	inner
+	stop context.CancelFunc
+	left atomic.Int64
+	log  bytes.Buffer
+}
+
+func stopAfter(ctx context.Context, n int64) *stopper {
+	s := &stopper{}
+	s.inner, s.stop = context.WithCancel(ctx)
+	s.left.Store(n)
+	return s
+}
+
+func (s *stopper) count() {
+	if s.left.Add(-1) <= 0 {
+		s.stop()
+	}
+}
+
+func (s *stopper) Done() <-chan struct{} {
+	s.count()
+	return s.inner.Done()
+}
+
+func (s *stopper) Err() error {
+	s.count()
+	return s.inner.Err()
+}
+
+// Write takes a line of the log.
+func (s *stopper) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("msg=serving")) {
+		s.stop()
+	}
+	return s.log.Write(line)
+}
+
+// A server that is stopped while it starts was stopped, and has no fault to report.
+func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
+	const moments = 60
+	for n := range int64(moments) {
+		data := t.TempDir()
+		if n%2 == 1 { // also a start that finds a data folder
+			if err := os.WriteFile(filepath.Join(data, tokenFile), []byte(strings.Repeat("a", 32)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{"DATA": data, "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := stopAfter(t.Context(), n)
+		err = serve(ctx, config, slog.New(slog.NewTextHandler(ctx, nil)))
+		if log := ctx.log.String(); err != nil || strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
+			t.Errorf("stopped at moment %d: got the error %v and the log\n%s", n, err, log)
+		}
+		wantEqual(t, fmt.Sprintf("exit code of moment %d", n), exitCode(err), 0)
+	}
+}

@@ -1,0 +1,57 @@
+package pipeline
+
+import (
+	"context"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
+)
+
+// checkPointers fails for a pointer of Git LFS among the files of the units that must be stored. It reads the beginning of new
+// files that are as small as a pointer, and nothing of files that earlier versions have.
+func (w *worker) checkPointers(ctx context.Context) error {
+	read := map[string]bool{} // by blob
+	for _, u := range w.units {
+		if u.Content == nil || w.current[u.Unit].Content != nil {
+			continue
+		}
+		known, err := w.knownOf(ctx, u.Unit)
+		if err != nil {
+			return err
+		}
+		for _, m := range known.all {
+			for _, f := range m.Files() {
+				read[f.Blob] = true
+			}
+		}
+		for _, f := range w.filesOfUnit(u.Unit) {
+			if read[f.Blob] || !builder.MayBePointer(f) {
+				continue
+			}
+			read[f.Blob] = true
+			r, err := w.mirror.Read(ctx, f)
+			if err != nil {
+				return err
+			}
+			if err := r.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// filesOfUnit returns the files of a static unit, or those of a package's archives.
+func (w *worker) filesOfUnit(id landfall.UnitID) []landfall.File {
+	var files []landfall.File
+	for _, e := range w.statics[id].Entries {
+		files = append(files, e.File)
+	}
+	for _, f := range w.packages[id].source {
+		files = append(files, f.File)
+	}
+	for _, f := range w.packages[id].deployment {
+		files = append(files, f.File)
+	}
+	return files
+}

@@ -1,0 +1,106 @@
+package pipeline_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/store"
+)
+
+// gate is gateways that take a new table once they are let.
+type gate struct{ asked, let chan struct{} }
+
+func (g gate) RefreshApp(context.Context, string) error {
+	g.asked <- struct{}{}
+	<-g.let
+	return nil
+}
+
+// commitOf makes a commit of one file.
+func (s *shop) commitOf(name, text string) landfall.CommitSHA {
+	s.t.Helper()
+	folder := s.t.TempDir()
+	path := filepath.Join(folder, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.git("--work-tree", folder, "add", "--all")
+	return s.commitTree(s.git("write-tree"), "one file")
+}
+
+// wantState fails the test unless people see the run in this state, and the forge is owed so many reports of its end.
+func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState, reports int) {
+	s.t.Helper()
+	run, err := s.doors.DB.Run(s.t.Context(), run.ID)
+	if err != nil || run.State != landfall.RunSucceeded || run.Release == "" {
+		s.t.Errorf("%s: got %+v and the error %v, want it stored as succeeded with a release", what, run, err)
+	}
+	shown := s.doors.Shown(run)
+	if over := state.Final(); shown.State != state || (shown.Release != "") != over || shown.Finished.IsZero() == over {
+		s.t.Errorf("%s: people see %+v, want it %s", what, shown, state)
+	}
+	outbox := pipeline.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Pipeline: s.doors.Pipeline}
+	due, err := outbox.Due(s.t.Context(), time.Now(), 10)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range due {
+		if r.State == landfall.StatusPending {
+			s.t.Errorf("%s: %+v is owed still", what, r)
+		}
+	}
+	if len(due) != reports {
+		s.t.Errorf("%s: %d reports are due, want %d", what, len(due), reports)
+	}
+}
+
+// Nobody is told that a run is over before its release answers.
+func TestRunIsOverAfterTheSwap(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.accepts(s.moves(s.commitOf("specs/env.yaml",
+		"apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {runtime: {image: fission/python-env}}\n"))...)
+	runs, err := s.doors.DB.UnfinishedOfApp(t.Context(), appID)
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("got the runs %+v and the error %v, want one", runs, err)
+	}
+	outbox := pipeline.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Pipeline: s.doors.Pipeline}
+	pending, err := outbox.Due(t.Context(), time.Now(), 10)
+	if err != nil || len(pending) != 1 {
+		t.Fatalf("got the reports %+v and the error %v, want one", pending, err)
+	}
+	if err := outbox.Sent(t.Context(), pending[0].ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+
+	gateways := gate{make(chan struct{}), make(chan struct{})}
+	s.doors.Gateways = gateways
+	s.doors.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
+	s.doors.Scratch = filepath.Join(t.TempDir(), "scratch")
+	s.doors.Worker = "worker"
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.doors.Run(ctx) }()
+	select {
+	case <-gateways.asked:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the gateways were not asked to take the release")
+	}
+	s.wantState("before the swap", runs[0], landfall.RunRunning, 0)
+	close(gateways.let)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	// P-007: the address in the final status answers
+	s.wantState("after the swap", runs[0], landfall.RunSucceeded, 1)
+}
