@@ -7,7 +7,9 @@ GO ?= go
 # What the project needs beside Go and git. Versions are pinned; everything goes to build/.
 GOLANGCI_LINT_VERSION := v2.15.0
 GITHUB_OPENAPI_VERSION := 23.0.2
+VERSITYGW_VERSION := v1.8.0
 GOLANGCI_LINT := build/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
+VERSITYGW := build/bin/versitygw
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
 # RACE=1 turns the race detector on, but not inside the pure-Go SQLite: that would be 40 times slower, and races in our own
@@ -32,11 +34,11 @@ demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it
 	@STAY='$(STAY)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
 .PHONY: test
-test: needs $(GITHUB_OPENAPI) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
+test: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
-test/crash: needs build/bin/testreport ## kill the program at every step, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
+test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## kill the program at every step, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
 	@LANDFALL_CRASH_ROUNDS=$${LANDFALL_CRASH_ROUNDS:-25} $(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash.json
 
 .PHONY: bench
@@ -81,6 +83,7 @@ generated:
 .PHONY: needs
 needs:
 	@tools/need.sh git=git bwrap=bubblewrap
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
 
 build/openapi/api.github.com.json: $(GITHUB_OPENAPI) ;
 
@@ -93,6 +96,13 @@ $(GOLANGCI_LINT):
 	@mkdir -p build/bin/install
 	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	@mv build/bin/install/golangci-lint $@
+
+# The S3 server of the tests. It is run, never linked.
+$(VERSITYGW):
+	@echo "installing versitygw $(VERSITYGW_VERSION), an S3 server, about a minute"
+	@mkdir -p build/bin/install
+	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	@mv build/bin/install/versitygw $@
 
 # GitHub's own description of its API, against which the tests check every request to it: build/openapi/api.github.com.json
 $(GITHUB_OPENAPI):

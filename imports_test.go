@@ -43,6 +43,8 @@ func rooms() []room {
 		{"versioning", "store", ""},
 		{"assets", "", "assets/disk assets/assetstest"},
 		{"assets/disk", "assets", "assets/assetstest"},
+		{"assets/s3", "assets", "assets/assetstest assets/s3/s3test"},
+		{"assets/s3/s3test", "assets/s3", ""},
 		{"assets/assetstest", "assets", ""},
 		{"deploy", "store", ""},
 		{"pipeline", "builder spec versioning assets deploy store crashpoint remote webhook", ""},
@@ -54,14 +56,15 @@ func rooms() []room {
 		{"runtime/gateway", "runtime/registry", ""},
 
 		// What they stand on, and what stands on them.
-		{"store", "", ""},
+		{"store", "", "store/storetest"},
+		{"store/storetest", "store", ""},
 		{"crashpoint", "", ""},
 		{"api", "api/client deploy pipeline store versioning webhook", ""},
 		{"api/client", "", ""},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder sandbox assets assets/disk pipeline github runtime/registry runtime/gateway store api api/client",
-			"github/githubtest crashpoint",
+			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway store api api/client",
+			"github/githubtest crashpoint store/storetest assets/s3/s3test",
 		},
 
 		// What is measured.
@@ -93,7 +96,7 @@ func libraries() []library {
 		{"log", "", "", "the log is log/slog"},
 		{"log/slog", every, "", "written by the edges only"},
 		{"net/http/cgi", "remote", every, "the remote is git's own http-backend"},
-		{"os/exec", "remote builder sandbox cmd/landfall", every, "processes start where their arguments are typed, or in the sandbox"},
+		{"os/exec", "remote builder sandbox store/storetest assets/s3/s3test cmd/landfall", every, "processes start where their arguments are typed, or in the sandbox"},
 		{"unsafe", "", "", "nothing here needs it"},
 
 		{"github.com/andybalholm/brotli", "runtime/gateway", "cmd/landfall", "compressed at the edge, once per digest"},
@@ -106,6 +109,8 @@ func libraries() []library {
 		{"github.com/google/uuid", ". store sandbox pipeline api", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
 		{"github.com/klauspost/compress", "builder/pack", "", "git's objects are inflated, twice as fast"},
+		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
+		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
 		{"github.com/riverqueue", "store", "", "durable jobs are rows of the same database"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/landfall", "scripts that drive the command line"},

@@ -204,6 +204,47 @@ func TestTreesMadeByHand(t *testing.T) {
 	})
 }
 
+// What was learned of a commit serves the next one of the same mirror, and nobody else.
+func TestFilesAfterFiles(t *testing.T) {
+	t.Parallel()
+	origin := newRepository(t)
+	m := mirrors(t)
+	m.Limits.CommitBytes = 8
+	mirror := fetch(t, m, origin.local(), mainRef, origin.commit(map[string]string{"same": "11", "->link": "same", "changed": "2"}))
+	for _, test := range []struct {
+		contents map[string]string
+		want     string
+	}{
+		{map[string]string{"same": "11", "->link": "same", "changed": "2"}, "[{changed 1} {link 2} {same 2}]"},
+		{map[string]string{"same": "11", "->link": "same", "changed": "333"}, "[{changed 3} {link 2} {same 2}]"},
+		{map[string]string{"renamed": "11", "changed": "333"}, "[{changed 3} {renamed 2}]"},
+	} {
+		files, err := mirror.Files(t.Context(), origin.commit(test.contents), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		type line struct {
+			path string
+			size int64
+		}
+		var got []line
+		for _, f := range files {
+			got = append(got, line{f.Path, f.Size})
+		}
+		if fmt.Sprint(got) != test.want {
+			t.Errorf("got %v, want %s", got, test.want)
+		}
+	}
+	_, err := mirror.Files(t.Context(), origin.commit(map[string]string{"a": "11", "b": "11", "c": "11", "d": "333"}), "")
+	// N-008: the limits count also what is known already.
+	wantError(t, err, landfall.Invalid, "files have 9 bytes", "LANDFALL_MAX_COMMIT_BYTES")
+
+	stranger := newRepository(t)
+	guess := stranger.commitTree(stranger.tree(entry{"100644", "a", origin.blob("11")}), "naming what another has")
+	_, err = fetch(t, m, stranger.local(), mainRef, guess).Files(t.Context(), guess, "")
+	wantError(t, err, landfall.NotFound)
+}
+
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	origin := newRepository(t)

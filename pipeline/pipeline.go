@@ -92,7 +92,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	}
 	var group sync.WaitGroup
 	group.Go(func() { p.sweep(ctx) })
-	queue := store.Queue{DB: p.DB, Work: p.work, Logger: p.Logger}
+	queue := store.Queue{DB: p.DB, Process: p.Worker, Work: p.work, Logger: p.Logger}
 	err := queue.Run(ctx)
 	group.Wait()
 	return err

@@ -5,22 +5,15 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
-	"runtime"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
-	"github.com/riverqueue/river/rivermigrate"
-	"golang.org/x/sys/unix"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/riverqueue/river/rivertype"
 
 	"landfall.dev/landfall"
 )
@@ -31,17 +24,56 @@ var migrations embed.FS
 // DB is an open database. Its methods read committed state; Update writes.
 type DB struct {
 	queries
-	write *sql.DB
-	read  *sql.DB
-	lock  *os.File
-	jobs  *river.Client[*sql.Tx] // inserts only; Queue works
+	engine engine
+	rung   chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
 }
 
 // Tx is one transaction. It is valid only within the function that Update calls.
 type Tx struct {
 	queries
-	tx   *sql.Tx
-	jobs *river.Client[*sql.Tx]
+	transaction transaction
+	engine      engine
+	enqueued    bool
+}
+
+// engine is one kind of database. On every kind one Update at a time is at work, also of several processes: what a
+// transaction has checked stays true until it commits, without a second set of rules for the kinds that could do more at once.
+type engine interface {
+	// begin starts the transaction of an Update, when no other one is at work.
+	begin(ctx context.Context) (transaction, error)
+	jobEngine
+	noticeEngine
+	close() error
+}
+
+type jobEngine interface {
+	// client returns a client of the job library.
+	client(config *river.Config) (jobClient, error)
+	// forget gives back the jobs that an earlier life of this process was killed at, and its leadership.
+	forget(ctx context.Context, tx *Tx, process string) error
+}
+
+type noticeEngine interface {
+	// notify makes notices of every process tell of the transaction.
+	notify(ctx context.Context, tx *Tx) error
+	// notices calls changed after each commit that was notified of, until ctx ends or the connection is lost.
+	notices(ctx context.Context, changed func()) error
+}
+
+// transaction is one that has begun.
+type transaction interface {
+	conn
+	insert(ctx context.Context, j job, opts *river.InsertOpts) error
+	commit(ctx context.Context) error
+	rollback() error
+}
+
+// jobClient works jobs; river.Client is one for each kind of transaction.
+type jobClient interface {
+	Insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	StopAndCancel(ctx context.Context) error
 }
 
 // queries are the methods that DB and Tx share.
@@ -54,129 +86,59 @@ type conn interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Open opens the SQLite database at path, making and migrating it as needed. One process owns a database at a time:
-// a second Open of the same path is a Conflict that says so.
-func Open(ctx context.Context, path string) (*DB, error) {
-	const op landfall.Op = "store.Open"
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, &landfall.Error{Op: op, Message: "the data folder cannot be made", Err: err}
+// Open opens a database, making and migrating it as needed: the one of a postgres:// or postgresql:// address, which any
+// number of processes may use, or else the SQLite file at a path. A file belongs to one process at a time: a second Open
+// of the same path is a Conflict that says so.
+func Open(ctx context.Context, where string) (*DB, error) {
+	if IsPostgres(where) {
+		return openPostgres(ctx, where)
 	}
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		return nil, err
-	}
-	db := &DB{lock: lock}
-	if err := db.open(ctx, path); err != nil {
-		return nil, errors.Join(classify(op, err), db.Close())
-	}
-	return db, nil
+	return openSQLite(ctx, where)
 }
 
-func (db *DB) open(ctx context.Context, path string) error {
-	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600) // it holds secrets, and SQLite would let others read
-	if err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	// Immediate transactions: deferred ones that read and then write fail at once under load.
-	if db.write, err = openPool(path, 1, "_txlock=immediate"); err != nil {
-		return err
-	}
-	if err := migrate(ctx, db.write); err != nil {
-		return err
-	}
-	if db.read, err = openPool(path, max(4, runtime.NumCPU()), "_pragma=query_only(1)"); err != nil {
-		return err
-	}
-	db.queries = queries{db.read}
-	if db.jobs, err = river.NewClient(riversqlite.New(db.write), &river.Config{}); err != nil {
-		return err
-	}
-	return nil
+// IsPostgres reports whether where is the address of a PostgreSQL database, and not a path.
+func IsPostgres(where string) bool {
+	return strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://")
 }
 
-// openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported.
-func openPool(path string, n int, extra string) (*sql.DB, error) {
-	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String() +
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
-	pool, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return nil, err
-	}
-	pool.SetMaxOpenConns(n)
-	pool.SetMaxIdleConns(n)
-	return pool, nil
-}
-
-func migrate(ctx context.Context, pool *sql.DB) error {
+// migrate brings the tables up to date.
+func migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, options ...goose.ProviderOption) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(database.DialectSQLite3, pool, files)
+	provider, err := goose.NewProvider(dialect, pool, files, options...)
 	if err != nil {
 		return err
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return err
-	}
-	jobs, err := rivermigrate.New(riversqlite.New(pool), nil)
-	if err != nil {
-		return err
-	}
-	_, err = jobs.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	_, err = provider.Up(ctx)
 	return err
 }
 
-// lockFile takes the lock that makes a database belong to one process. The kernel drops it when the process ends.
-func lockFile(path string) (*os.File, error) {
-	const op landfall.Op = "store.lock"
-	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, &landfall.Error{Op: op, Message: "the data folder is not writable", Err: err}
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.Conflict, Err: err, Message: fmt.Sprintf(
-			"another landfall process uses the data folder %s: stop it, or give this one a folder of its own with LANDFALL_DATA",
-			filepath.Dir(path))}, f.Close())
-	}
-	return f, nil
-}
-
 // Close lets go of the database. Repeating it is safe.
-func (db *DB) Close() error {
-	var errs []error
-	for _, pool := range []*sql.DB{db.read, db.write} {
-		if pool != nil {
-			errs = append(errs, pool.Close())
-		}
-	}
-	if db.lock != nil {
-		errs = append(errs, db.lock.Close())
-		db.lock = nil
-	}
-	return errors.Join(errs...)
-}
+func (db *DB) Close() error { return db.engine.close() }
 
 // Update runs f in one transaction: all of it becomes visible and durable, or nothing when f or the commit fails.
-// f must not call Update. A full or failing disk is Unavailable.
+// f must not call Update. A full or failing disk, or a database that is away, is Unavailable; only when the database stays
+// away for long right at the commit, it is not known whether all or nothing happened.
 func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	const op landfall.Op = "store.Update"
-	tx, err := db.write.BeginTx(ctx, nil)
+	t, err := db.engine.begin(ctx)
 	if err != nil {
 		return classify(op, err)
 	}
-	if err := f(&Tx{queries: queries{tx}, tx: tx, jobs: db.jobs}); err != nil {
-		return errors.Join(err, rollback(tx))
+	tx := &Tx{queries: queries{t}, transaction: t, engine: db.engine}
+	if err := f(tx); err != nil {
+		return errors.Join(err, t.rollback())
 	}
-	return classify(op, tx.Commit())
-}
-
-func rollback(tx *sql.Tx) error {
-	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
-		return err
+	if err := t.commit(ctx); err != nil {
+		return classify(op, err)
+	}
+	if tx.enqueued {
+		select {
+		case db.rung <- struct{}{}:
+		default: // it rings already
+		}
 	}
 	return nil
 }
@@ -190,29 +152,37 @@ func classify(op landfall.Op, err error) error {
 		return err
 	}
 	kind := landfall.Internal
-	switch e, ok := errors.AsType[*sqlite.Error](err); {
+	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		kind = landfall.NotFound
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		kind = landfall.Canceled
-	case ok:
-		kind = kindOfCode(e.Code())
+	default:
+		for _, kindOf := range []func(error) (landfall.Kind, bool){sqliteKind, postgresKind} {
+			if k, ok := kindOf(err); ok {
+				kind = k
+			}
+		}
 	}
 	return &landfall.Error{Op: op, Kind: kind, Err: err}
 }
 
-func kindOfCode(code int) landfall.Kind {
-	const primary = 0xff // the rest of a code only tells where it arose
-	switch code & primary {
-	case sqlite3.SQLITE_CONSTRAINT:
-		return landfall.Conflict
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN,
-		sqlite3.SQLITE_READONLY:
-		return landfall.Unavailable
-	case sqlite3.SQLITE_INTERRUPT:
-		return landfall.Canceled
+// portable makes arguments such that every engine takes them, and stores the same: truth values are 0 and 1, and text is
+// valid UTF-8 without the zero byte, which PostgreSQL has no room for.
+func portable(args []any) []any {
+	for i, arg := range args {
+		v := reflect.ValueOf(arg)
+		if v.Kind() == reflect.Bool {
+			args[i] = 0
+			if v.Bool() {
+				args[i] = 1
+			}
+		}
+		if v.Kind() == reflect.String {
+			args[i] = strings.ReplaceAll(strings.ToValidUTF8(v.String(), "\uFFFD"), "\x00", "\uFFFD")
+		}
 	}
-	return landfall.Internal
+	return args
 }
 
 // scanner is a row that is being read.
@@ -220,7 +190,7 @@ type scanner interface{ Scan(dest ...any) error }
 
 // one reads the single row of a query: NotFound when there is none.
 func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	v, err := scan(q.conn.QueryRowContext(ctx, query, args...))
+	v, err := scan(q.conn.QueryRowContext(ctx, query, portable(args)...))
 	if err != nil {
 		var zero T
 		return zero, classify(op, err)
@@ -230,7 +200,7 @@ func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanne
 
 // list reads all rows of a query.
 func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.conn.QueryContext(ctx, query, args...)
+	rows, err := q.conn.QueryContext(ctx, query, portable(args)...)
 	if err != nil {
 		return nil, classify(op, err)
 	}
@@ -248,13 +218,13 @@ func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scann
 
 // exec runs a statement.
 func (q queries) exec(ctx context.Context, op landfall.Op, query string, args ...any) error {
-	_, err := q.conn.ExecContext(ctx, query, args...)
+	_, err := q.conn.ExecContext(ctx, query, portable(args)...)
 	return classify(op, err)
 }
 
 // execOne runs a statement that must hit a row: otherwise miss, an error of the given kind and message.
 func (q queries) execOne(ctx context.Context, op landfall.Op, miss landfall.Error, query string, args ...any) error {
-	result, err := q.conn.ExecContext(ctx, query, args...)
+	result, err := q.conn.ExecContext(ctx, query, portable(args)...)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -286,8 +256,17 @@ const changesCounter = "changes"
 
 // Changed notes that something which gateways show has moved.
 func (tx *Tx) Changed(ctx context.Context) error {
-	_, err := tx.next(ctx, changesCounter)
-	return err
+	if _, err := tx.next(ctx, changesCounter); err != nil {
+		return err
+	}
+	return tx.engine.notify(ctx, tx)
+}
+
+// Notices calls changed after each commit of another process, or of this one, in which Changed was called. It returns
+// when ctx ends, or when the connection is lost: notices may then have been lost, too. On SQLite, where there is no other
+// process, it only waits.
+func (db *DB) Notices(ctx context.Context, changed func()) error {
+	return classify("store.Notices", db.engine.notices(ctx, changed))
 }
 
 // Changes returns how often Changed was called: a gateway that has seen this number is current.

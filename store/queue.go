@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivertype"
 
 	"landfall.dev/landfall"
@@ -24,14 +23,16 @@ func (job) Kind() string { return "landfall" }
 // Enqueue adds a job to the transaction: it exists if and only if the transaction commits. It starts at or after at;
 // a zero at means at once: the library looks at times, even past ones, only every few seconds.
 func (tx *Tx) Enqueue(ctx context.Context, topic, id string, at time.Time) error {
-	_, err := tx.jobs.InsertTx(ctx, tx.tx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at})
+	tx.enqueued = true
+	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at})
 	return classify("store.Enqueue", err)
 }
 
 // Queue works the durable jobs.
 type Queue struct {
 	DB      *DB
-	Workers int // how many jobs at once; 0: 8
+	Process string // this process, across its lives; no two that share a database have the same
+	Workers int    // how many jobs at once; 0: 8
 	// Work does what the job asks for. It may be called again with the same job, and must not panic. Its error is
 	// logged only: who needs to be tried again is found by the tables.
 	Work   func(ctx context.Context, topic, id string) error
@@ -40,14 +41,15 @@ type Queue struct {
 
 const (
 	defaultWorkers = 8
-	fetchInterval  = 20 * time.Millisecond
+	fetchCooldown  = 5 * time.Millisecond
+	fetchInterval  = time.Second // for jobs whose time has come: of new ones the queue is told
 	stopGrace      = 20 * time.Second
 )
 
 // Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
 func (q *Queue) Run(ctx context.Context) error {
 	const op landfall.Op = "store.Queue"
-	if err := q.forget(ctx); err != nil {
+	if err := q.DB.Update(ctx, func(tx *Tx) error { return q.DB.engine.forget(ctx, tx, q.Process) }); err != nil {
 		return err
 	}
 	workers := river.NewWorkers()
@@ -56,11 +58,12 @@ func (q *Queue) Run(ctx context.Context) error {
 	if count == 0 {
 		count = defaultWorkers
 	}
-	client, err := river.NewClient(riversqlite.New(q.DB.write), &river.Config{
+	client, err := q.DB.engine.client(&river.Config{
+		ID:                          q.Process,
 		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: count}},
 		Workers:                     workers,
 		JobTimeout:                  -1, // each step of a run has a deadline of its own
-		FetchCooldown:               fetchInterval,
+		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           fetchInterval,
 		CompletedJobRetentionPeriod: time.Hour,
 		Logger:                      slog.New(warnings{q.Logger.Handler()}),
@@ -71,7 +74,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err := client.Start(context.WithoutCancel(ctx)); err != nil {
 		return classify(op, err)
 	}
-	<-ctx.Done()
+	q.listen(ctx, client)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if err := client.Stop(stop); err != nil {
@@ -80,17 +83,23 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// forget clears what a killed process left: on SQLite there is no other worker whose jobs could be running, and no
-// other leader, while the library itself would wait for an hour.
-func (q *Queue) forget(ctx context.Context) error {
-	return q.DB.Update(ctx, func(tx *Tx) error {
-		if err := tx.exec(ctx, "store.forget", `DELETE FROM river_leader`); err != nil {
-			return err
+// listen makes the library look for jobs whenever some were committed, until ctx ends. On SQLite it has no way to hear of
+// them but to insert one itself, and to look all the time would keep a processor busy that has nothing to do.
+func (q *Queue) listen(ctx context.Context, client jobClient) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.DB.rung:
 		}
-		return tx.exec(ctx, "store.forget",
-			`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL WHERE state = 'running'`)
-	})
+		if _, err := client.Insert(ctx, job{Topic: wakeTopic}, nil); err != nil && ctx.Err() == nil {
+			q.Logger.WarnContext(ctx, "jobs will be found by polling", "error", err)
+		}
+	}
 }
+
+// wakeTopic is that of jobs with nothing to do.
+const wakeTopic = ""
 
 // worker hands River's jobs to Queue.Work.
 type worker struct {
@@ -101,6 +110,9 @@ type worker struct {
 
 // Work implements river.Worker.
 func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
+	if j.Args.Topic == wakeTopic {
+		return nil
+	}
 	if err := w.work(ctx, j.Args.Topic, j.Args.ID); err != nil && landfall.KindOf(err) != landfall.Canceled {
 		w.logger.ErrorContext(ctx, "job failed", "topic", j.Args.Topic, "id", j.Args.ID, "error", err)
 	}
@@ -111,7 +123,8 @@ var _ river.Worker[job] = (*worker)(nil)
 
 // EnqueueOnce adds a job to the transaction unless the same one waits, or is at work, already.
 func (tx *Tx) EnqueueOnce(ctx context.Context, topic, id string) error {
-	_, err := tx.jobs.InsertTx(ctx, tx.tx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, UniqueOpts: river.UniqueOpts{
+	tx.enqueued = true
+	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
 		ByState: []rivertype.JobState{rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
 			rivertype.JobStateScheduled, rivertype.JobStateRetryable},

@@ -91,7 +91,8 @@ func open(folder string) (_ *Store, err error) {
 	if s.parts, err = root.Open(partsName); err != nil { // nobody removes it from now on
 		return nil, err
 	}
-	return s, s.openFolder()
+	err = s.openFolder()
+	return s, err
 }
 
 // openFolder opens the store's folder for openat2, if that is there.

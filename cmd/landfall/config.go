@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/spec"
@@ -37,6 +38,7 @@ type config struct {
 	Limits        builder.Limits
 	Specs         spec.Limits
 	Sandbox       string
+	S3            s3.Config // without an endpoint: objects are kept in the data folder
 }
 
 // setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
@@ -56,7 +58,14 @@ func settings() []setting {
 		{"LISTEN", "127.0.0.1:8080", false, "address to listen on"},
 		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
 		{"URL", "", false, "public URL of this server (default: from the listen address)"},
-		{"DATABASE", "", false, "path of the database (default: in the data folder)"},
+		{"DATABASE", "", false, "path of an SQLite file, or postgres://… (default: a file in the data folder)"},
+		{"S3_ENDPOINT", "", false, "object store: HOST, HOST:PORT or URL (default: a folder in the data folder)"},
+		{"S3_BUCKET", "landfall", false, "bucket of the object store; made when missing"},
+		{"S3_REGION", "us-east-1", false, "region of the object store"},
+		{"S3_ACCESS_KEY", "", true, "access key of the object store"},
+		{"S3_SECRET_KEY", "", true, "secret key of the object store"},
+		{"S3_INSECURE", "false", false, "true: http instead of https to the object store"},
+		{"S3_STYLE", "auto", false, "how the bucket is addressed: auto, path (HOST/BUCKET) or host (BUCKET.HOST)"},
 		{"TOKEN", "", true, "administrator's token, 32 or more characters (default: made at the first start)"},
 		{"GITHUB_API", "https://api.github.com/", false, "base URL of GitHub's API"},
 		{"GITHUB_TOKEN", "", true, "token for commit statuses; without it reports stay local"},
@@ -178,8 +187,43 @@ func parseConfig(v map[string]string) (config, error) {
 			c.AllowedHosts = append(c.AllowedHosts, host)
 		}
 	}
+	if err := c.parseS3(v); err != nil {
+		return c, err
+	}
 	err = c.parseLimits(v)
 	return c, err
+}
+
+// parseS3 reads where objects are kept, unless it is the data folder.
+func (c *config) parseS3(v map[string]string) error {
+	endpoint := v["S3_ENDPOINT"]
+	if endpoint == "" {
+		return nil
+	}
+	insecure, err := strconv.ParseBool(v["S3_INSECURE"])
+	if err != nil {
+		return badSetting("S3_INSECURE", "is %q; right would be true or false", v["S3_INSECURE"])
+	}
+	if u, err := url.Parse(endpoint); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.Trim(u.Path, "/") == "" {
+		endpoint, insecure = u.Host, u.Scheme == "http"
+	}
+	if strings.ContainsAny(endpoint, "/ ?#@") {
+		return badSetting("S3_ENDPOINT", "is %q; right would be HOST, HOST:PORT or https://HOST", endpoint)
+	}
+	style := s3.Style(v["S3_STYLE"])
+	if !slices.Contains([]s3.Style{s3.AutoStyle, s3.PathStyle, s3.HostStyle}, style) {
+		return badSetting("S3_STYLE", "is %q; right would be auto, path or host", v["S3_STYLE"])
+	}
+	for _, name := range []string{"S3_ACCESS_KEY", "S3_SECRET_KEY"} {
+		if v[name] == "" {
+			return badSetting(name, "is needed with LANDFALL_S3_ENDPOINT; it may come from a file: LANDFALL_%s_FILE", name)
+		}
+	}
+	c.S3 = s3.Config{
+		Endpoint: endpoint, Bucket: v["S3_BUCKET"], Region: v["S3_REGION"], AccessKey: v["S3_ACCESS_KEY"], SecretKey: v["S3_SECRET_KEY"],
+		Insecure: insecure, Style: style,
+	}
+	return nil
 }
 
 func (c *config) parseLimits(v map[string]string) error {

@@ -16,7 +16,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
-	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
 )
@@ -25,7 +24,7 @@ import (
 type audit struct {
 	t       *testing.T
 	db      *store.DB
-	objects *disk.Store
+	objects objectStore
 	// collected says that versions may have been deleted, so that numbers may have gaps.
 	collected bool
 }
@@ -49,11 +48,11 @@ func wantSound(t *testing.T, s *site, collected bool) {
 	}
 	a := &audit{t: t, collected: collected}
 	var err error
-	if a.db, err = store.Open(t.Context(), filepath.Join(s.data, "landfall.db")); err != nil {
+	if a.db, err = s.openState(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = a.db.Close() }()
-	if a.objects, err = disk.Open(filepath.Join(s.data, "objects")); err != nil {
+	if a.objects, err = s.openObjects(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = a.objects.Close() }()

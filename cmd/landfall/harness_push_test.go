@@ -5,11 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -146,20 +144,17 @@ func (s *site) tagged(app string) map[string]landfall.UID {
 // stored returns the keys of all objects of an app.
 func (s *site) stored(app string) []string {
 	s.t.Helper()
-	var keys []string
-	root := filepath.Join(s.data, "objects")
-	err := filepath.WalkDir(filepath.Join(root, "apps", "default", app), func(path string, entry fs.DirEntry, err error) error {
-		if os.IsNotExist(err) { // nothing yet, or just collected
-			return nil
-		}
-		if err == nil && !entry.IsDir() {
-			path, err = filepath.Rel(root, path)
-			keys = append(keys, filepath.ToSlash(path))
-		}
-		return err
-	})
+	objects, err := s.openObjects()
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	defer func() { _ = objects.Close() }()
+	var keys []string
+	for key, err := range objects.List(context.Background(), "apps/default/"+app) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		keys = append(keys, key)
 	}
 	slices.Sort(keys)
 	return keys

@@ -56,19 +56,21 @@ func raceDetector() bool {
 // site is a running `landfall serve`, as a process of its own, with its data folder.
 type site struct {
 	*client.Client
-	t    *testing.T
-	data string
-	port string
-	env  []string
-	cmd  *exec.Cmd
-	log  *bytes.Buffer
-	done chan struct{} // closed when the process has ended
+	t      *testing.T
+	engine engine
+	data   string
+	port   string
+	env    []string
+	cmd    *exec.Cmd
+	log    *bytes.Buffer
+	done   chan struct{} // closed when the process has ended
 }
 
 // newSite makes a data folder and a free port, and starts the server. env are NAME=VALUE settings.
 func newSite(t *testing.T, env ...string) *site {
 	t.Helper()
-	s := &site{t: t, data: t.TempDir(), port: freePort(t), env: env}
+	s := &site{t: t, engine: newEngine(t), data: t.TempDir(), port: freePort(t)}
+	s.env = append(s.engine.settings(), env...)
 	s.Client = &client.Client{URL: "http://localhost:" + s.port}
 	s.start()
 	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))

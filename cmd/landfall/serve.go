@@ -24,6 +24,7 @@ import (
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
+	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/pipeline"
@@ -41,8 +42,9 @@ type server struct {
 	logger   *slog.Logger
 	listener net.Listener
 
+	lock      io.Closer // of the data folder, where the database does not lock it; nil otherwise
 	db        *store.DB
-	objects   *disk.Store
+	objects   objectStore
 	manifests *assets.Manifests
 	repos     *remote.Repositories // nil without git
 	registry  *registry.Registry
@@ -78,10 +80,15 @@ func (s *server) open(ctx context.Context) error {
 		return badSetting("DATA", "is %q, which cannot be made: %v", c.Data, err)
 	}
 	var err error
+	if store.IsPostgres(c.Database) { // mirrors, repositories and the worker's name are this folder's own
+		if s.lock, err = store.Lock(filepath.Join(c.Data, "landfall.lock")); err != nil {
+			return err
+		}
+	}
 	if s.db, err = store.Open(ctx, c.Database); err != nil {
 		return err
 	}
-	if s.objects, err = disk.Open(filepath.Join(c.Data, "objects")); err != nil {
+	if s.objects, err = openObjects(ctx, c); err != nil {
 		return err
 	}
 	s.manifests = &assets.Manifests{Store: s.objects}
@@ -101,6 +108,28 @@ func (s *server) open(ctx context.Context) error {
 	}
 	s.repos, err = remote.OpenRepositories(filepath.Join(c.Data, "git"), git)
 	return err
+}
+
+// objectStore is where objects are kept.
+type objectStore interface {
+	assets.Store
+	io.Closer
+}
+
+// openObjects opens the bucket that was configured, or the folder in the data folder.
+func openObjects(ctx context.Context, c *config) (objectStore, error) {
+	if c.S3.Endpoint != "" {
+		store, err := s3.Open(ctx, c.S3)
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+	store, err := disk.Open(filepath.Join(c.Data, "objects"))
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
 }
 
 // defaultURL is how this machine reaches a server that was told no public URL.
@@ -378,6 +407,9 @@ func (s *server) Close() error {
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,283 @@
+// Package s3 keeps objects in a bucket of any store that speaks the S3 API: one object per key.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"golang.org/x/sync/semaphore"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+)
+
+// Config says where the objects are.
+type Config struct {
+	Endpoint  string // HOST or HOST:PORT
+	Bucket    string // made when it is not there
+	Region    string // empty: asked for
+	AccessKey string
+	SecretKey string
+	Insecure  bool // http instead of https
+	Style     Style
+	Transport http.RoundTripper // nil: one with timeouts
+}
+
+// Style is how a bucket is addressed.
+type Style string
+
+// The styles. Auto is by host for the endpoints that are known to want it, and else by path.
+const (
+	AutoStyle Style = "auto"
+	PathStyle Style = "path" // https://HOST/BUCKET/KEY
+	HostStyle Style = "host" // https://BUCKET.HOST/KEY
+)
+
+// Store is a bucket. It implements assets.Store. Failed requests are repeated, with growing pauses, so a store that is
+// away for some seconds is not noticed.
+type Store struct {
+	core   minio.Core
+	bucket string
+	memory *semaphore.Weighted // of the parts that are in memory
+}
+
+var _ assets.Store = (*Store)(nil)
+
+const (
+	partSize    = 8 << 20 // what is larger goes in parts; S3 takes 10,000 of them
+	memoryLimit = 64 << 20
+	maxRetries  = 5
+
+	headerTimeout = 30 * time.Second
+	idleConns     = 64
+)
+
+// Open returns the store in a bucket. It makes the bucket if it is not there, and then tries whether the store keeps the
+// promise that all others rest on: an object is created once. A store that would overwrite is refused.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	const op = "s3.open"
+	style := map[Style]minio.BucketLookupType{PathStyle: minio.BucketLookupPath, HostStyle: minio.BucketLookupDNS}[c.Style]
+	if c.Transport == nil {
+		c.Transport = transport()
+	}
+	client, err := minio.New(c.Endpoint, &minio.Options{
+		Creds: credentials.NewStaticV4(c.AccessKey, c.SecretKey, ""), Secure: !c.Insecure, Region: c.Region, BucketLookup: style,
+		Transport: c.Transport, MaxRetries: maxRetries,
+	})
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: err, Message: "the object store's endpoint is wrong: " + err.Error()}
+	}
+	s := &Store{core: minio.Core{Client: client}, bucket: c.Bucket, memory: semaphore.NewWeighted(memoryLimit)}
+	if err := s.ensureBucket(ctx, c.Region); err != nil {
+		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
+			"the bucket %s at %s cannot be used: %s", c.Bucket, c.Endpoint, reason(err))}
+	}
+	if err := s.probe(ctx, c.Endpoint); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func transport() http.RoundTripper {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	t = t.Clone()
+	t.ResponseHeaderTimeout = headerTimeout
+	t.MaxIdleConnsPerHost = idleConns
+	t.DisableCompression = true // bytes as they are
+	return t
+}
+
+func (s *Store) ensureBucket(ctx context.Context, region string) error {
+	const op = "s3.bucket"
+	there, err := s.core.BucketExists(ctx, s.bucket)
+	if err != nil {
+		return failure(op, "", err)
+	}
+	if there {
+		return nil
+	}
+	err = s.core.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{Region: region})
+	if code := minio.ToErrorResponse(err).Code; code == "BucketAlreadyOwnedByYou" {
+		return nil // another process was faster
+	}
+	return failure(op, "", err)
+}
+
+// probe creates an object twice. It has a name of its own each time, for several processes may start at once.
+func (s *Store) probe(ctx context.Context, endpoint string) error {
+	const op = "s3.probe"
+	key := ".probe/" + string(landfall.NewUID()) + time.Now().UTC().Format("20060102150405.000000000")
+	first := s.put(ctx, key, []byte("first"), landfall.DigestOf([]byte("first")))
+	second := s.put(ctx, key, []byte("second"), landfall.DigestOf([]byte("second")))
+	err := s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
+	switch {
+	case first != nil:
+		return failure(op, "", first)
+	case second == nil:
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"the object store at %s overwrites objects although it is told not to (If-None-Match: *): it cannot be used safely", endpoint)}
+	case landfall.KindOf(failure(op, "", second)) != landfall.Conflict:
+		return failure(op, "", second)
+	}
+	return failure(op, "", err)
+}
+
+// name returns the name of a key's object: control characters, which a listing in XML cannot hold, are "!" and two
+// hexadecimal digits. Keys of uploads have none.
+func name(key string) string {
+	if !strings.ContainsFunc(key, special) {
+		return key
+	}
+	var b strings.Builder
+	for _, c := range key {
+		if special(c) {
+			fmt.Fprintf(&b, "!%02X", c)
+		} else {
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+func special(c rune) bool { return c < ' ' || c == '\x7f' || c == '!' || c == '\\' }
+
+// key is the inverse of name.
+func key(name string) (string, error) {
+	first, rest, escaped := strings.Cut(name, "!")
+	if !escaped {
+		return name, nil
+	}
+	var c rune
+	if _, err := fmt.Sscanf(rest, "%02X", &c); err != nil {
+		return "", fmt.Errorf("%q is not the name of an object of ours", name)
+	}
+	rest, err := key(rest[2:])
+	return first + string(c) + rest, err
+}
+
+// Delete implements assets.Remover.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	const op = "s3.delete"
+	if err := assets.CheckKey(key); err != nil {
+		return err
+	}
+	err := s.core.RemoveObject(ctx, s.bucket, name(key), minio.RemoveObjectOptions{})
+	if err = failure(op, key, err); landfall.KindOf(err) == landfall.NotFound {
+		return nil
+	}
+	return err
+}
+
+// List implements assets.Remover.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	const op = "s3.list"
+	return func(yield func(string, error) bool) {
+		top := strings.TrimSuffix(prefix, "/")
+		if top != "" {
+			if err := assets.CheckKey(top); err != nil {
+				yield("", err)
+				return
+			}
+			top = name(top) + "/"
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // the library lists ahead
+		for object := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: top, Recursive: true}) {
+			if object.Err != nil {
+				yield("", failure(op, prefix, object.Err))
+				return
+			}
+			if strings.HasPrefix(object.Key, ".") || strings.HasSuffix(object.Key, "/") {
+				continue // the store's own, and folders of stores that have them
+			}
+			key, err := key(object.Key)
+			if !yield(key, failure(op, prefix, err)) || err != nil {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield("", failure(op, prefix, err))
+		}
+	}
+}
+
+// Sync implements assets.Store. An object is durable when its creation is answered.
+func (s *Store) Sync(ctx context.Context) error { return failure("s3.sync", "", ctx.Err()) }
+
+// Close lets go of idle connections.
+func (*Store) Close() error { return nil }
+
+// failure returns err with its Kind; nil stays nil. An error that has one already (a reader's) keeps it.
+func failure(op landfall.Op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &landfall.Error{Op: op, Kind: landfall.Unavailable, Err: err}
+	response, answered := errors.AsType[minio.ErrorResponse](err)
+	inner, ours := errors.AsType[*landfall.Error](err)
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		e.Kind = landfall.Canceled
+	case ours:
+		e.Kind = inner.Kind
+	case !answered:
+		e.Message = "the object store does not answer"
+	case response.Code == minio.NoSuchBucket:
+		e.Message = "the bucket is gone"
+	case response.StatusCode == http.StatusNotFound || response.Code == minio.NoSuchKey:
+		e.Kind, e.Message = landfall.NotFound, fmt.Sprintf("there is no object %q", key)
+	case response.StatusCode == http.StatusPreconditionFailed || response.StatusCode == http.StatusConflict ||
+		response.StatusCode == http.StatusNotModified: // by some stores, where 412 is due
+		e.Kind, e.Message = landfall.Conflict, fmt.Sprintf("there is an object %q already", key)
+	default:
+		e.Message = "the object store refuses: " + reason(err)
+	}
+	return e
+}
+
+// reason says in a few words what the store answered.
+func reason(err error) string {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
+		return strings.TrimSuffix(response.Error(), ".")
+	}
+	return landfall.MessageOf(err)
+}
+
+// readChunk is how much is read between two looks at the context.
+const readChunk = 256 << 10
+
+// exactly fills p from r, which must have at least as many bytes, and nothing behind them if last. An error of r keeps its
+// Kind.
+func exactly(ctx context.Context, r io.Reader, p []byte, last bool) error {
+	const op landfall.Op = "s3.read"
+	for len(p) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.ReadFull(r, p[:min(len(p), readChunk)])
+		if err != nil {
+			return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
+		}
+		p = p[n:]
+	}
+	if !last {
+		return nil
+	}
+	var one [1]byte
+	_, err := io.ReadFull(r, one[:])
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: fmt.Errorf("more bytes than were announced, or no end: %w", err)}
+}

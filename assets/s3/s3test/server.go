@@ -1,0 +1,141 @@
+// Package s3test gives tests a real S3 server.
+package s3test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall/assets/s3"
+)
+
+// Bucket returns where an empty bucket is, on a real server (versitygw), which the first call of a test program starts and
+// which ends with the program. The bucket itself is not made yet.
+func Bucket(t testing.TB) s3.Config {
+	t.Helper()
+	c, _ := BucketInFolder(t)
+	return c
+}
+
+// BucketInFolder is Bucket, and the folder in which the server keeps its objects, one file for each.
+func BucketInFolder(t testing.TB) (c s3.Config, folder string) {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = s3.Config{
+		Endpoint: s.endpoint, Insecure: true, Region: "us-east-1", AccessKey: accessKey, SecretKey: secretKey,
+		Bucket: fmt.Sprintf("test-%d", s.last.Add(1)), Style: s3.PathStyle,
+	}
+	return c, filepath.Join(s.data, c.Bucket)
+}
+
+const (
+	accessKey = "landfall"
+	secretKey = "a secret of the tests"
+	program   = "build/bin/versitygw" // made by make test
+)
+
+// server is one S3 server of this test program.
+type server struct {
+	endpoint string
+	data     string
+	alive    io.Closer // open until the program ends
+	last     atomic.Int64
+}
+
+var shared = sync.OnceValues(func() (*server, error) {
+	s, err := start()
+	if err != nil {
+		return nil, fmt.Errorf("the S3 server, which the tests need, did not start: %w", err)
+	}
+	return s, nil
+})
+
+const (
+	startPatience = time.Minute
+	startPoll     = 20 * time.Millisecond
+)
+
+// watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
+// server and its folder away.
+const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
+
+func start() (*server, error) {
+	path, err := find()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "landfall-s3-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
+		return nil, err
+	}
+	endpoint, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	serve := exec.CommandContext(context.Background(), "sh", "-c", watched, dir, path, "--access", accessKey, "--secret", secretKey,
+		"--port", endpoint, "--quiet", "posix", filepath.Join(dir, "data"))
+	serve.Dir, serve.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
+	alive, err := serve.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := serve.Start(); err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(startPatience); ; {
+		conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", endpoint)
+		if err == nil {
+			return &server{endpoint: endpoint, data: filepath.Join(dir, "data"), alive: alive}, conn.Close()
+		}
+		if time.Now().After(until) {
+			log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
+			return nil, fmt.Errorf("%w\n%s", err, log)
+		}
+		<-time.After(startPoll)
+	}
+}
+
+// find finds the server's program below the module's folder.
+func find() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			path := filepath.Join(folder, program)
+			if _, err := os.Stat(path); err != nil {
+				return "", errors.New(program + " is not there; type: make " + program)
+			}
+			return path, nil
+		}
+		if strings.HasSuffix(folder, "/") {
+			return "", errors.New("not below a Go module")
+		}
+	}
+}
+
+func freePort() (string, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3/database"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+
+	"landfall.dev/landfall"
+)
+
+// postgres is a database that any number of processes share.
+type postgres struct {
+	pool *pgxpool.Pool
+	sql  *sql.DB // the same pool, for the queries that every engine has
+	jobs *river.Client[pgx.Tx]
+}
+
+var _ engine = (*postgres)(nil)
+
+// The advisory locks of a database: numbers that nothing else in it should use.
+const (
+	migrateLock = 0x6c616e6466616c6c // "landfall"
+	updateLock  = migrateLock + 1
+)
+
+const (
+	changesChannel = "landfall_changes"
+	// A process that stops in the middle of a transaction holds up all others: the server ends its transaction after this.
+	idleInTransaction = "10s"
+	connectTimeout    = 10 * time.Second
+	// How long the outcome of a commit is asked for when the connection was lost.
+	resolveTimeout = 30 * time.Second
+	resolveEvery   = 50 * time.Millisecond
+	rollbackLimit  = 5 * time.Second
+)
+
+func openPostgres(ctx context.Context, url string) (*DB, error) {
+	const op landfall.Op = "store.Open"
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil { // its text may hold the password
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "the address of the database is wrong; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
+	}
+	for name, value := range map[string]string{"idle_in_transaction_session_timeout": idleInTransaction, "application_name": "landfall"} {
+		if _, given := config.ConnConfig.RuntimeParams[name]; !given {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, classify(op, err)
+	}
+	e := &postgres{pool: pool, sql: stdlib.OpenDBFromPool(pool)}
+	if err := e.open(ctx); err != nil {
+		at := fmt.Sprintf("%s:%d, database %s", config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.Database)
+		err = classify(op, err)
+		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
+			"PostgreSQL at %s cannot be used: %s", at, reason(err))}, e.close())
+	}
+	return &DB{queries: queries{e.sql}, engine: e}, nil
+}
+
+// reason says in a few words why a database cannot be used.
+func reason(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Message
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		return e.Err.Error()
+	}
+	return "it does not answer"
+}
+
+// open migrates under a lock: several processes may start at once.
+func (e *postgres) open(ctx context.Context) error {
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, int64(migrateLock)); err != nil {
+		return err
+	}
+	err = e.migrate(ctx)
+	_, unlock := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrateLock))
+	return errors.Join(err, unlock)
+}
+
+func (e *postgres) migrate(ctx context.Context) error {
+	if err := migrate(ctx, database.DialectPostgres, e.sql); err != nil {
+		return err
+	}
+	own := riverpgxv5.New(e.pool)
+	jobs, err := rivermigrate.New(own, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	e.jobs, err = river.NewClient(own, &river.Config{})
+	return err
+}
+
+func (e *postgres) close() error {
+	err := e.sql.Close()
+	e.pool.Close()
+	return err
+}
+
+// begin takes a connection of its own, which the queries use through database/sql and the job library directly.
+func (e *postgres) begin(ctx context.Context) (transaction, error) {
+	conn, err := e.sql.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &postgresTx{Conn: conn, engine: e}
+	err = conn.Raw(func(c any) error {
+		direct, ok := c.(*stdlib.Conn)
+		if !ok {
+			return fmt.Errorf("a connection of the type %T", c)
+		}
+		var err error
+		t.tx, err = direct.Conn().Begin(ctx)
+		return err
+	})
+	if err == nil {
+		// Each statement sees what was committed before it, so all after this one see what the last Update did.
+		err = t.tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock($1)`, int64(updateLock)).Scan(&t.id)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.rollback())
+	}
+	return t, nil
+}
+
+// postgresTx is a transaction on a connection of its own.
+type postgresTx struct {
+	*sql.Conn
+	tx     pgx.Tx
+	id     string
+	engine *postgres
+}
+
+func (t *postgresTx) insert(ctx context.Context, j job, opts *river.InsertOpts) error {
+	_, err := t.engine.jobs.InsertTx(ctx, t.tx, j, opts)
+	return err
+}
+
+// commit does not take a lost connection for a lost transaction: the database knows what became of it.
+func (t *postgresTx) commit(ctx context.Context) error {
+	err := t.tx.Commit(ctx)
+	_ = t.Close() // gives the connection back; one that is broken is dropped
+	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
+		return err
+	}
+	if kind, ok := postgresKind(err); ok && kind != landfall.Unavailable {
+		return err // the database refused
+	}
+	return t.resolve(ctx, err)
+}
+
+// resolve finds out what became of a transaction whose commit got no answer.
+func (t *postgresTx) resolve(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
+	defer cancel()
+	tick := time.NewTicker(resolveEvery)
+	defer tick.Stop()
+	for {
+		var status string
+		err := t.engine.pool.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, t.id).Scan(&status)
+		switch {
+		case err == nil && status == "committed":
+			return nil
+		case err == nil && status == "aborted":
+			return cause
+		}
+		select {
+		case <-ctx.Done():
+			return &landfall.Error{Op: "store.commit", Kind: landfall.Unavailable, Err: errors.Join(cause, err),
+				Message: "the database went away at the end of a transaction; what became of it is not known"}
+		case <-tick.C:
+		}
+	}
+}
+
+func (t *postgresTx) rollback() error {
+	ctx, cancel := context.WithTimeout(context.Background(), rollbackLimit)
+	defer cancel()
+	if t.tx != nil {
+		_ = t.tx.Rollback(ctx) // a connection that is lost rolls back by itself
+	}
+	_ = t.Close()
+	return nil
+}
+
+// rescueAfter is when a job counts as left by a dead process. A job that was not does no harm twice.
+const rescueAfter = time.Minute
+
+func (e *postgres) client(config *river.Config) (jobClient, error) {
+	config.RescueStuckJobsAfter = rescueAfter
+	return river.NewClient(riverpgxv5.New(e.pool), config)
+}
+
+// forget leaves alone what is another process's: the library and the leases find the dead.
+func (e *postgres) forget(ctx context.Context, tx *Tx, process string) error {
+	if err := tx.exec(ctx, "store.forget", `DELETE FROM river_leader WHERE leader_id = $1`, process); err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.forget", `UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL
+		WHERE state = 'running' AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
+}
+
+func (e *postgres) notify(ctx context.Context, tx *Tx) error {
+	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, '')`, changesChannel)
+}
+
+func (e *postgres) notices(ctx context.Context, changed func()) error {
+	pooled, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	conn := pooled.Hijack() // it goes on listening, so it is no connection for others
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if _, err := conn.Exec(ctx, `LISTEN `+changesChannel); err != nil {
+		return err
+	}
+	for changed(); ; changed() { // what came before LISTEN has no notice
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// postgresKind classifies by SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html, and by what the
+// network says.
+func postgresKind(err error) (landfall.Kind, bool) {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		_, connect := errors.AsType[*pgconn.ConnectError](err)
+		_, network := errors.AsType[net.Error](err)
+		gone := connect || network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+			errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
+		return landfall.Unavailable, gone
+	}
+	switch class := e.Code[:2]; {
+	case class == "23": // integrity constraint violation
+		return landfall.Conflict, true
+	case e.Code == "57014": // query cancelled
+		return landfall.Canceled, true
+	// connection, resources, system error, operator intervention, serialization, idle in transaction, read-only, wrong password
+	case slices.Contains([]string{"08", "53", "58", "57", "40", "25", "28"}, class):
+		return landfall.Unavailable, true
+	}
+	return landfall.Internal, true
+}

@@ -1,0 +1,344 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
+)
+
+// PostgreSQL, on a real server.
+func TestPostgres(t *testing.T) {
+	t.Parallel()
+	suite(t, func(t *testing.T) *store.DB {
+		t.Helper()
+		return openAt(t, storetest.Postgres(t))
+	})
+}
+
+// Two processes on one database: what one has checked in a transaction stays true until it commits.
+func TestPostgresProcesses(t *testing.T) {
+	t.Parallel()
+	const each = 50
+	address := storetest.Postgres(t)
+	a, b := openAt(t, address), openAt(t, address)
+	app := newApp(t, a, "shop")
+	var group sync.WaitGroup
+	for _, db := range []*store.DB{a, b} {
+		group.Go(func() {
+			for range each {
+				update(t, db, func(tx *store.Tx) error {
+					app, err := tx.App(t.Context(), app.ID)
+					if err != nil {
+						return err
+					}
+					app.Policy.Keep++
+					return tx.UpdateApp(t.Context(), app)
+				})
+			}
+		})
+	}
+	group.Wait()
+	same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
+}
+
+// What one process changes the others hear of at once, also after their connection was lost.
+func TestPostgresNotices(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	line := newProxy(t, address)
+	a, b := openAt(t, address), openAt(t, line.url)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	heard, lost := make(chan string, 100), make(chan error, 100)
+	listen := func() { lost <- b.Notices(ctx, func() { heard <- "changed" }) }
+	change := func() { update(t, a, func(tx *store.Tx) error { return tx.Changed(t.Context()) }) }
+	go listen()
+	receive(t, "the notice that is given at the start", heard)
+	change()
+	receive(t, "a notice", heard)
+	line.cut()
+	kind(t, "when the connection is lost", receive(t, "the end of Notices", lost), landfall.Unavailable)
+	change()
+	go func() {
+		for ctx.Err() == nil { // a pool may hold more connections that were lost
+			listen()
+		}
+		close(lost)
+	}()
+	receive(t, "the notice that stands for what was lost", heard)
+	cancel()
+	var last error
+	for err := range lost {
+		last = err
+	}
+	kind(t, "when the context ends", last, landfall.Canceled)
+}
+
+// A connection that is lost at the commit leaves no doubt: the database is asked what became of the transaction.
+func TestPostgresLostCommit(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		before bool // the commit does not arrive
+	}{{"the commit did not arrive", true}, {"the answer did not arrive", false}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			line := newProxy(t, storetest.Postgres(t))
+			db := openAt(t, line.url)
+			app := newApp(t, db, "shop")
+			line.cutAtCommit(test.before)
+			err := db.Update(t.Context(), func(tx *store.Tx) error {
+				return tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: noon})
+			})
+			want := 1
+			if test.before {
+				want = 0
+				kind(t, "the transaction", err, landfall.Unavailable)
+			} else if err != nil {
+				t.Errorf("the transaction: got %v, want none: it was committed", err)
+			}
+			if !line.wasCut() {
+				t.Error("the connection was not cut at the commit")
+			}
+			same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
+		})
+	}
+}
+
+// What a process was killed at is at work again as soon as it is back; what others are at stays theirs.
+func TestPostgresUncleanEnd(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	quiet := slog.New(slog.DiscardHandler)
+	started := make(chan string, 10)
+	block := make(chan struct{})
+	queue := func(process string, db *store.DB, work func(context.Context, string, string) error) (kill func()) {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		ended := make(chan error, 1)
+		q := store.Queue{DB: db, Process: process, Workers: 1, Logger: quiet, Work: work}
+		go func() { ended <- q.Run(ctx) }()
+		return func() {
+			cancel()
+			_ = receive(t, "the end of a queue", ended)
+		}
+	}
+	hang := func(name string) func(context.Context, string, string) error {
+		return func(_ context.Context, _, id string) error {
+			started <- name + " " + id
+			<-block
+			return nil
+		}
+	}
+	line := newProxy(t, address)
+	dying, other := openAt(t, line.url), openAt(t, address)
+	kill := queue("one", dying, hang("dying"))
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "a") })
+	same(t, "at work", receive(t, "a job", started), "dying a")
+	killOther := queue("two", other, hang("other"))
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b") })
+	same(t, "at work", receive(t, "a job", started), "other b")
+	line.close() // the process is dead as far as the database can tell
+	back := openAt(t, address)
+	killBack := queue("one", back, func(_ context.Context, _, id string) error {
+		started <- "back " + id
+		return nil
+	})
+	same(t, "at work again", receive(t, "a job", started), "back a")
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b") })
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "c") })
+	same(t, "what comes then", receive(t, "a job", started), "back c")
+	close(block)
+	killBack()
+	killOther()
+	kill()
+}
+
+// A process that stops in the middle of a transaction does not hold up the others for long, and changes nothing.
+func TestPostgresPausedTransaction(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	paused, other := openAt(t, address+"&idle_in_transaction_session_timeout=200"), openAt(t, address)
+	app := newApp(t, other, "shop")
+	inside, resume := make(chan struct{}), make(chan struct{})
+	ended := make(chan error, 1)
+	go func() {
+		ended <- paused.Update(t.Context(), func(tx *store.Tx) error {
+			app := app
+			app.Live = "paused00"
+			if err := tx.UpdateApp(t.Context(), app); err != nil {
+				return err
+			}
+			close(inside)
+			<-resume
+			return nil
+		})
+	}()
+	<-inside
+	update(t, other, func(tx *store.Tx) error {
+		app, err := tx.App(t.Context(), app.ID)
+		if err != nil {
+			return err
+		}
+		app.Live = "other000"
+		return tx.UpdateApp(t.Context(), app)
+	})
+	close(resume)
+	kind(t, "the transaction that was paused", receive(t, "its end", ended), landfall.Unavailable)
+	same(t, "live", must(other.App(t.Context(), app.ID))(t).Live, landfall.UID("other000"))
+}
+
+// A database that cannot be used is told in one sentence, which does not give the password away.
+func TestPostgresOpenFails(t *testing.T) {
+	t.Parallel()
+	good := must(url.Parse(storetest.Postgres(t)))(t)
+	for name, test := range map[string]struct {
+		change func(u *url.URL)
+		words  string
+	}{
+		"another database": {func(u *url.URL) { u.Path = "/absent" }, `"absent" does not exist`},
+		"nobody there":     {func(u *url.URL) { u.Host = "127.0.0.1:1" }, "connection refused"},
+		"no port":          {func(u *url.URL) { u.RawQuery = "port=x" }, "right would be postgres://"},
+	} {
+		u := *good
+		u.User = url.UserPassword("landfall", "open-sesame")
+		test.change(&u)
+		db, err := store.Open(t.Context(), u.String())
+		if err == nil {
+			t.Errorf("%s: got no error", name)
+			_ = db.Close()
+			continue
+		}
+		if text := landfall.MessageOf(err); !strings.Contains(text, test.words) || strings.Contains(text, "\n") {
+			t.Errorf("%s: got %q, want one sentence with %q", name, text, test.words)
+		}
+		if strings.Contains(fmt.Sprint(err), "sesame") {
+			t.Errorf("%s: the password stands in %q", name, err)
+		}
+	}
+}
+
+// proxy is a line to the server that can be cut.
+type proxy struct {
+	url      string
+	target   string
+	listener net.Listener
+
+	mu    sync.Mutex
+	open  []net.Conn
+	armed atomic.Int32
+}
+
+const (
+	disarmed = iota
+	armedBefore
+	armedAfter
+	fired
+)
+
+func newProxy(t *testing.T, address string) *proxy {
+	t.Helper()
+	u := must(url.Parse(address))(t)
+	l := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	p := &proxy{target: u.Host, listener: l}
+	u.Host = l.Addr().String()
+	p.url = u.String()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { p.carry(c) })
+		}
+	})
+	t.Cleanup(func() {
+		p.close()
+		group.Wait()
+	})
+	return p
+}
+
+// carry copies both ways until one side ends.
+func (p *proxy) carry(from net.Conn) {
+	to, err := new(net.Dialer).Dial("tcp", p.target)
+	if err != nil {
+		_ = from.Close()
+		return
+	}
+	p.mu.Lock()
+	p.open = append(p.open, from, to)
+	p.mu.Unlock()
+	stop := func() {
+		_ = from.Close()
+		_ = to.Close()
+	}
+	var group sync.WaitGroup
+	var committing atomic.Bool
+	group.Go(func() {
+		defer stop()
+		for buffer := make([]byte, 64<<10); ; {
+			n, err := from.Read(buffer)
+			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit")) {
+				switch {
+				case p.armed.CompareAndSwap(armedBefore, fired):
+					return
+				case p.armed.CompareAndSwap(armedAfter, fired):
+					committing.Store(true)
+				}
+			}
+			if _, err2 := to.Write(buffer[:n]); err != nil || err2 != nil {
+				return
+			}
+		}
+	})
+	defer group.Wait()
+	defer stop()
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := to.Read(buffer)
+		if committing.Load() {
+			return // the answer is lost
+		}
+		if _, err2 := from.Write(buffer[:n]); err != nil || err2 != nil {
+			return
+		}
+	}
+}
+
+// close ends all connections, and takes no more.
+func (p *proxy) close() {
+	_ = p.listener.Close()
+	p.cut()
+}
+
+// cut ends all connections.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.open {
+		_ = c.Close()
+	}
+	p.open = nil
+}
+
+// cutAtCommit ends the connection of the next commit: before it arrives, or before its answer does.
+func (p *proxy) cutAtCommit(before bool) {
+	if before {
+		p.armed.Store(armedBefore)
+		return
+	}
+	p.armed.Store(armedAfter)
+}
+
+func (p *proxy) wasCut() bool { return p.armed.Load() == fired }

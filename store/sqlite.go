@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/pressly/goose/v3/database"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivermigrate"
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"landfall.dev/landfall"
+)
+
+// sqliteFile is a database in a file of this process's own: one connection writes, a separate pool reads.
+type sqliteFile struct {
+	write *sql.DB
+	read  *sql.DB
+	lock  io.Closer
+	jobs  *river.Client[*sql.Tx] // inserts only
+}
+
+var _ engine = (*sqliteFile)(nil)
+
+func openSQLite(ctx context.Context, path string) (*DB, error) {
+	const op landfall.Op = "store.Open"
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, &landfall.Error{Op: op, Message: "the data folder cannot be made", Err: err}
+	}
+	lock, err := Lock(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	e := &sqliteFile{lock: lock}
+	if err := e.open(ctx, path); err != nil {
+		return nil, errors.Join(classify(op, err), e.close())
+	}
+	return &DB{queries: queries{e.read}, engine: e, rung: make(chan struct{}, 1)}, nil
+}
+
+func (e *sqliteFile) open(ctx context.Context, path string) error {
+	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600) // it holds secrets, and SQLite would let others read
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	// Immediate transactions: deferred ones that read and then write fail at once under load.
+	if e.write, err = openPool(path, 1, "_txlock=immediate"); err != nil {
+		return err
+	}
+	if err := migrate(ctx, database.DialectSQLite3, e.write); err != nil {
+		return err
+	}
+	jobs, err := rivermigrate.New(riversqlite.New(e.write), nil)
+	if err != nil {
+		return err
+	}
+	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return err
+	}
+	if e.read, err = openPool(path, max(4, runtime.NumCPU()), "_pragma=query_only(1)"); err != nil {
+		return err
+	}
+	e.jobs, err = river.NewClient(riversqlite.New(e.write), &river.Config{})
+	return err
+}
+
+// openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported.
+func openPool(path string, n int, extra string) (*sql.DB, error) {
+	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String() +
+		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
+	pool, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(n)
+	pool.SetMaxIdleConns(n)
+	return pool, nil
+}
+
+// Lock takes the lock that makes the folder of the file at path belong to one process: while it is held, another one gets a
+// Conflict that says so. Open takes it for an SQLite file by itself. The kernel drops it when the process ends.
+func Lock(path string) (io.Closer, error) {
+	const op landfall.Op = "store.lock"
+	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, &landfall.Error{Op: op, Message: "the data folder is not writable", Err: err}
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.Conflict, Err: err, Message: fmt.Sprintf(
+			"another landfall process uses the data folder %s: stop it, or give this one a folder of its own with LANDFALL_DATA",
+			filepath.Dir(path))}, f.Close())
+	}
+	return f, nil
+}
+
+func (e *sqliteFile) close() error {
+	var errs []error
+	for _, pool := range []*sql.DB{e.read, e.write} {
+		if pool != nil {
+			errs = append(errs, pool.Close())
+		}
+	}
+	if e.lock != nil {
+		errs = append(errs, e.lock.Close())
+		e.lock = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (e *sqliteFile) begin(ctx context.Context) (transaction, error) {
+	tx, err := e.write.BeginTx(ctx, nil)
+	return sqliteTx{tx, e.jobs}, err
+}
+
+// sqliteTx is a transaction of the one writing connection.
+type sqliteTx struct {
+	*sql.Tx
+	jobs *river.Client[*sql.Tx]
+}
+
+func (t sqliteTx) insert(ctx context.Context, j job, opts *river.InsertOpts) error {
+	_, err := t.jobs.InsertTx(ctx, t.Tx, j, opts)
+	return err
+}
+
+func (t sqliteTx) commit(context.Context) error { return t.Commit() }
+
+func (t sqliteTx) rollback() error {
+	if err := t.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
+		return err
+	}
+	return nil
+}
+
+func (e *sqliteFile) client(config *river.Config) (jobClient, error) {
+	return river.NewClient(riversqlite.New(e.write), config)
+}
+
+// forget: there is no other worker whose jobs could be running, and no other leader, while the library itself would
+// wait for an hour.
+func (e *sqliteFile) forget(ctx context.Context, tx *Tx, _ string) error {
+	if err := tx.exec(ctx, "store.forget", `DELETE FROM river_leader`); err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.forget",
+		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL WHERE state = 'running'`)
+}
+
+func (e *sqliteFile) notify(context.Context, *Tx) error { return nil }
+
+func (e *sqliteFile) notices(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func sqliteKind(err error) (landfall.Kind, bool) {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return 0, false
+	}
+	const primary = 0xff // the rest of a code only tells where it arose
+	switch e.Code() & primary {
+	case sqlite3.SQLITE_CONSTRAINT:
+		return landfall.Conflict, true
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN,
+		sqlite3.SQLITE_READONLY:
+		return landfall.Unavailable, true
+	case sqlite3.SQLITE_INTERRUPT:
+		return landfall.Canceled, true
+	}
+	return landfall.Internal, true
+}

@@ -1,0 +1,191 @@
+// Package storetest gives tests real databases.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"landfall.dev/landfall/store"
+)
+
+// Postgres returns the address of an empty, migrated database on a real server, which the first call of a test program
+// starts and which ends with the program. The database ends with t.
+func Postgres(t testing.TB) string {
+	t.Helper()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("test%d", s.last.Add(1))
+	if err := s.exec(`CREATE DATABASE ` + name + ` TEMPLATE landfall_template`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.exec(`DROP DATABASE ` + name + ` WITH (FORCE)`); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.url(name)
+}
+
+// server is one PostgreSQL server of this test program.
+type server struct {
+	port  string
+	alive io.Closer // open until the program ends
+	last  atomic.Int64
+	mu    sync.Mutex // a template cannot be copied twice at once
+}
+
+var shared = sync.OnceValues(func() (*server, error) {
+	s, err := start()
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL, which the tests need, did not start: %w", err)
+	}
+	if err := s.exec(`CREATE DATABASE landfall_template`); err != nil {
+		return nil, err
+	}
+	db, err := store.Open(context.Background(), s.url("landfall_template"))
+	if err != nil {
+		return nil, err
+	}
+	return s, db.Close()
+})
+
+const (
+	startPatience = time.Minute
+	startPoll     = 20 * time.Millisecond
+)
+
+// watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
+// server and its folder away.
+const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -QUIT $pid; wait $pid; cd /; rm -rf "$0"`
+
+// start makes a cluster in a folder of its own and serves it on a free port of the loopback interface. The server does
+// not sync: the tests are of what we do, not of a machine that loses power.
+func start() (*server, error) {
+	bin, err := programs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "landfall-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	process, err := runAs(dir)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	data := filepath.Join(dir, "data")
+	initdb := exec.CommandContext(context.Background(), filepath.Join(bin, "initdb"), "--auth=trust", "--username=landfall", "--no-sync", "--pgdata="+data)
+	initdb.Dir, initdb.SysProcAttr = dir, process
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	serve := exec.CommandContext(context.Background(), "sh", "-c", watched, dir,
+		filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
+	serve.Dir, serve.SysProcAttr = dir, process
+	alive, err := serve.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := serve.Start(); err != nil {
+		return nil, err
+	}
+	s := &server{port: port, alive: alive}
+	for until := time.Now().Add(startPatience); ; {
+		err := s.exec(`SELECT 1`)
+		if err == nil {
+			return s, nil
+		}
+		if time.Now().After(until) {
+			log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
+			return nil, fmt.Errorf("%w\n%s", err, log)
+		}
+		<-time.After(startPoll)
+	}
+}
+
+// programs finds where PostgreSQL's programs are: Debian does not put the server's into the path.
+func programs() (string, error) {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) > 0 {
+		return filepath.Dir(found[len(found)-1]), nil
+	}
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		return "", errors.New("initdb was not found; install the package postgresql")
+	}
+	return filepath.Dir(path), nil
+}
+
+// runAs says as whom the server runs, and gives that user the folder: it refuses to run as root. Signals for this program's
+// terminal are not for it.
+func runAs(dir string) (*syscall.SysProcAttr, error) {
+	process := &syscall.SysProcAttr{Setpgid: true}
+	if os.Getuid() != 0 {
+		return process, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	process.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return process, os.Chown(dir, int(uid), int(gid))
+}
+
+func freePort() (string, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, errors.Join(err, l.Close())
+}
+
+func (s *server) url(database string) string {
+	return fmt.Sprintf("postgres://landfall@127.0.0.1:%s/%s?sslmode=disable", s.port, database)
+}
+
+// exec runs one statement that needs no database of its own.
+func (s *server) exec(statement string) error {
+	if strings.HasPrefix(statement, "CREATE") {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, statement)
+	return errors.Join(err, conn.Close(ctx))
+}
