@@ -119,17 +119,17 @@ type objectStore interface {
 // openObjects opens the bucket that was configured, or the folder in the data folder.
 func openObjects(ctx context.Context, c *config) (objectStore, error) {
 	if c.S3.Endpoint != "" {
-		store, err := s3.Open(ctx, c.S3)
+		bucket, err := s3.Open(ctx, c.S3)
 		if err != nil {
 			return nil, err
 		}
-		return store, nil
+		return bucket, nil
 	}
-	store, err := disk.Open(filepath.Join(c.Data, "objects"))
+	folder, err := disk.Open(filepath.Join(c.Data, "objects"))
 	if err != nil {
 		return nil, err
 	}
-	return store, nil
+	return folder, nil
 }
 
 // defaultURL is how this machine reaches a server that was told no public URL.
