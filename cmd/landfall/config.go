@@ -35,6 +35,7 @@ type config struct {
 	WebhookSecret string
 	AllowedHosts  []string
 	MaxPush       int64
+	MaxBuildCache int64
 	Limits        builder.Limits
 	Specs         spec.Limits
 	Sandbox       string
@@ -77,6 +78,7 @@ func settings() []setting {
 		{"MAX_FILE_BYTES", "104857600", false, "bytes of one file in git"},
 		{"MAX_RECEIVED_BYTES", "4294967296", false, "bytes that one fetch may receive"},
 		{"MAX_OBJECTS", "10000000", false, "git objects that one fetch may bring"},
+		{"MAX_BUILD_CACHE", "4294967296", false, "bytes of what builds made that are kept for the next build of the same input"},
 		{"MAX_SPEC_BYTES", "8388608", false, "bytes of the spec files of one commit"},
 		{"MAX_SPEC_OBJECTS", "10000", false, "objects in the spec files of one commit"},
 		{"MAX_SPEC_VALUES", "100000", false, "values in one spec document"},
@@ -233,6 +235,7 @@ func (c *config) parseLimits(v map[string]string) error {
 	}{
 		{"MAX_PUSH", &c.MaxPush}, {"MAX_COMMIT_BYTES", &c.Limits.CommitBytes}, {"MAX_FILE_BYTES", &c.Limits.FileBytes},
 		{"MAX_RECEIVED_BYTES", &c.Limits.ReceivedBytes}, {"MAX_OBJECTS", &c.Limits.Objects},
+		{"MAX_BUILD_CACHE", &c.MaxBuildCache},
 		{"MAX_SPEC_BYTES", &c.Specs.Bytes},
 	} {
 		n, err := strconv.ParseInt(v[limit.name], 10, 64)

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// builtSize is how many bytes the builds here make beside their input.
+const builtSize = 200_000
+
+// builds is an App document whose build makes builtSize bytes of what lies in src.
+func builds(app string) string {
+	return appSpec(app, fmt.Sprintf(
+		`build: {command: "(cat src/in; head -c %d /dev/zero) > site/out.txt", inputs: ["src/**", "site/**"], outputs: [site/out.txt]}`, builtSize))
+}
+
+// build pushes an input, as another commit each time, and returns whether the command ran, or its output was at hand.
+func (s *site) build(r *repository, app, input string) (ran bool) {
+	s.t.Helper()
+	r.write("specs/app.yaml", builds(app), "src/in", input, "site/robots.txt", "all")
+	release := s.pushed(r, app, input)
+	wantServed(s.t, s, app+"--"+string(release), "/out.txt", input+strings.Repeat("\x00", builtSize))
+	stats := s.finished(app, r.head()).Stats
+	wantEqual(s.t, "builds that ran or were at hand", stats.Built+stats.Cached, 1)
+	return stats.Built == 1
+}
+
+// kept returns the bytes of what builds made that is kept.
+func (s *site) kept() (bytes int64) {
+	s.t.Helper()
+	err := filepath.WalkDir(filepath.Join(s.data, "cache", "builds"), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return bytes
+}
+
+// What builds made is kept up to a bound, and what was used last stays.
+func TestBuildsAreKeptUpToABound(t *testing.T) {
+	t.Parallel()
+	const bound = 2*builtSize + builtSize/2
+	s := newSite(t, "LANDFALL_SANDBOX=off", fmt.Sprintf("LANDFALL_MAX_BUILD_CACHE=%d", bound))
+	r, other := s.repository(s.app("shop")), s.repository(s.app("other"))
+	for i, push := range []struct {
+		r          *repository
+		app, input string
+		runs       bool
+	}{
+		{r, "shop", "one", true}, {r, "shop", "two", true},
+		{r, "shop", "one", false},     // is used
+		{other, "other", "one", true}, // one app's builds are not another's; "two" is let go
+		{r, "shop", "one", false}, {other, "other", "one", false},
+		{r, "shop", "two", true}, {r, "shop", "two", false}, // "one" of the shop is let go
+		{other, "other", "one", false},
+	} {
+		wantEqual(t, fmt.Sprintf("push %d, %s of %s: was built", i, push.input, push.app), s.build(push.r, push.app, push.input), push.runs)
+		s.eventually("what is kept is within the bound", func() bool { return s.kept() <= bound })
+	}
+	s.stop()
+	s.start("LANDFALL_MAX_BUILD_CACHE=1")
+	// What is larger than the bound is made for each release anew.
+	wantEqual(t, "was built", s.build(r, "shop", "three"), true)
+	s.eventually("nothing is kept", func() bool { return s.kept() == 0 })
+	wantEqual(t, "was built", s.build(r, "shop", "three"), true)
+}
+
+// However small the bound is, what a run made stays until the run is over.
+func TestBuildsInUseAreKept(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "LANDFALL_SANDBOX=off", "LANDFALL_MAX_BUILD_CACHE=1")
+	gate := t.TempDir()
+	r, other := s.repository(s.app("slow")), s.repository(s.app("other"))
+	slowly := fmt.Sprintf(`source: {url: "archive://f"}
+  buildcmd: "touch %[1]s/building; while ! [ -e %[1]s/open ]; do sleep 0.1; done; cp -r $SRC_PKG $DEPLOY_PKG"`, gate)
+	r.write("specs/app.yaml", builds("slow"), "src/in", "first", "site/robots.txt", "all", "specs/env.yaml", environmentSpec,
+		"specs/f.yaml", strings.Replace(functionSpec("f"), `deployment: {url: "archive://f"}`, slowly, 1), "f/main.py", "code")
+	commit := r.commit("The app is built, then a package")
+	var out string
+	var err error
+	var waiting sync.WaitGroup
+	waiting.Go(func() { out, err = r.try("push", "origin", "HEAD") })
+	s.eventually("the package is being built", func() bool { return isThere(filepath.Join(gate, "building")) })
+	t.Cleanup(func() { openGate(t, gate) })
+	wantEqual(t, "was built", s.build(other, "other", "one"), true)
+	s.eventually("what the other run made is gone", func() bool { return s.kept() < 2*builtSize })
+	openGate(t, gate)
+	waiting.Wait()
+	if err != nil {
+		t.Fatalf("the push: %v\n%s", err, out)
+	}
+	wantEqual(t, "builds", s.finished("slow", commit).Stats.Built, 2)
+	wantServed(t, s, "slow", "/out.txt", "first"+strings.Repeat("\x00", builtSize))
+	s.eventually("nothing is kept", func() bool { return s.kept() == 0 })
+}
