@@ -38,8 +38,11 @@ test: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## run every tes
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
-test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## kill the program at every step, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
-	@LANDFALL_CRASH_ROUNDS=$${LANDFALL_CRASH_ROUNDS:-25} $(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash.json
+test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## kill the program at every step on each pair of engines, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
+	@for engine in sqlite+folder postgres+folder sqlite+s3 postgres+s3; do \
+		echo "$$engine:" && LANDFALL_TEST_ENGINE=$$engine LANDFALL_CRASH_ROUNDS=$${LANDFALL_CRASH_ROUNDS:-25} \
+		$(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash-$$engine.json || exit 1; \
+	done
 
 .PHONY: bench
 bench: ## measure beside git, rclone and Argo CD's engine: build/bench.txt (ROUNDS=7; ONLY=P5 measures some)
