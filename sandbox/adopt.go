@@ -23,21 +23,21 @@ func adopt(argv []string) (code int, err error) {
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return 0, err
 	}
-	own := os.Getpid()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for left := descendants(own); len(left) > 1; left = descendants(own) {
-		for _, p := range left {
-			if p.pid != own {
+	for childless := false; !childless; <-tick.C {
+		for _, p := range descendants(os.Getpid()) { // may miss one that just lost its parent: it is a child then
+			if p.pid != os.Getpid() {
 				_ = unix.Kill(p.pid, unix.SIGKILL)
 			}
 		}
 		for {
-			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			childless = errors.Is(err, unix.ECHILD)
+			if pid <= 0 && !errors.Is(err, unix.EINTR) {
 				break
 			}
 		}
-		<-tick.C
 	}
 	return exitCode(cmd.ProcessState.Sys()), nil
 }
