@@ -264,6 +264,7 @@ func newRepository(t *testing.T) *repository {
 	t.Helper()
 	r := &repository{t, t.TempDir()}
 	r.git("init", "--quiet", "--initial-branch=main")
+	r.git("config", "gc.auto", "0") // it would go on behind the test's back
 	return r
 }
 
