@@ -11,6 +11,9 @@ type Delivery struct {
 	Decision string    `json:"decision"`       // what was done with it, for people
 	Received time.Time `json:"received"`
 	Runs     []string  `json:"runs"` // the runs that it made or joined
+
+	// Unmatched says that no app had its repository, or the hook's app another one: a redelivery is judged anew.
+	Unmatched bool `json:"-"`
 }
 
 // Hook is the address that was made for one repository, with its own secret.

@@ -1,6 +1,9 @@
 package landfall
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // CommitSHA is the full name of a git object: 40 lower-case hexadecimal digits (64 with SHA-256 repositories).
 type CommitSHA string
@@ -37,8 +40,12 @@ func (r RefName) Branch() (string, bool) { return strings.CutPrefix(string(r), B
 func (r RefName) Tag() (string, bool) { return strings.CutPrefix(string(r), TagPrefix) }
 
 // ParseRefName checks s by git's own rules (git-check-ref-format(1)) and returns it, or an Invalid error. It is full, so
-// that it is never taken for an option of git, whatever its parts begin with, and has at most 1024 characters.
+// that it is never taken for an option of git, whatever its parts begin with, has at most 1024 characters, and is UTF-8: what
+// is kept of another name would never equal git's.
 func ParseRefName(s string) (RefName, error) {
+	if !utf8.ValidString(s) {
+		return "", &Error{Kind: Invalid, Message: "not a name in UTF-8"}
+	}
 	bad := !strings.HasPrefix(s, "refs/") || len(s) > 1024 || strings.HasSuffix(s, "/") || strings.HasSuffix(s, ".") ||
 		strings.Contains(s, "..") || strings.Contains(s, "//") || strings.Contains(s, "@{") ||
 		strings.ContainsAny(s, " ~^:?*[\\\x7f")

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -24,9 +25,9 @@ func gitAllows(t rapid.TB, name string) bool {
 	return err == nil
 }
 
-// beyond are the rules that a reference here keeps beside git's: it is full, and so no option, and of bounded length.
+// beyond are the rules that a reference here keeps beside git's: it is full, and so no option, of bounded length, and UTF-8.
 func beyond(name string) bool {
-	return !strings.HasPrefix(name, "refs/") || len(name) > 1024
+	return !strings.HasPrefix(name, "refs/") || len(name) > 1024 || !utf8.ValidString(name)
 }
 
 func checkRefName(t rapid.TB, name string) {

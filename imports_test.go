@@ -108,7 +108,7 @@ func libraries() []library {
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". store sandbox pipeline api", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
-		{"github.com/klauspost/compress", "builder/pack", "", "git's objects are inflated, twice as fast"},
+		{"github.com/klauspost/compress", "builder/pack", "", "git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
 		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},

@@ -29,8 +29,8 @@ type Push struct {
 	PullRequest *PullRequest  // set when the push belongs to a pull request's head
 	Delivery    string        // the webhook delivery that brought it
 
-	// Beside is the push that was the head when this one came, where the chain of pushes could not tell which of the
-	// two is newer; 0 otherwise. The commits tell, once they are here.
+	// Beside is the push that was the head when this one came, where what was heard could not tell which of the
+	// two is newer; 0 otherwise. The forge tells, before the commit is fetched.
 	Beside int64
 }
 

@@ -5,6 +5,8 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -49,8 +51,33 @@ type api struct{ Config }
 func New(c Config) http.Handler {
 	mux := http.NewServeMux()
 	Register(humago.New(mux, humaConfig(c.URL.String())), c)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		handler.ServeHTTP(&unrouted{w, r}, r)
+	})
 }
+
+// unrouted turns the answer to what is no operation into problem details. The status and headers are the answer's.
+type unrouted struct {
+	http.ResponseWriter
+	request *http.Request
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (u *unrouted) WriteHeader(status int) {
+	p := problem{Title: http.StatusText(status), Status: status, Kind: landfall.NotFound.String(), Detail: fmt.Sprintf(
+		"there is no %s %s; /api/openapi.json says what there is", u.request.Method, u.request.URL.Path)}
+	u.Header().Set("Content-Type", p.ContentType(""))
+	u.ResponseWriter.WriteHeader(status)
+	_ = json.NewEncoder(u.ResponseWriter).Encode(p) // the client may be gone
+}
+
+// Write drops the text.
+func (*unrouted) Write(text []byte) (int, error) { return len(text), nil }
 
 func humaConfig(server string) huma.Config {
 	config := huma.DefaultConfig("Landfall", "1")

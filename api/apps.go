@@ -36,6 +36,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated), a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials", "Set a new password for the app's repository"), a.setCredentials)
+	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch", "Make another branch the production branch"), a.setBranch)
 	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
 	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
@@ -156,11 +157,15 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 		}
 	}
 	if app.Branch != "" {
-		if _, err := landfall.ParseRefName(landfall.BranchPrefix + app.Branch); err != nil {
-			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a branch", app.Branch)}
+		if err := checkBranch(app.Branch); err != nil {
+			return app, err
 		}
 	}
 	if app.Repository == "" {
+		if n.Username != "" || n.Password != "" {
+			return app, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "a user name or token for a repository was given, " +
+				"and no repository: name its address with --repo, or leave them out for the built-in remote"}
+		}
 		if a.Repositories == nil {
 			return app, &landfall.Error{Op: "api", Kind: landfall.Unavailable, Message: "the built-in remote is off because the " +
 				"server has no git: install git there, or name a repository with --repo"}
@@ -168,6 +173,13 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 		return app, nil
 	}
 	return app, a.CheckURL(app.Repository)
+}
+
+func checkBranch(branch string) error {
+	if _, err := landfall.ParseRefName(landfall.BranchPrefix + branch); err != nil {
+		return &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a branch", branch)}
+	}
+	return nil
 }
 
 func cleanFolder(folder string) string { return strings.Trim(strings.TrimPrefix(folder, "./"), "/") }
@@ -193,7 +205,7 @@ func (a *api) setCredentials(ctx context.Context, in *struct {
 	}
 	switch {
 	case !app.Deleted.IsZero():
-		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+		return nil, deleted(app)
 	case app.Repository == "":
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)}
@@ -209,6 +221,37 @@ func (a *api) setCredentials(ctx context.Context, in *struct {
 		}
 		return tx.SetCredentials(ctx, app.ID, c)
 	})
+	return answer(a.appOf(app), err)
+}
+
+func deleted(app landfall.App) error {
+	return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+}
+
+func (a *api) setBranch(ctx context.Context, in *struct {
+	AppPath
+	Body client.Branch
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBranch(in.Body.Branch); err != nil {
+		return nil, err
+	}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if app, err = tx.App(ctx, app.ID); err != nil {
+			return err
+		}
+		if !app.Deleted.IsZero() {
+			return deleted(app)
+		}
+		app.Branch = in.Body.Branch
+		return tx.UpdateApp(ctx, app)
+	})
+	if err == nil && app.Repository == "" {
+		err = a.Pipeline.Remote.SetHead(ctx, app.ID, app.Branch)
+	}
 	return answer(a.appOf(app), err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -42,11 +43,11 @@ func (a *api) releaseNames(ctx context.Context, app landfall.App) (*names, error
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range releases { // newest first
+	for _, r := range releases {
 		n.releases[r.ID] = r
-		if n.latest == "" && r.Line == landfall.Production && r.Expired.IsZero() {
-			n.latest = r.ID
-		}
+	}
+	if n.latest, err = a.DB.LatestRelease(ctx, app.ID); err != nil {
+		return nil, err
 	}
 	tags, err := a.DB.Tags(ctx, app.ID)
 	if err != nil {
@@ -276,6 +277,9 @@ func (a *api) hold(ctx context.Context, in *struct {
 	return a.move(ctx, in.App, func(tx *store.Tx, app *landfall.App) error { return deploy.Hold(ctx, tx, app, in.Body.Held) })
 }
 
+// maxTag is how long a tag may be that is made by hand: people read it in tables. A pushed git tag may be longer.
+const maxTag = 100
+
 // TagPath names a tag.
 type TagPath struct {
 	AppPath
@@ -289,6 +293,9 @@ func (a *api) tag(ctx context.Context, in *struct {
 	app, err := a.app(ctx, in.App, store.ScopeDeploy)
 	if err != nil {
 		return nil, err
+	}
+	if n := utf8.RuneCountInString(in.Tag); n > maxTag {
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("a tag has at most %d characters, not %d", maxTag, n)}
 	}
 	uid, err := a.find(ctx, app, in.Body.Release)
 	if err != nil {

@@ -28,6 +28,7 @@ type server struct {
 	b    *testing.B
 	port string
 	pid  int
+	peak float64 // memory that it took until the last push was over, in MiB
 	log  bytes.Buffer
 	web  http.Client // connects here whatever the host is
 }

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"archive/zip"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -124,20 +125,21 @@ func sharedFolder(globs []string) string {
 	return strings.Join(shared, "/")
 }
 
+const opWriteArchive = landfall.Op("builder.write-archive")
+
 // WriteArchive writes the files as a zip whose bytes depend on nothing but paths, modes and content. read is called for one
-// file at a time, in the order of paths.
+// file at a time, in the order of paths. A file whose bytes are not those that its Digest promised is Internal.
 func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io.ReadCloser, error)) error {
-	const op = landfall.Op("builder.write-archive")
 	// The first moment that a zip can name.
 	moment := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 	sorted := slices.SortedFunc(slices.Values(files), func(a, b ArchiveFile) int { return strings.Compare(a.Path, b.Path) })
 	z := zip.NewWriter(w)
 	for i, file := range sorted {
 		if i > 0 && sorted[i-1].Path == file.Path {
-			return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the archive has two files " + quote(file.Path)}
+			return &landfall.Error{Op: opWriteArchive, Kind: landfall.Invalid, Message: "the archive has two files " + quote(file.Path)}
 		}
 		if !isInside(file.Path) {
-			return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(file.Path) + " cannot be a path in an archive"}
+			return &landfall.Error{Op: opWriteArchive, Kind: landfall.Invalid, Message: quote(file.Path) + " cannot be a path in an archive"}
 		}
 		header := &zip.FileHeader{Name: file.Path, Method: zip.Deflate, Modified: moment}
 		header.SetMode(0o644)
@@ -205,6 +207,13 @@ func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File, read 
 		return err
 	}
 	defer r.Close()
-	_, err = io.Copy(entry, r)
-	return err
+	hash := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(entry, hash), r); err != nil {
+		return err
+	}
+	if file.Digest != "" && file.Digest != landfall.DigestFromSum(hash.Sum(nil)) {
+		return &landfall.Error{Op: opWriteArchive, Message: fmt.Sprintf(
+			"%q changed between build and upload, or was damaged on its way", file.Path)}
+	}
+	return nil
 }

@@ -133,6 +133,20 @@ func TestWriteArchive(t *testing.T) {
 	}
 	err = builder.WriteArchive(io.Discard, []builder.ArchiveFile{{Path: "a"}, {Path: "a"}}, content)
 	wantError(t, err, landfall.Invalid, "two files a")
+
+	// What a build made has the digest that was recorded then.
+	made := []builder.ArchiveFile{{Path: "a", File: landfall.File{Path: "deploy/a", Digest: landfall.DigestOf([]byte("one"))}}}
+	for _, text := range []string{"one", "two"} {
+		err := builder.WriteArchive(io.Discard, made, func(landfall.File) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(text)), nil
+		})
+		switch {
+		case text == "two":
+			wantError(t, err, landfall.Internal, "deploy/a", "changed between build and upload")
+		case err != nil:
+			t.Errorf("what was made is refused: %v", err)
+		}
+	}
 }
 
 func TestMatch(t *testing.T) {

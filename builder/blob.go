@@ -40,7 +40,7 @@ func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, e
 	var r io.ReadCloser
 	var size int64
 	err = m.use(func(o *pack.Objects) (err error) {
-		r, size, err = o.Blob(name)
+		r, size, err = o.Blob(ctx, name)
 		return err
 	})
 	if err != nil {

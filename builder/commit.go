@@ -62,7 +62,7 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 		var data []byte
 		err := m.use(func(o *pack.Objects) (err error) {
 			if kind, err = o.Kind(name); err == nil && kind == plumbing.TagObject {
-				data, err = o.Read(kind, name)
+				data, err = o.Read(context.Background(), kind, name)
 			}
 			return err
 		})
@@ -89,7 +89,7 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 func (m *Mirror) commit(name plumbing.Hash) (*object.Commit, error) {
 	var data []byte
 	err := m.use(func(o *pack.Objects) (err error) {
-		data, err = o.Read(plumbing.CommitObject, name)
+		data, err = o.Read(context.Background(), plumbing.CommitObject, name)
 		return err
 	})
 	if err != nil {

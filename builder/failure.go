@@ -48,6 +48,10 @@ func tooLarge(op landfall.Op, r Remote, large *pack.TooLargeError) error {
 		return overLimit(op, fmt.Sprintf("%s sends %d objects at once", r.name(), large.Figure),
 			strconv.FormatInt(large.Limit, 10), "LANDFALL_MAX_OBJECTS")
 	}
+	if large.Deltas {
+		return overLimit(op, fmt.Sprintf("%s holds deltas that take %d bytes to apply", r.name(), large.Figure),
+			bytes(large.Limit), "it grows with LANDFALL_MAX_FILE_BYTES")
+	}
 	return overLimit(op, fmt.Sprintf("%s holds a file or folder of %d bytes", r.name(), large.Figure),
 		bytes(large.Limit), "LANDFALL_MAX_FILE_BYTES")
 }

@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"context"
 	"io"
 	"strings"
 
@@ -23,7 +24,7 @@ type linkError struct{ reason string }
 func (e *linkError) Error() string { return e.reason }
 
 // follow returns the file that the link at the path leads to, through any folders and links of the same tree, or a linkError.
-func (w *walk) follow(at string, link object.TreeEntry) (object.TreeEntry, error) {
+func (w *walk) follow(ctx context.Context, at string, link object.TreeEntry) (object.TreeEntry, error) {
 	none := object.TreeEntry{}
 	parts := strings.Split(at, "/")
 	way := []plumbing.Hash{w.root} // the folders from the root to where we are
@@ -38,7 +39,7 @@ func (w *walk) follow(at string, link object.TreeEntry) (object.TreeEntry, error
 			}
 			links++
 			var err error
-			if todo, err = w.target(link); err != nil {
+			if todo, err = w.target(ctx, link); err != nil {
 				return none, err
 			}
 			continue
@@ -52,7 +53,7 @@ func (w *walk) follow(at string, link object.TreeEntry) (object.TreeEntry, error
 			way = way[:len(way)-1]
 			continue
 		}
-		e, ok, err := w.entry(way[len(way)-1], part)
+		e, ok, err := w.entry(ctx, way[len(way)-1], part)
 		switch {
 		case err != nil:
 			return none, err
@@ -65,7 +66,7 @@ func (w *walk) follow(at string, link object.TreeEntry) (object.TreeEntry, error
 			if links > maxLinks {
 				return none, &linkError{"it leads to itself, or through too many links"}
 			}
-			first, err := w.target(e)
+			first, err := w.target(ctx, e)
 			if err != nil {
 				return none, err
 			}
@@ -81,8 +82,8 @@ func (w *walk) follow(at string, link object.TreeEntry) (object.TreeEntry, error
 }
 
 // target returns the parts of a link's target.
-func (w *walk) target(link object.TreeEntry) ([]string, error) {
-	r, size, err := w.objects.Blob(link.Hash)
+func (w *walk) target(ctx context.Context, link object.TreeEntry) ([]string, error) {
+	r, size, err := w.objects.Blob(ctx, link.Hash)
 	if err != nil {
 		return nil, err
 	}

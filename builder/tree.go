@@ -86,7 +86,7 @@ func (w *walk) list(ctx context.Context, folder string) error {
 	folder = strings.Trim(folder, "/")
 	if folder != "" && folder != "." {
 		for part := range strings.SplitSeq(folder, "/") {
-			entries, err := w.entries(at)
+			entries, err := w.entries(ctx, at)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (w *walk) count(ctx context.Context, tree plumbing.Hash, known map[plumbing
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	entries, err := w.entries(tree)
+	entries, err := w.entries(ctx, tree)
 	if err != nil {
 		return 0, err
 	}
@@ -155,7 +155,7 @@ func (w *walk) folder(ctx context.Context, tree plumbing.Hash, at string, depth 
 	if depth > maxDepth {
 		return w.invalid("the folders of %q lie more than %d deep", at, maxDepth)
 	}
-	entries, err := w.entries(tree)
+	entries, err := w.entries(ctx, tree)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (w *walk) folder(ctx context.Context, tree plumbing.Hash, at string, depth 
 		if e.Mode == filemode.Dir {
 			err = w.folder(ctx, e.Hash, full, depth+1)
 		} else {
-			err = w.file(full, e)
+			err = w.file(ctx, full, e)
 		}
 		if err != nil {
 			return err
@@ -196,10 +196,10 @@ func badName(name string) string {
 }
 
 // file adds one file.
-func (w *walk) file(full string, e object.TreeEntry) error {
+func (w *walk) file(ctx context.Context, full string, e object.TreeEntry) error {
 	f := landfall.File{Path: full, Mode: modeOf(e.Mode), Blob: e.Hash.String()}
 	if f.Mode == landfall.Symlink {
-		target, err := w.follow(full, e)
+		target, err := w.follow(ctx, full, e)
 		_, unusable := errors.AsType[*linkError](err)
 		switch {
 		case err == nil:
@@ -243,8 +243,8 @@ func modeOf(mode filemode.FileMode) landfall.FileMode {
 }
 
 // entries reads one tree, sorted by name.
-func (w *walk) entries(tree plumbing.Hash) ([]object.TreeEntry, error) {
-	data, err := w.objects.Read(plumbing.TreeObject, tree)
+func (w *walk) entries(ctx context.Context, tree plumbing.Hash) ([]object.TreeEntry, error) {
+	data, err := w.objects.Read(ctx, plumbing.TreeObject, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -257,10 +257,10 @@ func (w *walk) entries(tree plumbing.Hash) ([]object.TreeEntry, error) {
 }
 
 // entry returns the entry of that name.
-func (w *walk) entry(tree plumbing.Hash, name string) (object.TreeEntry, bool, error) {
+func (w *walk) entry(ctx context.Context, tree plumbing.Hash, name string) (object.TreeEntry, bool, error) {
 	names, ok := w.trees[tree]
 	if !ok {
-		entries, err := w.entries(tree)
+		entries, err := w.entries(ctx, tree)
 		if err != nil {
 			return object.TreeEntry{}, false, err
 		}

@@ -62,8 +62,10 @@ func firstBranch(app landfall.App, push landfall.Push) string {
 	if push.Apply != nil {
 		return push.Apply.Branch
 	}
-	branch, _ := push.Ref.Branch()
-	return branch
+	if branch, ok := push.Ref.Branch(); ok {
+		return branch
+	}
+	return ""
 }
 
 // acceptance is one push on its way into the store.

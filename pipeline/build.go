@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -190,13 +191,12 @@ func (j buildJob) digest(environment []byte) landfall.Digest {
 
 // runBuild returns what a build makes: from an earlier build of the same input, or by running the command.
 func (w *worker) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
-	kept := filepath.Join(w.Kept, job.key.Hex())
 	if w.run.Rebuild {
-		if err := w.forgetBuild(ctx, job.key, kept); err != nil {
+		if err := w.forgetBuild(ctx, job.key); err != nil {
 			return nil, err
 		}
 	}
-	files, err := w.cached(ctx, job.key, kept)
+	files, err := w.cached(ctx, job.key)
 	if err != nil || files != nil {
 		if files != nil {
 			w.stats.Cached++
@@ -215,35 +215,32 @@ func (w *worker) runBuild(ctx context.Context, job buildJob) ([]landfall.File, e
 	}
 	crashpoint.Here("build.executed")
 	w.stats.Built++
-	return w.keep(ctx, dir, kept, job)
+	return w.keep(ctx, dir, job)
 }
 
-func (w *worker) forgetBuild(ctx context.Context, key landfall.Digest, kept string) error {
-	err := w.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, w.app.ID, key) })
-	if err != nil {
-		return err
-	}
-	return os.RemoveAll(kept)
+func (w *worker) forgetBuild(ctx context.Context, key landfall.Digest) error {
+	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, w.app.ID, key) })
 }
 
 // cached returns the recorded output of a build whose bytes are still here; nil when there is none.
-func (w *worker) cached(ctx context.Context, key landfall.Digest, kept string) ([]landfall.File, error) {
+func (w *worker) cached(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
 	data, err := w.DB.Build(ctx, w.app.ID, key)
 	if err != nil {
 		return nil, ignoreNotFound(err)
 	}
-	var files []landfall.File
-	if err := json.Unmarshal(data, &files); err != nil {
+	var kept keptBuild
+	if err := json.Unmarshal(data, &kept); err != nil {
 		return nil, err
 	}
-	for _, f := range files {
-		at := filepath.Join(kept, filepath.FromSlash(f.Path))
+	folder := w.useBuild(kept.Folder)
+	for _, f := range kept.Files {
+		at := filepath.Join(folder, filepath.FromSlash(f.Path))
 		if info, err := os.Lstat(at); err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
-			return nil, w.forgetBuild(ctx, key, kept)
+			return nil, w.forgetBuild(ctx, key)
 		}
 		w.outputs[f.Digest] = at
 	}
-	return files, nil
+	return kept.Files, nil
 }
 
 // fill writes a build's input files into its folder, from nothing.
@@ -320,14 +317,13 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) error {
 
 // keep takes a build's outputs out of its folder, records them with their digests, and returns them. The bytes are kept
 // before the record: what is recorded can be read.
-func (w *worker) keep(ctx context.Context, dir, kept string, job buildJob) ([]landfall.File, error) {
+func (w *worker) keep(ctx context.Context, dir string, job buildJob) ([]landfall.File, error) {
 	files, err := collectOutputs(dir, job)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.RemoveAll(kept); err != nil {
-		return nil, err
-	}
+	name := path.Join(w.app.ID, job.key.Hex()+"-"+rand.Text())
+	kept := w.useBuild(name)
 	for i, f := range files {
 		target := filepath.Join(kept, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
@@ -342,7 +338,7 @@ func (w *worker) keep(ctx context.Context, dir, kept string, job buildJob) ([]la
 		w.outputs[files[i].Digest] = target
 	}
 	crashpoint.Here("build.kept")
-	data, err := json.Marshal(files)
+	data, err := json.Marshal(keptBuild{name, files})
 	if err != nil {
 		return nil, err
 	}

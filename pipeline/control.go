@@ -218,7 +218,7 @@ type Preview struct {
 func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
 	w := &worker{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}}
 	defer w.close()
-	remote, err := w.remote(ctx, []landfall.Push{push})
+	remote, err := p.remote(ctx, app, []landfall.Push{push})
 	if err != nil {
 		return Preview{}, err
 	}

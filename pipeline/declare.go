@@ -27,6 +27,7 @@ type planned struct {
 	current   map[landfall.UnitID]storedVersion
 	stored    map[landfall.UnitID]versioning.Stored
 	outputs   map[landfall.Digest]string                // where the bytes are that builds made
+	builtIn   []string                                  // the builds' folders that they lie in
 	built     map[landfall.UnitID][]builder.ArchiveFile // what build commands made of packages
 	known     map[landfall.UnitID]knownManifests
 	changes   []landfall.UnitChange

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	var runs []string
 	err = d.DB.Update(ctx, func(tx *store.Tx) error {
 		runs = nil
-		for _, u := range updates {
+		for _, u := range inOrder(updates) {
 			run, err := d.accept(ctx, tx, landfall.Push{
 				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
 				Actor: repository.Actor, Message: u.Message,
@@ -102,6 +103,20 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 		d.followHead(ctx, repository.App, updates)
 	}
 	return runs, err
+}
+
+// inOrder returns updates with those first that become the production branch when all are new.
+func inOrder(updates []remote.Update) []remote.Update {
+	return slices.SortedStableFunc(slices.Values(updates), func(a, b remote.Update) int { return cmp.Compare(rank(a.Ref), rank(b.Ref)) })
+}
+
+// rank orders the branches that come at once to an app without a production branch.
+func rank(ref landfall.RefName) int {
+	usual := []landfall.RefName{landfall.BranchPrefix + "main", landfall.BranchPrefix + "master"}
+	if i := slices.Index(usual, ref); i >= 0 {
+		return i
+	}
+	return len(usual)
 }
 
 // followHead makes clones check out the production branch once it is pushed.
@@ -124,16 +139,13 @@ func (p *Pipeline) refresh(ctx context.Context, app string) {
 	}
 }
 
-const (
-	followEvery = 25 * time.Millisecond
-	oldNews     = 2 * time.Second
-	fresh       = 30 * time.Second // a line in the log of an earlier push's run that this push may have caused
-)
+const followEvery = 25 * time.Millisecond
 
 // Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
-func (d Doors) Follow(ctx context.Context, id string, w io.Writer) error {
+func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
+	since = since.Truncate(time.Microsecond) // as the store keeps times
 	var seen int64
-	var since time.Time
+	var from time.Time
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	for first := true; ; first = false {
@@ -142,18 +154,15 @@ func (d Doors) Follow(ctx context.Context, id string, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if first && run.State == landfall.RunSucceeded && d.Now().Sub(run.Finished) > oldNews {
-			// An earlier push's run: its log would read as if all of it happened now. What this push added comes after its end.
-			if since = d.Now().Add(-fresh); since.Before(run.Finished) {
-				since = run.Finished
-			}
+		if first && run.State == landfall.RunSucceeded && run.Finished.Before(since) {
+			from = since // an earlier push's run: its log would read as if all of it happened now
 		}
-		if seen, err = d.copyLog(ctx, id, seen, since, w); err != nil {
+		if seen, err = d.copyLog(ctx, id, seen, from, w); err != nil {
 			return err
 		}
 		if run.State.Final() {
 			d.refresh(ctx, run.App) // the run's own comes after its end, and the address that is told must answer
-			return d.verdict(ctx, run, w)
+			return d.verdict(ctx, run, from, w)
 		}
 		select {
 		case <-ctx.Done():
@@ -163,8 +172,8 @@ func (d Doors) Follow(ctx context.Context, id string, w io.Writer) error {
 	}
 }
 
-// copyLog writes the lines after number seen that are younger than since, and returns the number of the last one.
-func (d Doors) copyLog(ctx context.Context, id string, seen int64, since time.Time, w io.Writer) (int64, error) {
+// copyLog writes the lines after number seen that are not older than from, and returns the number of the last one.
+func (d Doors) copyLog(ctx context.Context, id string, seen int64, from time.Time, w io.Writer) (int64, error) {
 	const page = 500
 	for {
 		lines, err := d.DB.Log(ctx, id, seen, page)
@@ -173,7 +182,7 @@ func (d Doors) copyLog(ctx context.Context, id string, seen int64, since time.Ti
 		}
 		for _, line := range lines {
 			seen = line.Seq
-			if !line.Time.After(since) {
+			if line.Time.Before(from) {
 				continue
 			}
 			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, line.Text); err != nil {
@@ -186,16 +195,21 @@ func (d Doors) copyLog(ctx context.Context, id string, seen int64, since time.Ti
 	}
 }
 
-// verdict writes what a run came to; the release's address stands on a line of its own.
-func (d Doors) verdict(ctx context.Context, run landfall.Run, w io.Writer) error {
+// verdict writes what a run came to; the release's address stands on a line of its own. That it is live is news only when live
+// has moved since from.
+func (d Doors) verdict(ctx context.Context, run landfall.Run, from time.Time, w io.Writer) error {
 	app, err := d.DB.App(ctx, run.App)
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("The push was kept, but made no release. The run: %s\n", d.RunURL(run.ID))
+	moves, err := d.DB.Moves(ctx, run.App, landfall.LivePointer, 1)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", d.RunURL(run.ID), run.ID)
 	if run.Release != "" {
 		text = d.ReleaseURL(app.Name, run.Release) + "\n"
-		if app.Live == run.Release {
+		if app.Live == run.Release && len(moves) > 0 && !moves[0].At.Before(from) {
 			text += "It is live: " + d.ReleaseURL(app.Name, "") + "\n"
 		}
 	}

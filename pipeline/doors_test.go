@@ -1,8 +1,10 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -67,6 +69,20 @@ func newShop(t *testing.T) *shop {
 		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}
+}
+
+// alsoApp makes another app with its repository in the built-in remote.
+func (s *shop) alsoApp(id, name string) {
+	s.t.Helper()
+	err := s.doors.DB.Update(s.t.Context(), func(tx *store.Tx) error {
+		return tx.CreateApp(s.t.Context(), landfall.App{ID: id, Namespace: landfall.DefaultNamespace, Name: name, UIDSpace: uuid.New()})
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.repos.Create(s.t.Context(), id, "main"); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *shop) git(args ...string) string {
@@ -219,4 +235,26 @@ func TestReconcileFollowsTheReference(t *testing.T) {
 	}
 	// L-002: the push that came meanwhile is the newest
 	s.wantHead("after a start during which somebody pushed", a)
+}
+
+// A repository that git cannot read keeps no other app from being served.
+func TestReconcileLeavesOutABrokenRepository(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	const broken = "broken-id"
+	s.alsoApp(broken, "broken")
+	if err := os.WriteFile(filepath.Join(s.repos.Path(broken), "packed-refs"), []byte("garbage\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s.doors.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	a := s.commit("a")
+	s.moves(a) // and the server was killed
+	if err := s.doors.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantHead("after the start", a)
+	if text := log.String(); !strings.Contains(text, "app=broken") || !strings.Contains(text, s.repos.Path(broken)) {
+		t.Errorf("got the log %q, want the app and its repository in it", text)
+	}
 }

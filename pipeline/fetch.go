@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
@@ -10,13 +11,16 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// fetch brings the run's commit into the mirror, and settles its place among the pushes of its references.
+// fetch settles the place of the run's pushes among those of their references, and brings the commit into the mirror.
 func (w *worker) fetch(ctx context.Context) error {
 	pushes, err := w.pushes(ctx, w.DB)
 	if err != nil {
 		return err
 	}
-	remote, err := w.remote(ctx, pushes)
+	if err := w.place(ctx, pushes); err != nil {
+		return err
+	}
+	remote, err := w.remote(ctx, w.app, pushes)
 	if err != nil {
 		return err
 	}
@@ -32,11 +36,9 @@ func (w *worker) fetch(ctx context.Context) error {
 		return err
 	}
 	if w.app.Branch == "" && w.app.Repository != "" {
-		if err := w.learnBranch(ctx, remote); err != nil {
-			return err
-		}
+		return w.learnBranch(ctx, remote)
 	}
-	return w.place(ctx, pushes)
+	return nil
 }
 
 // pushReader is what reading a run's pushes needs.
@@ -65,18 +67,18 @@ func (w *worker) pushes(ctx context.Context, r pushReader) ([]landfall.Push, err
 	return pushes, nil
 }
 
-// remote says where the run's commit comes from.
-func (w *worker) remote(ctx context.Context, pushes []landfall.Push) (builder.Remote, error) {
-	remote := builder.Remote{Namespace: w.app.Namespace, URL: w.app.Repository}
-	local := w.app.Repository == ""
+// remote says where the commit of an app's pushes comes from.
+func (p *Pipeline) remote(ctx context.Context, app landfall.App, pushes []landfall.Push) (builder.Remote, error) {
+	remote := builder.Remote{Namespace: app.Namespace, URL: app.Repository}
+	local := app.Repository == ""
 	for _, push := range pushes {
 		local = local || push.Apply != nil
 	}
 	if local {
-		remote.Local = w.Remote.Path(w.app.ID)
+		remote.Local = p.Remote.Path(app.ID)
 		return remote, nil
 	}
-	credentials, err := w.DB.Credentials(ctx, w.app.ID)
+	credentials, err := p.DB.Credentials(ctx, app.ID)
 	remote.Username, remote.Password = credentials.Username, builder.Secret(credentials.Password)
 	return remote, err
 }
@@ -100,95 +102,85 @@ func (w *worker) learnBranch(ctx context.Context, remote builder.Remote) error {
 	})
 }
 
-// place settles whether a push that the chain of pushes could not place is newer than the head of its reference, and than
-// others that wait for their place: the one whose commit another one descends from is older; among strangers the one that
-// was accepted last is newer.
+// place settles the place of pushes that wait for it.
 func (w *worker) place(ctx context.Context, pushes []landfall.Push) error {
+	asked := map[landfall.RefName]bool{}
 	for _, push := range pushes {
-		for push.Beside != 0 {
-			head, err := w.DB.Head(ctx, push.App, push.Ref)
-			if err != nil {
-				return err
-			}
-			newest, err := w.newest(ctx, push, head)
-			if err != nil {
-				return err
-			}
-			err = w.DB.Update(ctx, func(tx *store.Tx) error {
-				push, err = w.decide(ctx, tx, push.ID, head, newest)
-				return err
-			})
-			if err != nil {
-				return err
-			}
+		if push.Beside == 0 || asked[push.Ref] {
+			continue
+		}
+		asked[push.Ref] = true
+		if err := w.Place(ctx, push.App, push.Ref); err != nil {
+			return err
 		}
 	}
+	if len(asked) == 0 {
+		return nil
+	}
+	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, w.run.ID, w.run.Attempt) }) // it may be superseded
+}
+
+// Place settles where a reference of a repository elsewhere is: where the forge says. It is asked when what was heard does
+// not prove the order of the pushes. Those that wait for their place have it then, and what nobody told is made good.
+func (p *Pipeline) Place(ctx context.Context, appID string, ref landfall.RefName) error {
+	for placed := false; !placed; {
+		// The store first: a push that is accepted meanwhile may be newer than the forge's answer, which is then asked for again.
+		head, err := p.DB.Head(ctx, appID, ref)
+		if err != nil {
+			return err
+		}
+		waiting, err := p.DB.Unplaced(ctx, appID, ref)
+		if err != nil {
+			return err
+		}
+		app, err := p.DB.App(ctx, appID)
+		if err != nil {
+			return err
+		}
+		remote, err := p.remote(ctx, app, nil)
+		if err != nil {
+			return err
+		}
+		named, _, err := p.Mirrors.Heads(ctx, remote)
+		if err != nil {
+			return err
+		}
+		err = p.DB.Update(ctx, func(tx *store.Tx) error {
+			now, err := tx.Head(ctx, appID, ref)
+			if placed = err == nil && now == head; !placed {
+				return err
+			}
+			return p.placeAll(ctx, tx, appID, head, waiting, named)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.refresh(ctx, appID)
 	return nil
 }
 
-// newest returns the push itself, or one that it is older than: the head, or one that waits for its place.
-func (w *worker) newest(ctx context.Context, push landfall.Push, head store.Head) (landfall.Push, error) {
-	last, err := w.DB.Push(ctx, head.Push)
+// placeAll gives pushes that wait, newest first, their place: the one that came to what the reference names is the head. If
+// none did, and the head neither, then that push was lost, or will be told.
+func (p *Pipeline) placeAll(
+	ctx context.Context, tx *store.Tx, appID string, head store.Head, waiting []landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
+) error {
+	last, err := tx.Push(ctx, head.Push)
 	if err != nil {
-		return push, err
+		return err
 	}
-	waiting, err := w.DB.Unplaced(ctx, push.App, push.Ref)
-	if err != nil {
-		return push, err
-	}
-	for _, other := range append([]landfall.Push{last}, waiting...) {
-		if other.ID == push.ID {
-			continue
+	for _, push := range slices.Backward(waiting) {
+		if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
+			return err
 		}
-		if older, err := w.isOlder(ctx, push, other); older || err != nil {
-			return other, err
+		if push.After == named[head.Ref] {
+			last = push
 		}
 	}
-	return push, nil
-}
-
-// isOlder reports whether a push came before another one. Beside a deletion, and beside a push that goes the same way in
-// the other direction, what the forge has now tells.
-func (w *worker) isOlder(ctx context.Context, push, other landfall.Push) (bool, error) {
-	switch {
-	case other.Deleted(), other.Before == push.After && other.After == push.Before:
-		remote, err := w.remote(ctx, []landfall.Push{push})
-		if err != nil {
-			return false, err
-		}
-		heads, _, err := w.Mirrors.Heads(ctx, remote)
-		return heads[push.Ref] == other.After, err
-	case other.After == push.After:
-		return false, nil
+	if last.After != named[head.Ref] {
+		_, err := p.accept(ctx, tx, landfall.Push{
+			App: appID, Source: landfall.FromWebhook, Ref: head.Ref, Before: head.SHA, After: named[head.Ref], Actor: "forge"}, named)
+		return err
 	}
-	older, err := w.mirror.IsAncestor(ctx, push.After, other.After)
-	return older, ignoreNotFound(err)
-}
-
-// decide stores the place of a push: the newest is the head. It returns the push, and stores nothing when there is another
-// head than it was compared with, or the push has its place.
-func (w *worker) decide(ctx context.Context, tx *store.Tx, id int64, compared store.Head, newest landfall.Push) (landfall.Push, error) {
-	if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
-		return landfall.Push{}, err
-	}
-	push, err := tx.Push(ctx, id)
-	if err != nil || push.Beside == 0 {
-		return push, err
-	}
-	head, err := tx.Head(ctx, push.App, push.Ref)
-	if err != nil || head != compared {
-		return push, err
-	}
-	push.Beside = 0
-	if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
-		return push, err
-	}
-	if newest.ID == push.ID {
-		return push, errors.Join(tx.SetHead(ctx, push), w.withdrawOthers(ctx, tx, push))
-	}
-	left, err := tx.WithdrawRunRef(ctx, store.RunRef{Run: w.run.ID, Push: push.ID})
-	if err != nil || left > 0 {
-		return push, err
-	}
-	return push, w.supersede(ctx, tx, w.run, newest.After)
+	return errors.Join(tx.SetHead(ctx, last), p.withdrawOthers(ctx, tx, last))
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,11 +42,15 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 	var apps []landfall.App
 	err = in.DB.Update(ctx, func(tx *store.Tx) error {
 		repeat = false
-		if stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID); err == nil {
+		stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID)
+		switch {
+		case err == nil && !stored.Unmatched:
 			repeat = true
 			return nil
+		case err == nil:
+			err = tx.DeleteDelivery(ctx, stored.Hook, stored.ID)
 		}
-		if landfall.KindOf(err) != landfall.NotFound {
+		if ignoreNotFound(err) != nil {
 			return err
 		}
 		stored = intake.Delivery
@@ -53,6 +58,7 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			return err
 		}
 		if len(apps) == 0 && intake.Repository.ID != 0 {
+			stored.Unmatched = true
 			if stored.Decision, err = unconcerned(ctx, tx, intake); err != nil {
 				return err
 			}
@@ -191,7 +197,8 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 }
 
 // Reconcile accepts what the built-in remote's repositories have and the store does not: pushes whose references moved
-// when the process died, before they were stored. It also takes away what was removed then.
+// when the process died, before they were stored. It also takes away what was removed then. An app whose repository cannot be
+// read is left out.
 func (p *Pipeline) Reconcile(ctx context.Context) error {
 	apps, err := p.DB.Apps(ctx)
 	if err != nil {
@@ -216,10 +223,11 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	}
 	found, err := p.Remote.Heads(ctx, app.ID)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return nil // nothing was ever pushed
+		if ctx.Err() == nil && landfall.KindOf(err) != landfall.NotFound { // nothing was ever pushed
+			p.Logger.ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted", "app", app.Name,
+				"repository", p.Remote.Path(app.ID), "error", err)
 		}
-		return err
+		return ctx.Err()
 	}
 	known := make(map[landfall.RefName]store.Head, len(heads))
 	for _, h := range heads {
@@ -234,7 +242,7 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 			refs = append(refs, ref)
 		}
 	}
-	slices.Sort(refs)
+	slices.SortFunc(refs, func(a, b landfall.RefName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	if len(refs) == 0 {
 		return nil
 	}

@@ -2,8 +2,8 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"time"
 
 	"landfall.dev/landfall"
 )
@@ -15,11 +15,10 @@ const (
 	newer    order = iota // the head's successor
 	repeated              // the reference is there already
 	older                 // what the head came after
-	unknown               // pushes between are missing: ancestry, or the forge itself, will tell, once the commit is here
+	unknown               // what was heard proves nothing: the forge will tell
 )
 
-// order places the push: one to the built-in remote by what its reference names now, others by the chain of pushes,
-// before → after.
+// order places the push: by what its reference names now where that is known, others by what was heard.
 func (a *acceptance) order(ctx context.Context) (order, error) {
 	head, err := a.tx.Head(ctx, a.app.ID, a.push.Ref)
 	if ignoreNotFound(err) != nil {
@@ -33,9 +32,41 @@ func (a *acceptance) order(ctx context.Context) (order, error) {
 		}
 		return newer, nil
 	}
-	if err != nil {
-		return newer, ignoreNotFound(err)
+	if err != nil { // the first that was heard of
+		return newer, a.askIf(ctx, a.push.Deleted())
 	}
+	placed, err := a.orderAsHeard(ctx)
+	_, isTag := a.push.Ref.Tag()
+	switch {
+	case err != nil:
+		return newer, err
+	case a.push.Deleted(): // it has no run that could wait for its place
+		return placed.orNewer(), a.askIf(ctx, placed != repeated)
+	case isTag: // seldom moved, and an annotated tag came from a tag's object, which is no head
+		return placed.orNewer(), a.askIf(ctx, placed == unknown)
+	}
+	return placed, nil
+}
+
+func (o order) orNewer() order {
+	if o == unknown {
+		return newer
+	}
+	return o
+}
+
+// askIf lets the forge be asked soon about the push's reference, when the push was taken at its word.
+func (a *acceptance) askIf(ctx context.Context, doubtful bool) error {
+	if !doubtful || a.app.Repository == "" {
+		return nil
+	}
+	return a.tx.Enqueue(ctx, topicPlace, a.app.ID+" "+string(a.push.Ref), time.Time{})
+}
+
+// orderAsHeard places the push by what was heard of its reference, where that is a proof. Pushes come in any order, more
+// than once or not at all, and a reference may come back to where it was before. But whoever left a place and came to
+// another one, over and over, is where they came to once more than they left.
+func (a *acceptance) orderAsHeard(ctx context.Context) (order, error) {
 	last, err := a.tx.Push(ctx, a.head.Push)
 	if err != nil {
 		return newer, err
@@ -49,80 +80,61 @@ func (a *acceptance) order(ctx context.Context) (order, error) {
 		return unknown, nil // told again: it will have the same place
 	case a.head.SHA == a.push.After && (a.push.PullRequest != nil || a.push.Before == last.Before):
 		return repeated, nil
-	case a.head.SHA == a.push.Before && a.push.After == last.Before && last.PullRequest == nil:
-		return a.orderOfReverse(ctx)
 	case a.head.SHA == a.push.After:
 		return newer, nil
+	case a.head.SHA == "":
+		return unknown, nil // made again, or late news of before the deletion
+	case a.head.SHA == a.push.Before && a.push.Deleted():
+		return newer, nil
+	case a.push.Deleted(): // of what the reference has left since, it is old; of what nobody heard of, it is news
+		return proven(older)(a.came(ctx, a.push.Before))
 	case a.head.SHA == a.push.Before:
-		return a.orderOfNext(ctx, waiting)
-	case a.push.Deleted():
-		// A deletion of what the reference has left since is old; of what nobody heard of, it is news.
-		left, err := a.came(ctx, a.push.Before, a.push.ID)
-		if left {
-			return older, err
+		return proven(newer)(a.tx.Ends(ctx, a.app.ID, a.push.Ref, a.push.After))
+	}
+	return proven(older)(a.ledToHead(ctx))
+}
+
+// proven returns a function that makes a proof of an order the order.
+func proven(o order) func(proof bool, err error) (order, error) {
+	return func(proof bool, err error) (order, error) {
+		if proof {
+			return o, err
 		}
 		return unknown, err
 	}
-	placed, err := a.orderByChain(ctx)
-	if _, isTag := a.push.Ref.Tag(); isTag && placed == unknown {
-		// An annotated tag came from a tag's object, which is no head, and a tag may be moved back: ancestry says nothing.
-		return newer, err
-	}
-	return placed, err
 }
 
-// orderOfNext places a push that follows the head. What comes after it may be here already, and wait for its place: that is
-// the head then. Beside others that wait, nothing is certain.
-func (a *acceptance) orderOfNext(ctx context.Context, waiting []landfall.Push) (order, error) {
-	if len(waiting) == 0 || a.push.Deleted() {
-		return newer, nil
+// ledToHead reports whether the head came after the push: a chain of pushes leads from one to the other, and the reference
+// ends there. A push from where nobody saw the reference, or one that rewrote history, may have come after all of them.
+func (a *acceptance) ledToHead(ctx context.Context) (bool, error) {
+	if a.push.Forced {
+		return false, nil
 	}
-	for _, next := range waiting {
-		if next.Before == a.push.After {
-			a.head.Push, a.head.SHA = next.ID, next.After
-			return older, errors.Join(a.tx.SetBeside(ctx, next.ID, 0), a.tx.SetHead(ctx, next), a.p.withdrawOthers(ctx, a.tx, next))
+	if a.push.Before != "" {
+		if came, err := a.came(ctx, a.push.Before); !came {
+			return false, err
 		}
 	}
-	return unknown, nil
-}
-
-// orderByChain tells whether the head, a push that waits for its place, or what led to one of them, started from where the
-// push ends: then the push came before.
-func (a *acceptance) orderByChain(ctx context.Context) (order, error) {
+	ends, err := a.tx.Ends(ctx, a.app.ID, a.push.Ref, a.head.SHA)
+	if !ends {
+		return false, err
+	}
 	for at, seen := a.push.After, map[landfall.CommitSHA]bool{}; !seen[at]; {
+		if at == a.head.SHA {
+			return true, nil
+		}
 		seen[at] = true
 		next, err := a.tx.NextPush(ctx, a.app.ID, a.push.Ref, at)
 		if err != nil {
-			return unknown, ignoreNotFound(err)
-		}
-		if next.ID == a.head.Push || next.Beside != 0 {
-			a.head.Push, a.head.SHA = next.ID, next.After
-			return older, nil
+			return false, ignoreNotFound(err)
 		}
 		at = next.After
 	}
-	return unknown, nil
+	return false, nil
 }
 
-// orderOfReverse places a push that goes from b to a beside a head that went from a to b: either may be the last. A
-// reference that was pushed there and back is where it came to more often than it left.
-func (a *acceptance) orderOfReverse(ctx context.Context) (order, error) {
-	here, err := a.tx.Visits(ctx, a.app.ID, a.push.Ref, a.push.After)
-	if err != nil {
-		return unknown, err
-	}
-	there, err := a.tx.Visits(ctx, a.app.ID, a.push.Ref, a.push.Before)
-	switch {
-	case here > 0 && there <= 0:
-		return newer, err
-	case there > 0 && here <= 0:
-		return older, err
-	}
-	return unknown, err // pushes are missing, or were told twice
-}
-
-// came reports whether a push before the one with the given ID had left the reference at sha.
-func (a *acceptance) came(ctx context.Context, sha landfall.CommitSHA, before int64) (bool, error) {
-	_, err := a.tx.PushTo(ctx, a.app.ID, a.push.Ref, sha, before)
+// came reports whether a push before this one had left the reference at sha.
+func (a *acceptance) came(ctx context.Context, sha landfall.CommitSHA) (bool, error) {
+	_, err := a.tx.PushTo(ctx, a.app.ID, a.push.Ref, sha, a.push.ID)
 	return err == nil, ignoreNotFound(err)
 }

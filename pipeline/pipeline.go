@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type Pipeline struct {
 	Sandbox Sandbox
 	Specs   spec.Limits // of the spec files of a commit
 	Scratch string      // folder for work in progress; everything in it may go when no run works
-	Kept    string      // folder where what builds made is kept, by the digest of what went in
+	Builds  *Builds
 
 	RunURL     func(run string) string                        // where people read about a run
 	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
@@ -71,9 +72,12 @@ type Gateways interface {
 const (
 	topicRun     = "run"
 	topicCollect = "collect"
+	topicPlace   = "place" // of an app and a reference, with a space between
 )
 
 const (
+	workers      = 8           // how many jobs at once
+	appShare     = workers / 2 // how many runs of one app at once: long builds of one do not hold up all others
 	defaultLease = 30 * time.Second
 	sweepEvery   = time.Second
 	collectEvery = 10 * time.Minute
@@ -92,7 +96,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	}
 	var group sync.WaitGroup
 	group.Go(func() { p.sweep(ctx) })
-	queue := store.Queue{DB: p.DB, Process: p.Worker, Work: p.work, Logger: p.Logger}
+	queue := store.Queue{DB: p.DB, Process: p.Worker, Workers: workers, Work: p.work, Logger: p.Logger}
 	err := queue.Run(ctx)
 	group.Wait()
 	return err
@@ -105,6 +109,9 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 		return p.workRun(ctx, id)
 	case topicCollect:
 		return p.Collect(ctx, id)
+	case topicPlace:
+		app, ref, _ := strings.Cut(id, " ")
+		return p.Place(ctx, app, landfall.RefName(ref))
 	}
 	return &landfall.Error{Op: "pipeline.work", Message: "unknown topic " + topic}
 }
@@ -115,7 +122,8 @@ func (p *Pipeline) sweep(ctx context.Context) {
 	defer tick.Stop()
 	collected := p.Now()
 	for {
-		if err := p.ringDue(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
+		// Fresh runs have a job of their own on its way.
+		if err := p.ringDue(ctx, "", p.Now().Add(-sweepEvery), sweepBatch); err != nil && landfall.KindOf(err) != landfall.Canceled {
 			p.Logger.ErrorContext(ctx, "sweep failed", "error", err)
 		}
 		if p.Now().Sub(collected) >= collectEvery {
@@ -135,9 +143,9 @@ func (p *Pipeline) sweep(ctx context.Context) {
 // sweepBatch bounds how many runs one sweep rings for.
 const sweepBatch = 100
 
-func (p *Pipeline) ringDue(ctx context.Context) error {
-	// Fresh runs have a job of their own on its way.
-	due, err := p.DB.DueRuns(ctx, p.Now().Add(-sweepEvery), sweepBatch)
+// ringDue rings for the oldest runs, of one app or of all, that may start by a time.
+func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit int) error {
+	due, err := p.DB.DueRuns(ctx, app, by, appShare, limit)
 	if err != nil || len(due) == 0 {
 		return err
 	}
@@ -149,6 +157,13 @@ func (p *Pipeline) ringDue(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// ringNext rings for an app's oldest run that waits for one of the app's to end.
+func (p *Pipeline) ringNext(ctx context.Context, app string) {
+	if err := p.ringDue(ctx, app, p.Now(), 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
+		p.Logger.WarnContext(ctx, "runs that wait will be found by the sweep", "app", app, "error", err)
+	}
 }
 
 func (p *Pipeline) ringCollect(ctx context.Context) error {

@@ -105,8 +105,8 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 			changed++
 		}
 	}
-	w.stats.UnitsChanged, w.stats.UnitsTotal = changed, len(w.units)
-	w.sayf("%d of %d units changed", changed, len(w.units))
+	w.stats.UnitsChanged, w.stats.UnitsTotal = changed, len(w.changes) // removed ones are among them
+	w.sayf("%d of %d units changed", changed, w.stats.UnitsTotal)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
@@ -88,7 +89,11 @@ func (pt *pointing) produce(ctx context.Context, release bool, by deploy.Mover) 
 	case !release:
 		return nil
 	case pt.app.Held:
-		pt.notes = append(pt.notes, "live is held at "+string(pt.app.Live)+": release live or release resume ends that")
+		held := "nothing"
+		if pt.app.Live != "" {
+			held = string(pt.app.Live)
+		}
+		pt.notes = append(pt.notes, "live is held at "+held+": release live or release resume ends that")
 		return nil
 	case pt.app.Policy.Live == landfall.LiveManual:
 		pt.notes = append(pt.notes, "live moves by hand only (release.live: manual)")
@@ -102,6 +107,7 @@ func (pt *pointing) tags(ctx context.Context, push landfall.Push, by deploy.Move
 	tag := landfall.Tag{App: pt.app.ID, Release: pt.group.UID, Ref: push.Ref}
 	if name, ok := push.Ref.Tag(); ok {
 		tag.Name, tag.Kind = name, landfall.GitTag
+		pt.notes = append(pt.notes, fmt.Sprintf("tag %s: %s", name, pt.p.ReleaseURL(pt.app.Name, landfall.UID(name))))
 		return deploy.SetTag(ctx, pt.tx, tag, by)
 	}
 	branch, ok := push.Ref.Branch()
@@ -109,6 +115,9 @@ func (pt *pointing) tags(ctx context.Context, push landfall.Push, by deploy.Move
 		return nil
 	}
 	tag.Name, tag.Kind = deploy.BranchTag(branch), landfall.BranchTag
+	if branch != pt.app.Branch {
+		pt.notes = append(pt.notes, fmt.Sprintf("branch %s: %s", branch, pt.p.ReleaseURL(pt.app.Name, landfall.UID(tag.Name))))
+	}
 	if err := deploy.SetTag(ctx, pt.tx, tag, by); err != nil {
 		return err
 	}

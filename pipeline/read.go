@@ -79,7 +79,11 @@ func (w *worker) readSpec(ctx context.Context) (*spec.Spec, error) {
 		sources = append(sources, spec.Source{Name: path.Join(w.app.Folder, f.Path), Data: data})
 	}
 	if len(sources) > 0 {
-		return spec.Parse(sources, w.Specs)
+		s, err := spec.Parse(sources, w.Specs)
+		if err == nil && index && s.OnlySettings() { // a release policy or a configuration does not take a page away
+			s.App.Static = spec.Implicit().App.Static
+		}
+		return s, err
 	}
 	if index {
 		return spec.Implicit(), nil

@@ -13,13 +13,13 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// workRun leases a run and takes it as far as it gets. It does nothing when another worker holds the run, or the run
-// is over.
+// workRun leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
+// the app has its share of the workers: then the next end of one of the app's runs rings for it.
 func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	w := &worker{Pipeline: p, logger: p.Logger}
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
 		var err error
-		if w.run, err = tx.Lease(ctx, id, p.Worker, p.Now(), p.Now().Add(p.lease())); err != nil {
+		if w.run, err = tx.Lease(ctx, id, p.Worker, p.Now(), p.Now().Add(p.lease()), appShare); err != nil {
 			return err
 		}
 		w.app, err = tx.App(ctx, w.run.App)
@@ -31,10 +31,12 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 		}
 		return err
 	}
+	defer p.ringNext(ctx, w.app.ID)
 	crashpoint.Here("run.leased")
 	w.logger = p.Logger.With("run", id, "app", w.app.Name, "commit", w.run.Commit)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer w.releaseBuilds(ctx)
 	var group sync.WaitGroup
 	beat, stop := context.WithCancel(ctx)
 	group.Go(func() { w.heartbeat(beat, cancel) })

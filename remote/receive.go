@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"landfall.dev/landfall"
 )
@@ -117,9 +118,10 @@ func (p *push) run(ctx context.Context) error {
 	alive, stop := context.WithCancel(ctx)
 	var beat sync.WaitGroup
 	beat.Go(func() { p.terminal.keepAlive(alive) })
+	since := time.Now()
 	runs := p.accept(ctx, moved)
 	lock.Close()
-	p.follow(ctx, runs)
+	p.follow(ctx, runs, since)
 	stop()
 	beat.Wait()
 	p.terminal.end()
@@ -303,11 +305,12 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 }
 
 // follow writes the progress of the runs, while the client listens.
-func (p *push) follow(ctx context.Context, runs []string) {
+func (p *push) follow(ctx context.Context, runs []string, since time.Time) {
 	for _, run := range runs {
-		err := p.server.Doors.Follow(ctx, run, p.terminal)
+		err := p.server.Doors.Follow(ctx, run, since, p.terminal)
 		p.terminal.finish()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil { // the server stops; a client that has gone does not read it
+			p.terminal.say("The server stops; the run goes on when it is back: landfall run show " + run)
 			return
 		}
 		if err != nil {

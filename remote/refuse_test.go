@@ -27,6 +27,7 @@ func TestReferencesThatAreRefused(t *testing.T) {
 		"notes":              {"HEAD:refs/notes/commits", "only branches (refs/heads/…) and tags (refs/tags/…)"},
 		"a pull request":     {"HEAD:refs/pull/1/head", "only branches"},
 		"a long name":        {"HEAD:refs/heads/" + strings.Repeat("long/", 210) + "x", "at most 1024 characters"},
+		"a name in Latin-1":  {"HEAD:refs/tags/caf\xe9", "remote: The push is refused: \"refs/tags/caf\ufffd\" is refused: the name is not valid UTF-8"},
 		"a tag of no commit": {"refs/tags/blob:refs/tags/blob", `"refs/tags/blob" is refused: it would name something that is not a commit`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func (d *doors) Accept(_ context.Context, repository remote.Repository, updates 
 	return nil, nil
 }
 
-func (d *doors) Follow(ctx context.Context, run string, lines io.Writer) error {
+func (d *doors) Follow(ctx context.Context, run string, _ time.Time, lines io.Writer) error {
 	if d.follow != nil {
 		return d.follow(ctx, run, lines)
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"landfall.dev/landfall"
 )
@@ -197,7 +198,7 @@ func (r *Repositories) named(
 		kind, name, _ := strings.Cut(rest, " ")
 		ref := landfall.RefName(name)
 		switch {
-		case !wanted(ref):
+		case !wanted(ref) || !utf8.ValidString(name): // one that no push made
 		case kind == "commit":
 			heads[ref] = landfall.CommitSHA(object)
 		default:

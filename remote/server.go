@@ -35,8 +35,9 @@ type Doors interface {
 	// Repositories.Heads with the accepted pushes finds them. ctx does not end.
 	Accept(ctx context.Context, repository Repository, updates []Update) ([]string, error)
 	// Follow writes the progress of a run as lines, until the run is final or ctx ends, which it does when the client
-	// goes away. The lines reach the person who pushed at once, without control characters and cut to 1000 characters.
-	Follow(ctx context.Context, run string, lines io.Writer) error
+	// goes away or the server stops. Of a run that was over before the time since, when the push came, it writes only what
+	// the push added. The lines reach the person who pushed at once, without control characters and cut to 1000 characters.
+	Follow(ctx context.Context, run string, since time.Time, lines io.Writer) error
 }
 
 // Config is what a Server needs.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"landfall.dev/landfall"
 )
@@ -54,6 +55,9 @@ var applyID = regexp.MustCompile(`^[a-z0-9]{8,40}$`)
 func (c command) refuse() error {
 	invalid := func(format string) error {
 		return &landfall.Error{Op: "remote.refuse", Kind: landfall.Invalid, Message: fmt.Sprintf(format, clean(string(c.ref), 100))}
+	}
+	if !utf8.ValidString(string(c.ref)) {
+		return invalid(`%q is refused: the name is not valid UTF-8`)
 	}
 	if _, err := landfall.ParseRefName(string(c.ref)); err != nil {
 		return invalid(`%q is refused: git does not allow this name, or it is too long: a name has at most 1024 characters`)

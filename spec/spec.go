@@ -152,6 +152,11 @@ type Static struct {
 	Implicit bool
 }
 
+// OnlySettings reports whether s has an App that neither builds nor serves anything, and nothing else that could answer.
+func (s *Spec) OnlySettings() bool {
+	return s.App != nil && s.App.Build == nil && len(s.App.Static)+len(s.Functions)+len(s.Packages)+len(s.Triggers)+len(s.Archives) == 0
+}
+
 // Implicit returns the Spec of a folder that has no spec files but an index.html: one static unit of the whole folder
 // at "/". Its App has no name.
 func Implicit() *Spec {

@@ -43,6 +43,8 @@ type engine interface {
 	begin(ctx context.Context) (transaction, error)
 	jobEngine
 	noticeEngine
+	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
+	own(ctx context.Context, owned func()) error
 	close() error
 }
 
@@ -117,6 +119,13 @@ func migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, option
 
 // Close lets go of the database. Repeating it is safe.
 func (db *DB) Close() error { return db.engine.close() }
+
+// Own makes the database this process's until ctx ends: it calls owned once that is so, and again after a connection was lost.
+// It returns a Conflict when another process has the database. What processes keep in their memory and on their disks does not
+// know of others yet.
+func (db *DB) Own(ctx context.Context, owned func()) error {
+	return classify("store.Own", db.engine.own(ctx, owned))
+}
 
 // Update runs f in one transaction: all of it becomes visible and durable, or nothing when f or the commit fails.
 // f must not call Update. A full or failing disk, or a database that is away, is Unavailable; only when the database stays

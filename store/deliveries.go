@@ -29,13 +29,13 @@ func (q queries) HookOf(ctx context.Context, app string) (landfall.Hook, error) 
 	return one(ctx, q, "store.HookOf", scanHook, `SELECT id, app, secret FROM hooks WHERE app = $1 ORDER BY created LIMIT 1`, app)
 }
 
-const deliveryColumns = `hook, id, event, digest, decision, runs, received`
+const deliveryColumns = `hook, id, event, digest, decision, runs, received, unmatched`
 
 func scanDelivery(row scanner) (landfall.Delivery, error) {
 	var d landfall.Delivery
 	var runs string
 	var received int64
-	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received); err != nil {
+	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched); err != nil {
 		return d, err
 	}
 	d.Received = moment(received)
@@ -48,8 +48,13 @@ func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, "store.CreateDelivery", `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received))
+	return tx.exec(ctx, "store.CreateDelivery", `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received), d.Unmatched)
+}
+
+// DeleteDelivery forgets a delivery, so that it can be judged anew.
+func (tx *Tx) DeleteDelivery(ctx context.Context, hook, id string) error {
+	return tx.exec(ctx, "store.DeleteDelivery", `DELETE FROM deliveries WHERE hook = $1 AND id = $2`, hook, id)
 }
 
 // Delivery returns a delivery. NotFound when it is new.

@@ -14,7 +14,7 @@ import (
 func lease(t testing.TB, db *store.DB, id, worker string, now, until time.Time) (run landfall.Run, err error) {
 	t.Helper()
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		run, err = tx.Lease(t.Context(), id, worker, now, until)
+		run, err = tx.Lease(t.Context(), id, worker, now, until, 2)
 		return err
 	})
 	return run, err
@@ -93,14 +93,35 @@ func testLeases(t *testing.T, open opener) {
 		later := must(lease(t, db, "later", "w", after(10), after(20)))(t)
 		update(t, db, func(tx *store.Tx) error { return tx.GiveBack(ctx, "later", later.Attempt, after(15), true, "") })
 		end(t, db, "over", after(10))
-		same(t, "now", must(db.DueRuns(ctx, after(11), 10))(t), []string{"old", "young"})
-		same(t, "one", must(db.DueRuns(ctx, after(11), 1))(t), []string{"old"})
-		same(t, "when it is tried again", must(db.DueRuns(ctx, after(15), 10))(t), []string{"old", "later", "young"})
-		same(t, "when the lease is over", must(db.DueRuns(ctx, after(20), 10))(t), []string{"old", "leased", "later", "young"})
+		same(t, "now", must(db.DueRuns(ctx, "", after(11), 2, 10))(t), []string{"old", "young"})
+		same(t, "one", must(db.DueRuns(ctx, "", after(11), 2, 1))(t), []string{"old"})
+		same(t, "when it is tried again", must(db.DueRuns(ctx, "", after(15), 2, 10))(t), []string{"old", "later", "young"})
+		same(t, "when the lease is over", must(db.DueRuns(ctx, "", after(20), 2, 10))(t), []string{"old", "leased", "later", "young"})
 		_, err := lease(t, db, "waiting", "w", after(30), after(40))
 		kind(t, "a lease of a run that waits for people", err, landfall.Conflict)
 		_, err = lease(t, db, "over", "w", after(30), after(40))
 		kind(t, "a lease of a run that is over", err, landfall.Conflict)
+	})
+	t.Run("an app has its share of the workers", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		shop, bakery := newApp(t, db, "shop"), newApp(t, db, "bakery")
+		for i, id := range []string{"a", "b", "c"} {
+			newRun(t, db, shop, id, sha1, after(i))
+		}
+		newRun(t, db, bakery, "d", sha1, after(4))
+		for _, id := range []string{"a", "b"} {
+			must(lease(t, db, id, "w", after(5), after(20)))(t)
+		}
+		_, err := lease(t, db, "c", "w", after(5), after(20))
+		kind(t, "the app's third run", err, landfall.Conflict)
+		same(t, "due", must(db.DueRuns(ctx, "", after(6), 2, 10))(t), []string{"d"})
+		must(lease(t, db, "d", "w", after(6), after(20)))(t)
+		same(t, "failures of the run that waits", must(db.Failures(ctx, "c"))(t), 0)
+		end(t, db, "a", after(7))
+		same(t, "due when one has ended", must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t), []string{"c"})
+		same(t, "due of the other app", must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t), []string(nil))
+		must(lease(t, db, "c", "w", after(7), after(20)))(t)
 	})
 	t.Run("a worker's earlier life is over", func(t *testing.T) {
 		t.Parallel()
@@ -111,7 +132,7 @@ func testLeases(t *testing.T, open opener) {
 			must(lease(t, db, id, "worker of "+id, after(1), after(100)))(t)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.FreeLeases(ctx, "worker of mine") })
-		same(t, "due", must(db.DueRuns(ctx, after(2), 10))(t), []string{"mine"})
+		same(t, "due", must(db.DueRuns(ctx, "", after(2), 2, 10))(t), []string{"mine"})
 	})
 	t.Run("an end that came from elsewhere fences the worker", func(t *testing.T) {
 		t.Parallel()

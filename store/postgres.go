@@ -36,6 +36,7 @@ var _ engine = (*postgres)(nil)
 const (
 	migrateLock = 0x6c616e6466616c6c // "landfall"
 	updateLock  = migrateLock + 1
+	ownLock     = migrateLock + 2
 )
 
 const (
@@ -47,6 +48,9 @@ const (
 	resolveTimeout = 30 * time.Second
 	resolveEvery   = 50 * time.Millisecond
 	rollbackLimit  = 5 * time.Second
+	// How long a start waits for an earlier process's lock, which ends when the database sees its connection end.
+	ownPatience = 5 * time.Second
+	ownEvery    = 250 * time.Millisecond
 )
 
 func openPostgres(ctx context.Context, url string) (*DB, error) {
@@ -126,6 +130,66 @@ func (e *postgres) close() error {
 	return err
 }
 
+// own takes the lock that makes the database one process's, and keeps it: a connection that is lost is followed by another
+// one, unless the lock is another process's by then. It tells owned when it has the lock.
+func (e *postgres) own(ctx context.Context, owned func()) error {
+	for {
+		err := e.hold(ctx, owned)
+		if kind := landfall.KindOf(classify("store.own", err)); ctx.Err() != nil || kind == landfall.Conflict {
+			return err
+		}
+		if err := sleep(ctx, ownEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// hold holds the lock on one connection, for as long as that lives.
+func (e *postgres) hold(ctx context.Context, owned func()) error {
+	pooled, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	conn := pooled.Hijack() // its end is the lock's
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	for patience := time.Now().Add(ownPatience); ; {
+		var got bool
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(ownLock)).Scan(&got); err != nil {
+			return err
+		}
+		if got {
+			break
+		}
+		if time.Now().After(patience) {
+			return &landfall.Error{Op: "store.own", Kind: landfall.Conflict, Message: "another landfall process uses this database: " +
+				"stop it, or give this one a database of its own with LANDFALL_DATABASE"}
+		}
+		if err := sleep(ctx, ownEvery); err != nil {
+			return err
+		}
+	}
+	owned()
+	for {
+		if err := sleep(ctx, ownEvery); err != nil {
+			return err
+		}
+		if err := conn.Ping(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
 // begin takes a connection of its own, which the queries use through database/sql and the job library directly.
 func (e *postgres) begin(ctx context.Context) (transaction, error) {
 	conn, err := e.sql.Conn(ctx)
@@ -139,7 +203,7 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 			return fmt.Errorf("a connection of the type %T", c)
 		}
 		var err error
-		t.tx, err = direct.Conn().Begin(ctx)
+		t.tx, err = direct.Conn().BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 		return err
 	})
 	if err == nil {

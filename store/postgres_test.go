@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -114,6 +115,58 @@ func TestPostgresLostCommit(t *testing.T) {
 			same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 		})
 	}
+}
+
+// A database is one process's: another one is told so, and has it once the first is gone, however that ended.
+func TestPostgresOwn(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	line := newProxy(t, address)
+	first, second := openAt(t, line.url), openAt(t, address)
+	own := func(db *store.DB, events chan string, name string) (ended chan error) {
+		ended = make(chan error, 1)
+		go func() { ended <- db.Own(t.Context(), func() { events <- name }) }()
+		return ended
+	}
+	events := make(chan string, 10)
+	ended := own(first, events, "first")
+	same(t, "the owner", receive(t, "the first", events), "first")
+	sentence(t, "the second", receive(t, "its end", own(second, events, "second")), landfall.Conflict, "another landfall process uses this database")
+	line.cut()
+	same(t, "the owner after its connection was lost", receive(t, "the first again", events), "first")
+	line.close()
+	third := own(second, events, "third")
+	same(t, "the owner after the first is gone", receive(t, "the third", events), "third")
+	select {
+	case err := <-ended:
+		t.Errorf("the first gave up with %v although it cannot know", err)
+	case err := <-third:
+		t.Errorf("the third gave up with %v", err)
+	default:
+	}
+}
+
+// A database that is set to another isolation changes nothing.
+func TestPostgresIsolation(t *testing.T) {
+	t.Parallel()
+	const each = 20
+	address := storetest.Postgres(t) + "&default_transaction_isolation=repeatable%20read"
+	a, b := openAt(t, address), openAt(t, address)
+	app := newApp(t, a, "shop")
+	var group sync.WaitGroup
+	for _, db := range []*store.DB{a, b} {
+		group.Go(func() {
+			for range each {
+				update(t, db, func(tx *store.Tx) error {
+					app, err := tx.App(t.Context(), app.ID)
+					app.Policy.Keep++
+					return errors.Join(err, tx.UpdateApp(t.Context(), app))
+				})
+			}
+		})
+	}
+	group.Wait()
+	same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
 }
 
 // What a process was killed at is at work again as soon as it is back; what others are at stays theirs.

@@ -79,12 +79,12 @@ func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, s
 		WHERE app = $1 AND ref = $2 AND after_sha = $3 AND id < $4 ORDER BY id DESC LIMIT 1`, app, ref, sha, before)
 }
 
-// Visits returns how many more pushes of a reference ended at sha than started from it: 1 where the reference is when all
-// its pushes are known, -1 where it was before the first, otherwise 0. What a pull request told has no start.
-func (q queries) Visits(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (int, error) {
-	return one(ctx, q, "store.Visits", scanValue[int], `SELECT
-		(SELECT COUNT(*) FROM pushes WHERE app = $1 AND ref = $2 AND after_sha = $3 AND pull_request = '') -
-		(SELECT COUNT(*) FROM pushes WHERE app = $1 AND ref = $2 AND before_sha = $3 AND pull_request = '')`, app, ref, sha)
+// Ends reports whether a reference ends at sha, as far as was heard: it came there once more than it left, and no push that
+// says so was told twice. When all its pushes were heard of, that is where it is. What a pull request told has no start.
+func (q queries) Ends(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (bool, error) {
+	return one(ctx, q, "store.Ends", scanValue[bool], `SELECT COUNT(*) = COUNT(DISTINCT before_sha || '>' || after_sha)
+			AND 1 = COALESCE(SUM(CASE WHEN after_sha = $3 THEN 1 ELSE -1 END), 0)
+		FROM pushes WHERE app = $1 AND ref = $2 AND (before_sha = $3 OR after_sha = $3) AND pull_request = ''`, app, ref, sha)
 }
 
 // Head is the newest push of a reference.

@@ -59,24 +59,33 @@ func testPushes(t *testing.T, open opener) {
 		_, err = db.PushTo(ctx, app.ID, mainRef, sha1, 99)
 		kind(t, "at another commit", err, landfall.NotFound)
 	})
-	t.Run("where a reference came to more often than it left", func(t *testing.T) {
+	t.Run("where a reference ends, as far as was heard", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
-		for _, p := range []landfall.Push{
-			{App: app.ID, Ref: mainRef, After: sha1},
-			{App: app.ID, Ref: mainRef, Before: sha1, After: sha2},
-			{App: app.ID, Ref: mainRef, Before: sha2, After: sha1},
-			{App: app.ID, Ref: mainRef, Before: sha1, After: sha2},
-			{App: app.ID, Ref: mainRef, After: sha3, PullRequest: &landfall.PullRequest{Number: 12}},
-			{App: app.ID, Ref: "refs/heads/other", Before: sha2, After: sha3},
-			{App: other.ID, Ref: mainRef, Before: sha2, After: sha3},
-		} {
-			newPush(t, db, p)
+		wantEnd := func(what string, want ...landfall.CommitSHA) {
+			t.Helper()
+			var ends []landfall.CommitSHA
+			for _, sha := range []landfall.CommitSHA{"", sha1, sha2, sha3} {
+				if must(db.Ends(ctx, app.ID, mainRef, sha))(t) {
+					ends = append(ends, sha)
+				}
+			}
+			same(t, what, ends, want)
 		}
-		for sha, want := range map[landfall.CommitSHA]int{"": -1, sha1: 0, sha2: 1, sha3: 0} {
-			same(t, "at "+string(sha), must(db.Visits(ctx, app.ID, mainRef, sha))(t), want)
-		}
+		wantEnd("nothing was told")
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, After: sha1})
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha2, After: sha1})
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, After: sha3, PullRequest: &landfall.PullRequest{Number: 12}})
+		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", Before: sha2, After: sha3})
+		newPush(t, db, landfall.Push{App: other.ID, Ref: mainRef, Before: sha2, After: sha3})
+		wantEnd("made, and pushed back from an unknown place")
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
+		wantEnd("there and back", sha1)
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
+		wantEnd("there again, or told twice")
+		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha2, After: sha3})
+		wantEnd("and on", sha3)
 	})
 	t.Run("heads", func(t *testing.T) {
 		t.Parallel()

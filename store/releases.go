@@ -48,6 +48,18 @@ func (q queries) AccessibleReleases(ctx context.Context, app string) ([]landfall
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND expired = 0 ORDER BY created DESC, uid`, app)
 }
 
+// LatestRelease returns the accessible release that production applied last, also by going back to it; empty when there is
+// none.
+func (q queries) LatestRelease(ctx context.Context, app string) (landfall.UID, error) {
+	uid, err := one(ctx, q, "store.LatestRelease", scanValue[landfall.UID], `SELECT a.grp FROM applies a
+		JOIN releases r ON r.app = a.app AND r.uid = a.grp AND r.expired = 0 AND r.line = 'production'
+		WHERE a.app = $1 AND a.line = 'production' ORDER BY a.id DESC LIMIT 1`, app)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return "", nil
+	}
+	return uid, err
+}
+
 const tagColumns = `app, name, kind, release_uid, ref, moved`
 
 func scanTag(row scanner) (landfall.Tag, error) {

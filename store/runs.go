@@ -53,11 +53,16 @@ func (q queries) RunsOfCommit(ctx context.Context, app string, commit landfall.C
 		WHERE app = $1 AND commit_sha = $2 ORDER BY created DESC, id DESC`, app, commit)
 }
 
-// DueRuns returns the ids of unfinished runs that nobody works on and that may start by now, oldest first.
-func (q queries) DueRuns(ctx context.Context, now time.Time, limit int) ([]string, error) {
+// DueRuns returns the ids of unfinished runs that nobody works on and that may start by now, oldest first: of one app, or of
+// all for an empty app. It leaves out apps of which so many runs as share are at work.
+func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, limit int) ([]string, error) {
 	return list(ctx, q, "store.DueRuns", scanValue[string], `SELECT id FROM runs
-		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 ORDER BY created LIMIT $2`, micros(now), limit)
+		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND `+atWork+` < $3
+		ORDER BY created LIMIT $4`, micros(now), app, share, limit)
 }
+
+// atWork counts the runs of a run's app that somebody works on at $1.
+const atWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > $1)`
 
 // OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
 func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {
@@ -74,12 +79,14 @@ func lost() landfall.Error {
 }
 
 // Lease gives a run to a worker until the given time, under a new attempt number, and returns the run. Conflict when
-// the run is over, or another worker holds it.
-func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time) (landfall.Run, error) {
+// the run is over, another worker holds it, or so many runs of its app as share are at work; those that are leased at the
+// same moment may be one more.
+func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time, share int) (landfall.Run, error) {
 	const op landfall.Op = "store.Lease"
-	err := tx.execOne(ctx, op, lost(), `UPDATE runs SET attempt = attempt + 1, worker = $2, lease = $4, state = 'running',
-			started = CASE WHEN started = 0 THEN $3 ELSE started END
-		WHERE id = $1 AND finished = 0 AND state <> 'waiting' AND next_at <= $3 AND lease <= $3`, id, worker, micros(now), micros(until))
+	err := tx.execOne(ctx, op, lost(), `UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
+			started = CASE WHEN started = 0 THEN $1 ELSE started END
+		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+atWork+` < $5`,
+		micros(now), id, worker, micros(until), share)
 	if err != nil {
 		return landfall.Run{}, err
 	}

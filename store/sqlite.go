@@ -159,6 +159,13 @@ func (e *sqliteFile) forget(ctx context.Context, tx *Tx, _ string) error {
 		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL WHERE state = 'running'`)
 }
 
+// own: the file is locked since it was opened.
+func (e *sqliteFile) own(ctx context.Context, owned func()) error {
+	owned()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
 func (e *sqliteFile) notify(context.Context, *Tx) error { return nil }
 
 func (e *sqliteFile) notices(ctx context.Context, _ func()) error {

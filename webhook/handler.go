@@ -134,10 +134,10 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 		}
 	}
 	stored, err := h.Store.Find(r.Context(), delivery.Hook, delivery.ID)
-	if err == nil {
+	if err == nil && !stored.Unmatched {
 		return stored, true, nil
 	}
-	if landfall.KindOf(err) != landfall.NotFound {
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return none, false, storeDown(err)
 	}
 	return h.accept(r.Context(), delivery, body, form)

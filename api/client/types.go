@@ -37,6 +37,11 @@ type Credentials struct {
 	Password string  `json:"password" minLength:"1" doc:"password or token for the repository; it is never shown again"`
 }
 
+// Branch is an app's production branch from now on.
+type Branch struct {
+	Branch string `json:"branch" minLength:"1" doc:"name of the branch, without refs/heads/"`
+}
+
 // App is an app.
 type App struct {
 	ID         string                 `json:"id"`

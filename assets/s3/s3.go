@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,18 +153,23 @@ func name(key string) string {
 
 func special(c rune) bool { return c < ' ' || c == '\x7f' || c == '!' || c == '\\' }
 
-// key is the inverse of name.
-func key(name string) (string, error) {
-	first, rest, escaped := strings.Cut(name, "!")
-	if !escaped {
-		return name, nil
+// key is the inverse of name. It reports false for an object that no key has: somebody else's.
+func key(object string) (string, bool) {
+	first, escaped, _ := strings.Cut(object, "!")
+	var b strings.Builder
+	b.WriteString(first)
+	for escaped != "" {
+		const digits = 2
+		c, err := strconv.ParseUint(escaped[:min(digits, len(escaped))], 16, 8)
+		if err != nil {
+			return "", false
+		}
+		b.WriteRune(rune(c))
+		first, escaped, _ = strings.Cut(escaped[min(digits, len(escaped)):], "!")
+		b.WriteString(first)
 	}
-	var c rune
-	if _, err := fmt.Sscanf(rest, "%02X", &c); err != nil {
-		return "", fmt.Errorf("%q is not the name of an object of ours", name)
-	}
-	rest, err := key(rest[2:])
-	return first + string(c) + rest, err
+	key := b.String()
+	return key, name(key) == object && assets.CheckKey(key) == nil
 }
 
 // Delete implements assets.Remover.
@@ -201,8 +207,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 			if strings.HasPrefix(object.Key, ".") || strings.HasSuffix(object.Key, "/") {
 				continue // the store's own, and folders of stores that have them
 			}
-			key, err := key(object.Key)
-			if !yield(key, failure(op, prefix, err)) || err != nil {
+			if key, ours := key(object.Key); ours && !yield(key, nil) {
 				return
 			}
 		}
@@ -235,6 +240,8 @@ func failure(op landfall.Op, key string, err error) error {
 		e.Message = "the object store does not answer"
 	case response.Code == minio.NoSuchBucket:
 		e.Message = "the bucket is gone"
+	case response.Code == minio.NoSuchUpload: // ended by somebody else, a rule of the bucket or a restart of the store
+		e.Message = "the object store has dropped an upload in parts"
 	case response.StatusCode == http.StatusNotFound || response.Code == minio.NoSuchKey:
 		e.Kind, e.Message = landfall.NotFound, fmt.Sprintf("there is no object %q", key)
 	case response.StatusCode == http.StatusPreconditionFailed || response.StatusCode == http.StatusConflict ||

@@ -193,6 +193,53 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
+// Somebody else's objects in the bucket are passed over.
+func TestForeignObjects(t *testing.T) {
+	t.Parallel()
+	c, folder := s3test.BucketInFolder(t)
+	store := open(t, c)
+	own := []string{"a/!", `a/b\c`, "a/d!4"}
+	for _, key := range own {
+		create(t, store, key, []byte("x"))
+	}
+	for _, name := range []string{"a!4", "a!", "a!zz", "a!41", "a!2f", "a!+1", "a!!21", "a!e9", "a!00"} {
+		if err := os.WriteFile(filepath.Join(folder, "a", name), []byte("not ours"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var keys []string
+	for key, err := range store.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	if !slices.Equal(keys, own) {
+		t.Errorf("got the keys %q, want %q", keys, own)
+	}
+}
+
+// An upload that the store has dropped is tried again: it is no reason to fail for good.
+func TestDroppedUpload(t *testing.T) {
+	t.Parallel()
+	store, l := over(t)
+	drop := true
+	l.before = func(r *http.Request) (*http.Response, error) {
+		if !drop || r.Method != http.MethodPut || !r.URL.Query().Has("uploadId") {
+			return nil, errPass
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(
+			`<Error><Code>NoSuchUpload</Code><Message>The specified upload does not exist.</Message></Error>`))}, nil
+	}
+	data := make([]byte, 20<<20)
+	_, err := store.Create(t.Context(), "a", bytes.NewReader(data), int64(len(data)))
+	wantKind(t, "an upload in parts that was dropped", err, landfall.Unavailable, "dropped")
+	drop = false
+	create(t, store, "a", data)
+}
+
 // Bytes that somebody changed are never taken for those that were stored.
 func TestTampered(t *testing.T) {
 	t.Parallel()
@@ -295,8 +342,8 @@ func TestLostAnswer(t *testing.T) {
 		}
 		data := bytes.Repeat([]byte("0123456789"), size/10)
 		_, err := store.Create(t.Context(), "a", bytes.NewReader(data), int64(len(data)))
-		if !lost || err != nil && landfall.KindOf(err) != landfall.Conflict && landfall.KindOf(err) != landfall.NotFound {
-			t.Errorf("%d bytes: got %v, want none or that it is there", size, err)
+		if !lost || err != nil && landfall.KindOf(err) != landfall.Conflict && landfall.KindOf(err) != landfall.Unavailable {
+			t.Errorf("%d bytes: got %v, want none, that it is there, or what is tried again", size, err)
 		}
 		if got, err := read(store, "a"); !bytes.Equal(got, data) || err != nil {
 			t.Errorf("%d bytes: got %d (%v)", size, len(got), err)

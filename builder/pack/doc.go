@@ -22,9 +22,13 @@ var ErrCorrupt = errors.New("corrupt pack")
 // is not in the pack.
 var ErrUnsupported = errors.New("unsupported pack")
 
-// TooLargeError says that an object, or the number of objects, is over a limit.
+// errEndless says that a chain of deltas is longer than git makes any.
+var errEndless = fmt.Errorf("%w: endless chain of deltas", ErrCorrupt)
+
+// TooLargeError says that an object, the number of objects, or the work that deltas ask for is over a limit.
 type TooLargeError struct {
 	Objects bool  // the figure counts objects, not bytes
+	Deltas  bool  // the figure counts the bytes of deltas and of all that they make
 	Figure  int64 // what it is
 	Limit   int64 // what it may be
 }
@@ -32,8 +36,11 @@ type TooLargeError struct {
 // Error returns the figure and the limit.
 func (e *TooLargeError) Error() string {
 	what := "object of %d bytes, limit %d"
-	if e.Objects {
+	switch {
+	case e.Objects:
 		what = "pack of %d objects, limit %d"
+	case e.Deltas:
+		what = "deltas that take %d bytes to apply, limit %d"
 	}
 	return fmt.Sprintf(what, e.Figure, e.Limit)
 }

@@ -2,10 +2,12 @@ package pack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -83,7 +85,7 @@ func (p *file) kind(offset int64) (plumbing.ObjectType, error) {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("%w: endless chain of deltas", ErrCorrupt)
+	return 0, errEndless
 }
 
 func (p *file) base(h header) (int64, error) {
@@ -97,64 +99,89 @@ func (p *file) base(h header) (int64, error) {
 	return offset, nil
 }
 
-// content returns the object at offset, the depth-th of a chain of deltas.
-func (p *file) content(offset int64, depth int) (content, error) {
-	if depth > maxChain {
-		return content{}, fmt.Errorf("%w: endless chain of deltas", ErrCorrupt)
-	}
-	if c, ok := p.cache.get(p, offset); ok {
-		return c, nil
-	}
-	h, stored, err := p.stored(offset)
+// content returns the object at offset. However long its chain of deltas is, it holds one of them, what that is applied
+// to, and what it makes.
+func (p *file) content(ctx context.Context, offset int64) (content, error) {
+	deltas, c, err := p.chain(offset)
 	if err != nil {
 		return content{}, err
 	}
-	c := content{kind: h.kind, data: stored}
-	if h.isDelta() {
-		if c, err = p.patch(h, stored, depth); err != nil {
+	var taken int64
+	for _, at := range slices.Backward(deltas) {
+		var n int64
+		if c.data, n, err = p.patch(ctx, at, c.data); err != nil {
 			return content{}, err
 		}
+		if taken += n; taken > mostOfChain(p.max) {
+			return content{}, &TooLargeError{Deltas: true, Figure: taken, Limit: mostOfChain(p.max)}
+		}
+		p.cache.put(p, at, c)
 	}
-	p.cache.put(p, offset, c)
 	return c, nil
 }
 
-// stored returns the header and the bytes of the entry at offset, inflated.
-func (p *file) stored(offset int64) (header, []byte, error) {
-	h, i, err := p.open(offset)
-	if err != nil {
-		return h, nil, err
+// chain returns where the deltas lie that make the object at offset, the last one first, and what the first is applied
+// to: a whole object, or what the cache has.
+func (p *file) chain(offset int64) (deltas []int64, base content, err error) {
+	for range maxChain + 1 {
+		if c, ok := p.cache.get(p, offset); ok {
+			return deltas, c, nil
+		}
+		h, i, err := p.open(offset)
+		if err != nil {
+			return nil, content{}, err
+		}
+		if !h.isDelta() {
+			data, err := p.inflate(h, i)
+			c := content{kind: h.kind, data: data}
+			if err == nil {
+				p.cache.put(p, offset, c)
+			}
+			return deltas, c, err
+		}
+		p.spare.Put(i)
+		deltas = append(deltas, offset)
+		if offset, err = p.base(h); err != nil {
+			return nil, content{}, err
+		}
 	}
+	return nil, content{}, errEndless
+}
+
+// inflate returns the bytes of the entry that i was opened at, and gives i back.
+func (p *file) inflate(h header, i *inflater) ([]byte, error) {
 	defer p.spare.Put(i)
 	if h.size > p.max {
-		return h, nil, &TooLargeError{Figure: h.size, Limit: p.max}
+		return nil, &TooLargeError{Figure: h.size, Limit: p.max}
 	}
 	const trusted = 1 << 20 // what a header can make us allocate before the bytes have come
 	data := bytes.NewBuffer(make([]byte, 0, min(h.size, trusted)))
-	err = i.inflate(data, h.size)
-	return h, data.Bytes(), err
+	err := i.inflate(data, h.size)
+	return data.Bytes(), err
 }
 
-// patch applies a delta to its base.
-func (p *file) patch(h header, delta []byte, depth int) (content, error) {
-	base, result, err := deltaSizes(delta)
+// patch applies the delta at offset to its base, and returns what that makes and how many bytes it took.
+func (p *file) patch(ctx context.Context, offset int64, base []byte) (data []byte, taken int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	h, i, err := p.open(offset)
 	if err != nil {
-		return content{}, err
+		return nil, 0, err
 	}
-	if most := max(base, result); most > p.max {
-		return content{}, &TooLargeError{Figure: most, Limit: p.max}
-	}
-	at, err := p.base(h)
+	delta, err := p.inflate(h, i)
 	if err != nil {
-		return content{}, err
+		return nil, 0, err
 	}
-	from, err := p.content(at, depth+1)
+	from, result, err := deltaSizes(delta)
 	if err != nil {
-		return content{}, err
+		return nil, 0, err
 	}
-	data, err := packfile.PatchDelta(from.data, delta)
-	if err != nil {
-		return content{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if most := max(from, result); most > p.max {
+		return nil, 0, &TooLargeError{Figure: most, Limit: p.max}
 	}
-	return content{kind: from.kind, data: data}, nil
+	if data, err = packfile.PatchDelta(base, delta); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return data, h.size + result, nil
 }

@@ -3,12 +3,30 @@ package pack
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
 // maxChain is git's own bound of a delta chain (OE_DEPTH_BITS of pack-objects.h).
 const maxChain = 4095
+
+// What deltas may ask for is counted in their bytes and those of what they make. The objects of one chain may take as
+// much as 256 of the largest that are allowed, each made by a delta of its own size: git's chains are of 50, and of 250
+// when it is told to be aggressive; those that are longer are of smaller objects. All deltas of a pack may take that,
+// and as much again for what the pack weighs as zlib could make of it.
+const (
+	chainFactor = 512
+	packFactor  = 1024
+)
+
+// mostOfChain returns how many bytes the deltas of one chain may take. object is how many an object may have.
+func mostOfChain(object int64) int64 { return min(object, math.MaxInt64/2/chainFactor) * chainFactor }
+
+// mostOfPack returns how many bytes all deltas of a pack of size bytes may take.
+func mostOfPack(object, size int64) int64 {
+	return mostOfChain(object) + min(size, math.MaxInt64/2/packFactor)*packFactor
+}
 
 // header is what stands before the compressed bytes of one entry of a pack (gitformat-pack(5)).
 type header struct {

@@ -90,10 +90,12 @@ func (x index) find(name plumbing.Hash) (int64, bool) {
 // item is one object of a pack.
 type item struct {
 	name   plumbing.Hash
-	offset int64
 	sum    uint32 // CRC-32 of the entry as stored
+	offset int64
 	kind   plumbing.ObjectType
-	chain  int // deltas to apply; 0: stored whole
+	chain  uint16 // deltas to apply; 0: stored whole
+	base   int32  // the number of the item that the last of them is applied to
+	taken  int64  // bytes of these deltas, and of what they make
 }
 
 // writeIndex writes the index of the pack of that name. It sorts items by name.

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -113,8 +114,8 @@ func (o *Objects) Size(name plumbing.Hash) (int64, error) {
 
 // Read returns a whole object of at most the size that Open was told, else a TooLargeError. The caller must not change
 // the bytes. It returns ErrNotFound when the object is missing or is of another kind.
-func (o *Objects) Read(kind plumbing.ObjectType, name plumbing.Hash) ([]byte, error) {
-	got, data, err := o.read(name)
+func (o *Objects) Read(ctx context.Context, kind plumbing.ObjectType, name plumbing.Hash) ([]byte, error) {
+	got, data, err := o.read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -136,9 +137,9 @@ func (o *Objects) Kind(name plumbing.Hash) (plumbing.ObjectType, error) {
 	return kind, r.Close()
 }
 
-func (o *Objects) read(name plumbing.Hash) (plumbing.ObjectType, []byte, error) {
+func (o *Objects) read(ctx context.Context, name plumbing.Hash) (plumbing.ObjectType, []byte, error) {
 	if p, offset, ok := o.find(name); ok {
-		c, err := p.content(offset, 0)
+		c, err := p.content(ctx, offset)
 		return c.kind, c.data, err
 	}
 	kind, size, r, err := o.openLoose(name)
@@ -159,7 +160,7 @@ func (o *Objects) read(name plumbing.Hash) (plumbing.ObjectType, []byte, error) 
 
 // Blob opens a blob for reading, and returns its size. What is stored whole is streamed; what is stored as a delta is
 // held in memory until it is closed.
-func (o *Objects) Blob(name plumbing.Hash) (io.ReadCloser, int64, error) {
+func (o *Objects) Blob(ctx context.Context, name plumbing.Hash) (io.ReadCloser, int64, error) {
 	p, offset, packed := o.find(name)
 	if !packed {
 		kind, size, r, err := o.openLoose(name)
@@ -178,7 +179,7 @@ func (o *Objects) Blob(name plumbing.Hash) (io.ReadCloser, int64, error) {
 	}
 	if h.kind != plumbing.BlobObject {
 		p.spare.Put(i)
-		data, err := o.Read(plumbing.BlobObject, name)
+		data, err := o.Read(ctx, plumbing.BlobObject, name)
 		return io.NopCloser(bytes.NewReader(data)), int64(len(data)), err
 	}
 	done := func() error {

@@ -105,7 +105,7 @@ func TestReceiveWritesWhatGitWrites(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Kind of %s: %v", name, err)
 		}
-		data, err := o.Read(kind, name)
+		data, err := o.Read(t.Context(), kind, name)
 		if err != nil || plumbing.ComputeHash(kind, data) != name {
 			t.Errorf("%s %s reads as something else: %v", kind, name, err)
 		}
@@ -149,7 +149,7 @@ func TestJoinLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if data, err := o.Read(kind, name); err != nil || plumbing.ComputeHash(kind, data) != name {
+		if data, err := o.Read(t.Context(), kind, name); err != nil || plumbing.ComputeHash(kind, data) != name {
 			t.Errorf("%s reads as something else: %v", name, err)
 		}
 	}
@@ -357,7 +357,7 @@ func TestOpenOfBrokenRepositories(t *testing.T) {
 		}
 		for _, name := range names { // it may fail or not, but it must end, and must not panic
 			if kind, err := o.Kind(name); err == nil {
-				_, _ = o.Read(kind, name)
+				_, _ = o.Read(t.Context(), kind, name)
 			}
 			_, _ = o.Size(name)
 		}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sort"
 
@@ -59,6 +58,7 @@ func Receive(ctx context.Context, repository string, r io.Reader, limits Limits)
 type input struct {
 	*bufio.Reader
 	inflater inflater
+	sizes    beginning
 	read     int64
 }
 
@@ -74,6 +74,17 @@ func (c counted) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.in.read += int64(n)
 	return n, err
+}
+
+// beginning keeps the first bytes that are written to it: the sizes in a delta.
+type beginning struct {
+	space [maxDeltaSizes]byte
+	n     int
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.n += copy(b.space[b.n:], p)
+	return len(p), nil
 }
 
 // scan copies the pack to f and returns its objects by offset; those of deltas have no name yet.
@@ -94,6 +105,7 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, 
 	}
 	const trusted = 1 << 16 // what the header can make us allocate before the objects have come
 	items := make([]item, 0, min(count, trusted))
+	var taken int64
 	for range count {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -102,9 +114,15 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, 
 		if err != nil {
 			return nil, short(err)
 		}
+		if it.chain > 0 {
+			taken += it.taken - items[it.base].taken
+		}
 		items = append(items, it)
 	}
 	end := in.offset()
+	if most := mostOfPack(limits.Object, end); taken > most {
+		return nil, &TooLargeError{Deltas: true, Figure: taken, Limit: most}
+	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, nameSize+1)); err != nil || n != nameSize {
 		return nil, short(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
 	}
@@ -146,11 +164,32 @@ func scanItem(in *input, before []item, limits Limits) (item, error) {
 	if !ok {
 		return item{}, fmt.Errorf("%w: base of %d is no entry", ErrCorrupt, it.offset)
 	}
-	it.kind, it.chain = before[i].kind, before[i].chain+1
+	it.kind, it.chain, it.base = before[i].kind, before[i].chain+1, int32(i)
 	if it.chain > maxChain {
-		return item{}, fmt.Errorf("%w: endless chain of deltas", ErrCorrupt)
+		return item{}, errEndless
 	}
-	return it, in.inflater.inflate(io.Discard, h.size)
+	it.taken, err = scanDelta(in, h, before[i].taken, limits)
+	return it, err
+}
+
+// scanDelta reads a delta and returns how many bytes it takes to apply its chain. before is what that took without it.
+func scanDelta(in *input, h header, before int64, limits Limits) (int64, error) {
+	in.sizes.n = 0
+	if err := in.inflater.inflate(&in.sizes, h.size); err != nil {
+		return 0, err
+	}
+	base, result, err := deltaSizes(in.sizes.space[:in.sizes.n])
+	if err != nil {
+		return 0, err
+	}
+	if most := max(base, result); most > limits.Object {
+		return 0, &TooLargeError{Figure: most, Limit: limits.Object}
+	}
+	taken := before + h.size + result
+	if most := mostOfChain(limits.Object); taken > most {
+		return 0, &TooLargeError{Deltas: true, Figure: taken, Limit: most}
+	}
+	return taken, nil
 }
 
 // sums fills in the checksum of every entry, checks that of the pack, and returns it.
@@ -185,33 +224,6 @@ func sums(f *os.File, items []item) (name plumbing.Hash, err error) {
 		return name, fmt.Errorf("%w: its checksum is %s, not %s", ErrCorrupt, got, name)
 	}
 	return name, nil
-}
-
-// resolve computes the names of the deltas.
-func resolve(ctx context.Context, f *os.File, items []item, limits Limits) error {
-	workers := min(runtime.GOMAXPROCS(0), 4)
-	group, ctx := errgroup.WithContext(ctx)
-	for chunk := range slices.Chunk(items, len(items)/workers+1) {
-		// Each has its own cache: neighbours have bases in common, chunks do not.
-		p := &file{f: f, max: limits.Object, cache: &cache{max: 2 * cacheBytes / workers}, spare: &inflaters{}}
-		group.Go(func() error {
-			for i := range chunk {
-				if chunk[i].chain == 0 {
-					continue
-				}
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				c, err := p.content(chunk[i].offset, 0)
-				if err != nil {
-					return err
-				}
-				chunk[i].name = plumbing.ComputeHash(c.kind, c.data)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }
 
 // install gives a pack and its index their names: the index last, since who has it expects the pack.

@@ -100,31 +100,40 @@ token as password.`
 }
 
 func (c *cli) appSet() *cobra.Command {
-	var username, file string
-	cmd := c.get("set APP", "Set a new password or token for an app's repository",
-		"landfall app set shop --repo-token-file token",
+	var username, file, branch string
+	cmd := c.get("set APP", "Set another production branch, or a new password or token for an app's repository",
+		"landfall app set shop --branch main\nlandfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in operands) error {
-			if file == "" {
-				return invalid("name the file that holds the new password or token: landfall app set %s --repo-token-file FILE", in["app"])
-			}
-			password, err := readSecret(file)
-			if err != nil {
-				return err
-			}
-			body := client.Credentials{Password: password}
-			if username != "" {
-				body.Username = &username
+			if file == "" && (branch == "" || username != "") {
+				return invalid("name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
+					"or another production branch: landfall app set %[1]s --branch BRANCH", in["app"])
 			}
 			var app client.App
-			if err := cl.Do(ctx, http.MethodPut, appPath(in, "credentials"), body, &app); err != nil {
-				return err
+			if file != "" {
+				body := client.Credentials{}
+				var err error
+				if body.Password, err = readSecret(file); err != nil {
+					return err
+				}
+				if username != "" {
+					body.Username = &username
+				}
+				if err := cl.Do(ctx, http.MethodPut, appPath(in, "credentials"), body, &app); err != nil {
+					return err
+				}
+			}
+			if branch != "" {
+				if err := cl.Do(ctx, http.MethodPut, appPath(in, "branch"), client.Branch{Branch: branch}, &app); err != nil {
+					return err
+				}
 			}
 			return c.showApp(app)
 		})
-	cmd.Long = `Set a new password or token for an app's repository.
+	cmd.Long = `Set another production branch, or a new password or token for an app's repository.
 
-It is used from the next run on, and never shown. A run that failed because the old one is refused can be repeated with
-landfall run retry RUN.`
+Live stays where it is until the next push to the new production branch. A password or token is used from the next run on, and
+never shown. A run that failed because the old one is refused can be repeated with landfall run retry RUN.`
+	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
 	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
 	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
@@ -152,10 +161,13 @@ func (c *cli) showApp(app client.App) error {
 
 // live returns an app's live release as people read it.
 func live(app client.App) string {
-	if app.Held && app.Live != "" {
-		return string(app.Live) + " (held)"
+	switch {
+	case !app.Held:
+		return string(app.Live)
+	case app.Live == "":
+		return "nothing (held)"
 	}
-	return string(app.Live)
+	return string(app.Live) + " (held)"
 }
 
 func (c *cli) appList(ctx context.Context, cl *client.Client, _ operands) error {
@@ -248,7 +260,7 @@ func (c *cli) printChanges(v any, changes []client.Change) error {
 		unchanged = showChanges(t, changes)
 	})
 	if err == nil && c.output == "" {
-		fmt.Fprintf(c.stderr, "%d units unchanged\n", unchanged)
+		fmt.Fprintf(c.stderr, "%s unchanged\n", count(unchanged, "unit"))
 	}
 	return err
 }

@@ -31,6 +31,9 @@ func (c *cli) apply(ctx context.Context, from apply) error {
 	if from.branch == "" {
 		from.branch = w.branch
 	}
+	if from.branch == "" {
+		fmt.Fprintln(c.stderr, "no branch is checked out: this counts as the production branch; for a preview name another with --branch")
+	}
 	app, err := c.applyTo(ctx, cl, w, from)
 	if err != nil {
 		return err
@@ -81,6 +84,9 @@ func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from 
 	}
 	if from.dryRun {
 		return app, err
+	}
+	if _, err := readSpec(w.top, pipeline.DefaultSpecs); landfall.KindOf(err) == landfall.Invalid && err != nil {
+		return app, err // a name is reserved for good: not for an app that cannot be
 	}
 	fmt.Fprintf(c.stderr, "making the app %s\n", printable(name))
 	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Branch: from.branch}, &app)

@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"landfall.dev/landfall"
 )
 
 // builtSize is how many bytes the builds here make beside their input.
@@ -54,6 +58,7 @@ func TestBuildsAreKeptUpToABound(t *testing.T) {
 	const bound = 2*builtSize + builtSize/2
 	s := newSite(t, "LANDFALL_SANDBOX=off", fmt.Sprintf("LANDFALL_MAX_BUILD_CACHE=%d", bound))
 	r, other := s.repository(s.app("shop")), s.repository(s.app("other"))
+	var made []string // folders
 	for i, push := range []struct {
 		r          *repository
 		app, input string
@@ -68,6 +73,11 @@ func TestBuildsAreKeptUpToABound(t *testing.T) {
 	} {
 		wantEqual(t, fmt.Sprintf("push %d, %s of %s: was built", i, push.input, push.app), s.build(push.r, push.app, push.input), push.runs)
 		s.eventually("what is kept is within the bound", func() bool { return s.kept() <= bound })
+		folders, err := fs.Glob(os.DirFS(filepath.Join(s.data, "cache", "builds")), "*/*")
+		if err != nil || len(folders) == 0 {
+			t.Fatalf("got the builds %v, %v; want some", folders, err)
+		}
+		made = append(made, folders...)
 	}
 	s.stop()
 	s.start("LANDFALL_MAX_BUILD_CACHE=1")
@@ -75,6 +85,21 @@ func TestBuildsAreKeptUpToABound(t *testing.T) {
 	wantEqual(t, "was built", s.build(r, "shop", "three"), true)
 	s.eventually("nothing is kept", func() bool { return s.kept() == 0 })
 	wantEqual(t, "was built", s.build(r, "shop", "three"), true)
+	s.eventually("nothing is kept", func() bool { return s.kept() == 0 })
+	s.stop()
+	db, err := s.openState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, name := range made {
+		app, folder := path.Split(name)
+		input, _, _ := strings.Cut(folder, "-")
+		// Nor are there records of what is gone.
+		if _, err := db.Build(t.Context(), path.Clean(app), landfall.Digest("sha256:"+input)); landfall.KindOf(err) != landfall.NotFound {
+			t.Errorf("%s: got %v, want no record", name, err)
+		}
+	}
 }
 
 // However small the bound is, what a run made stays until the run is over.
@@ -101,7 +126,11 @@ func TestBuildsInUseAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the push: %v\n%s", err, out)
 	}
-	wantEqual(t, "builds", s.finished("slow", commit).Stats.Built, 2)
+	run := s.finished("slow", commit)
+	wantEqual(t, "builds", run.Stats.Built, 2)
+	for _, step := range run.Steps {
+		wantEqual(t, fmt.Sprintf("attempt at the step %s", step.Step), step.Attempt, 1)
+	}
 	wantServed(t, s, "slow", "/out.txt", "first"+strings.Repeat("\x00", builtSize))
 	s.eventually("nothing is kept", func() bool { return s.kept() == 0 })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -139,6 +140,57 @@ func (s *site) wantHeads(t *testing.T, app string, pages map[landfall.CommitSHA]
 		if branch == "main" {
 			wantEqual(t, "live of "+app, s.showApp(app).Live, run.Release)
 			wantServed(t, s, app, "/", page)
+		}
+	}
+}
+
+// One app whose builds take long holds up no other app, and its own runs all come to their turn.
+func TestLongBuildsOfOneApp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "LANDFALL_SANDBOX=off")
+	slow, quick := s.repository(s.app("slow")), s.repository(s.app("quick"))
+	const builds, share = 9, 4 // the server has 8 workers
+	gates, commits := make([]string, builds), make([]landfall.CommitSHA, builds)
+	open := func() {
+		for _, gate := range gates {
+			openGate(t, gate)
+		}
+	}
+	for i := range builds {
+		gates[i] = t.TempDir()
+		slow.git("checkout", "--quiet", "--orphan", fmt.Sprintf("branch-%d", i))
+		slow.write("specs/app.yaml", gated("slow", gates[i]), "site/index.html", "slow")
+		commits[i] = slow.commit("A build that takes its time")
+	}
+	t.Cleanup(open)
+	building := func() (n int) {
+		for _, gate := range gates {
+			if isThere(filepath.Join(gate, "building")) {
+				n++
+			}
+		}
+		return n
+	}
+	var group errgroup.Group
+	group.Go(func() error {
+		_, err := slow.try("push", "origin", "--all")
+		return err
+	})
+	s.eventually("the app has its share of the workers", func() bool { return building() >= share })
+	quick.write("specs/app.yaml", appSpec("quick"), "site/index.html", "quick")
+	quick.commit("No build")
+	wantEqual(t, "state of the other app's run", s.applied(quick, "quick", "main", false).State, landfall.RunSucceeded)
+	wantServed(t, s, "quick", "/", "quick")
+	wantEqual(t, "builds of the slow app at once", building(), share)
+	open()
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, commit := range commits {
+		run := s.finished("slow", commit)
+		wantEqual(t, "state of a run that waited", run.State, landfall.RunSucceeded)
+		for _, step := range run.Steps {
+			wantEqual(t, "attempt of a run that waited", step.Attempt, 1)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
 )
 
 // config is everything that `landfall serve` can be told, with its defaults filled in.
@@ -50,7 +51,10 @@ type setting struct {
 	help   string
 }
 
-const envPrefix = "LANDFALL_"
+const (
+	envPrefix       = "LANDFALL_"
+	databaseSetting = "DATABASE"
+)
 
 // settings lists what `landfall serve` reads. Flags of the same name stand over the environment, and that over the file.
 func settings() []setting {
@@ -59,7 +63,7 @@ func settings() []setting {
 		{"LISTEN", "127.0.0.1:8080", false, "address to listen on"},
 		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
 		{"URL", "", false, "public URL of this server (default: from the listen address)"},
-		{"DATABASE", "", false, "path of an SQLite file, or postgres://… (default: a file in the data folder)"},
+		{databaseSetting, "", false, "path of an SQLite file, or postgres://… (default: a file in the data folder)"},
 		{"S3_ENDPOINT", "", false, "object store: HOST, HOST:PORT or URL (default: a folder in the data folder)"},
 		{"S3_BUCKET", "landfall", false, "bucket of the object store; made when missing"},
 		{"S3_REGION", "us-east-1", false, "region of the object store"},
@@ -97,7 +101,8 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 		if v := getenv(envPrefix + s.name); v != "" {
 			values[s.name] = v
 		}
-		if path := getenv(envPrefix + s.name + "_FILE"); s.secret && path != "" {
+		// The address of a database may hold a password.
+		if path := getenv(envPrefix + s.name + "_FILE"); (s.secret || s.name == databaseSetting) && path != "" {
 			data, err := os.ReadFile(filepath.Clean(path))
 			if err != nil {
 				return config{}, badSetting(s.name+"_FILE", "cannot be read: %v", err)
@@ -105,6 +110,12 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 			values[s.name] = strings.TrimSpace(string(data))
 		}
 		if v, ok := flags[s.name]; ok {
+			if u, err := url.Parse(v); s.name == databaseSetting && err == nil && u.User != nil {
+				if _, given := u.User.Password(); given {
+					return config{}, badSetting(s.name, "holds a password, and other users of this machine can read arguments; "+
+						"right would be the environment, LANDFALL_DATABASE_FILE or PGPASSFILE")
+				}
+			}
 			values[s.name] = v
 		}
 		if values[s.name] == "" {
@@ -161,6 +172,9 @@ func parseConfig(v map[string]string) (config, error) {
 	var err error
 	if c.Data, err = filepath.Abs(c.Data); err != nil {
 		return c, badSetting("DATA", "is no path: %v", err)
+	}
+	if scheme, _, ok := strings.Cut(c.Database, "://"); ok && !store.IsPostgres(c.Database) {
+		return c, badSetting("DATABASE", "begins with %q; right would be a path, or postgres://USER@HOST:5432/NAME", scheme+"://")
 	}
 	if c.Database == "" {
 		c.Database = filepath.Join(c.Data, "landfall.db")

@@ -124,6 +124,14 @@ func printableLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
+// count returns a number of things as people say it.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
 // local returns a time as people read it.
 func (c *cli) local(t time.Time) string {
 	if t.IsZero() {

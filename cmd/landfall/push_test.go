@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -327,4 +328,56 @@ func TestLogEndsWithWhatTheRunCameTo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// An App document that only says how to release takes no page away.
+func TestPushOfAPageWithSettings(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("index.html", "page", "specs/app.yaml",
+		"apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec:\n  release: {keep: 3}\n")
+	s.pushed(r, "shop", "A page and a rule")
+	wantServed(t, s, "shop", "/", "page")
+	wantEqual(t, "releases that are kept", s.showApp("shop").Policy.Keep, 3)
+}
+
+// Who follows a push while the server is stopped reads that nothing is lost.
+func TestPushWhileTheServerStops(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "LANDFALL_SANDBOX=off")
+	r := s.repository(s.app("shop"))
+	gate := t.TempDir()
+	t.Cleanup(func() { openGate(t, gate) })
+	r.write("specs/app.yaml", gated("shop", gate), "site/index.html", "page")
+	commit := r.commit("A build that takes its time")
+	pushed := make(chan told)
+	go func() {
+		out, _ := r.try("push", "origin", "main")
+		pushed <- toldBy(out)
+	}()
+	s.eventually("it is being built", func() bool { return isThere(filepath.Join(gate, "building")) })
+	run, _ := s.runOf("shop", commit)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	wantLine(t, <-pushed, "The server stops; the run goes on when it is back: landfall run show "+run.ID)
+	openGate(t, gate)
+	<-s.done
+	s.start()
+	wantEqual(t, "state of the run", s.final(run.ID).State, landfall.RunSucceeded)
+	wantServed(t, s, "shop", "/", "page")
+}
+
+// What a push took away counts among all that there was.
+func TestPushCountsWhatItRemoves(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/app.yaml", appSpec("shop", "  - {src: css, path: /css}"), "site/index.html", "one", "css/a.css", "a{}")
+	r.commit("Two units")
+	wantText(t, r.push("main"), "2 of 2 units changed")
+	r.write("specs/app.yaml", appSpec("shop"), "site/index.html", "two")
+	r.commit("One is left")
+	wantText(t, r.push("main"), "2 of 2 units changed", "retired static /css")
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -26,7 +28,7 @@ func (c *cli) releaseCommand() *cobra.Command {
 		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
 			"landfall release tag shop owf2k7qa beta",
 			func(ctx context.Context, cl *client.Client, in operands) error {
-				return c.move(ctx, cl, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]})
+				return c.moveTag(ctx, cl, in)
 			}),
 		c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
 			func(ctx context.Context, cl *client.Client, in operands) error {
@@ -119,10 +121,31 @@ func (c *cli) move(ctx context.Context, cl *client.Client, method, path string, 
 	if err := cl.Do(ctx, method, path, body, &app); err != nil {
 		return err
 	}
+	return c.print(app, func(t *table) { showPointers(t, app) })
+}
+
+// showPointers shows where live is.
+func showPointers(t *table, app client.App) {
+	t.field("app", app.Name)
+	t.field("live", live(app))
+	t.field("url", app.URL)
+}
+
+// moveTag makes a tag name a release, and shows where it answers.
+func (c *cli) moveTag(ctx context.Context, cl *client.Client, in operands) error {
+	var app client.App
+	if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]}, &app); err != nil {
+		return err
+	}
+	address, err := url.Parse(app.URL)
+	if err != nil {
+		return err
+	}
+	address.Host = landfall.JoinedLabel(app.Name, in["tag"]) + strings.TrimPrefix(address.Host, app.Name)
 	return c.print(app, func(t *table) {
-		t.field("app", app.Name)
-		t.field("live", live(app))
-		t.field("url", app.URL)
+		showPointers(t, app)
+		t.field("tag", in["tag"])
+		t.field("tag url", address.String())
 	})
 }
 
@@ -149,6 +172,13 @@ func (c *cli) releaseRollback() *cobra.Command {
 
 func (c *cli) hold(held bool) func(context.Context, *client.Client, operands) error {
 	return func(ctx context.Context, cl *client.Client, in operands) error {
-		return c.move(ctx, cl, http.MethodPut, appPath(in, "hold"), map[string]bool{"held": held})
+		var app client.App
+		if err := cl.Do(ctx, http.MethodPut, appPath(in, "hold"), map[string]bool{"held": held}, &app); err != nil {
+			return err
+		}
+		if app.Held && app.Live == "" {
+			fmt.Fprintf(c.stderr, "nothing of %[1]s is live yet, and no push makes it so: landfall release live %[1]s RELEASE, or landfall release resume %[1]s\n", app.Name)
+		}
+		return c.print(app, func(t *table) { showPointers(t, app) })
 	}
 }

@@ -682,3 +682,17 @@ func TestPathsNeverLeaveTheRelease(t *testing.T) {
 	}
 	wantServed(t, s, "shop", "/folder/page.txt", "page")
 }
+
+// A version that is made reachable again is no newer for it.
+func TestReleaseCreateMakesNothingLatest(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.static("shop")
+	one := s.numbered(r, "shop", 1)
+	two := s.numbered(r, "shop", 2)
+	s.call(http.MethodDelete, "/apps/shop/releases/"+string(one), nil, nil)
+	s.call(http.MethodPost, "/apps/shop/releases", map[string]string{"version": string(one)}, nil)
+	wantServed(t, s, "shop--"+string(one), "/", "page 1")
+	wantEqual(t, "latest", s.release("shop", "latest").ID, two)
+	wantServed(t, s, "shop--latest", "/", "page 2")
+}

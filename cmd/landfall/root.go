@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -68,6 +69,8 @@ func (c *cli) root() *cobra.Command {
 		c.unitCommand(unitKind{"function", "fn", "/functions"}), c.unitCommand(unitKind{"package", "pkg", "/packages"}), c.completionCommand(), c.versionCommand(),
 	)
 	root.Long = rootHelp
+	root.Version = version()
+	root.SetVersionTemplate("landfall {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().StringVar(&c.server, "server", "", "address of the server (LANDFALL_SERVER)")
@@ -175,13 +178,17 @@ func (c *cli) completionCommand() *cobra.Command {
 
 func (c *cli) versionCommand() *cobra.Command {
 	return c.command("version", "Print the version of this program", "landfall version", func(context.Context, operands) error {
-		version := struct {
+		v := struct {
 			Version string `json:"version"`
 			Go      string `json:"go"`
-		}{Version: "unknown"}
-		if info, ok := debug.ReadBuildInfo(); ok {
-			version.Version, version.Go = info.Main.Version, info.GoVersion
-		}
-		return c.print(version, func(t *table) { t.row("landfall", version.Version) })
+		}{version(), runtime.Version()}
+		return c.print(v, func(t *table) { t.row("landfall", v.Version) })
 	})
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -214,9 +215,10 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: builds,
 		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: s.registry, Remote: s.remote(),
-		Specs:   s.config.Specs,
-		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
-		Scratch: filepath.Join(s.config.Data, "scratch"), Kept: filepath.Join(s.config.Data, "cache", "builds"),
+		Specs:     s.config.Specs,
+		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		Scratch:   filepath.Join(s.config.Data, "scratch"),
+		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
 		RunURL:    s.runURL,
 		Reporting: s.config.GitHubToken != "", ReleaseURL: s.releaseURL,
 		Worker: worker, Now: time.Now, Logger: s.logger,
@@ -354,6 +356,17 @@ const (
 // Run serves until ctx ends, then drains: requests and runs at work come to an end, or to a point where the next start
 // takes them up.
 func (s *server) Run(ctx context.Context) error {
+	owning, release := context.WithCancel(context.WithoutCancel(ctx)) // until all is drained
+	defer release()
+	owned, lost := make(chan struct{}), make(chan error, 1)
+	go func() { lost <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
+	select {
+	case <-owned:
+	case err := <-lost:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 	err := s.registry.Refresh(ctx)
 	if ctx.Err() != nil {
 		return nil // stopped before anything was served
@@ -382,6 +395,14 @@ func (s *server) Run(ctx context.Context) error {
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 		defer cancel()
 		return httpServer.Shutdown(drain)
+	})
+	group.Go(func() error {
+		select {
+		case err := <-lost:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
 	})
 	group.Go(func() error { return s.pipeline.Run(ctx) })
 	group.Go(func() error { return s.registry.Run(ctx) })

@@ -53,17 +53,17 @@ func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, 
 	if err != nil {
 		return a, err
 	}
+	if a.Latest, err = s.db.LatestRelease(ctx, app.ID); err != nil {
+		return a, err
+	}
 	units, err := s.units(ctx, app.ID)
 	if err != nil {
 		return a, err
 	}
 	accessible := map[landfall.UID]bool{}
-	for _, r := range releases { // newest first
+	for _, r := range releases {
 		expired := !r.Expired.IsZero()
 		accessible[r.ID] = !expired
-		if a.Latest == "" && !expired && r.Line == landfall.Production {
-			a.Latest = r.ID
-		}
 		a.Releases = append(a.Releases, registry.Release{
 			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Expired: expired, Units: units[r.ID]})
 	}

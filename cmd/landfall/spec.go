@@ -78,8 +78,9 @@ func (c *cli) specValidate() *cobra.Command {
 			}
 			counts := countsOf(s, warnings)
 			return c.print(counts, func(t *table) {
-				t.row(fmt.Sprintf("valid: %d functions, %d packages, %d environments, %d triggers, %d static units",
-					counts.Functions, counts.Packages, counts.Environments, counts.Triggers, counts.Static))
+				t.row("valid: " + strings.Join([]string{
+					count(counts.Functions, "function"), count(counts.Packages, "package"), count(counts.Environments, "environment"),
+					count(counts.Triggers, "trigger"), count(counts.Static, "static unit")}, ", "))
 			})
 		})
 	cmd.Flags().StringVar(&specs, "specs", pipeline.DefaultSpecs, "folder of the spec files, within FOLDER")
@@ -115,6 +116,9 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 	var names []string
 	var size int64
 	tree := os.DirFS(folder)
+	if info, err := fs.Stat(tree, "."); err != nil || !info.IsDir() {
+		return nil, invalid("there is no folder %s", folder)
+	}
 	err := fs.WalkDir(tree, specs, func(name string, d fs.DirEntry, err error) error {
 		if ext := path.Ext(name); err != nil || d.IsDir() || (ext != ".yaml" && ext != ".yml") {
 			return err

@@ -407,3 +407,24 @@ func BenchmarkWebhookAccept(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms-p99")
 	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms-max")
 }
+
+// A delivery that came before its app was made acts when it is delivered again.
+func TestWebhookRedeliveredOnceTheAppIsThere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h := w.host(t, "harbor/early")
+	commit, push := h.release("early")
+	got := w.deliver(w.installation(), push)
+	if len(got.Runs) != 0 || !strings.HasPrefix(got.Decision, "No app has the repository harbor/early") {
+		t.Errorf("before the app: got %+v, want no run, and why", got)
+	}
+	w.call(http.MethodPost, "/apps", client.NewApp{Name: "early", Repository: h.clone(), Branch: "main"}, nil)
+	if got = w.deliver(w.installation(), push); len(got.Runs) != 1 {
+		t.Errorf("the same delivery again: got %+v, want one run", got)
+	}
+	wantEnds(t, w, "early", commit, landfall.RunSucceeded)
+	wantServed(t, w.site, "early", "/", "early")
+	again := w.deliver(w.installation(), push)
+	wantEqual(t, "status of a third delivery", again.status, http.StatusOK)
+	wantEqual(t, "runs after it", len(w.runs("early")), 1)
+}

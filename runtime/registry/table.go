@@ -18,7 +18,7 @@ type App struct {
 	Name     string                  // its host name
 	Deleted  bool                    // every address answers that it is gone
 	Live     landfall.UID            // empty while nothing is live
-	Latest   landfall.UID            // the newest accessible release of the production line; empty when there is none
+	Latest   landfall.UID            // the accessible release that production applied last; empty when there is none
 	Releases []Release               // expired ones included
 	Tags     map[string]landfall.UID // tag name to release
 	Past     []landfall.UID          // releases that were live before, newest first

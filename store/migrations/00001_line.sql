@@ -56,6 +56,7 @@ CREATE TABLE deliveries (
     decision TEXT NOT NULL,
     runs     TEXT NOT NULL, -- JSON: run ids
     received BIGINT NOT NULL,
+    unmatched INTEGER NOT NULL,
     PRIMARY KEY (hook, id)
 );
 CREATE INDEX deliveries_received ON deliveries (received);

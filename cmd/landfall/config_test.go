@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+)
+
+// A setting that cannot be meant stops the start with one sentence that names it.
+func TestWrongSettings(t *testing.T) {
+	t.Parallel()
+	keys := map[string]string{"LANDFALL_S3_ACCESS_KEY": "a", "LANDFALL_S3_SECRET_KEY": "open-sesame"}
+	for _, test := range []struct {
+		env, flags map[string]string
+		words      []string
+	}{
+		{map[string]string{"LANDFALL_DATABASE": "mysql://db/x"}, nil, []string{"LANDFALL_DATABASE", "mysql://", "postgres://"}},
+		{map[string]string{"LANDFALL_DATABASE": "POSTGRES://u:open-sesame@db/x"}, nil, []string{"LANDFALL_DATABASE", "POSTGRES://"}},
+		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db/x"}, []string{"LANDFALL_DATABASE", "password", "LANDFALL_DATABASE_FILE"}},
+		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com"}, nil, []string{"LANDFALL_S3_ACCESS_KEY", "LANDFALL_S3_ENDPOINT"}},
+		{map[string]string{"LANDFALL_S3_ENDPOINT": "https://s3.example.com/bucket"}, nil, []string{"LANDFALL_S3_ENDPOINT", "HOST:PORT"}},
+		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_STYLE": "virtual"}, nil, []string{"LANDFALL_S3_STYLE", "virtual", "path"}},
+		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_INSECURE": "perhaps"}, nil, []string{"LANDFALL_S3_INSECURE", "perhaps"}},
+	} {
+		_, err := loadConfig(os.DevNull, func(name string) string {
+			if v, ok := test.env[name]; ok {
+				return v
+			}
+			if test.words[0] != "LANDFALL_S3_ACCESS_KEY" {
+				return keys[name]
+			}
+			return ""
+		}, test.flags)
+		text := landfall.MessageOf(err)
+		for _, word := range test.words {
+			if err == nil || !strings.Contains(text, word) {
+				t.Errorf("%v %v: got %q (%v), want %q in it", test.env, test.flags, text, err, word)
+			}
+		}
+		if strings.Contains(text, "sesame") {
+			t.Errorf("the secret stands in %q", text)
+		}
+	}
+}
+
+// The address of a database may come from a file, since it may hold a password.
+func TestDatabaseFromFile(t *testing.T) {
+	t.Parallel()
+	const address = "postgres://landfall:open-sesame@db.example.com/landfall"
+	file := filepath.Join(t.TempDir(), "address")
+	if err := os.WriteFile(file, []byte(address+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := loadConfig(os.DevNull, func(name string) string { return map[string]string{"LANDFALL_DATABASE_FILE": file}[name] }, nil)
+	if err != nil || c.Database != address {
+		t.Errorf("got %q (%v), want %q", c.Database, err, address)
+	}
+}

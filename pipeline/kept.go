@@ -1,0 +1,165 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Builds is the folder where what builds made is kept: a folder for each build, in its app's.
+type Builds struct {
+	Folder string
+	Bytes  int64 // what is kept when no run is at work; what was not used for longest goes first
+
+	mu    sync.Mutex
+	users map[string]int   // runs that use a build's folder, which is as long not removed
+	sizes map[string]int64 // of builds' folders, which do not change
+}
+
+// perBuilt is what a file costs beside its bytes.
+const perBuilt = 4 << 10
+
+// keptBuild is the record of what a build made.
+type keptBuild struct {
+	Folder string          `json:"folder"`
+	Files  []landfall.File `json:"files"`
+}
+
+// hold keeps a build's folder until release, and returns where it is.
+func (b *Builds) hold(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.users == nil {
+		b.users = map[string]int{}
+	}
+	b.users[name]++
+	return filepath.Join(b.Folder, filepath.FromSlash(name))
+}
+
+// release undoes hold, and says that the folders were used just now.
+func (b *Builds) release(names []string, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range names {
+		b.users[name]--
+		if b.users[name] == 0 {
+			delete(b.users, name)
+		}
+		_ = os.Chtimes(filepath.Join(b.Folder, filepath.FromSlash(name)), now, now) // it may be gone, or never have been made
+	}
+}
+
+// trim removes what is too much. forget is called before with the name of what is removed.
+func (b *Builds) trim(forget func(name string) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	folder := os.DirFS(b.Folder)
+	names, err := fs.Glob(folder, "*/*")
+	if err != nil {
+		return err
+	}
+	type build struct {
+		name string
+		used time.Time
+	}
+	var builds []build
+	var total int64
+	sizes := map[string]int64{}
+	for _, name := range names {
+		info, err := fs.Stat(folder, name)
+		if err != nil {
+			return err
+		}
+		size, known := b.sizes[name]
+		if !known {
+			if size, err = sizeOf(folder, name); err != nil {
+				return err
+			}
+		}
+		if b.users[name] == 0 { // until then it is being made
+			sizes[name] = size
+			builds = append(builds, build{name, info.ModTime()})
+		}
+		total += size
+	}
+	b.sizes = sizes
+	slices.SortFunc(builds, func(a, b build) int { return a.used.Compare(b.used) })
+	for _, oldest := range builds {
+		if total <= b.Bytes {
+			break
+		}
+		err := errors.Join(forget(oldest.name), os.RemoveAll(filepath.Join(b.Folder, filepath.FromSlash(oldest.name))))
+		if err != nil {
+			return err
+		}
+		total -= sizes[oldest.name]
+		delete(sizes, oldest.name)
+	}
+	return nil
+}
+
+// sizeOf returns what the files below a folder take.
+func sizeOf(folder fs.FS, name string) (size int64, err error) {
+	err = fs.WalkDir(folder, name, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size() + perBuilt
+		}
+		return err
+	})
+	return size, err
+}
+
+// useBuild keeps a build's folder until the worker is done, and returns where it is.
+func (w *worker) useBuild(name string) string {
+	w.builtIn = append(w.builtIn, name)
+	return w.Builds.hold(name)
+}
+
+// releaseBuilds lets go of the folders of builds, and removes what is then too much; when the run was broken off, the next
+// one does.
+func (w *worker) releaseBuilds(ctx context.Context) {
+	if len(w.builtIn) == 0 {
+		return
+	}
+	w.Builds.release(w.builtIn, w.Now())
+	if ctx.Err() != nil {
+		return
+	}
+	err := w.Builds.trim(func(name string) error { return w.forgetKept(ctx, name) })
+	if err != nil {
+		w.logger.WarnContext(ctx, "what builds made could not be removed", "error", err)
+	}
+}
+
+// forgetKept deletes the record of a build whose folder goes; that of another build of the same input stays.
+func (w *worker) forgetKept(ctx context.Context, name string) error {
+	app, folder := path.Split(name)
+	hex, _, _ := strings.Cut(folder, "-")
+	app, input := path.Clean(app), landfall.Digest("sha256:"+hex)
+	return w.DB.Update(ctx, func(tx *store.Tx) error {
+		data, err := tx.Build(ctx, app, input)
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		var kept keptBuild
+		if err := json.Unmarshal(data, &kept); err == nil && kept.Folder != name {
+			return nil
+		}
+		return tx.DeleteBuild(ctx, app, input)
+	})
+}
