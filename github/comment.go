@@ -31,10 +31,6 @@ const pageSize = 100 // comments asked for at a time: GitHub's most
 
 // flushComment tells the comment that is due first. It reports whether there was one.
 func (s *Sender) flushComment(ctx context.Context) (bool, error) {
-	// What the comment says is asked for when its turn has come, so that it is the newest.
-	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
-		return false, err
-	}
 	due, err := s.Comments.Due(ctx, s.Now(), 1)
 	if err != nil || len(due) == 0 {
 		return false, err

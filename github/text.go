@@ -192,7 +192,7 @@ func version(c landfall.UnitChange) string {
 	if uid == "" || c.Unit.Kind == landfall.StaticUnit || c.Unit.Kind == landfall.ConfigUnit {
 		return uid
 	}
-	text := inert(c.Unit.Name + "-" + uid)
+	text := inert(c.Unit.Name) + "-" + uid
 	if c.Number > 0 {
 		text += " (no. " + strconv.FormatInt(c.Number, 10) + ")"
 	}
@@ -252,6 +252,7 @@ func inert(text string) string {
 
 // code returns text as code, cut to so many characters.
 func code(text string, limit int) string {
+	text = text[:min(len(text), 8*limit)] // more than is looked at
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")
