@@ -56,6 +56,11 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 			b.WriteString("| " + name + " | " + value + " |\n")
 		}
 	}
+	if closed {
+		field("Commit", app.Commit.Short())
+		b.WriteString("\nThe address of the pull request ended with it; those of its releases end with its branch, unless something else holds them.\n")
+		return b.String()
+	}
 	field("Release", address(app.Release))
 	preview := address(app.Preview)
 	if preview != "" && app.Shows != app.Commit {
@@ -63,13 +68,10 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	}
 	field("This pull request", preview)
 	field("Commit", app.Commit.Short())
-	if app.Release == "" && !closed {
+	if app.Release == "" {
 		field("Run", address(app.Run))
 	}
 	switch {
-	case closed && app.Release == "":
-		b.WriteString("\nThe preview ended with the pull request.\n")
-	case closed:
 	case app.State == landfall.RunSucceeded:
 		b.WriteString(changes(app, rows))
 	case app.Reason != "":
