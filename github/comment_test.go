@@ -254,6 +254,19 @@ func TestProcessEndsBeforeTheCommentIsRecorded(t *testing.T) {
 	b.wantComment(t, 12, says("two"))
 }
 
+// An answer that says well and cannot be read tells nothing: it is asked for again.
+func TestCommentHalfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= 3; n++ {
+		b := newBench(t)
+		b.server.Comment("harbor/shop", 12, githubtest.Self, github.Text(says("old"), installation))
+		b.comments.want(12, says("one"))
+		b.server.Fail(n, githubtest.Fault{Status: http.StatusOK, Written: true, Body: `[{"id": 1, "bo`})
+		b.calm(t)
+		b.wantComment(t, 12, says("one"))
+	}
+}
+
 // Each answer of GitHub's to a comment has its consequence, and its sentence for people.
 func TestCommentAnswers(t *testing.T) {
 	t.Parallel()
