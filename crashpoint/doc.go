@@ -22,6 +22,9 @@ func Names() []string {
 		"report.before",
 		"report.sent", // the forge has the report, and nothing of that is stored
 		"report.after",
+		"report.commenting",
+		"report.commented", // the forge has the comment, and nothing of that is stored
+		"report.told",
 		"collect.marked", "collect.deleted",
 	}
 }

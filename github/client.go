@@ -1,5 +1,5 @@
-// Package github speaks to GitHub: it sends the commit statuses that the outbox owes. Nothing else of the project calls
-// GitHub's API.
+// Package github speaks to GitHub: it sends the commit statuses and the pull requests' comments that are owed. Nothing else
+// of the project calls GitHub's API.
 package github
 
 import (

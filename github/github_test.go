@@ -128,10 +128,11 @@ func (c *clock) Wait(ctx context.Context, d time.Duration) error {
 type bench struct {
 	*github.Sender
 
-	server *githubtest.Server
-	outbox *outbox
-	clock  *clock
-	log    *bytes.Buffer
+	server   *githubtest.Server
+	outbox   *outbox
+	comments *comments
+	clock    *clock
+	log      *bytes.Buffer
 
 	mu    sync.Mutex
 	times []time.Time   // of the requests, by the clock
@@ -156,7 +157,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		server: githubtest.New(t, d, token), outbox: &outbox{}, log: &bytes.Buffer{}, round: &http.Transport{},
+		server: githubtest.New(t, d, token), outbox: &outbox{}, comments: &comments{}, log: &bytes.Buffer{}, round: &http.Transport{},
 		// Long ago, so that go-github, which looks at the machine's clock, remembers no limit of ours.
 		clock: &clock{now: time.Date(2020, 11, 20, 15, 0, 0, 0, time.UTC)},
 	}
@@ -173,7 +174,7 @@ func (b *bench) restart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Sender = &github.Sender{
-		Client: client, Outbox: b.outbox, Now: b.clock.Now, Wait: b.clock.Wait,
+		Client: client, Outbox: b.outbox, Comments: b.comments, URL: installation, Now: b.clock.Now, Wait: b.clock.Wait,
 		Logger: slog.New(slog.NewTextHandler(b.log, nil)),
 	}
 }

@@ -39,20 +39,22 @@ type Outbox interface {
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends what the outbox owes, one report at a time. Reports of one commit and context arrive in the order of
-// their IDs; a report that cannot be sent holds back only those. It never gives a report up because GitHub is down, and
-// honours every wait that GitHub asks for.
+// Sender sends what the outbox owes, one report at a time, and then the comments that are owed. Reports of one commit and
+// context arrive in the order of their IDs; a report that cannot be sent holds back only those. It never gives a report up
+// because GitHub is down, and honours every wait that GitHub asks for.
 //
 // Each report arrives at least once: when an answer is lost, or the process ends before the outbox knows of it, the same
 // status is posted again. That changes nothing but the history of the commit's statuses: no later one of its context
-// was sent meanwhile.
+// was sent meanwhile. A pull request has one comment: before one is made it is looked for.
 //
 // All fields but the optional ones must be set. A Sender is for one goroutine, and an outbox for one Sender.
 type Sender struct {
-	Client *gogithub.Client // from NewClient
-	Outbox Outbox
-	Now    func() time.Time
-	Logger *slog.Logger
+	Client   *gogithub.Client // from NewClient
+	Outbox   Outbox
+	Comments Comments // nil: pull requests get none
+	URL      string   // of this installation: it knows its comments by it
+	Now      func() time.Time
+	Logger   *slog.Logger
 
 	Interval time.Duration                                    // between two looks into the outbox; 0: DefaultInterval
 	Pace     time.Duration                                    // from one request to the next; 0: DefaultPace
@@ -60,6 +62,7 @@ type Sender struct {
 
 	next   time.Time // before this the next request would be too soon
 	paused time.Time // before this GitHub wants no request at all
+	self   int64     // our user at GitHub; 0 until it was asked for
 }
 
 // Run sends reports until ctx ends, and returns nil then. A failing outbox is logged and asked again.
@@ -77,52 +80,51 @@ func (s *Sender) Run(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends what is due, until nothing more is or GitHub wants a pause. Its error is the outbox's, or ctx's.
+// Flush sends what is due, until nothing more is or GitHub wants a pause. Its error is an outbox's, or ctx's.
 func (s *Sender) Flush(ctx context.Context) error {
 	for !s.Now().Before(s.paused) {
-		due, err := s.Outbox.Due(ctx, s.Now(), batch)
-		if err != nil || len(due) == 0 {
-			return err
+		more, err := s.flushReports(ctx)
+		if err == nil && !more && s.Comments != nil {
+			more, err = s.flushComment(ctx)
 		}
-		for _, report := range due {
-			if err := s.send(ctx, report); err != nil {
-				return err
-			}
-			if s.Now().Before(s.paused) {
-				return nil
-			}
+		if err != nil || !more {
+			return err
 		}
 	}
 	return nil
 }
 
+// flushReports sends some of the reports that are due. It reports whether there were any.
+func (s *Sender) flushReports(ctx context.Context) (bool, error) {
+	due, err := s.Outbox.Due(ctx, s.Now(), batch)
+	if err != nil {
+		return false, err
+	}
+	for _, report := range due {
+		if err := s.send(ctx, report); err != nil {
+			return false, err
+		}
+		if s.Now().Before(s.paused) {
+			break
+		}
+	}
+	return len(due) > 0, nil
+}
+
 // send makes one attempt at one report, and records what came of it.
 func (s *Sender) send(ctx context.Context, report landfall.Report) error {
-	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
-		return err
-	}
-	crashpoint.Here("report.before")
-	response, err := s.post(ctx, report)
-	crashpoint.Here("report.sent")
-	now := s.Now()
-	s.next = now.Add(s.Pace)
-	if s.Pace == 0 {
-		s.next = now.Add(DefaultPace)
-	}
+	response, err := s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	v := judge(report, response, err, now)
-	if v.pause {
-		s.paused = v.at
-	}
+	v := s.judge(statusSubject(report), response, err)
 	log := s.Logger.With("report", report.ID, "app", report.App, "commit", report.Commit, "state", report.State)
 	// What GitHub has got is recorded even while we are stopping.
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case v.problem == "":
 		log.Info("commit status sent")
-		err := s.Outbox.Sent(ctx, report.ID, now)
+		err := s.Outbox.Sent(ctx, report.ID, s.Now())
 		crashpoint.Here("report.after")
 		return err
 	case v.drop:
@@ -134,10 +136,33 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 	}
 }
 
+// call makes one request, no sooner than its turn.
+func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
+	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	response, err := request(limited)
+	pace := s.Pace
+	if pace == 0 {
+		pace = DefaultPace
+	}
+	s.next = s.Now().Add(pace)
+	return response, err
+}
+
+// judge turns GitHub's answer into a verdict, and keeps the pause that it may ask for.
+func (s *Sender) judge(what subject, response *gogithub.Response, err error) verdict {
+	v := judge(what, response, err, s.Now())
+	if v.pause {
+		s.paused = v.at
+	}
+	return v
+}
+
 // post asks GitHub to set one status.
 func (s *Sender) post(ctx context.Context, report landfall.Report) (*gogithub.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	status := &gogithub.RepoStatus{
 		State:       new(string(report.State)),
 		Context:     new(report.Context),
@@ -146,10 +171,16 @@ func (s *Sender) post(ctx context.Context, report landfall.Report) (*gogithub.Re
 	if report.Target != "" {
 		status.TargetURL = new(report.Target)
 	}
-	// go-github puts these into the path as they are.
-	owner, name := url.PathEscape(report.Repository.Owner), url.PathEscape(report.Repository.Name)
+	owner, name := inPath(report.Repository)
+	crashpoint.Here("report.before")
 	_, response, err := s.Client.Repositories.CreateStatus(ctx, owner, name, string(report.Commit), status)
+	crashpoint.Here("report.sent")
 	return response, err
+}
+
+// inPath returns a repository's owner and name for go-github, which puts them into the path as they are.
+func inPath(r landfall.GitHubRepository) (owner, name string) {
+	return url.PathEscape(r.Owner), url.PathEscape(r.Name)
 }
 
 // wait returns after d, or with ctx's error.

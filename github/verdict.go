@@ -35,13 +35,43 @@ type verdict struct {
 	cause   error     // for the log: of what never got an answer; answers are not logged
 }
 
+// subject is what an attempt was about.
+type subject struct {
+	repository string // owner/name
+	attempts   int    // before this one
+	forbidden  string // what to say when we may not
+	refused    string // what to say when GitHub finds it wrong
+}
+
+func nameOf(r landfall.GitHubRepository) string { return r.Owner + "/" + r.Name }
+
+func statusSubject(report landfall.Report) subject {
+	repository := nameOf(report.Repository)
+	return subject{
+		repository: repository, attempts: report.Attempts,
+		forbidden: fmt.Sprintf("The token may not set commit statuses of %s: it needs write access to them.", repository),
+		refused: fmt.Sprintf(
+			"GitHub refused the status: check that commit %s is still in %s, and that the commit has fewer than 1,000 statuses.",
+			report.Commit.Short(), repository),
+	}
+}
+
+func commentSubject(comment landfall.Comment) subject {
+	repository := nameOf(comment.Repository)
+	return subject{
+		repository: repository, attempts: comment.Attempts,
+		forbidden: fmt.Sprintf("The token may not comment on pull request %d of %s: it needs write access to pull requests, "+
+			"and the conversation must not be locked.", comment.Number, repository),
+		refused: fmt.Sprintf("GitHub refused the comment on pull request %d of %s.", comment.Number, repository),
+	}
+}
+
 // judge turns GitHub's answer to one attempt into a verdict. Only what cannot come right by itself is dropped.
-func judge(report landfall.Report, response *gogithub.Response, err error, now time.Time) verdict {
-	backoff := now.Add(min(firstBackoff<<min(report.Attempts, 20), maxBackoff))
+func judge(what subject, response *gogithub.Response, err error, now time.Time) verdict {
+	backoff := now.Add(min(firstBackoff<<min(what.attempts, 20), maxBackoff))
 	if response == nil {
 		return verdict{problem: "GitHub could not be reached; it is tried again.", at: backoff, cause: err}
 	}
-	repository := report.Repository.Owner + "/" + report.Repository.Name
 	status := response.StatusCode
 	until, limited := limit(response, err, now)
 	switch {
@@ -58,17 +88,12 @@ func judge(report landfall.Report, response *gogithub.Response, err error, now t
 			at:      now.Add(credentialsWait), pause: true,
 		}
 	case status == http.StatusForbidden:
-		return verdict{
-			problem: fmt.Sprintf("The token may not set commit statuses of %s: it needs write access to them.", repository),
-			at:      now.Add(credentialsWait),
-		}
-	case status == http.StatusNotFound:
+		return verdict{problem: what.forbidden, at: now.Add(credentialsWait)}
+	case status == http.StatusNotFound || status == http.StatusGone:
 		return verdict{drop: true, problem: fmt.Sprintf(
-			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.", repository)}
+			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.", what.repository)}
 	case status == http.StatusUnprocessableEntity:
-		return verdict{drop: true, problem: fmt.Sprintf(
-			"GitHub refused the status: check that commit %s is still in %s, and that the commit has fewer than 1,000 statuses.",
-			report.Commit.Short(), repository)}
+		return verdict{drop: true, problem: what.refused}
 	default:
 		at := backoff
 		if wait, ok := retryAfter(response.Header, now); ok && wait.After(at) {

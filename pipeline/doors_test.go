@@ -65,7 +65,7 @@ func newShop(t *testing.T) *shop {
 		t.Fatal(err)
 	}
 	p := &pipeline.Pipeline{
-		DB: db, Remote: repos, Gateways: nowhere{}, Reporting: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		DB: db, Remote: repos, Gateways: nowhere{}, Reporting: true, Commenting: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}

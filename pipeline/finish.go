@@ -45,7 +45,7 @@ func lastLines(run landfall.Run) []string {
 	return []string{string(run.State) + ": " + reason}
 }
 
-// owe adds a commit status to the outbox, if the forge is to hear of this app.
+// owe adds a commit status to the outbox, and wants the comments that say the same, if the forge is to hear of this app.
 func (p *Pipeline) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
 	if !p.Reporting || app.GitHub.Name == "" {
 		return nil
@@ -53,10 +53,14 @@ func (p *Pipeline) owe(ctx context.Context, tx *store.Tx, app landfall.App, run 
 	if target == "" {
 		target = p.RunURL(run.ID)
 	}
-	return tx.CreateReport(ctx, landfall.Report{
+	err := tx.CreateReport(ctx, landfall.Report{
 		App: app.ID, Run: run.ID, Repository: app.GitHub, Commit: run.Commit, Context: "landfall/" + app.Name,
 		State: state, Description: landfall.CutDescription(text), Target: target, NextAt: p.Now(),
 	})
+	if err != nil {
+		return err
+	}
+	return p.wantComments(ctx, tx, app, run.Commit)
 }
 
 // statusOf says what the forge hears of a run's state.

@@ -64,6 +64,7 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			}
 		}
 		for _, app := range apps {
+			in.moving.Store(movement{app.ID, stored.Hook, stored.ID}, true)
 			run, err := in.act(ctx, tx, app, intake)
 			if err != nil {
 				return err
@@ -79,6 +80,9 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 		for _, app := range apps {
 			in.refresh(ctx, app.ID)
 		}
+	}
+	for _, app := range apps {
+		in.moving.Delete(movement{app.ID, stored.Hook, stored.ID})
 	}
 	return stored, repeat, err
 }
@@ -184,6 +188,11 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)
 	if err != nil || pull.Fork {
 		return "", err
+	}
+	if in.comments(app) {
+		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
+			return "", err
+		}
 	}
 	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
 	if pull.Closed {

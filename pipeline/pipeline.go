@@ -33,6 +33,7 @@ type Pipeline struct {
 	RunURL     func(run string) string                        // where people read about a run
 	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
 	Reporting  bool                                           // whether commit statuses are owed to the forge
+	Commenting bool                                           // whether comments on pull requests are, where statuses are
 
 	Worker string        // this process, across its lives
 	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
@@ -41,6 +42,7 @@ type Pipeline struct {
 
 	collecting sync.Mutex // one collection at a time
 	swapping   sync.Map   // ids of the runs whose end is being stored, or is stored and not in the gateways' table yet
+	moving     sync.Map   // the same for deliveries that move tags: movement
 }
 
 // References tells what the references of the built-in remote's repositories name.

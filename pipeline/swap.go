@@ -41,6 +41,24 @@ func (p *Pipeline) Shown(run landfall.Run) landfall.Run {
 	return run
 }
 
+// movement is a delivery that may move what an app's addresses show.
+type movement struct{ app, hook, delivery string }
+
+// behind reports whether the gateways of this process may not have what the store says of an app, or of the newest of the
+// runs. Both must have been read before.
+func (p *Pipeline) behind(app string, runs []landfall.Run) bool {
+	if len(runs) > 0 && p.Shown(runs[0]).State != runs[0].State {
+		return true
+	}
+	moving := false
+	p.moving.Range(func(key, _ any) bool {
+		m, ok := key.(movement)
+		moving = ok && m.app == app
+		return !moving
+	})
+	return moving
+}
+
 // Outbox is the store's, from which the reports of runs that are not over for people are not due.
 type Outbox struct {
 	store.Outbox

@@ -61,6 +61,12 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	if len(due) != reports {
 		s.t.Errorf("%s: %d reports are due, want %d", what, len(due), reports)
 	}
+	// P-008: nor does a comment say so before
+	for _, c := range s.wantComments(what, reports) {
+		if app := c.Says.Apps[0]; app.State != state || app.Commit != run.Commit || c.Says.Closed {
+			s.t.Errorf("%s: the comment says %+v, want %s", what, c.Says, state)
+		}
+	}
 }
 
 // Nobody is told that a run is over before its release answers.
@@ -74,6 +80,9 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 		t.Fatalf("got the runs %+v and the error %v, want one", runs, err)
 	}
 	outbox := pipeline.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Pipeline: s.doors.Pipeline}
+	s.update(func(tx *store.Tx) error {
+		return tx.PutPullRequest(t.Context(), appID, store.PullRequest{Number: 12, Base: "main", HeadRef: s.ref, HeadSHA: runs[0].Commit, Open: true}, time.Now())
+	})
 	pending, err := outbox.Due(t.Context(), time.Now(), 10)
 	if err != nil || len(pending) != 1 {
 		t.Fatalf("got the reports %+v and the error %v, want one", pending, err)

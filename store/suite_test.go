@@ -34,6 +34,7 @@ func suite(t *testing.T, open opener) {
 		{"Leases", testLeases},
 		{"Logs", testLogs},
 		{"Reports", testReports},
+		{"Comments", testComments},
 		{"Versions", testVersions},
 		{"Groups", testGroups},
 		{"Latest", testLatest},

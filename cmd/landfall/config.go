@@ -33,6 +33,7 @@ type config struct {
 	Token         string
 	GitHubAPI     string
 	GitHubToken   string
+	Comments      bool // on pull requests
 	WebhookSecret string
 	AllowedHosts  []string
 	MaxPush       int64
@@ -73,7 +74,8 @@ func settings() []setting {
 		{"S3_STYLE", "auto", false, "how the bucket is addressed: auto, path (HOST/BUCKET) or host (BUCKET.HOST)"},
 		{"TOKEN", "", true, "administrator's token, 32 or more characters (default: made at the first start)"},
 		{"GITHUB_API", "https://api.github.com/", false, "base URL of GitHub's API"},
-		{"GITHUB_TOKEN", "", true, "token for commit statuses; without it reports stay local"},
+		{"GITHUB_TOKEN", "", true, "token for commit statuses and comments; without it reports stay local"},
+		{"GITHUB_COMMENTS", "true", false, "false: pull requests get no comment, and their commits statuses all the same"},
 		{"GITHUB_WEBHOOK_SECRET", "", true, "secret of /webhooks/github; without one it refuses everything"},
 		{"ALLOWED_HOSTS", "", false, "hosts (or HOST:PORT, comma separated) that may be reached although their address is private, and over http"},
 		{"MAX_PUSH", "1073741824", false, "bytes of one push"},
@@ -205,6 +207,9 @@ func parseConfig(v map[string]string) (config, error) {
 	}
 	if err := c.parseS3(v); err != nil {
 		return c, err
+	}
+	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {
+		return c, badSetting("GITHUB_COMMENTS", "is %q; right would be true or false", v["GITHUB_COMMENTS"])
 	}
 	err = c.parseLimits(v)
 	return c, err

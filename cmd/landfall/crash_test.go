@@ -134,6 +134,7 @@ func TestCrashWhileRecovering(t *testing.T) {
 	each(t, []string{
 		"remote.moved accept.pushed", "remote.moved accept.stored", "accept.committed run.leased", "upload.static upload.static",
 		"build.kept commit.versioned", "commit.pointed end.finished", "fail.before fail.before", "report.sent report.sent",
+		"report.commented report.commented",
 		"collect.marked collect.deleted", "end.finished end.finished fetch.before",
 	}, func(t *testing.T, names string) {
 		t.Helper()
@@ -160,6 +161,7 @@ func TestCrashAtRandom(t *testing.T) {
 	}
 	w := newTwins(t)
 	w.settled(1)
+	w.opens()
 	w.stop()
 	w.env = append(w.env, w.token...)
 	w.start()
@@ -186,7 +188,7 @@ func TestCrashAtRandom(t *testing.T) {
 	close(enough)
 	senders.Wait()
 	at++
-	w.settled(at)
+	w.wantSaid(w.settled(at))
 	w.quiet(farApp)
 	for _, v := range visitors {
 		v.sees(at)
@@ -239,6 +241,7 @@ func testCrash(t *testing.T, points ...string) {
 		at++
 		w.settled(at)
 	}
+	w.opens()
 	w.stop()
 	w.env = append(w.env, w.token...)
 	w.start("LANDFALL_CRASH=" + points[0])
@@ -278,7 +281,7 @@ func testCrash(t *testing.T, points ...string) {
 	}
 
 	at++
-	w.settled(at) // it works as before
+	w.wantSaid(w.settled(at)) // it works as before
 	for _, v := range visitors {
 		v.sees(at)
 		v.wantSteady(t, append(served, at)...)

@@ -126,6 +126,20 @@ func (w *twins) settled(n int) map[string]landfall.UID {
 	}
 }
 
+// mainPull is a pull request at the forge whose head is main, so that each push there is told in its comment.
+const mainPull = 1
+
+func (w *twins) opens() {
+	w.t.Helper()
+	w.hears(w.far.pull("opened", mainPull, "main"))
+}
+
+// wantSaid fails the test unless the pull request has one comment in the end, which names the release.
+func (w *twins) wantSaid(released map[string]landfall.UID) {
+	w.t.Helper()
+	w.says(w.far, mainPull, "| Release | "+w.label(farApp+"--"+string(released[farApp]))+" |")
+}
+
 // attempt is a push to both apps at once, of which nothing is known but what the senders heard.
 type attempt struct {
 	state    landfall.RunState // what its runs must come to

@@ -220,7 +220,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 		Scratch:   filepath.Join(s.config.Data, "scratch"),
 		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
 		RunURL:    s.runURL,
-		Reporting: s.config.GitHubToken != "", ReleaseURL: s.releaseURL,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
 		Worker: worker, Now: time.Now, Logger: s.logger,
 	}
 	if s.config.GitHubToken == "" {
@@ -230,7 +230,13 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sender = &github.Sender{Client: client, Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline}, Now: time.Now, Logger: s.logger}
+	s.sender = &github.Sender{
+		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger,
+		Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline},
+	}
+	if s.config.Comments { // one that was owed before it was turned off is not sent any more
+		s.sender.Comments = pipeline.Comments{Comments: store.Comments{DB: s.db}, Pipeline: s.pipeline}
+	}
 	return nil
 }
 

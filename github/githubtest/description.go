@@ -27,6 +27,9 @@ const (
 const (
 	createStatus = "/repos/{owner}/{repo}/statuses/{sha}"
 	listStatuses = "/repos/{owner}/{repo}/commits/{ref}/statuses"
+	comments     = "/repos/{owner}/{repo}/issues/{issue_number}/comments"
+	comment      = "/repos/{owner}/{repo}/issues/comments/{comment_id}"
+	user         = "/user"
 )
 
 // Description is the part of GitHub's API description that Server answers. It can be shared by all tests.
@@ -47,7 +50,7 @@ func Load() (*Description, error) {
 	if err != nil {
 		return nil, err
 	}
-	trimmed, err := trim(text, createStatus, listStatuses)
+	trimmed, err := trim(text, createStatus, listStatuses, comments, comment, user)
 	if err != nil {
 		return nil, fmt.Errorf("trim %s: %w", file, err)
 	}

@@ -3,6 +3,7 @@ package githubtest_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -170,5 +171,55 @@ func TestDescriptionIsMissing(t *testing.T) {
 	t.Setenv(githubtest.DescriptionVariable, other)
 	if _, err := githubtest.Load(); err == nil {
 		t.Error("got no error, want that the paths are missing")
+	}
+}
+
+// A comment that was made is listed by pages, edited in place by its author only, and gone when it is deleted.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	const list = "repos/harbor/shop/issues/12/comments"
+	for range 3 {
+		s.Comment("harbor/shop", 12, 7, "a person's")
+	}
+	s.Comment("harbor/shop", 13, 7, "another pull request's")
+	status, made := call(t, s, http.MethodPost, list, `{"body":"one"}`)
+	fields, ok := made.(map[string]any)
+	if status != http.StatusCreated || !ok || fields["body"] != "one" {
+		t.Fatalf("got %d %v, want the comment", status, made)
+	}
+	status, who := call(t, s, http.MethodGet, "user", "")
+	self, ok := who.(map[string]any)
+	author, isUser := fields["user"].(map[string]any)
+	if status != http.StatusOK || !ok || !isUser || self["id"] != author["id"] {
+		t.Errorf("got %d %v, want the author of the comment", status, who)
+	}
+	for page, want := range map[string]int{"1": 3, "2": 1, "3": 0} {
+		status, got := call(t, s, http.MethodGet, list+"?per_page=3&page="+page, "")
+		if all, ok := got.([]any); status != http.StatusOK || !ok || len(all) != want {
+			t.Errorf("page %s: got %d %v, want %d comments", page, status, got, want)
+		}
+	}
+	all := s.Comments("harbor/shop", 12)
+	address := func(c githubtest.Comment) string { return fmt.Sprintf("repos/harbor/shop/issues/comments/%d", c.ID) }
+	for _, c := range []struct {
+		comment githubtest.Comment
+		body    string
+		status  int
+	}{
+		{all[3], `{"body":"two"}`, 200}, {all[0], `{"body":"two"}`, 403}, {githubtest.Comment{ID: 5}, `{"body":"two"}`, 404},
+		{all[3], `{"body":"` + strings.Repeat("x", 65537) + `"}`, 422},
+	} {
+		if status, _ := call(t, s, http.MethodPatch, address(c.comment), c.body); status != c.status {
+			t.Errorf("an edit of %d got %d, want %d", c.comment.ID, status, c.status)
+		}
+	}
+	want := githubtest.Comment{Repository: "harbor/shop", Number: 12, ID: all[3].ID, Author: githubtest.Self, Body: "two", Edits: 1}
+	if got := s.Comments("harbor/shop", 12)[3]; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	s.DeleteComment(want.ID)
+	if status, _ := call(t, s, http.MethodGet, address(want), ""); status != http.StatusNotFound {
+		t.Errorf("a deleted comment got %d, want 404", status)
 	}
 }

@@ -51,6 +51,8 @@ type Server struct {
 	requests int
 	faults   map[int]Fault
 	statuses []Status
+	comments []Comment
+	issued   int64 // ids of comments
 	problems []string
 }
 
@@ -112,9 +114,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer "+s.token:
 		answer(w, http.StatusUnauthorized, nil, message("Bad credentials"))
 	case fault == nil:
-		status, body := s.serve(input)
+		status, header, body := s.serve(input)
 		s.checkAnswer(r.Context(), input, status, body)
-		answer(w, status, nil, body)
+		answer(w, status, header, body)
 	default:
 		s.fail(w, r, *fault, input)
 	}
@@ -211,17 +213,29 @@ func message(text string) []byte {
 var sha = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // serve carries a valid request out.
-func (s *Server) serve(input *openapi3filter.RequestValidationInput) (int, []byte) {
+func (s *Server) serve(input *openapi3filter.RequestValidationInput) (status int, header map[string]string, body []byte) {
 	repository := input.PathParams["owner"] + "/" + input.PathParams["repo"]
-	if input.Route.Path == listStatuses {
+	switch input.Route.Path {
+	case user:
+		status, body = encode(http.StatusOK, userObject(Self, true))
+	case comments, comment:
+		return s.serveComments(input, repository)
+	case listStatuses:
 		list := []map[string]any{}
 		for i, status := range slices.Backward(s.Statuses(input.PathParams["ref"])) {
 			if status.Repository == repository {
 				list = append(list, object(i, status))
 			}
 		}
-		return encode(http.StatusOK, list)
+		status, body = encode(http.StatusOK, list)
+	default:
+		status, body = s.setStatus(input, repository)
 	}
+	return status, nil, body
+}
+
+// setStatus adds a commit status.
+func (s *Server) setStatus(input *openapi3filter.RequestValidationInput, repository string) (int, []byte) {
 	status := Status{Context: "default"}
 	if err := json.NewDecoder(input.Request.Body).Decode(&status); err != nil {
 		return http.StatusBadRequest, message("Problems parsing JSON")

@@ -283,6 +283,25 @@ CREATE TABLE reports (
 CREATE INDEX reports_owed ON reports (next_at) WHERE sent = 0 AND dropped = 0;
 CREATE INDEX reports_commit ON reports (app, commit_sha);
 
+-- The one comment of each pull request. It belongs to a repository by all of its identity: what a delivery says of an id must
+-- not lead another repository's comment away.
+CREATE TABLE comments (
+    github_id  BIGINT NOT NULL,
+    owner      TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    number     BIGINT NOT NULL,
+    comment_id BIGINT NOT NULL, -- 0: not known
+    wanted     BIGINT NOT NULL, -- counts what happened
+    told       BIGINT NOT NULL, -- how much of that the forge was told
+    body       TEXT NOT NULL,   -- digest of the text that it was told last, or empty
+    attempts   BIGINT NOT NULL,
+    next_at    BIGINT NOT NULL,
+    problem    TEXT NOT NULL,
+    dropped    INTEGER NOT NULL,
+    PRIMARY KEY (github_id, owner, name, number)
+);
+CREATE INDEX comments_owed ON comments (next_at) WHERE told < wanted AND dropped = 0;
+
 -- Folders of the object store, which versions point into. Collection marks before it deletes.
 CREATE TABLE prefixes (
     prefix   TEXT PRIMARY KEY,
@@ -323,6 +342,7 @@ DROP TABLE builds;
 DROP TABLE reservations;
 DROP TABLE version_prefixes;
 DROP TABLE prefixes;
+DROP TABLE comments;
 DROP TABLE reports;
 DROP TABLE moves;
 DROP TABLE tags;

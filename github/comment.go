@@ -1,0 +1,165 @@
+package github
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	gogithub "github.com/google/go-github/v60/github"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+)
+
+// Comments keeps the comments that are owed.
+type Comments interface {
+	// Due returns at most limit comments that are owed and whose NextAt is not after now, with what each Says at this moment.
+	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error)
+
+	// Told records that GitHub has a comment: its ID, its Body, and as much as was Wanted.
+	Told(ctx context.Context, comment landfall.Comment) error
+
+	// Postpone adds one to a comment's attempts, and sets when it is due again and what the problem is.
+	Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error
+
+	// Drop gives a comment up until something happens again.
+	Drop(ctx context.Context, comment landfall.Comment, problem string) error
+}
+
+const pageSize = 100 // comments asked for at a time: GitHub's most
+
+// flushComment tells the comment that is due first. It reports whether there was one.
+func (s *Sender) flushComment(ctx context.Context) (bool, error) {
+	due, err := s.Comments.Due(ctx, s.Now(), 1)
+	if err != nil || len(due) == 0 {
+		return false, err
+	}
+	return true, s.tell(ctx, due[0])
+}
+
+// tell makes one attempt at one comment, and records what came of it.
+func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
+	text := Text(comment.Says, s.URL)
+	digest := landfall.DigestOf([]byte(text))
+	var v verdict
+	if comment.ID == 0 || comment.Body != digest {
+		response, err := s.write(ctx, &comment, text)
+		if err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v = s.judge(commentSubject(comment), response, err)
+	}
+	log := s.Logger.With("repository", nameOf(comment.Repository), "pull_request", comment.Number)
+	ctx = context.WithoutCancel(ctx)
+	switch {
+	case v.problem == "":
+		log.Info("comment told", "comment", comment.ID)
+		comment.Body = digest
+		err := s.Comments.Told(ctx, comment)
+		crashpoint.Here("report.told")
+		return err
+	case v.drop:
+		log.Warn("comment dropped", "problem", v.problem)
+		return s.Comments.Drop(ctx, comment, v.problem)
+	default:
+		log.Warn("comment postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
+		return s.Comments.Postpone(ctx, comment, v.at, v.problem)
+	}
+}
+
+// write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the answer that counts. Of a
+// closed pull request it makes none: there is nothing left to look at.
+func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
+	if comment.ID != 0 {
+		response, err := s.edit(ctx, comment, text)
+		if response == nil || (response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusGone) {
+			return response, err
+		}
+	}
+	found, response, err := s.find(ctx, *comment)
+	switch {
+	case err != nil:
+		return response, err
+	case found != nil:
+		comment.ID = found.GetID()
+		if found.GetBody() == text {
+			return response, nil
+		}
+		return s.edit(ctx, comment, text)
+	case comment.Says.Closed:
+		comment.ID = 0
+		return response, nil
+	}
+	return s.create(ctx, comment, text)
+}
+
+func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
+	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
+		owner, name := inPath(comment.Repository)
+		crashpoint.Here("report.commenting")
+		_, response, err := s.Client.Issues.EditComment(ctx, owner, name, comment.ID, &gogithub.IssueComment{Body: &text})
+		crashpoint.Here("report.commented")
+		return response, err
+	})
+}
+
+func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
+	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
+		owner, name := inPath(comment.Repository)
+		crashpoint.Here("report.commenting")
+		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number, &gogithub.IssueComment{Body: &text})
+		crashpoint.Here("report.commented")
+		comment.ID = made.GetID() // 0 when the rest of the answer was lost: it is then looked for
+		return response, err
+	})
+}
+
+// find looks for the comment that we made: by its first line and its author. It returns nil when there is none.
+func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment, *gogithub.Response, error) {
+	if s.self == 0 {
+		if response, err := s.know(ctx); err != nil {
+			return nil, response, err
+		}
+	}
+	owner, name := inPath(comment.Repository)
+	options := &gogithub.IssueListCommentsOptions{ListOptions: gogithub.ListOptions{PerPage: pageSize}}
+	for {
+		var page []*gogithub.IssueComment
+		response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
+			page, response, err = s.Client.Issues.ListComments(ctx, owner, name, comment.Number, options)
+			return response, err
+		})
+		if err != nil {
+			return nil, whole(response), err
+		}
+		for _, c := range page {
+			if c.GetUser().GetID() == s.self && strings.HasPrefix(c.GetBody(), marker(s.URL)) {
+				return c, response, nil
+			}
+		}
+		if response.NextPage == 0 {
+			return nil, response, nil
+		}
+		options.Page = response.NextPage
+	}
+}
+
+// know asks who we are.
+func (s *Sender) know(ctx context.Context) (*gogithub.Response, error) {
+	var user *gogithub.User
+	response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
+		user, response, err = s.Client.Users.Get(ctx, "")
+		return response, err
+	})
+	s.self = user.GetID()
+	return whole(response), err
+}
+
+// whole returns nil for an answer that says well and could not be read: as none, it is asked for again.
+func whole(response *gogithub.Response) *gogithub.Response {
+	if response != nil && response.StatusCode < http.StatusMultipleChoices {
+		return nil
+	}
+	return response
+}

@@ -1,0 +1,161 @@
+package githubtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/getkin/kin-openapi/openapi3filter"
+)
+
+// Self is the user whom the server's token belongs to.
+const Self int64 = 583231
+
+// maxComment is how many characters of a comment GitHub takes.
+const maxComment = 65536
+
+// Comment is one comment on a pull request.
+type Comment struct {
+	Repository string // owner/name
+	Number     int    // of the pull request
+	ID         int64
+	Author     int64 // Self for what came by the API
+	Body       string
+	Edits      int // how often it was edited
+}
+
+// Comments returns the comments on a pull request, oldest first.
+func (s *Server) Comments(repository string, number int) []Comment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.comments), func(c Comment) bool { return c.Repository != repository || c.Number != number })
+}
+
+// Comment adds a comment of a user's, and returns its ID.
+func (s *Server) Comment(repository string, number int, author int64, body string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.add(Comment{Repository: repository, Number: number, Author: author, Body: body}).ID
+}
+
+// DeleteComment deletes a comment, as somebody may by hand.
+func (s *Server) DeleteComment(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.comments = slices.DeleteFunc(s.comments, func(c Comment) bool { return c.ID == id })
+}
+
+func (s *Server) add(c Comment) Comment {
+	s.issued++
+	c.ID = 1_000_000 + s.issued
+	s.comments = append(s.comments, c)
+	return c
+}
+
+// serveComments lists, makes, shows, edits or deletes comments.
+func (s *Server) serveComments(input *openapi3filter.RequestValidationInput, repository string) (int, map[string]string, []byte) {
+	if input.Route.Path == comments && input.Route.Method == http.MethodGet {
+		return s.listComments(input, repository)
+	}
+	var sent struct {
+		Body string `json:"body"`
+	}
+	if input.Route.Method == http.MethodPost || input.Route.Method == http.MethodPatch {
+		if err := json.NewDecoder(input.Request.Body).Decode(&sent); err != nil {
+			return http.StatusBadRequest, nil, message("Problems parsing JSON")
+		}
+		if sent.Body == "" || utf8.RuneCountInString(sent.Body) > maxComment {
+			return http.StatusUnprocessableEntity, nil, message("Validation Failed: body is too long (maximum is 65536 characters)")
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if input.Route.Path == comments {
+		number, _ := strconv.Atoi(input.PathParams["issue_number"])
+		status, body := encode(http.StatusCreated, commentObject(s.add(Comment{Repository: repository, Number: number, Author: Self, Body: sent.Body})))
+		return status, nil, body
+	}
+	id, _ := strconv.ParseInt(input.PathParams["comment_id"], 10, 64)
+	i := slices.IndexFunc(s.comments, func(c Comment) bool { return c.ID == id && c.Repository == repository })
+	switch {
+	case i < 0:
+		return http.StatusNotFound, nil, message("Not Found")
+	case input.Route.Method == http.MethodDelete:
+		s.comments = slices.Delete(s.comments, i, i+1)
+		return http.StatusNoContent, nil, nil
+	case input.Route.Method == http.MethodPatch && s.comments[i].Author != Self:
+		return http.StatusForbidden, nil, message("Must have admin rights to Repository.")
+	case input.Route.Method == http.MethodPatch:
+		s.comments[i].Body = sent.Body
+		s.comments[i].Edits++
+	}
+	status, body := encode(http.StatusOK, commentObject(s.comments[i]))
+	return status, nil, body
+}
+
+// listComments answers with one page, oldest first, and says where the next one is.
+func (s *Server) listComments(input *openapi3filter.RequestValidationInput, repository string) (int, map[string]string, []byte) {
+	number, _ := strconv.Atoi(input.PathParams["issue_number"])
+	query := input.Request.URL.Query()
+	size, page := 30, 1
+	if n, err := strconv.Atoi(query.Get("per_page")); err == nil {
+		size = min(n, 100)
+	}
+	if n, err := strconv.Atoi(query.Get("page")); err == nil {
+		page = n
+	}
+	all := s.Comments(repository, number)
+	list := []map[string]any{}
+	for _, c := range all[min((page-1)*size, len(all)):min(page*size, len(all))] {
+		list = append(list, commentObject(c))
+	}
+	var header map[string]string
+	if page*size < len(all) {
+		query.Set("page", strconv.Itoa(page+1))
+		header = map[string]string{"Link": fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.URL, input.Request.URL.Path[1:], query.Encode())}
+	}
+	status, body := encode(http.StatusOK, list)
+	return status, header, body
+}
+
+// commentObject returns a comment as GitHub shows it.
+func commentObject(c Comment) map[string]any {
+	base := "https://api.github.com/repos/" + c.Repository
+	at := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC).Format(time.RFC3339)
+	return map[string]any{
+		"id": c.ID, "node_id": fmt.Sprintf("IC_%d", c.ID), "url": fmt.Sprintf("%s/issues/comments/%d", base, c.ID),
+		"html_url":  fmt.Sprintf("https://github.com/%s/pull/%d#issuecomment-%d", c.Repository, c.Number, c.ID),
+		"issue_url": fmt.Sprintf("%s/issues/%d", base, c.Number), "body": c.Body, "user": userObject(c.Author, false),
+		"created_at": at, "updated_at": at, "author_association": "MEMBER",
+	}
+}
+
+// userObject returns a user as GitHub shows it: whole to itself.
+func userObject(id int64, whole bool) map[string]any {
+	login := fmt.Sprintf("user-%d", id)
+	url := "https://api.github.com/users/" + login
+	o := map[string]any{
+		"login": login, "id": id, "node_id": fmt.Sprintf("U_%d", id), "avatar_url": "https://avatars.githubusercontent.com/u/1", "gravatar_id": "",
+		"html_url": "https://github.com/" + login, "type": "User", "site_admin": false, "url": url, "user_view_type": "public",
+	}
+	for _, list := range []string{
+		"events", "followers", "following", "gists", "organizations", "received_events", "repos", "starred", "subscriptions",
+	} {
+		o[list+"_url"] = url + "/" + list
+	}
+	if whole {
+		for _, field := range []string{"bio", "blog", "company", "email", "hireable", "location", "name"} {
+			o[field] = nil
+		}
+		o["blog"] = ""
+		for _, field := range []string{"followers", "following", "public_gists", "public_repos"} {
+			o[field] = 1
+		}
+		o["created_at"], o["updated_at"] = "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
+	}
+	return o
+}

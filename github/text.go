@@ -1,0 +1,304 @@
+package github
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"landfall.dev/landfall"
+)
+
+// maxComment is less than the 65,536 characters that GitHub takes, counted in bytes.
+const maxComment = 65_000
+
+// What of a comment is cut, in characters and lines of what people wrote.
+const (
+	maxName        = 100
+	maxReasonLine  = 200
+	maxReasonLines = 10
+	maxRows        = 100 // of one app, and fewer where many apps have many
+)
+
+// marker returns the first line of the comments of the installation at an address, which no reader sees.
+func marker(installation string) string { return "<!-- landfall " + installation + " -->" }
+
+// Text returns a comment in GitHub's Markdown: a section for each app, below a line that only the installation at the given
+// address writes. What comes from people stands in it as they wrote it, and is never read as markup, mention or link. It is
+// shorter than GitHub's limit: what has no room is counted.
+func Text(report landfall.PullRequestReport, installation string) string {
+	for rows := maxRows; ; rows /= 4 {
+		var b strings.Builder
+		b.WriteString(marker(installation) + "\n")
+		for i, app := range report.Apps {
+			section := sectionOf(app, report.Closed, rows)
+			if rows == 0 && b.Len()+len(section) > maxComment-100 {
+				fmt.Fprintf(&b, "\n%s left out.\n", counted(len(report.Apps)-i, "more app"))
+				break
+			}
+			b.WriteString(section)
+		}
+		if rows == 0 || b.Len() <= maxComment {
+			return b.String()
+		}
+	}
+}
+
+// sectionOf returns what a comment says of one app, with at most so many rows of changes.
+func sectionOf(app landfall.AppReport, closed bool, rows int) string {
+	var b strings.Builder
+	b.WriteString("\n### " + inert(app.App) + " · " + headline(app, closed) + "\n")
+	b.WriteString("| | |\n|---|---|\n")
+	field := func(name, value string) {
+		if value != "" {
+			b.WriteString("| " + name + " | " + value + " |\n")
+		}
+	}
+	if closed {
+		field("Commit", app.Commit.Short())
+		b.WriteString("\nThe address of the pull request ended with it; those of its releases end with its branch, unless something else holds them.\n")
+		return b.String()
+	}
+	field("Release", address(app.Release))
+	preview := address(app.Preview)
+	if preview != "" && app.Shows != app.Commit {
+		preview += " (still " + app.Shows.Short() + ")"
+	}
+	field("This pull request", preview)
+	field("Commit", app.Commit.Short())
+	if app.Release == "" {
+		field("Run", address(app.Run))
+	}
+	switch {
+	case app.State == landfall.RunSucceeded:
+		b.WriteString(changes(app, rows))
+	case app.Reason != "":
+		b.WriteString("\n" + lines(app.Reason, min(maxReasonLines, rows+1)) + "\n")
+	}
+	return b.String()
+}
+
+// headline says in a few words where an app stands.
+func headline(app landfall.AppReport, closed bool) string {
+	if closed {
+		return "closed"
+	}
+	switch app.State {
+	case landfall.RunQueued, landfall.RunRunning:
+		return "building"
+	case landfall.RunWaiting:
+		return "waiting for approval"
+	case landfall.RunSucceeded:
+		if app.Release == "" {
+			return "no release"
+		}
+		if changed(app.Changes) == 0 && len(app.Changes) > 0 {
+			return "preview ready, unchanged"
+		}
+		return "preview ready"
+	case landfall.RunFailed:
+		return "failed"
+	case landfall.RunError:
+		return "error"
+	case landfall.RunSuperseded:
+		return "superseded"
+	case landfall.RunSkipped:
+		return "skipped"
+	case landfall.RunCancelled:
+		return "cancelled"
+	}
+	return "nothing was released"
+}
+
+// changes returns the table of the units that are other than what the base branch serves, and the line below it.
+func changes(app landfall.AppReport, rows int) string {
+	var b strings.Builder
+	all := changed(app.Changes)
+	shown := 0
+	for _, c := range app.Changes {
+		if c.Change == landfall.Unchanged || shown == rows {
+			continue
+		}
+		if shown == 0 {
+			b.WriteString("\n| unit | change | version |\n|---|---|---|\n")
+		}
+		shown++
+		b.WriteString("| " + string(c.Unit.Kind) + " " + inert(c.Unit.Name) + " | " + change(c) + " | " + version(c) + " |\n")
+	}
+	var parts []string
+	if shown < all {
+		parts = append(parts, counted(all-shown, "more unit")+" changed")
+	}
+	if unchanged := len(app.Changes) - all; unchanged > 0 {
+		parts = append(parts, counted(unchanged, "unit")+" unchanged")
+	}
+	if app.Base != "" {
+		parts = append(parts, "compared with "+inert(app.Base))
+	}
+	if app.Stats.Files > 0 {
+		parts = append(parts, thousands(int64(app.Stats.FilesUploaded))+" of "+counted(app.Stats.Files, "file")+" uploaded")
+	}
+	parts = append(parts, strconv.FormatFloat(app.Took.Round(100*time.Millisecond).Seconds(), 'f', 1, 64)+" s")
+	b.WriteString("\n" + strings.Join(parts, " · ") + "\n")
+	return b.String()
+}
+
+// changed returns how many of the units are not the same.
+func changed(changes []landfall.UnitChange) int {
+	n := 0
+	for _, c := range changes {
+		if c.Change != landfall.Unchanged {
+			n++
+		}
+	}
+	return n
+}
+
+// change says what happened to a unit, with its files where they were counted.
+func change(c landfall.UnitChange) string {
+	f := c.Files
+	if f == nil {
+		return string(c.Change)
+	}
+	var parts []string
+	for _, part := range []struct {
+		n    int
+		verb string
+	}{{f.Changed, "changed"}, {f.Added, "added"}, {f.Removed, "removed"}} {
+		switch {
+		case part.n == 0:
+		case len(parts) == 0:
+			parts = append(parts, counted(part.n, "file")+" "+part.verb)
+		default:
+			parts = append(parts, thousands(int64(part.n))+" "+part.verb)
+		}
+	}
+	if len(parts) == 0 {
+		return string(c.Change)
+	}
+	text := strings.Join(parts, ", ") + " (" + signed(f.Bytes) + ")"
+	if c.Change != landfall.Changed {
+		return string(c.Change) + ": " + text
+	}
+	return text
+}
+
+// version names the version that a unit came to, or the one that was removed.
+func version(c landfall.UnitChange) string {
+	uid := string(c.After)
+	if uid == "" {
+		uid = string(c.Before)
+	}
+	if uid == "" || c.Unit.Kind == landfall.StaticUnit || c.Unit.Kind == landfall.ConfigUnit {
+		return uid
+	}
+	text := inert(c.Unit.Name) + "-" + uid
+	if c.Number > 0 {
+		text += " (no. " + strconv.FormatInt(c.Number, 10) + ")"
+	}
+	return text
+}
+
+// address returns an address of ours as people copy it. GitHub makes a link of it.
+func address(url string) string { return strings.TrimSuffix(url, "/") }
+
+// counted returns a number with its noun: "1 file", "1,204 files".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return thousands(int64(n)) + " " + noun
+}
+
+// thousands returns a number with commas.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// signed returns a difference in bytes, in a unit that suits its size: "+14 kB".
+func signed(bytes int64) string {
+	sign, n := "+", bytes
+	if n < 0 {
+		sign, n = "−", -n
+	}
+	for _, unit := range []string{"B", "kB", "MB"} {
+		if n < 1000 {
+			return sign + strconv.FormatInt(n, 10) + " " + unit
+		}
+		n = (n + 500) / 1000
+	}
+	return sign + thousands(n) + " GB"
+}
+
+// plain matches names that are nothing to GitHub; what looks like a commit or an issue is not among them.
+var (
+	plain    = regexp.MustCompile(`^[a-z0-9-]+$`)
+	linkable = regexp.MustCompile(`^[0-9a-f]{7,}$|-\d+$`)
+)
+
+// inert returns text of people's such that GitHub shows it as it is. It becomes one line of limited length. Names that are
+// plain stay as they are; all else is code in which each character that is neither letter nor digit is written by its number,
+// and no address is in one piece.
+func inert(text string) string {
+	if plain.MatchString(text) && !linkable.MatchString(text) && len(text) <= maxName {
+		return text
+	}
+	return code(text, maxName)
+}
+
+// code returns text as code, cut to so many characters.
+func code(text string, limit int) string {
+	text = text[:min(len(text), 8*limit)] // more than is looked at
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " ")
+	var b strings.Builder
+	b.WriteString("<code>")
+	left := limit
+	for _, r := range text {
+		if !unicode.IsPrint(r) {
+			continue // it would be invisible, or turn the text around
+		}
+		if left == 0 {
+			b.WriteString("…")
+			break
+		}
+		left--
+		switch {
+		case r == ' ', r > unicode.MaxASCII, unicode.IsLetter(r), unicode.IsDigit(r):
+			b.WriteRune(r)
+		case r == '.', r == ':', r == '@':
+			// Written by its number it is no markup, yet GitHub looks for addresses in what it then reads.
+			fmt.Fprintf(&b, "&#%d;<!-- -->", r)
+		default:
+			fmt.Fprintf(&b, "&#%d;", r)
+		}
+	}
+	b.WriteString("</code>")
+	return b.String()
+}
+
+// lines returns text of several lines as code, cut to so many of them.
+func lines(text string, limit int) string {
+	var shown []string
+	left := 0
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.TrimSpace(line) == "":
+		case len(shown) == limit:
+			left++
+		default:
+			shown = append(shown, code(line, maxReasonLine))
+		}
+	}
+	if left > 0 {
+		shown = append(shown, counted(left, "more line")+" in the run")
+	}
+	return strings.Join(shown, "<br>\n")
+}

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const commentColumns = `github_id, owner, name, number, comment_id, wanted, told, body, attempts, next_at, problem, dropped`
+
+func scanComment(row scanner) (landfall.Comment, error) {
+	var c landfall.Comment
+	var next int64
+	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Told, &c.Body,
+		&c.Attempts, &next, &c.Problem, &c.Dropped)
+	c.NextAt = moment(next)
+	return c, err
+}
+
+// WantComment notes that something happened that the comment of a pull request is to say, from the given time on. One that
+// waits for its next attempt goes on waiting; one that was given up is tried again.
+func (tx *Tx) WantComment(ctx context.Context, r landfall.GitHubRepository, number int, at time.Time) error {
+	return tx.exec(ctx, "store.WantComment", `INSERT INTO comments (`+commentColumns+`)
+		VALUES ($1, $2, $3, $4, 0, 1, 0, '', 0, $5, '', 0)
+		ON CONFLICT (github_id, owner, name, number) DO UPDATE SET wanted = comments.wanted + 1,
+			next_at = CASE WHEN comments.next_at > excluded.next_at THEN comments.next_at ELSE excluded.next_at END,
+			attempts = CASE WHEN comments.dropped = 1 THEN 0 ELSE comments.attempts END, dropped = 0`,
+		r.ID, r.Owner, r.Name, number, micros(at))
+}
+
+// Comment returns the comment of a pull request. NotFound when none was ever wanted.
+func (q queries) Comment(ctx context.Context, r landfall.GitHubRepository, number int) (landfall.Comment, error) {
+	return one(ctx, q, "store.Comment", scanComment, `SELECT `+commentColumns+` FROM comments
+		WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4`, r.ID, r.Owner, r.Name, number)
+}
+
+// PullRequestsAt returns the numbers of an app's open pull requests whose head a commit is, without those from forks: by
+// what the pull request told last, or by where its branch is.
+func (q queries) PullRequestsAt(ctx context.Context, app string, commit landfall.CommitSHA) ([]int, error) {
+	return list(ctx, q, "store.PullRequestsAt", scanValue[int], `SELECT number FROM pull_requests p
+		WHERE app = $1 AND open = 1 AND fork = 0 AND (head_sha = $2
+			OR EXISTS (SELECT 1 FROM heads h WHERE h.app = p.app AND h.ref = p.head_ref AND h.sha = $2)) ORDER BY number`, app, commit)
+}
+
+// PullRequest returns what is known of an app's pull request. NotFound when nothing is.
+func (q queries) PullRequest(ctx context.Context, app string, number int) (PullRequest, error) {
+	return one(ctx, q, "store.PullRequest", scanPull,
+		`SELECT `+pullColumns+` FROM pull_requests WHERE app = $1 AND number = $2`, app, number)
+}
+
+// Comments is the durable queue of comments.
+type Comments struct{ DB *DB }
+
+// Due returns owed comments that may be tried by now, the longest waiting first.
+func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
+	return list(ctx, c.DB.queries, "store.Comments", scanComment, `SELECT `+commentColumns+` FROM comments
+		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2`, micros(now), limit)
+}
+
+// Told records that the forge has the comment: its ID, its Body, and as much as was Wanted when it was composed.
+func (c Comments) Told(ctx context.Context, comment landfall.Comment) error {
+	return c.update(ctx, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
+}
+
+// Postpone records that a comment is to be tried again at the given time, and why.
+func (c Comments) Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error {
+	return c.update(ctx, comment, `next_at = $5, attempts = attempts + 1, problem = $6`, micros(at), problem)
+}
+
+// Drop gives a comment up until something happens again, and records why.
+func (c Comments) Drop(ctx context.Context, comment landfall.Comment, problem string) error {
+	return c.update(ctx, comment, `dropped = 1, attempts = attempts + 1, problem = $5`, problem)
+}
+
+func (c Comments) update(ctx context.Context, comment landfall.Comment, set string, args ...any) error {
+	r := comment.Repository
+	return c.DB.Update(ctx, func(tx *Tx) error {
+		return tx.exec(ctx, "store.Comments", `UPDATE comments SET `+set+` WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4`,
+			append([]any{r.ID, r.Owner, r.Name, comment.Number}, args...)...)
+	})
+}
