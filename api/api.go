@@ -73,7 +73,9 @@ func (u *unrouted) WriteHeader(status int) {
 		"there is no %s %s; /api/openapi.json says what there is", u.request.Method, u.request.URL.Path)}
 	u.Header().Set("Content-Type", p.ContentType(""))
 	u.ResponseWriter.WriteHeader(status)
-	_ = json.NewEncoder(u.ResponseWriter).Encode(p) // the client may be gone
+	if text, err := json.Marshal(p); err == nil {
+		_, _ = u.ResponseWriter.Write(text) // the client may be gone
+	}
 }
 
 // Write drops the text.

@@ -343,7 +343,7 @@ func (p *proxy) carry(from net.Conn) {
 		defer stop()
 		for buffer := make([]byte, 64<<10); ; {
 			n, err := from.Read(buffer)
-			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit")) {
+			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit\x00")) { // the statement, not the isolation level
 				switch {
 				case p.armed.CompareAndSwap(armedBefore, fired):
 					return

@@ -177,7 +177,8 @@ func (c *cli) hold(held bool) func(context.Context, *client.Client, operands) er
 			return err
 		}
 		if app.Held && app.Live == "" {
-			fmt.Fprintf(c.stderr, "nothing of %[1]s is live yet, and no push makes it so: landfall release live %[1]s RELEASE, or landfall release resume %[1]s\n", app.Name)
+			fmt.Fprintf(c.stderr, "nothing of %[1]s is live yet, and no push makes it so: "+
+				"landfall release live %[1]s RELEASE, or landfall release resume %[1]s\n", app.Name)
 		}
 		return c.print(app, func(t *table) { showPointers(t, app) })
 	}

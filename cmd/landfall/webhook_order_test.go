@@ -256,6 +256,23 @@ func TestWebhookOrder(t *testing.T) {
 		wantEqual(t, "the branch's tag", w.tagged("gone-first")["branch-short"], "")
 	})
 
+	t.Run("a branch that was made again, told before its deletion", func(t *testing.T) {
+		t.Parallel()
+		w := w.in(t)
+		h, _ := w.follow("made-again")
+		_, push0 := h.release("zero")
+		w.hears(push0)
+		h.git("switch", "--quiet", "-c", "short")
+		one, create := h.release("one")
+		w.hears(create)
+		run := wantEnds(t, w, "made-again", one, landfall.RunSucceeded)
+		gone := h.remove("short")
+		w.hears(h.send("short"), gone)
+		// N-003: what is there again comes back, once the forge was asked
+		w.eventually("the branch is back", func() bool { return w.tagged("made-again")["branch-short"] == run.Release })
+		wantEnds(t, w, "made-again", one, landfall.RunSucceeded)
+	})
+
 	t.Run("a deletion after a push of which nobody heard", func(t *testing.T) {
 		t.Parallel()
 		w := w.in(t)
