@@ -219,7 +219,7 @@ func TestOrderOfABranchThatCameBack(t *testing.T) {
 func TestOrderOfARewrittenBranch(t *testing.T) {
 	t.Parallel()
 	f := newForge(t)
-	c := f.line(3)
+	c := f.line(4)
 	l := f.listener()
 	l.hears(l.pushes(c[1])...)
 	l.hears(l.pushes(c[0], c[2])[1])
@@ -229,6 +229,16 @@ func TestOrderOfARewrittenBranch(t *testing.T) {
 	l.settles()
 	// N-003: the app's head is the forge's
 	l.wantHead("after a push of which one before was lost", c[0])
+
+	l = f.listener()
+	first := l.pushes(c[0], c[1], c[3])
+	l.hears(first[0], first[2])
+	l.settles()
+	l.hears(l.pushes(c[2], c[3])[1]) // so the branch left the last commit in between
+	l.wantHead("before", c[3])
+	l.hears(l.pushes(c[0], c[1])[1])
+	l.settles()
+	l.wantHead("after the branch went its way again, all unheard but the last push", c[1])
 }
 
 // chance is a random history of a branch and of what is told of it.

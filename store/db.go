@@ -43,8 +43,6 @@ type engine interface {
 	begin(ctx context.Context) (transaction, error)
 	jobEngine
 	noticeEngine
-	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
-	own(ctx context.Context, owned func()) error
 	close() error
 }
 
@@ -56,6 +54,8 @@ type jobEngine interface {
 }
 
 type noticeEngine interface {
+	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
+	own(ctx context.Context, owned func()) error
 	// notify makes notices of every process tell of the transaction.
 	notify(ctx context.Context, tx *Tx) error
 	// notices calls changed after each commit that was notified of, until ctx ends or the connection is lost.
