@@ -102,39 +102,6 @@ func (m *Mirror) commit(name plumbing.Hash) (*object.Commit, error) {
 	return c, nil
 }
 
-// IsAncestor reports whether a is b, or b descends from a. Kinds: as of Commit.
-func (m *Mirror) IsAncestor(ctx context.Context, a, b landfall.CommitSHA) (bool, error) {
-	const op = landfall.Op("builder.is-ancestor")
-	from, err := m.peel(op, a)
-	if err != nil {
-		return false, err
-	}
-	to, err := m.peel(op, b)
-	if err != nil {
-		return false, err
-	}
-	seen := map[plumbing.Hash]bool{to: true}
-	for next := []plumbing.Hash{to}; len(next) > 0; next = next[1:] {
-		if next[0] == from {
-			return true, nil
-		}
-		if err := ctx.Err(); err != nil {
-			return false, stopped(op, m.remote, err)
-		}
-		c, err := m.commit(next[0])
-		if err != nil {
-			return false, m.failed(op, err)
-		}
-		for _, parent := range c.ParentHashes {
-			if !seen[parent] {
-				seen[parent] = true
-				next = append(next, parent)
-			}
-		}
-	}
-	return false, nil
-}
-
 // objectName returns sha as go-git has it.
 func objectName(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
 	if _, err := landfall.ParseCommitSHA(string(sha)); err != nil {

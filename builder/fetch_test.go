@@ -282,26 +282,3 @@ func TestKeepHoldsACommit(t *testing.T) {
 	wantError(t, mirror.Keep("../../x", kept), landfall.Invalid)
 	wantError(t, mirror.Keep(uid, lost), landfall.NotFound)
 }
-
-func TestIsAncestor(t *testing.T) {
-	t.Parallel()
-	origin := newRepository(t)
-	root := origin.commit(map[string]string{"a": "1"})
-	left := origin.commit(map[string]string{"a": "2"}, root)
-	right := origin.commit(map[string]string{"a": "3"}, root)
-	merge := origin.commit(map[string]string{"a": "4"}, left, right)
-	mirror := fetch(t, mirrors(t), origin.local(), mainRef, merge)
-	for _, test := range []struct {
-		name string
-		a, b landfall.CommitSHA
-		want bool
-	}{
-		{"itself", left, left, true}, {"parent", root, left, true}, {"second parent", right, merge, true},
-		{"grandparent", root, merge, true}, {"child", merge, root, false}, {"sibling", left, right, false},
-	} {
-		got, err := mirror.IsAncestor(t.Context(), test.a, test.b)
-		if err != nil || got != test.want {
-			t.Errorf("%s: got %v, %v; want %v", test.name, got, err, test.want)
-		}
-	}
-}
