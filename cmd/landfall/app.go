@@ -90,7 +90,7 @@ Without --repo the built-in remote is the app's repository: push to the address 
 token as password.`
 	flags := cmd.Flags()
 	flags.StringVar(&app.Repository, "repo", "", "clone address of the repository; without it the built-in remote is the repository")
-	flags.StringVar(&app.Branch, "branch", "", "production branch (default: the remote's HEAD, or the first branch pushed)")
+	flags.StringVar(&app.Branch, "branch", "", "production branch (default: the remote's HEAD, or the first branch pushed: of several main, else master)")
 	flags.StringVar(&app.Specs, "specs", "", "folder of the spec files (default: specs)")
 	flags.StringVar(&app.Folder, "folder", "", "the app's folder in its repository (default: the root)")
 	flags.StringVar(&app.Namespace, "namespace", "", "owner of the app's functions and packages (default: default)")
