@@ -203,13 +203,12 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 			return fmt.Errorf("a connection of the type %T", c)
 		}
 		var err error
-		t.tx, err = direct.Conn().BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-		return err
-	})
-	if err == nil {
+		if t.tx, err = direct.Conn().BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
+			return err
+		}
 		// Each statement sees what was committed before it, so all after this one see what the last Update did.
-		err = t.tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock($1)`, int64(updateLock)).Scan(&t.id)
-	}
+		return t.tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock($1)`, int64(updateLock)).Scan(&t.id)
+	})
 	if err != nil {
 		return nil, errors.Join(err, t.rollback())
 	}
@@ -225,13 +224,18 @@ type postgresTx struct {
 }
 
 func (t *postgresTx) insert(ctx context.Context, j job, opts *river.InsertOpts) error {
-	_, err := t.engine.jobs.InsertTx(ctx, t.tx, j, opts)
-	return err
+	return t.direct(func() error {
+		_, err := t.engine.jobs.InsertTx(ctx, t.tx, j, opts)
+		return err
+	})
 }
+
+// direct runs f, which uses the connection past database/sql, unless that gave the connection up after an error.
+func (t *postgresTx) direct(f func() error) error { return t.Raw(func(any) error { return f() }) }
 
 // commit does not take a lost connection for a lost transaction: the database knows what became of it.
 func (t *postgresTx) commit(ctx context.Context) error {
-	err := t.tx.Commit(ctx)
+	err := t.direct(func() error { return t.tx.Commit(ctx) })
 	_ = t.Close() // gives the connection back; one that is broken is dropped
 	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return err
@@ -270,7 +274,7 @@ func (t *postgresTx) rollback() error {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackLimit)
 	defer cancel()
 	if t.tx != nil {
-		_ = t.tx.Rollback(ctx) // a connection that is lost rolls back by itself
+		_ = t.direct(func() error { return t.tx.Rollback(ctx) }) // a connection that is lost rolls back by itself
 	}
 	_ = t.Close()
 	return nil
