@@ -88,6 +88,8 @@ func (a *acceptance) orderAsHeard(ctx context.Context) (order, error) {
 		return newer, nil
 	case a.push.Deleted(): // of what the reference has left since, it is old; of what nobody heard of, it is news
 		return proven(older)(a.came(ctx, a.push.Before))
+	case a.head.SHA == a.push.Before && len(waiting) > 0:
+		return unknown, nil // one that waits for its place may be the newest
 	case a.head.SHA == a.push.Before:
 		return proven(newer)(a.tx.Ends(ctx, a.app.ID, a.push.Ref, a.push.After))
 	}
