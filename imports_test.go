@@ -32,14 +32,14 @@ func rooms() []room {
 		{root, "", ""},
 
 		// The doors.
-		{"webhook", "", ""},
-		{"remote", "", ""},
+		{"webhook", "", "logtest"},
+		{"remote", "", "logtest"},
 
 		// A commit becomes a release.
 		{"spec", "", ""},
 		{"builder", "builder/pack", ""},
 		{"builder/pack", "", ""},
-		{"sandbox", "", ""},
+		{"sandbox", "", "logtest"},
 		{"versioning", "store", ""},
 		{"assets", "", "assets/disk assets/assetstest"},
 		{"assets/disk", "assets", "assets/assetstest"},
@@ -48,7 +48,7 @@ func rooms() []room {
 		{"assets/assetstest", "assets", ""},
 		{"deploy", "store", ""},
 		{"pipeline", "builder spec versioning assets deploy store crashpoint remote webhook", ""},
-		{"github", "crashpoint", "github/githubtest"},
+		{"github", "crashpoint", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
 		// A visitor gets an answer.
@@ -56,19 +56,20 @@ func rooms() []room {
 		{"runtime/gateway", "runtime/registry", ""},
 
 		// What they stand on, and what stands on them.
-		{"store", "", "store/storetest"},
+		{"store", "", "logtest store/storetest"},
 		{"store/storetest", "store", ""},
 		{"crashpoint", "", ""},
+		{"logtest", "", ""},
 		{"api", "api/client deploy pipeline store versioning webhook", ""},
 		{"api/client", "", ""},
 		{
 			"cmd/landfall",
 			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway store api api/client",
-			"github/githubtest crashpoint store/storetest assets/s3/s3test",
+			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 
 		// What is measured.
-		{"bench", "", "api/client builder assets assets/disk"},
+		{"bench", "", "api/client builder assets assets/disk logtest"},
 
 		// What the Makefile needs.
 		{"tools/conformance", "", ""},

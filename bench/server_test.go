@@ -1,7 +1,6 @@
 package bench_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
+	"landfall.dev/landfall/logtest"
 )
 
 // server is a running `landfall serve`, built as it is shipped.
@@ -29,7 +29,7 @@ type server struct {
 	port string
 	pid  int
 	peak float64 // memory that it took until the last push was over, in MiB
-	log  bytes.Buffer
+	log  logtest.Buffer
 	web  http.Client // connects here whatever the host is
 }
 

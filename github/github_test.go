@@ -1,7 +1,6 @@
 package github_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/github/githubtest"
+	"landfall.dev/landfall/logtest"
 )
 
 const (
@@ -132,7 +132,7 @@ type bench struct {
 	outbox   *outbox
 	comments *comments
 	clock    *clock
-	log      *bytes.Buffer
+	log      *logtest.Buffer
 
 	mu    sync.Mutex
 	times []time.Time   // of the requests, by the clock
@@ -157,7 +157,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		server: githubtest.New(t, d, token), outbox: &outbox{}, comments: &comments{}, log: &bytes.Buffer{}, round: &http.Transport{},
+		server: githubtest.New(t, d, token), outbox: &outbox{}, comments: &comments{}, log: &logtest.Buffer{}, round: &http.Transport{},
 		// Long ago, so that go-github, which looks at the machine's clock, remembers no limit of ours.
 		clock: &clock{now: time.Date(2020, 11, 20, 15, 0, 0, 0, time.UTC)},
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/remote"
 )
 
@@ -98,7 +99,7 @@ type site struct {
 	*httptest.Server
 	root         string
 	repositories *remote.Repositories
-	log          *lockedBuffer
+	log          *logtest.Buffer
 }
 
 func serve(t *testing.T, config remote.Config) *site {
@@ -107,7 +108,7 @@ func serve(t *testing.T, config remote.Config) *site {
 	if err != nil {
 		t.Fatalf("finding git: %v", err)
 	}
-	s := &site{root: filepath.Join(t.TempDir(), `a "folder": with \ signs`), log: &lockedBuffer{}}
+	s := &site{root: filepath.Join(t.TempDir(), `a "folder": with \ signs`), log: &logtest.Buffer{}}
 	if s.repositories, err = remote.OpenRepositories(s.root, program); err != nil {
 		t.Fatalf("opening the repositories: %v", err)
 	}
@@ -270,24 +271,6 @@ func receive[T any](t *testing.T, what string, signal <-chan T) T {
 		t.Fatalf("never came: %s", what)
 	}
 	return v
-}
-
-// lockedBuffer is a log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // post sends a request as git does.

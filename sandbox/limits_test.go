@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/sandbox"
 )
 
@@ -60,7 +61,7 @@ func TestLimits(t *testing.T) {
 				if test.limits.Wall == 0 {
 					test.limits.Wall = patience
 				}
-				var out text
+				var out logtest.Buffer
 				result, err := s.Run(t.Context(), sandbox.Command{Dir: dir, Shell: test.shell + " # " + word, Limits: test.limits, Output: &out})
 				if err != nil {
 					t.Fatalf("Run: %v; it printed:\n%.2000s", err, out.String())
@@ -253,7 +254,7 @@ func TestBesideEachOther(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", kind, i), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				var out text
+				var out logtest.Buffer
 				proxy := &sandbox.Proxy{} // each has its own at the same address
 				if s.Kind() == "off" {
 					proxy = nil

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/sandbox"
 )
 
@@ -57,33 +57,13 @@ func self(t *testing.T) string {
 	return path
 }
 
-// text is an output that can be read while it is written.
-type text struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (w *text) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buffer.Write(p)
-}
-
-// String returns what was written so far.
-func (w *text) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buffer.String()
-}
-
 // show runs a shell line that must end by itself, and returns what it printed.
 func show(t *testing.T, s *sandbox.Sandbox, c sandbox.Command) string {
 	t.Helper()
 	if c.Dir == "" {
 		c.Dir = t.TempDir()
 	}
-	var out text
+	var out logtest.Buffer
 	c.Output = &out
 	result, err := s.Run(t.Context(), c)
 	if err != nil || result.Killed != "" {

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/store"
 )
 
@@ -121,7 +121,7 @@ func testQueue(t *testing.T, open opener) {
 	t.Run("a job that fails is said, and not tried again", func(t *testing.T) {
 		t.Parallel()
 		db := open(t)
-		var log lockedBuffer
+		var log logtest.Buffer
 		tried := make(chan string, 10)
 		work(t, db, 1, slog.New(slog.NewTextHandler(&log, nil)), func(_ context.Context, topic, id string) error {
 			tried <- topic + " " + id
@@ -206,22 +206,4 @@ func testQueue(t *testing.T, open opener) {
 		work(t, db, 1, quiet, into(done))
 		same(t, "what the next start does", receive(t, "a job", done), "run second")
 	})
-}
-
-// lockedBuffer is a buffer that several goroutines may use.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/webhook"
 )
 
@@ -104,25 +105,7 @@ type door struct {
 	*httptest.Server
 
 	store *memory
-	log   *buffer
-}
-
-// buffer is a log that can be read while it is written.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	log   *logtest.Buffer
 }
 
 func received() time.Time { return time.Date(2026, 11, 20, 15, 33, 25, 0, time.UTC) }
@@ -130,7 +113,7 @@ func received() time.Time { return time.Date(2026, 11, 20, 15, 33, 25, 0, time.U
 // open returns a door with two hooks, the installation's and one for the app shop, after the handler was adjusted.
 func open(t *testing.T, adjust ...func(*webhook.Handler)) *door {
 	t.Helper()
-	d := &door{log: &buffer{}, store: &memory{
+	d := &door{log: &logtest.Buffer{}, store: &memory{
 		secrets: map[string]string{"": secret, hook: hookSecret},
 		apps:    []app{{"shop", "", shopURL}, {"shop", hook, shopURL}, {"admin", "", "git@github.com:harbor/shop.git"}},
 		stored:  map[string]landfall.Delivery{},

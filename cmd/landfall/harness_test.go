@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/logtest"
 )
 
 // patience is how long a test waits for what must come: far longer than it takes, so that a slow machine is no failure.
@@ -62,7 +62,7 @@ type site struct {
 	port   string
 	env    []string
 	cmd    *exec.Cmd
-	log    *bytes.Buffer
+	log    *logtest.Buffer
 	done   chan struct{} // closed when the process has ended
 }
 
@@ -103,7 +103,7 @@ func (s *site) start(env ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.log = &bytes.Buffer{}
+	s.log = &logtest.Buffer{}
 	s.cmd = exec.Command(path, "serve")
 	s.cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data, "LANDFALL_LISTEN=127.0.0.1:"+s.port), append(s.env, env...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"landfall.dev/landfall/logtest"
 )
 
 type inner interface{ context.Context }
@@ -19,7 +21,7 @@ type stopper struct {
 	inner
 	stop context.CancelFunc
 	left atomic.Int64
-	log  bytes.Buffer
+	log  logtest.Buffer
 }
 
 func stopAfter(ctx context.Context, n int64) *stopper {
