@@ -2,10 +2,7 @@ package deploy_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,25 +12,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 )
-
-// template is the bytes of an empty, migrated database, which is made once.
-var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "landfall-deploy-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "template.db")
-	db, err := store.Open(context.Background(), path)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 
@@ -49,23 +29,7 @@ type shop struct {
 // newShop makes an app that keeps so many releases of each line.
 func newShop(t *testing.T, keep int) *shop {
 	t.Helper()
-	data, err := template()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "landfall.db")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	db, err := store.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	db := storetest.Open(t, storetest.SQLite(t))
 	s := &shop{db, landfall.App{ID: "app", Namespace: "default", Name: "shop", Branch: "main", UIDSpace: uuid.New(), Created: noon,
 		Policy: landfall.ReleasePolicy{Keep: keep}}, noon}
 	s.update(t, func(tx *store.Tx) error {

@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 )
 
 // nowhere is where nobody visits.
@@ -36,11 +37,7 @@ const appID = "shop-id"
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "landfall.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
+	db := storetest.Open(t, storetest.SQLite(t))
 	git, err := remote.FindGit()
 	if err != nil {
 		t.Fatal(err)

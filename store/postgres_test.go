@@ -23,7 +23,7 @@ func TestPostgres(t *testing.T) {
 	t.Parallel()
 	suite(t, func(t *testing.T) *store.DB {
 		t.Helper()
-		return openAt(t, storetest.Postgres(t))
+		return storetest.Open(t, storetest.Postgres(t))
 	})
 }
 
@@ -32,7 +32,7 @@ func TestPostgresProcesses(t *testing.T) {
 	t.Parallel()
 	const each = 50
 	address := storetest.Postgres(t)
-	a, b := openAt(t, address), openAt(t, address)
+	a, b := storetest.Open(t, address), storetest.Open(t, address)
 	app := newApp(t, a, "shop")
 	var group sync.WaitGroup
 	for _, db := range []*store.DB{a, b} {
@@ -58,7 +58,7 @@ func TestPostgresNotices(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
 	line := newProxy(t, address)
-	a, b := openAt(t, address), openAt(t, line.url)
+	a, b := storetest.Open(t, address), storetest.Open(t, line.url)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	heard, lost := make(chan string, 100), make(chan error, 100)
@@ -96,7 +96,7 @@ func TestPostgresLostCommit(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			line := newProxy(t, storetest.Postgres(t))
-			db := openAt(t, line.url)
+			db := storetest.Open(t, line.url)
 			app := newApp(t, db, "shop")
 			line.cutAtCommit(test.before)
 			err := db.Update(t.Context(), func(tx *store.Tx) error {
@@ -122,7 +122,7 @@ func TestPostgresOwn(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
 	line := newProxy(t, address)
-	first, second := openAt(t, line.url), openAt(t, address)
+	first, second := storetest.Open(t, line.url), storetest.Open(t, address)
 	own := func(db *store.DB, events chan string, name string) (ended chan error) {
 		ended = make(chan error, 1)
 		go func() { ended <- db.Own(t.Context(), func() { events <- name }) }()
@@ -151,7 +151,7 @@ func TestPostgresIsolation(t *testing.T) {
 	t.Parallel()
 	const each = 20
 	address := storetest.Postgres(t) + "&default_transaction_isolation=repeatable%20read"
-	a, b := openAt(t, address), openAt(t, address)
+	a, b := storetest.Open(t, address), storetest.Open(t, address)
 	app := newApp(t, a, "shop")
 	var group sync.WaitGroup
 	for _, db := range []*store.DB{a, b} {
@@ -194,7 +194,7 @@ func TestPostgresUncleanEnd(t *testing.T) {
 		}
 	}
 	line := newProxy(t, address)
-	dying, other := openAt(t, line.url), openAt(t, address)
+	dying, other := storetest.Open(t, line.url), storetest.Open(t, address)
 	kill := queue("one", dying, hang("dying"))
 	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "a") })
 	same(t, "at work", receive(t, "a job", started), "dying a")
@@ -202,7 +202,7 @@ func TestPostgresUncleanEnd(t *testing.T) {
 	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b") })
 	same(t, "at work", receive(t, "a job", started), "other b")
 	line.close() // the process is dead as far as the database can tell
-	back := openAt(t, address)
+	back := storetest.Open(t, address)
 	killBack := queue("one", back, func(_ context.Context, _, id string) error {
 		started <- "back " + id
 		return nil
@@ -221,7 +221,7 @@ func TestPostgresUncleanEnd(t *testing.T) {
 func TestPostgresPausedTransaction(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	paused, other := openAt(t, address+"&idle_in_transaction_session_timeout=200"), openAt(t, address)
+	paused, other := storetest.Open(t, address+"&idle_in_transaction_session_timeout=200"), storetest.Open(t, address)
 	app := newApp(t, other, "shop")
 	inside, resume := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)

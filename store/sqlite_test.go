@@ -16,13 +16,14 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 )
 
 // One process owns a database: the second is told so in one sentence, and the first does not notice.
 func TestOpenTwice(t *testing.T) {
 	t.Parallel()
-	path := newFile(t)
-	db := openAt(t, path)
+	path := storetest.SQLite(t)
+	db := storetest.Open(t, path)
 	_, err := store.Open(t.Context(), path)
 	sentence(t, "the second Open", err, landfall.Conflict, "another landfall process", filepath.Dir(path), "LANDFALL_DATA")
 	if strings.Contains(landfall.MessageOf(err), "\n") {
@@ -32,7 +33,7 @@ func TestOpenTwice(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again := openAt(t, path)
+	again := storetest.Open(t, path)
 	if _, err := again.AppByName(t.Context(), "shop"); err != nil {
 		t.Errorf("after the first is closed: %v", err)
 	}
@@ -71,8 +72,10 @@ func TestOpenFails(t *testing.T) {
 		"no database": func(path string) error {
 			return os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600)
 		},
-		"below a file":   func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
-		"a cut database": func(path string) error { return os.WriteFile(path, must(template())(t)[:8192], 0o600) },
+		"below a file": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
+		"a cut database": func(path string) error {
+			return os.WriteFile(path, must(os.ReadFile(storetest.SQLite(t)))(t)[:8192], 0o600)
+		},
 	} {
 		path := filepath.Join(dir, name, "landfall.db")
 		if name != "below a file" {
@@ -106,8 +109,8 @@ func TestUncleanEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("what was committed is there, what was not is not, and jobs at work run again", func(t *testing.T) {
 		t.Parallel()
-		path := newFile(t)
-		db, ctx := openAt(t, path), t.Context()
+		path := storetest.SQLite(t)
+		db, ctx := storetest.Open(t, path), t.Context()
 		app := newApp(t, db, "shop")
 		newRun(t, db, app, "r1", sha1, noon)
 		quiet := slog.New(slog.DiscardHandler)
@@ -131,7 +134,7 @@ func TestUncleanEnd(t *testing.T) {
 		})
 		close(release)
 
-		after := openAt(t, copied)
+		after := storetest.Open(t, copied)
 		same(t, "the app", must(after.App(ctx, app.ID))(t), app)
 		half := landfall.App{ID: "h", Namespace: "default", Name: "half"} // taken if the namespace were there
 		update(t, after, func(tx *store.Tx) error { return tx.CreateApp(ctx, half) })
@@ -144,8 +147,8 @@ func TestUncleanEnd(t *testing.T) {
 	})
 	t.Run("whenever it died, every transaction is whole", func(t *testing.T) {
 		t.Parallel()
-		path := newFile(t)
-		db, ctx := openAt(t, path), t.Context()
+		path := storetest.SQLite(t)
+		db, ctx := storetest.Open(t, path), t.Context()
 		app := newApp(t, db, "shop")
 		for i := range 20 {
 			update(t, db, func(tx *store.Tx) error {
@@ -164,7 +167,7 @@ func TestUncleanEnd(t *testing.T) {
 			if err := errors.Join(os.WriteFile(cut, whole, 0o600), os.WriteFile(cut+"-wal", wal[:part], 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			after := openAt(t, cut)
+			after := storetest.Open(t, cut)
 			app, err := after.App(ctx, app.ID)
 			if err != nil {
 				if landfall.KindOf(err) != landfall.NotFound { // of the time before the app

@@ -1,12 +1,8 @@
 package store_test
 
 import (
-	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 )
 
 // opener returns an empty, migrated database that ends with the test.
@@ -57,53 +54,9 @@ func TestSQLite(t *testing.T) {
 	suite(t, openSQLite)
 }
 
-// template is the bytes of an empty, migrated database, which is made once.
-var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "landfall-store-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "template.db")
-	db, err := store.Open(context.Background(), path)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
 func openSQLite(t *testing.T) *store.DB {
 	t.Helper()
-	return openAt(t, newFile(t))
-}
-
-// newFile returns the path of a new, migrated database.
-func newFile(t *testing.T) string {
-	t.Helper()
-	data := must(template())(t)
-	path := filepath.Join(t.TempDir(), "landfall.db")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// openAt opens the database at path; it ends with the test.
-func openAt(t *testing.T, path string) *store.DB {
-	t.Helper()
-	db, err := store.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return db
+	return storetest.Open(t, storetest.SQLite(t))
 }
 
 // must returns a function that hands out v, or ends the test when there was an error.

@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -26,47 +24,6 @@ type tester interface {
 	Context() context.Context
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
-}
-
-// template is the bytes of an empty, migrated database, which is made once.
-var template = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "landfall-versioning-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	path := filepath.Join(dir, "template.db")
-	db, err := store.Open(context.Background(), path)
-	if err != nil {
-		return nil, err
-	}
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-})
-
-// openStore returns an empty database that ends with the test.
-func openStore(t *testing.T) *store.DB {
-	t.Helper()
-	data, err := template()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "landfall.db")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	db, err := store.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
-	return db
 }
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
@@ -82,7 +39,7 @@ type shop struct {
 // newShop makes an app in a database of its own.
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	return openShop(t, openStore(t), "shop")
+	return openShop(t, storetest.Open(t, storetest.SQLite(t)), "shop")
 }
 
 // openShop makes an app in a database, and the run that reserves what its applies store.

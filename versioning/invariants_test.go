@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -31,7 +32,7 @@ type world struct {
 // once, and what can be reached is there.
 func TestInvariants(t *testing.T) {
 	t.Parallel()
-	db := openStore(t)
+	db := storetest.Open(t, storetest.SQLite(t))
 	var apps atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{shop: openShop(t, db, fmt.Sprintf("shop-%d", apps.Add(1))), seen: map[string]landfall.Version{},
