@@ -34,9 +34,9 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	defer p.ringNext(ctx, w.app.ID)
 	crashpoint.Here("run.leased")
 	w.logger = p.Logger.With("run", id, "app", w.app.Name, "commit", w.run.Commit)
+	defer w.releaseBuilds(ctx) // also when the heartbeat has ended the attempt: it does that to a run that is over, too
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer w.releaseBuilds(ctx)
 	var group sync.WaitGroup
 	beat, stop := context.WithCancel(ctx)
 	group.Go(func() { w.heartbeat(beat, cancel) })
