@@ -33,6 +33,9 @@ type App struct {
 
 	// GitHub is the forge's own identity of the repository, bound by the first verified delivery.
 	GitHub GitHubRepository
+
+	// Changed is the number of the newest change of what gateways show of the app. Stores count them.
+	Changed int64
 }
 
 // GitHubRepository is a repository as GitHub names it.

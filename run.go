@@ -69,6 +69,7 @@ type Run struct {
 	Started  time.Time
 	Finished time.Time
 	Stats    RunStats
+	Change   int64 // the change (App.Changed) that shows the run's release; 0: none
 }
 
 // RunStats is what a run did, for people.

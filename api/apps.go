@@ -107,7 +107,7 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 		if err := tx.CreateApp(ctx, app); err != nil {
 			return err
 		}
-		if err := tx.Changed(ctx); err != nil || app.Repository == "" {
+		if _, err := tx.Changed(ctx, app.ID); err != nil || app.Repository == "" {
 			return err
 		}
 		if err := tx.CreateHook(ctx, hook, app.Created.UnixMicro()); err != nil {
@@ -123,9 +123,7 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 			return nil, err
 		}
 	}
-	if err := a.Pipeline.Gateways.RefreshApp(ctx, app.ID); err != nil {
-		a.Logger.WarnContext(ctx, "gateways will find the new app by polling", "app", app.Name, "error", err)
-	}
+	a.Pipeline.Show(ctx, app.ID)
 	c := a.appOf(app)
 	if app.Repository != "" {
 		c.Hook = &client.Hook{URL: a.URL.JoinPath(webhook.Path, hook.ID).String(), Secret: hook.Secret}

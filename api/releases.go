@@ -189,7 +189,7 @@ func (a *api) reach(ctx context.Context, in *struct {
 	}
 	if id != "" {
 		run, err := a.DB.Run(ctx, id)
-		c := a.runOf(run, app.Name)
+		c := a.runOf(ctx, run, app.Name)
 		return answer(client.Reached{Run: &c}, err)
 	}
 	r, err := a.oneRelease(ctx, app, uid)
@@ -209,14 +209,13 @@ func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *l
 		if err := f(tx, &app); err != nil {
 			return err
 		}
-		return tx.Changed(ctx)
+		_, err := tx.Changed(ctx, app.ID)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Pipeline.Gateways.RefreshApp(ctx, app.ID); err != nil {
-		a.Logger.WarnContext(ctx, "gateways will find the move by polling", "app", app.Name, "error", err)
-	}
+	a.Pipeline.Show(ctx, app.ID)
 	return answer(a.appOf(app), nil)
 }
 

@@ -62,13 +62,13 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 			}
 			names[run.App] = app.Name
 		}
-		items = append(items, a.runOf(run, names[run.App]))
+		items = append(items, a.runOf(ctx, run, names[run.App]))
 	}
 	return answer(pageOf(items, in.Limit, func(r client.Run) string { return r.Created.Format(time.RFC3339Nano) }), nil)
 }
 
-func (a *api) runOf(r landfall.Run, app string) client.Run {
-	r = a.Pipeline.Shown(r)
+func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run {
+	r = a.Pipeline.Shown(ctx, r)
 	return client.Run{
 		ID: r.ID, App: app, Commit: r.Commit, Branch: r.Branch, State: r.State, Step: r.Step, Reason: r.Reason, UID: r.UID,
 		Release: r.Release, URL: a.ReleaseURL(app, r.UID), Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
@@ -98,7 +98,7 @@ func (a *api) showRun(ctx context.Context, in *RunPath) (*body[client.Run], erro
 }
 
 func (a *api) wholeRun(ctx context.Context, run landfall.Run, app landfall.App) (client.Run, error) {
-	c := a.runOf(run, app.Name)
+	c := a.runOf(ctx, run, app.Name)
 	steps, err := a.DB.Steps(ctx, run.ID)
 	if err != nil {
 		return c, err
@@ -137,7 +137,7 @@ func (a *api) retryRun(ctx context.Context, in *struct {
 		return nil, err
 	}
 	run, err := a.Pipeline.Retry(ctx, in.ID, caller(ctx).Name, in.Rebuild)
-	return answer(a.runOf(run, app.Name), err)
+	return answer(a.runOf(ctx, run, app.Name), err)
 }
 
 func (a *api) cancelRun(ctx context.Context, in *RunPath) (*body[client.Run], error) {
@@ -146,7 +146,7 @@ func (a *api) cancelRun(ctx context.Context, in *RunPath) (*body[client.Run], er
 		return nil, err
 	}
 	run, err := a.Pipeline.Cancel(ctx, in.ID, caller(ctx).Name)
-	return answer(a.runOf(run, app.Name), err)
+	return answer(a.runOf(ctx, run, app.Name), err)
 }
 
 // How log lines are read.
@@ -215,7 +215,7 @@ func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
 				break
 			}
 		}
-		if a.Pipeline.Shown(run).State.Final() || !follow {
+		if a.Pipeline.Shown(ctx, run).State.Final() || !follow {
 			return nil
 		}
 		select {
@@ -236,7 +236,7 @@ func (a *api) runPage(ctx context.Context, in *RunPath) (*huma.StreamResponse, e
 		hctx.SetHeader("X-Content-Type-Options", "nosniff")
 		hctx.SetHeader("Content-Security-Policy", "sandbox; default-src 'none'")
 		w := hctx.BodyWriter()
-		run = a.Pipeline.Shown(run)
+		run = a.Pipeline.Shown(ctx, run)
 		_, _ = fmt.Fprintf(w, "run %s of %s\ncommit %s (%s)\n%s %s\n\n", run.ID, app.Name, run.Commit, run.Branch, run.State, run.Reason)
 		err := a.eachLine(ctx, in.ID, 0, false, func(lines []landfall.LogLine) error {
 			for _, l := range lines {
@@ -276,14 +276,12 @@ func (a *api) apply(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Pipeline.Gateways.RefreshApp(ctx, app.ID); err != nil { // the push may have joined a run that succeeded
-		a.Logger.WarnContext(ctx, "gateways will find the change by polling", "app", app.Name, "error", err)
-	}
+	a.Pipeline.Show(ctx, app.ID)
 	run, err := a.DB.Run(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	c := a.runOf(run, app.Name)
+	c := a.runOf(ctx, run, app.Name)
 	return answer(client.Applied{Run: &c}, nil)
 }
 

@@ -301,7 +301,8 @@ func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
 	if err := pt.pullTags(ctx, a.push, by); err != nil {
 		return "", err
 	}
-	return runs[0].ID, a.tx.Changed(ctx)
+	_, err = a.tx.Changed(ctx, a.app.ID)
+	return runs[0].ID, err
 }
 
 // ended makes a run that is over before it begins.
@@ -353,7 +354,8 @@ func (p *Pipeline) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, 
 	if err := p.CollectSoon(ctx, tx, app.ID); err != nil {
 		return err
 	}
-	return tx.Changed(ctx)
+	_, err = tx.Changed(ctx, app.ID)
+	return err
 }
 
 // withdrawOthers takes a push's reference back from the unfinished runs of older pushes; those that nobody wants any

@@ -12,12 +12,9 @@ import (
 )
 
 // Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no
-// accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it.
+// accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it. One
+// collection at a time may be at work: a prefix that comes back into use must not be on another one's list.
 func (p *Pipeline) Collect(ctx context.Context, appID string) error {
-	if !p.collecting.TryLock() { // a prefix that comes back into use must not be on another collection's list
-		return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Enqueue(ctx, topicCollect, appID, p.Now().Add(sweepEvery)) })
-	}
-	defer p.collecting.Unlock()
 	var prefixes []string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
 		app, err := tx.App(ctx, appID)

@@ -133,7 +133,10 @@ func (p *Pipeline) section(ctx context.Context, app landfall.App, pull store.Pul
 		return s, false, err
 	}
 	// What was read may be newer than what gateways show: they are asked last.
-	return s, !p.behind(app.ID, runs), nil
+	if app, err = p.DB.App(ctx, app.ID); err != nil {
+		return s, false, err
+	}
+	return s, p.shows(ctx, app.ID, app.Changed), nil
 }
 
 // sectionOfRun fills in what a run of the pull request's head came to.

@@ -27,7 +27,6 @@ func (w *worker) commit(ctx context.Context) error {
 		return err
 	}
 	crashpoint.Here("commit.kept")
-	w.swapping.Store(w.run.ID, true)
 	err = w.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
 			return err
@@ -35,7 +34,6 @@ func (w *worker) commit(ctx context.Context) error {
 		return w.commitTx(ctx, tx)
 	})
 	if err != nil {
-		w.swapping.Delete(w.run.ID)
 		return err
 	}
 	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", w.Now().Sub(w.run.Created).Seconds())
@@ -96,7 +94,7 @@ func unreleased(pushes []landfall.Push) bool {
 // succeed ends the run within the transaction that made its release.
 func (w *worker) succeed(ctx context.Context, tx *store.Tx, app landfall.App, pt pointing) error {
 	run := w.run
-	run.State, run.Stats, run.UID = landfall.RunSucceeded, w.stats, pt.group.UID
+	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, pt.group.UID, pt.change
 	run.Reason = "Released " + string(pt.group.UID)
 	if pt.release {
 		run.Release = pt.group.UID

@@ -162,10 +162,11 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 		if err := p.CollectSoon(ctx, tx, app.ID); err != nil {
 			return err
 		}
-		return tx.Changed(ctx)
+		_, err = tx.Changed(ctx, app.ID)
+		return err
 	})
 	if err == nil {
-		p.refresh(ctx, app.ID)
+		p.Show(ctx, app.ID)
 	}
 	return run, err
 }
@@ -270,10 +271,11 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 		if err := tx.UpdateApp(ctx, app); err != nil {
 			return err
 		}
-		return tx.Changed(ctx)
+		_, err = tx.Changed(ctx, app.ID)
+		return err
 	})
 	if err == nil {
-		p.refresh(ctx, app.ID)
+		p.Show(ctx, app.ID)
 	}
 	return err
 }

@@ -132,13 +132,6 @@ func (d Doors) followHead(ctx context.Context, appID string, updates []remote.Up
 	}
 }
 
-// refresh gives gateways what became visible of an app.
-func (p *Pipeline) refresh(ctx context.Context, app string) {
-	if err := p.Gateways.RefreshApp(ctx, app); err != nil {
-		p.Logger.WarnContext(ctx, "gateways will find the change by polling", "app", app, "error", err)
-	}
-}
-
 const followEvery = 25 * time.Millisecond
 
 // Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
@@ -160,8 +153,7 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 		if seen, err = d.copyLog(ctx, id, seen, from, w); err != nil {
 			return err
 		}
-		if run.State.Final() {
-			d.refresh(ctx, run.App) // the run's own comes after its end, and the address that is told must answer
+		if d.Shown(ctx, run).State.Final() {
 			return d.verdict(ctx, run, from, w)
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,8 @@ import (
 type nowhere struct{}
 
 func (nowhere) RefreshApp(context.Context, string) error { return nil }
+
+func (nowhere) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 // shop is an app with its repository in the built-in remote. Nobody works its runs.
 type shop struct {

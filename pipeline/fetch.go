@@ -74,6 +74,10 @@ func (p *Pipeline) remote(ctx context.Context, app landfall.App, pushes []landfa
 	for _, push := range pushes {
 		local = local || push.Apply != nil
 	}
+	if local && p.Elsewhere != nil {
+		remote.URL, remote.Password = p.Elsewhere.URL(app.Name), p.Elsewhere.Password
+		return remote, nil
+	}
 	if local {
 		remote.Local = p.Remote.Path(app.ID)
 		return remote, nil

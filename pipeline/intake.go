@@ -64,7 +64,6 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			}
 		}
 		for _, app := range apps {
-			in.moving.Store(movement{app.ID, stored.Hook, stored.ID}, true)
 			run, err := in.act(ctx, tx, app, intake)
 			if err != nil {
 				return err
@@ -80,9 +79,6 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 		for _, app := range apps {
 			in.refresh(ctx, app.ID)
 		}
-	}
-	for _, app := range apps {
-		in.moving.Delete(movement{app.ID, stored.Hook, stored.ID})
 	}
 	return stored, repeat, err
 }

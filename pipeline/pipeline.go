@@ -23,6 +23,7 @@ type Pipeline struct {
 	Objects   assets.Store
 	Manifests *assets.Manifests // of Objects
 	Remote    Remote
+	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
 	Gateways  Gateways
 
 	Sandbox Sandbox
@@ -39,10 +40,6 @@ type Pipeline struct {
 	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
 	Now    func() time.Time
 	Logger *slog.Logger
-
-	collecting sync.Mutex // one collection at a time
-	swapping   sync.Map   // ids of the runs whose end is being stored, or is stored and not in the gateways' table yet
-	moving     sync.Map   // the same for deliveries that move tags: movement
 }
 
 // References tells what the references of the built-in remote's repositories name.
@@ -52,6 +49,12 @@ type References interface {
 	// Named returns what references of an app's repository name at this moment, peeled to commits; nothing for those that
 	// are not there.
 	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
+}
+
+// Elsewhere is the built-in remote of another process.
+type Elsewhere struct {
+	URL      func(app string) string // of the repository of the app with that name
+	Password builder.Secret
 }
 
 // Remote is the built-in git remote, as far as the pipeline needs it.
@@ -65,40 +68,62 @@ type Remote interface {
 	Repack(ctx context.Context, app string) error
 }
 
-// Gateways take new routing tables.
+// Gateways take new routing tables: those of this process when they are told, others when they hear of it.
 type Gateways interface {
 	RefreshApp(ctx context.Context, app string) error
+	// Shown returns the newest change (landfall.App.Changed) that all gateways show of an app.
+	Shown(ctx context.Context, app string) (int64, error)
 }
+
+// keeping is the queue of what one process does for all.
+const keeping = "keep"
 
 // The topics of durable jobs.
 const (
 	topicRun     = "run"
-	topicCollect = "collect"
+	topicCollect = keeping + "/collect"
 	topicPlace   = "place" // of an app and a reference, with a space between
 )
 
 const (
-	workers      = 8           // how many jobs at once
+	workers      = 8           // how many jobs at once, beside a collection
 	appShare     = workers / 2 // how many runs of one app at once: long builds of one do not hold up all others
 	defaultLease = 30 * time.Second
 	sweepEvery   = time.Second
 	collectEvery = 10 * time.Minute
 )
 
-// Run works the durable jobs and sweeps up what no job points at, until ctx ends.
-func (p *Pipeline) Run(ctx context.Context) error {
+// Duties are what a process does of the pipeline.
+type Duties struct {
+	Work bool // takes runs through the steps
+	Keep bool // does what one process does for all: it has the built-in repositories, and collects
+}
+
+// Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at.
+func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 	if err := os.RemoveAll(p.Scratch); err != nil { // what an earlier life was killed at
 		p.Logger.WarnContext(ctx, "the scratch folder cannot be emptied", "folder", p.Scratch, "error", err)
 	}
 	if err := p.DB.Update(ctx, func(tx *store.Tx) error { return tx.FreeLeases(ctx, p.Worker) }); err != nil {
 		return err
 	}
-	if err := p.Reconcile(ctx); err != nil {
-		return err
-	}
+	queues := map[string]int{}
 	var group sync.WaitGroup
-	group.Go(func() { p.sweep(ctx) })
-	queue := store.Queue{DB: p.DB, Process: p.Worker, Workers: workers, Work: p.work, Logger: p.Logger}
+	if duties.Keep {
+		if err := p.Reconcile(ctx); err != nil {
+			return err
+		}
+		queues[keeping] = 1
+		group.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
+	}
+	if duties.Work {
+		queues[""] = workers
+		if err := p.ringLost(ctx); err != nil {
+			return err
+		}
+		group.Go(func() { p.every(ctx, sweepEvery, p.ringLost) })
+	}
+	queue := store.Queue{DB: p.DB, Process: p.Worker, Queues: queues, Work: p.work, Logger: p.Logger}
 	err := queue.Run(ctx)
 	group.Wait()
 	return err
@@ -118,32 +143,29 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 	return &landfall.Error{Op: "pipeline.work", Message: "unknown topic " + topic}
 }
 
-// sweep finds runs whose doorbell was lost or whose worker died, and rings again. It also collects now and then.
-func (p *Pipeline) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
+// every does something now and then until ctx ends.
+func (p *Pipeline) every(ctx context.Context, interval time.Duration, do func(context.Context) error) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	collected := p.Now()
 	for {
-		// Fresh runs have a job of their own on its way.
-		if err := p.ringDue(ctx, "", p.Now().Add(-sweepEvery), sweepBatch); err != nil && landfall.KindOf(err) != landfall.Canceled {
-			p.Logger.ErrorContext(ctx, "sweep failed", "error", err)
-		}
-		if p.Now().Sub(collected) >= collectEvery {
-			collected = p.Now()
-			if err := p.ringCollect(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
-				p.Logger.ErrorContext(ctx, "collection could not be queued", "error", err)
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if err := do(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
+			p.Logger.ErrorContext(ctx, "a sweep failed", "error", err)
 		}
 	}
 }
 
 // sweepBatch bounds how many runs one sweep rings for.
 const sweepBatch = 100
+
+// ringLost rings for runs whose doorbell was lost or whose worker died. Fresh ones have a job of their own on its way.
+func (p *Pipeline) ringLost(ctx context.Context) error {
+	return p.ringDue(ctx, "", p.Now().Add(-sweepEvery), sweepBatch)
+}
 
 // ringDue rings for the oldest runs, of one app or of all, that may start by a time.
 func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit int) error {

@@ -22,6 +22,7 @@ type pointing struct {
 
 	production bool     // a reference of the production line was among them
 	notes      []string // what people should know
+	change     int64    // the one that shows all this
 }
 
 // line tells which line a push belongs to.
@@ -160,5 +161,6 @@ func (pt *pointing) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return pt.tx.Changed(ctx)
+	pt.change, err = pt.tx.Changed(ctx, pt.app.ID)
+	return err
 }

@@ -19,10 +19,7 @@ func (w *worker) swap(ctx context.Context) {
 	defer cancel()
 	crashpoint.Here("swap.before")
 	begin := w.Now()
-	if err := w.Gateways.RefreshApp(ctx, w.app.ID); err != nil {
-		w.logger.WarnContext(ctx, "gateways will find the new release by polling", "error", err)
-	}
-	w.swapping.Delete(w.run.ID)
+	w.Show(ctx, w.app.ID)
 	crashpoint.Here("swap.after")
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
 		return tx.RecordStep(ctx, w.run.ID, w.run.Attempt, landfall.StepSwap, begin, w.Now())
@@ -32,31 +29,56 @@ func (w *worker) swap(ctx context.Context) {
 	}
 }
 
-// Shown returns a run as people may see it: one that made a release is over once the gateways of this process have that.
-// The run must have been read before.
-func (p *Pipeline) Shown(run landfall.Run) landfall.Run {
-	if _, swapping := p.swapping.Load(run.ID); swapping && run.State == landfall.RunSucceeded {
-		run.State, run.Step, run.Reason, run.Release, run.Finished = landfall.RunRunning, landfall.StepSwap, "", "", time.Time{}
+// Shown returns a run as people may see it: one that made a release is over once gateways show that. One that ended long
+// ago is over, whatever became of a gateway since.
+func (p *Pipeline) Shown(ctx context.Context, run landfall.Run) landfall.Run {
+	if run.State != landfall.RunSucceeded || p.Now().Sub(run.Finished) > swapLimit || p.shows(ctx, run.App, run.Change) {
+		return run
 	}
+	run.State, run.Step, run.Reason, run.Release, run.Finished = landfall.RunRunning, landfall.StepSwap, "", "", time.Time{}
 	return run
 }
 
-// movement is a delivery that may move what an app's addresses show.
-type movement struct{ app, hook, delivery string }
+const (
+	swapLimit = time.Minute
+	showLimit = 5 * time.Second
+	showEvery = 2 * time.Millisecond
+)
 
-// behind reports whether the gateways of this process may not have what the store says of an app, or of the newest of the
-// runs. Both must have been read before.
-func (p *Pipeline) behind(app string, runs []landfall.Run) bool {
-	if len(runs) > 0 && p.Shown(runs[0]).State != runs[0].State {
-		return true
+// shows reports whether all gateways show a change of an app.
+func (p *Pipeline) shows(ctx context.Context, app string, change int64) bool {
+	shown, err := p.Gateways.Shown(ctx, app)
+	return err == nil && shown >= change
+}
+
+// refresh gives gateways what became visible of an app. It does not wait for those of other processes.
+func (p *Pipeline) refresh(ctx context.Context, app string) {
+	if err := p.Gateways.RefreshApp(ctx, app); err != nil {
+		p.Logger.WarnContext(ctx, "gateways will find the change by polling", "app", app, "error", err)
 	}
-	moving := false
-	p.moving.Range(func(key, _ any) bool {
-		m, ok := key.(movement)
-		moving = ok && m.app == app
-		return !moving
-	})
-	return moving
+}
+
+// Show gives gateways what became visible of an app, and waits until they show it, for a few seconds at most: one that is cut
+// off finds it by polling.
+func (p *Pipeline) Show(ctx context.Context, appID string) {
+	p.refresh(ctx, appID)
+	app, err := p.DB.App(ctx, appID)
+	if err != nil {
+		p.Logger.WarnContext(ctx, "gateways were not waited for", "app", appID, "error", err)
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, showLimit)
+	defer cancel()
+	tick := time.NewTicker(showEvery)
+	defer tick.Stop()
+	for !p.shows(limited, appID, app.Changed) {
+		select {
+		case <-limited.Done():
+			p.Logger.WarnContext(ctx, "a gateway does not show the change yet", "app", app.Name, "change", app.Changed)
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // Outbox is the store's, from which the reports of runs that are not over for people are not due.
@@ -66,11 +88,14 @@ type Outbox struct {
 	Pipeline *Pipeline
 }
 
-// Due returns what the store's Due does, without what has to wait for the gateways of this process.
+// Due returns what the store's Due does, without what has to wait for gateways.
 func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
 	due, err := o.Outbox.Due(ctx, now, limit)
 	return slices.DeleteFunc(due, func(r landfall.Report) bool {
-		_, swapping := o.Pipeline.swapping.Load(r.Run)
-		return swapping && r.State == landfall.StatusSuccess
+		if r.State != landfall.StatusSuccess {
+			return false
+		}
+		run, err := o.DB.Run(ctx, r.Run)
+		return err == nil && o.Pipeline.Shown(ctx, run).State != run.State
 	}), err
 }

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,15 @@ func (g gate) RefreshApp(context.Context, string) error {
 	g.asked <- struct{}{}
 	<-g.let
 	return nil
+}
+
+func (g gate) Shown(context.Context, string) (int64, error) {
+	select {
+	case <-g.let:
+		return math.MaxInt64, nil
+	default:
+		return 0, nil
+	}
 }
 
 // commitOf makes a commit of one file.
@@ -44,7 +54,7 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	if err != nil || run.State != landfall.RunSucceeded || run.Release == "" {
 		s.t.Errorf("%s: got %+v and the error %v, want it stored as succeeded with a release", what, run, err)
 	}
-	shown := s.doors.Shown(run)
+	shown := s.doors.Shown(s.t.Context(), run)
 	if over := state.Final(); shown.State != state || (shown.Release != "") != over || shown.Finished.IsZero() == over {
 		s.t.Errorf("%s: people see %+v, want it %s", what, shown, state)
 	}
@@ -98,7 +108,7 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	s.doors.Worker = "worker"
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.doors.Run(ctx) }()
+	go func() { ended <- s.doors.Run(ctx, pipeline.Duties{Work: true, Keep: true}) }()
 	select {
 	case <-gateways.asked:
 	case <-time.After(2 * time.Minute):

@@ -49,6 +49,7 @@ func (r *Repositories) git(ctx context.Context, args ...string) *exec.Cmd {
 		"receive.autogc=false",
 		"receive.denyDeleteCurrent=ignore",
 		"transfer.fsckObjects=true",
+		"uploadpack.allowAnySHA1InWant=true", // a worker elsewhere fetches a commit that its branch has left; newer protocols allow it anyway
 		"transfer.hideRefs=" + strings.TrimSuffix(hiddenPrefix, "/"),
 	}
 	line := make([]string, 0, 2*len(settings)+len(args))

@@ -11,14 +11,14 @@ import (
 )
 
 const appColumns = `id, namespace, name, repository, specs, folder, branch, policy, live, held, uid_space,
-	github_id, github_owner, github_name, created, deleted`
+	github_id, github_owner, github_name, created, deleted, changed`
 
 func scanApp(row scanner) (landfall.App, error) {
 	var a landfall.App
 	var policy, space string
 	var created, deleted int64
 	err := row.Scan(&a.ID, &a.Namespace, &a.Name, &a.Repository, &a.Specs, &a.Folder, &a.Branch, &policy, &a.Live, &a.Held,
-		&space, &a.GitHub.ID, &a.GitHub.Owner, &a.GitHub.Name, &created, &deleted)
+		&space, &a.GitHub.ID, &a.GitHub.Owner, &a.GitHub.Name, &created, &deleted, &a.Changed)
 	if err != nil {
 		return a, err
 	}
@@ -46,9 +46,9 @@ func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 		return err
 	}
 	return tx.exec(ctx, op, `INSERT INTO apps (`+appColumns+`, credentials)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, '')`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, '')`,
 		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held, a.UIDSpace.String(),
-		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted))
+		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed)
 }
 
 // UpdateApp stores what may change of an app: branch, policy, live, held, GitHub and deleted.

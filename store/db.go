@@ -54,12 +54,20 @@ type jobEngine interface {
 }
 
 type noticeEngine interface {
+	// notify makes notices of every process tell of the change once the transaction is committed.
+	notify(ctx context.Context, tx *Tx, c Change) error
+	// notices calls changed after each commit that was notified of, until ctx ends or the connection is lost.
+	notices(ctx context.Context, listening func(), changed func(Change)) error
+	peerEngine
+}
+
+type peerEngine interface {
 	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
 	own(ctx context.Context, owned func()) error
-	// notify makes notices of every process tell of the transaction.
-	notify(ctx context.Context, tx *Tx) error
-	// notices calls changed after each commit that was notified of, until ctx ends or the connection is lost.
-	notices(ctx context.Context, changed func()) error
+	// beat notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
+	beat(ctx context.Context, process string, seen int64) error
+	// seen returns what all processes but one have seen that gave a sign of life lately.
+	seen(ctx context.Context, except string) (int64, error)
 }
 
 // transaction is one that has begun.
@@ -121,8 +129,8 @@ func migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, option
 func (db *DB) Close() error { return db.engine.close() }
 
 // Own makes the database this process's until ctx ends: it calls owned once that is so, and again after a connection was lost.
-// It returns a Conflict when another process has the database. What processes keep in their memory and on their disks does not
-// know of others yet.
+// It returns a Conflict when another process has it. Others may use the database meanwhile, but not own it: what one process does
+// for all is done once.
 func (db *DB) Own(ctx context.Context, owned func()) error {
 	return classify("store.Own", db.engine.own(ctx, owned))
 }
@@ -263,22 +271,48 @@ func scanValue[T any](row scanner) (T, error) {
 
 const changesCounter = "changes"
 
-// Changed notes that something which gateways show has moved.
-func (tx *Tx) Changed(ctx context.Context) error {
-	if _, err := tx.next(ctx, changesCounter); err != nil {
-		return err
+// Change is a change of what gateways show of an app. Numbers ascend by one in the order of commits.
+type Change struct {
+	Number int64
+	App    string // its id
+}
+
+// Changed notes that what gateways show of an app has moved, and returns the change's number.
+func (tx *Tx) Changed(ctx context.Context, app string) (int64, error) {
+	const op landfall.Op = "store.Changed"
+	n, err := tx.next(ctx, changesCounter)
+	if err != nil {
+		return 0, err
 	}
-	return tx.engine.notify(ctx, tx)
+	if err := tx.exec(ctx, op, `UPDATE apps SET changed = $2 WHERE id = $1`, app, n); err != nil {
+		return 0, err
+	}
+	return n, tx.engine.notify(ctx, tx, Change{n, app})
 }
 
-// Notices calls changed after each commit of another process, or of this one, in which Changed was called. It returns
-// when ctx ends, or when the connection is lost: notices may then have been lost, too. On SQLite, where there is no other
-// process, it only waits.
-func (db *DB) Notices(ctx context.Context, changed func()) error {
-	return classify("store.Notices", db.engine.notices(ctx, changed))
+// Notices calls listening, and from then on changed for each committed Change of another process, or of this one. It
+// returns when ctx ends, or when the connection is lost: notices may then have been lost, too. On SQLite, where there is
+// no other process, it only waits.
+func (db *DB) Notices(ctx context.Context, listening func(), changed func(Change)) error {
+	return classify("store.Notices", db.engine.notices(ctx, listening, changed))
 }
 
-// Changes returns how often Changed was called: a gateway that has seen this number is current.
+// Beat notes that this process's gateway is alive and shows all changes up to a number. It does nothing on SQLite.
+func (db *DB) Beat(ctx context.Context, process string, seen int64) error {
+	return classify("store.Beat", db.engine.beat(ctx, process, seen))
+}
+
+// Leave takes a Beat back: nobody need wait for this process's gateway any more.
+func (db *DB) Leave(ctx context.Context, process string) error { return db.Beat(ctx, process, -1) }
+
+// Seen returns the newest change that the gateways of all other processes show. Those that gave no sign of life for ten
+// seconds do not count; when there is none, it is math.MaxInt64.
+func (db *DB) Seen(ctx context.Context, process string) (int64, error) {
+	n, err := db.engine.seen(ctx, process)
+	return n, classify("store.Seen", err)
+}
+
+// Changes returns the number of the newest change: a gateway that has seen it is current.
 func (q queries) Changes(ctx context.Context) (int64, error) {
 	return one(ctx, q, "store.Changes", scanValue[int64],
 		`SELECT COALESCE(MAX(value), 0) FROM counters WHERE name = $1`, changesCounter)

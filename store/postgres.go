@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"time"
@@ -51,6 +52,8 @@ const (
 	// How long a start waits for an earlier process's lock, which ends when the database sees its connection end.
 	ownPatience = 5 * time.Second
 	ownEvery    = 250 * time.Millisecond
+	// How long others wait for a gateway that gives no sign of life.
+	aliveFor = 10 * time.Second
 )
 
 func openPostgres(ctx context.Context, url string) (*DB, error) {
@@ -297,11 +300,34 @@ func (e *postgres) forget(ctx context.Context, tx *Tx, process string) error {
 		WHERE state = 'running' AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
 }
 
-func (e *postgres) notify(ctx context.Context, tx *Tx) error {
-	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, '')`, changesChannel)
+func (e *postgres) notify(ctx context.Context, tx *Tx, c Change) error {
+	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, $2)`, changesChannel, fmt.Sprintf(changeFormat, c.Number, c.App))
 }
 
-func (e *postgres) notices(ctx context.Context, changed func()) error {
+// changeFormat is a Change as a notice carries it.
+const changeFormat = "%d %s"
+
+// beat uses the database's clock, which is the same for all.
+func (e *postgres) beat(ctx context.Context, process string, seen int64) error {
+	if seen < 0 {
+		_, err := e.pool.Exec(ctx, `DELETE FROM gateways WHERE process = $1`, process)
+		return err
+	}
+	_, err := e.pool.Exec(ctx, `INSERT INTO gateways (process, seen, beat) VALUES ($1, $2, `+nowMicros+`)
+		ON CONFLICT (process) DO UPDATE SET seen = $2, beat = `+nowMicros, process, seen)
+	return err
+}
+
+const nowMicros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+
+func (e *postgres) seen(ctx context.Context, except string) (int64, error) {
+	var seen int64
+	err := e.pool.QueryRow(ctx, `SELECT COALESCE(MIN(seen), $2) FROM gateways WHERE process <> $1 AND beat > `+nowMicros+` - $3`,
+		except, int64(math.MaxInt64), aliveFor.Microseconds()).Scan(&seen)
+	return seen, err
+}
+
+func (e *postgres) notices(ctx context.Context, listening func(), changed func(Change)) error {
 	pooled, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -311,10 +337,17 @@ func (e *postgres) notices(ctx context.Context, changed func()) error {
 	if _, err := conn.Exec(ctx, `LISTEN `+changesChannel); err != nil {
 		return err
 	}
-	for changed(); ; changed() { // what came before LISTEN has no notice
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+	listening()
+	for {
+		notice, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return err
 		}
+		var c Change
+		if _, err := fmt.Sscanf(notice.Payload, changeFormat, &c.Number, &c.App); err != nil {
+			return fmt.Errorf("a notice that says %q", notice.Payload)
+		}
+		changed(c)
 	}
 }
 

@@ -62,12 +62,14 @@ func TestPostgresNotices(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	heard, lost := make(chan string, 100), make(chan error, 100)
-	listen := func() { lost <- b.Notices(ctx, func() { heard <- "changed" }) }
-	change := func() { update(t, a, func(tx *store.Tx) error { return tx.Changed(t.Context()) }) }
+	listen := func() {
+		lost <- b.Notices(ctx, func() { heard <- "listening" }, func(c store.Change) { heard <- fmt.Sprint(c.Number, c.App) })
+	}
+	change := func() { update(t, a, func(tx *store.Tx) error { return second(tx.Changed(t.Context(), "shop-id")) }) }
 	go listen()
-	receive(t, "the notice that is given at the start", heard)
+	same(t, "what is heard at the start", receive(t, "the start", heard), "listening")
 	change()
-	receive(t, "a notice", heard)
+	same(t, "notice", receive(t, "a notice", heard), "1shop-id")
 	line.cut()
 	kind(t, "when the connection is lost", receive(t, "the end of Notices", lost), landfall.Unavailable)
 	change()
@@ -77,7 +79,7 @@ func TestPostgresNotices(t *testing.T) {
 		}
 		close(lost)
 	}()
-	receive(t, "the notice that stands for what was lost", heard)
+	same(t, "what stands for what was lost", receive(t, "another start", heard), "listening")
 	cancel()
 	var last error
 	for err := range lost {
@@ -179,7 +181,7 @@ func TestPostgresUncleanEnd(t *testing.T) {
 	queue := func(process string, db *store.DB, work func(context.Context, string, string) error) (kill func()) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		ended := make(chan error, 1)
-		q := store.Queue{DB: db, Process: process, Workers: 1, Logger: quiet, Work: work}
+		q := store.Queue{DB: db, Process: process, Queues: map[string]int{"": 1}, Logger: quiet, Work: work}
 		go func() { ended <- q.Run(ctx) }()
 		return func() {
 			cancel()

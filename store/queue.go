@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -21,18 +23,27 @@ type job struct {
 func (job) Kind() string { return "landfall" }
 
 // Enqueue adds a job to the transaction: it exists if and only if the transaction commits. It starts at or after at;
-// a zero at means at once: the library looks at times, even past ones, only every few seconds.
+// a zero at means at once: the library looks at times, even past ones, only every few seconds. A topic QUEUE/NAME is worked
+// by processes that work that queue.
 func (tx *Tx) Enqueue(ctx context.Context, topic, id string, at time.Time) error {
 	tx.enqueued = true
-	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at})
+	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at, Queue: queueOf(topic)})
 	return classify("store.Enqueue", err)
+}
+
+// queueOf returns the queue of a topic.
+func queueOf(topic string) string {
+	if queue, _, ok := strings.Cut(topic, "/"); ok {
+		return queue
+	}
+	return river.QueueDefault
 }
 
 // Queue works the durable jobs.
 type Queue struct {
 	DB      *DB
-	Process string // this process, across its lives; no two that share a database have the same
-	Workers int    // how many jobs at once; 0: 8
+	Process string         // this process, across its lives; no two that share a database have the same
+	Queues  map[string]int // how many jobs at once of each queue; the empty one is that of topics without a queue
 	// Work does what the job asks for. It may be called again with the same job, and must not panic. Its error is
 	// logged only: who needs to be tried again is found by the tables.
 	Work   func(ctx context.Context, topic, id string) error
@@ -40,10 +51,9 @@ type Queue struct {
 }
 
 const (
-	defaultWorkers = 8
-	fetchCooldown  = 5 * time.Millisecond
-	fetchInterval  = time.Second // for jobs whose time has come: of new ones the queue is told
-	stopGrace      = 20 * time.Second
+	fetchCooldown = 5 * time.Millisecond
+	fetchInterval = time.Second // for jobs whose time has come: of new ones the queue is told
+	stopGrace     = 20 * time.Second
 )
 
 // Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
@@ -54,13 +64,13 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{work: q.Work, logger: q.Logger})
-	count := q.Workers
-	if count == 0 {
-		count = defaultWorkers
+	queues := map[string]river.QueueConfig{}
+	for name, count := range q.Queues {
+		queues[cmp.Or(name, river.QueueDefault)] = river.QueueConfig{MaxWorkers: count}
 	}
 	client, err := q.DB.engine.client(&river.Config{
 		ID:                          q.Process,
-		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: count}},
+		Queues:                      queues,
 		Workers:                     workers,
 		JobTimeout:                  -1, // each step of a run has a deadline of its own
 		FetchCooldown:               fetchCooldown,
@@ -124,7 +134,7 @@ var _ river.Worker[job] = (*worker)(nil)
 // EnqueueOnce adds a job to the transaction unless the same one waits, or is at work, already.
 func (tx *Tx) EnqueueOnce(ctx context.Context, topic, id string) error {
 	tx.enqueued = true
-	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, UniqueOpts: river.UniqueOpts{
+	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
 		ByState: []rivertype.JobState{rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
 			rivertype.JobStateScheduled, rivertype.JobStateRetryable},

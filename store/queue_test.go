@@ -33,7 +33,7 @@ func work(t testing.TB, db *store.DB, workers int, logger *slog.Logger, f func(c
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
-	q := store.Queue{DB: db, Workers: workers, Work: f, Logger: logger}
+	q := store.Queue{DB: db, Queues: map[string]int{"": workers}, Work: f, Logger: logger}
 	go func() { ended <- q.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -172,7 +172,7 @@ func testQueue(t *testing.T, open opener) {
 		started, release, ended := make(chan string, 10), make(chan struct{}), make(chan error, 10)
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		defer cancel()
-		q := store.Queue{DB: db, Workers: 1, Logger: quiet, Work: func(ctx context.Context, _, id string) error {
+		q := store.Queue{DB: db, Queues: map[string]int{"": 1}, Logger: quiet, Work: func(ctx context.Context, _, id string) error {
 			started <- id
 			<-release
 			ended <- ctx.Err()

@@ -8,14 +8,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-const runColumns = `id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt, created, started, finished, stats`
+const runColumns = `id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt, created, started, finished, stats, change`
 
 func scanRun(row scanner) (landfall.Run, error) {
 	var r landfall.Run
 	var created, started, finished int64
 	var stats string
 	err := row.Scan(&r.ID, &r.App, &r.Commit, &r.Branch, &r.State, &r.Step, &r.Reason, &r.UID, &r.Release, &r.Rebuild, &r.Expect, &r.Attempt,
-		&created, &started, &finished, &stats)
+		&created, &started, &finished, &stats, &r.Change)
 	if err != nil {
 		return r, err
 	}
@@ -26,9 +26,9 @@ func scanRun(row scanner) (landfall.Run, error) {
 // CreateRun stores a new run.
 func (tx *Tx) CreateRun(ctx context.Context, r landfall.Run) error {
 	return tx.exec(ctx, "store.CreateRun", `INSERT INTO runs (`+runColumns+`, failures, worker, lease, next_at, changes)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, '{}', 0, '', 0, 0, '[]')`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, '{}', $16, 0, '', 0, 0, '[]')`,
 		r.ID, r.App, r.Commit, r.Branch, r.State, r.Step, r.Reason, r.UID, r.Release, r.Rebuild, r.Expect, r.Attempt,
-		micros(r.Created), micros(r.Started), micros(r.Finished))
+		micros(r.Created), micros(r.Started), micros(r.Finished), r.Change)
 }
 
 // Run returns a run by id. NotFound when there is none.
@@ -128,8 +128,8 @@ func (tx *Tx) FinishRun(ctx context.Context, r landfall.Run) error {
 		return err
 	}
 	return tx.execOne(ctx, "store.FinishRun", landfall.Error{Kind: landfall.Conflict, Message: "the run is over"},
-		`UPDATE runs SET state = $2, reason = $3, release_uid = $4, uid = $5, finished = $6, lease = 0, stats = $7
-		WHERE id = $1 AND finished = 0`, r.ID, r.State, r.Reason, r.Release, r.UID, micros(r.Finished), string(stats))
+		`UPDATE runs SET state = $2, reason = $3, release_uid = $4, uid = $5, finished = $6, lease = 0, stats = $7, change = $8
+		WHERE id = $1 AND finished = 0`, r.ID, r.State, r.Reason, r.Release, r.UID, micros(r.Finished), string(stats), r.Change)
 }
 
 // SetChanges stores a run's diff.

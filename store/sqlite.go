@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -166,9 +167,13 @@ func (e *sqliteFile) own(ctx context.Context, owned func()) error {
 	return ctx.Err()
 }
 
-func (e *sqliteFile) notify(context.Context, *Tx) error { return nil }
+func (e *sqliteFile) notify(context.Context, *Tx, Change) error { return nil }
 
-func (e *sqliteFile) notices(ctx context.Context, _ func()) error {
+func (e *sqliteFile) beat(context.Context, string, int64) error { return nil }
+
+func (e *sqliteFile) seen(context.Context, string) (int64, error) { return math.MaxInt64, nil }
+
+func (e *sqliteFile) notices(ctx context.Context, _ func(), _ func(Change)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

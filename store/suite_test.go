@@ -59,6 +59,9 @@ func openSQLite(t *testing.T) *store.DB {
 	return storetest.Open(t, storetest.SQLite(t))
 }
 
+// second returns what matters of two results.
+func second[T any](_ T, err error) error { return err }
+
 // must returns a function that hands out v, or ends the test when there was an error.
 func must[T any](v T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {

@@ -33,7 +33,7 @@ func testUpdate(t *testing.T, open opener) {
 			if _, err := db.AppByName(ctx, "shop"); err == nil {
 				t.Error("a reader sees the app before the commit")
 			}
-			if err := tx.Changed(ctx); err != nil {
+			if _, err := tx.Changed(ctx, "shop-id"); err != nil {
 				return err
 			}
 			return failed
@@ -73,7 +73,7 @@ func testUpdate(t *testing.T, open opener) {
 		for range workers {
 			group.Go(func() error {
 				for range times {
-					if err := db.Update(ctx, func(tx *store.Tx) error { return tx.Changed(ctx) }); err != nil {
+					if err := db.Update(ctx, func(tx *store.Tx) error { return second(tx.Changed(ctx, "shop-id")) }); err != nil {
 						return err
 					}
 				}

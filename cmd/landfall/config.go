@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -41,7 +42,10 @@ type config struct {
 	Limits        builder.Limits
 	Specs         spec.Limits
 	Sandbox       string
-	S3            s3.Config // without an endpoint: objects are kept in the data folder
+	Roles         []role
+	RoleSecret    string        // what processes with different roles share
+	Lease         time.Duration // how long a worker may give no sign of life
+	S3            s3.Config     // without an endpoint: objects are kept in the data folder
 }
 
 // setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
@@ -65,6 +69,9 @@ func settings() []setting {
 		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
 		{"URL", "", false, "public URL of this server (default: from the listen address)"},
 		{databaseSetting, "", false, "path of an SQLite file, or postgres://… (default: a file in the data folder)"},
+		{"ROLE", "", false, "what this process does, comma separated: api, webhook, pipeline, gateway (default: all)"},
+		{"ROLE_SECRET", "", true, "what processes with different roles share, 32 or more characters"},
+		{"LEASE", "30s", false, "how long a pipeline worker may give no sign of life before another one takes its runs"},
 		{"S3_ENDPOINT", "", false, "object store: HOST, HOST:PORT or URL (default: a folder in the data folder)"},
 		{"S3_BUCKET", "landfall", false, "bucket of the object store; made when missing"},
 		{"S3_REGION", "us-east-1", false, "region of the object store"},
@@ -206,6 +213,9 @@ func parseConfig(v map[string]string) (config, error) {
 		}
 	}
 	if err := c.parseS3(v); err != nil {
+		return c, err
+	}
+	if err := c.parseRoles(v); err != nil {
 		return c, err
 	}
 	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {

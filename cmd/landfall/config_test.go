@@ -23,6 +23,13 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com"}, nil, []string{"LANDFALL_S3_ACCESS_KEY", "LANDFALL_S3_ENDPOINT"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "https://s3.example.com/bucket"}, nil, []string{"LANDFALL_S3_ENDPOINT", "HOST:PORT"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_STYLE": "virtual"}, nil, []string{"LANDFALL_S3_STYLE", "virtual", "path"}},
+		{map[string]string{"LANDFALL_ROLE": "gateway"}, nil, []string{"LANDFALL_ROLE", "SQLite", "LANDFALL_DATABASE=postgres://"}},
+		{map[string]string{"LANDFALL_ROLE": "api,teapot"}, nil, []string{"LANDFALL_ROLE", "teapot", "pipeline"}},
+		{map[string]string{"LANDFALL_ROLE": "api", "LANDFALL_DATABASE": "postgres://db/x"}, nil, []string{"LANDFALL_ROLE", "LANDFALL_S3_ENDPOINT"}},
+		{map[string]string{"LANDFALL_ROLE": "api", "LANDFALL_DATABASE": "postgres://db/x", "LANDFALL_S3_ENDPOINT": "s3.example.com"}, nil,
+			[]string{"LANDFALL_ROLE_SECRET", "LANDFALL_ROLE_SECRET_FILE"}},
+		{map[string]string{"LANDFALL_ROLE_SECRET": "sesame"}, nil, []string{"LANDFALL_ROLE_SECRET", "32"}},
+		{map[string]string{"LANDFALL_LEASE": "3"}, nil, []string{"LANDFALL_LEASE", "30s"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_INSECURE": "perhaps"}, nil, []string{"LANDFALL_S3_INSECURE", "perhaps"}},
 	} {
 		_, err := loadConfig(os.DevNull, func(name string) string {

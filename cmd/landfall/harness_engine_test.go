@@ -40,6 +40,12 @@ func newEngine(t *testing.T) engine {
 		}
 		name = only
 	}
+	return engineOf(t, name)
+}
+
+// engineOf makes an engine of a name.
+func engineOf(t *testing.T, name string) engine {
+	t.Helper()
 	var e engine
 	if strings.Contains(name, withPostgres) {
 		e.database = storetest.Postgres(t)

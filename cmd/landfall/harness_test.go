@@ -69,17 +69,30 @@ type site struct {
 // newSite makes a data folder and a free port, and starts the server. env are NAME=VALUE settings.
 func newSite(t *testing.T, env ...string) *site {
 	t.Helper()
-	s := &site{t: t, engine: newEngine(t), data: t.TempDir(), port: freePort(t)}
-	s.env = append(s.engine.settings(), env...)
-	s.Client = &client.Client{URL: "http://localhost:" + s.port}
+	s := newStopped(t, newEngine(t), env...)
 	s.start()
-	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Token = strings.TrimSpace(string(token))
+	s.readToken()
+	return s
+}
+
+// newStopped is newSite on an engine, before the start.
+func newStopped(t *testing.T, on engine, env ...string) *site {
+	t.Helper()
+	s := &site{t: t, engine: on, data: t.TempDir(), port: freePort(t)}
+	s.env = append(on.settings(), env...)
+	s.Client = &client.Client{URL: "http://localhost:" + s.port}
 	t.Cleanup(s.stop)
 	return s
+}
+
+// readToken reads the token that the server made.
+func (s *site) readToken() {
+	s.t.Helper()
+	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Token = strings.TrimSpace(string(token))
 }
 
 func freePort(t *testing.T) string {
@@ -132,6 +145,9 @@ func (s *site) start(env ...string) {
 
 // stop ends the server as an administrator would, and fails the test when it does not end by itself.
 func (s *site) stop() {
+	if s.cmd == nil {
+		return
+	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.done:

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,22 +38,23 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// server is the whole program: every role in one process.
+// server is the whole program, or the part of it that the process's roles are.
 type server struct {
 	config   config
 	logger   *slog.Logger
 	listener net.Listener
 
 	lock      io.Closer // of the data folder, where the database does not lock it; nil otherwise
+	process   string    // what others know this process by, across its lives
 	db        *store.DB
 	objects   objectStore
 	manifests *assets.Manifests
-	repos     *remote.Repositories // nil without git
-	registry  *registry.Registry
-	gateway   *gateway.Gateway
+	repos     *remote.Repositories // nil without git, and without the role api
+	registry  *registry.Registry   // nil without the role gateway
+	gateway   *gateway.Gateway     // nil without the role gateway
 	pipeline  *pipeline.Pipeline
 	sandbox   *sandbox.Sandbox
-	sender    *github.Sender // nil without credentials
+	sender    *github.Sender // nil without credentials, and without the role api
 	handler   http.Handler
 
 	ready atomic.Bool
@@ -89,6 +91,9 @@ func (s *server) open(ctx context.Context) error {
 	if s.db, err = store.Open(ctx, c.Database); err != nil {
 		return err
 	}
+	if s.process, err = processOf(c.Data); err != nil {
+		return err
+	}
 	if s.objects, err = openObjects(ctx, c); err != nil {
 		return err
 	}
@@ -99,7 +104,10 @@ func (s *server) open(ctx context.Context) error {
 	if c.URL == nil {
 		c.URL = defaultURL(c.Listen, s.listener.Addr())
 	}
-	if err := s.openToken(ctx); err != nil {
+	if !c.has(roleAPI) {
+		return nil
+	}
+	if err := s.openTokens(ctx); err != nil {
 		return err
 	}
 	git, err := remote.FindGit()
@@ -146,8 +154,9 @@ func defaultURL(listen string, addr net.Addr) *url.URL {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
 }
 
-// openToken makes the administrator's token at the first start, and makes it known to the store at every start.
-func (s *server) openToken(ctx context.Context) error {
+// openTokens makes the administrator's token at the first start, and makes it, and that of the other roles, known to the
+// store at every start.
+func (s *server) openTokens(ctx context.Context) error {
 	path := filepath.Join(s.config.Data, tokenFile)
 	token := s.config.Token
 	if token == "" {
@@ -169,6 +178,13 @@ func (s *server) openToken(ctx context.Context) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
 			return err
+		}
+		if secret := s.config.RoleSecret; secret != "" {
+			err := tx.ReplaceToken(ctx, store.Token{
+				Hash: landfall.DigestOf([]byte(secret)), Name: "roles", Scope: store.ScopeRead, Created: time.Now()})
+			if err != nil {
+				return err
+			}
 		}
 		return tx.ReplaceToken(ctx, store.Token{
 			Hash: landfall.DigestOf([]byte(token)), Name: "admin", Scope: store.ScopeAdmin, Created: time.Now()})
@@ -194,7 +210,11 @@ func writeFile(path, text string) error {
 
 // buildServing builds the plane that answers visitors.
 func (s *server) buildServing() error {
-	s.registry = &registry.Registry{Source: tableSource{s.db}, Log: s.logger}
+	if !s.config.has(roleGateway) {
+		return nil
+	}
+	source := tableSource{s.db, s.process}
+	s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
 	var err error
 	s.gateway, err = gateway.New(gateway.Config{
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
@@ -205,25 +225,26 @@ func (s *server) buildServing() error {
 
 // buildDelivery builds the plane that makes releases of pushes.
 func (s *server) buildDelivery(ctx context.Context) error {
-	worker, err := s.worker()
-	if err != nil {
-		return err
-	}
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
+	elsewhere := s.elsewhere()
+	if elsewhere != nil {
+		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), s.config.URL.Host)
+	}
 	builds := buildSandbox{sandbox: sandbox.Detect(ctx, sandbox.Mode(s.config.Sandbox)), hosts: s.config.AllowedHosts, logger: s.logger}
 	s.sandbox = builds.sandbox
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: builds,
-		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: s.registry, Remote: s.remote(),
+		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: gateways{s.registry, s.db, s.process},
+		Remote: s.remote(), Elsewhere: elsewhere,
 		Specs:     s.config.Specs,
 		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 		Scratch:   filepath.Join(s.config.Data, "scratch"),
 		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
 		RunURL:    s.runURL,
 		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
-		Worker: worker, Now: time.Now, Logger: s.logger,
+		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger,
 	}
-	if s.config.GitHubToken == "" {
+	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
 		return nil
 	}
 	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken), &http.Client{Transport: dialer.Transport()})
@@ -240,15 +261,51 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	return nil
 }
 
-// worker returns what leases know this data folder's process by, across its lives.
-func (s *server) worker() (string, error) {
-	path := filepath.Join(s.config.Data, "worker")
-	data, err := os.ReadFile(filepath.Clean(path))
+// processOf returns what others know a data folder's process by, across its lives.
+func processOf(data string) (string, error) {
+	path := filepath.Join(data, "worker")
+	id, err := os.ReadFile(filepath.Clean(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		id := randomHex()
 		return id, writeFile(path, id)
 	}
-	return string(data), err
+	return string(id), err
+}
+
+// elsewhere returns where the built-in remote is for a process that has not got it; nil for the one that has.
+func (s *server) elsewhere() *pipeline.Elsewhere {
+	if s.config.has(roleAPI) {
+		return nil
+	}
+	return &pipeline.Elsewhere{Password: builder.Secret(s.config.RoleSecret), URL: func(app string) string {
+		return s.config.URL.JoinPath("git", app+".git").String()
+	}}
+}
+
+// gateways are that of this process, if any, and those of others.
+type gateways struct {
+	own     *registry.Registry
+	db      *store.DB
+	process string
+}
+
+var _ pipeline.Gateways = gateways{}
+
+// RefreshApp implements pipeline.Gateways. Others hear of it from the database.
+func (g gateways) RefreshApp(ctx context.Context, app string) error {
+	if g.own == nil {
+		return nil
+	}
+	return g.own.RefreshApp(ctx, app)
+}
+
+// Shown implements pipeline.Gateways.
+func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
+	shown, err := g.db.Seen(ctx, g.process)
+	if g.own != nil {
+		shown = min(shown, g.own.Shown(app))
+	}
+	return shown, err
 }
 
 // remote returns the built-in remote as the pipeline knows it.
@@ -315,6 +372,29 @@ func (s *server) routes() http.Handler {
 		}
 		answer(w, http.StatusServiceUnavailable, "starting")
 	})
+	if s.config.has(roleWebhook) {
+		s.routeWebhooks(control)
+	}
+	if s.config.has(roleAPI) {
+		s.routeAPI(control)
+	} else {
+		control.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusNotFound, "This process has not the role api.")
+		})
+	}
+	if s.gateway == nil {
+		return control
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.gateway.Classify(r.Host).Kind == gateway.Control {
+			control.ServeHTTP(w, r)
+			return
+		}
+		s.gateway.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) routeWebhooks(control *http.ServeMux) {
 	hooks := &webhook.Handler{
 		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
 		DeliveryURL: s.deliveryURL,
@@ -322,6 +402,9 @@ func (s *server) routes() http.Handler {
 	}
 	control.Handle(webhook.Path, hooks)
 	control.Handle(webhook.Path+"/", hooks)
+}
+
+func (s *server) routeAPI(control *http.ServeMux) {
 	var repositories api.Repositories // none without git
 	if s.repos != nil {
 		repositories = s.repos
@@ -337,13 +420,6 @@ func (s *server) routes() http.Handler {
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger,
 	}))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.gateway.Classify(r.Host).Kind == gateway.Control {
-			control.ServeHTTP(w, r)
-			return
-		}
-		s.gateway.ServeHTTP(w, r)
-	})
 }
 
 func answer(w http.ResponseWriter, status int, text string) {
@@ -364,16 +440,10 @@ const (
 func (s *server) Run(ctx context.Context) error {
 	owning, release := context.WithCancel(context.WithoutCancel(ctx)) // until all is drained
 	defer release()
-	owned, lost := make(chan struct{}), make(chan error, 1)
-	go func() { lost <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
-	select {
-	case <-owned:
-	case err := <-lost:
-		return err
-	case <-ctx.Done():
-		return nil
+	lost, err := s.own(ctx, owning)
+	if err == nil && s.registry != nil {
+		err = s.registry.Refresh(ctx)
 	}
-	err := s.registry.Refresh(ctx)
 	if ctx.Err() != nil {
 		return nil // stopped before anything was served
 	}
@@ -410,14 +480,40 @@ func (s *server) Run(ctx context.Context) error {
 			return nil
 		}
 	})
-	group.Go(func() error { return s.pipeline.Run(ctx) })
-	group.Go(func() error { return s.registry.Run(ctx) })
+	duties := pipeline.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
+	if duties.Work || duties.Keep {
+		group.Go(func() error { return s.pipeline.Run(ctx, duties) })
+	}
+	if s.registry != nil {
+		group.Go(func() error {
+			defer func() { _ = s.db.Leave(owning, s.process) }() // others find out by themselves
+			return s.registry.Run(ctx)
+		})
+	}
 	if s.sender != nil {
 		group.Go(func() error { return s.sender.Run(ctx) })
 	}
 	s.ready.Store(true)
 	s.logger.Info("serving", "url", s.config.URL.String(), "releases", s.releaseURL("APP", ""), "data", s.config.Data)
 	return group.Wait()
+}
+
+// own makes what one process does for all this one's, until owning ends. What it returns tells when it is lost.
+func (s *server) own(ctx, owning context.Context) (lost chan error, err error) {
+	lost = make(chan error, 1)
+	if !s.config.has(roleAPI) {
+		return lost, nil
+	}
+	owned := make(chan struct{})
+	go func() { lost <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
+	select {
+	case <-owned:
+		return lost, nil
+	case err := <-lost:
+		return lost, err
+	case <-ctx.Done():
+		return lost, nil
+	}
 }
 
 // Close lets go of everything that the server opened.

@@ -14,12 +14,28 @@ import (
 )
 
 // tableSource reads the gateway's routing table from the store.
-type tableSource struct{ db *store.DB }
+type tableSource struct {
+	db      *store.DB
+	process string
+}
 
-var _ registry.Source = tableSource{}
+var (
+	_ registry.Source = tableSource{}
+	_ registry.Peers  = tableSource{}
+)
 
 // Changes implements registry.Source.
 func (s tableSource) Changes(ctx context.Context) (int64, error) { return s.db.Changes(ctx) }
+
+// Notices implements registry.Peers.
+func (s tableSource) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
+	return s.db.Notices(ctx, listening, func(c store.Change) { changed(registry.Change(c)) })
+}
+
+// Beat implements registry.Peers.
+func (s tableSource) Beat(ctx context.Context, seen int64) error {
+	return s.db.Beat(ctx, s.process, seen)
+}
 
 // Apps implements registry.Source.
 func (s tableSource) Apps(ctx context.Context) ([]registry.App, error) {
@@ -48,7 +64,7 @@ func (s tableSource) App(ctx context.Context, id string) (registry.App, error) {
 }
 
 func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, error) {
-	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Tags: map[string]landfall.UID{}}
+	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed, Tags: map[string]landfall.UID{}}
 	releases, err := s.db.Releases(ctx, app.ID)
 	if err != nil {
 		return a, err

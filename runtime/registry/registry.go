@@ -19,14 +19,30 @@ type Source interface {
 	Apps(ctx context.Context) ([]App, error)
 	// App returns the app with that ID, or a NotFound error.
 	App(ctx context.Context, id string) (App, error)
-	// Changes returns a number that differs from every earlier one after anything changed that Apps shows.
+	// Changes returns the number of the newest change of what Apps shows: they ascend by one.
 	Changes(ctx context.Context) (int64, error)
+}
+
+// Peers are the processes that share a Source.
+type Peers interface {
+	// Notices calls listening, and from then on changed for each change that other processes make, until ctx ends or it
+	// cannot hear any more. Without peers it only waits.
+	Notices(ctx context.Context, listening func(), changed func(Change)) error
+	// Beat tells them that all changes up to a number are shown here.
+	Beat(ctx context.Context, seen int64) error
+}
+
+// Change is one change of an app.
+type Change struct {
+	Number int64
+	App    string // its id
 }
 
 // Registry keeps the newest table. While its Source fails it keeps the table that it has.
 // Its methods may be called at the same time.
 type Registry struct {
 	Source   Source
+	Peers    Peers
 	Interval time.Duration // of Run; 0: DefaultInterval
 	Log      *slog.Logger  // what Run could not read; nil: nowhere
 
@@ -106,37 +122,117 @@ func (r *Registry) begin() uint64 {
 	return r.reads
 }
 
-// Run refreshes at once and then whenever the Source's counter moved, until ctx ends. It returns nil.
+// Shown returns the newest change that the table shows of an app.
+func (r *Registry) Shown(id string) int64 {
+	if t := r.Table(); t != nil {
+		if app, ok := t.ids[id]; ok {
+			return app.app.Changed
+		}
+	}
+	return 0
+}
+
+// maxHeard is how many notices may wait. Those beyond it are lost, which the next one shows.
+const maxHeard = 1000
+
+// Run refreshes at once, then what Peers give notice of, and all whenever the Source moved otherwise, until ctx ends.
+// It returns nil.
 func (r *Registry) Run(ctx context.Context) error {
 	interval := r.Interval
 	if interval <= 0 {
 		interval = DefaultInterval
 	}
+	heard := make(chan Change, maxHeard)
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { r.listen(ctx, interval, heard) })
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for seen := int64(0); ; {
-		changes, err := r.poll(ctx, seen)
-		if err == nil {
-			seen = changes
-		} else if ctx.Err() == nil && r.Log != nil {
-			r.Log.WarnContext(ctx, "routes not refreshed; the old ones stay", "error", err)
-		}
+	seen, err := r.poll(ctx, 0)
+	for {
+		r.told(ctx, seen, err)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			seen, err = r.poll(ctx, seen)
+		case c := <-heard:
+			seen, err = r.hear(ctx, seen, c, heard)
 		}
 	}
 }
 
-// poll refreshes unless nothing changed since seen, and returns the counter as it was before.
+// told beats, or says what went wrong.
+func (r *Registry) told(ctx context.Context, seen int64, err error) {
+	if err == nil {
+		err = r.Peers.Beat(ctx, seen)
+	}
+	if err != nil && ctx.Err() == nil && r.Log != nil {
+		r.Log.WarnContext(ctx, "routes not refreshed; the old ones stay", "error", err)
+	}
+}
+
+// listen passes on what Peers give notice of. The zero Change stands for all that was lost.
+func (r *Registry) listen(ctx context.Context, interval time.Duration, heard chan<- Change) {
+	pass := func(c Change) {
+		select {
+		case heard <- c:
+		default: // the next one will not be the successor of the last one
+		}
+	}
+	for {
+		err := r.Peers.Notices(ctx, func() { pass(Change{}) }, pass)
+		if err != nil && ctx.Err() == nil && r.Log != nil {
+			r.Log.WarnContext(ctx, "changes are found by polling", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(interval):
+		}
+	}
+}
+
+// hear refreshes the apps of a notice and of those that wait behind it, and returns what is seen then.
+func (r *Registry) hear(ctx context.Context, seen int64, c Change, more <-chan Change) (int64, error) {
+	last := seen
+	apps := map[string]int64{}
+	for {
+		switch {
+		case c.Number == last+1:
+			last, apps[c.App] = c.Number, c.Number
+		case c.Number == 0 || c.Number > last:
+			return r.poll(ctx, seen) // one was lost
+		}
+		select {
+		case c = <-more:
+			continue
+		default:
+		}
+		break
+	}
+	for id, number := range apps {
+		if r.Shown(id) >= number {
+			continue // this process did it
+		}
+		if err := r.RefreshApp(ctx, id); err != nil {
+			return seen, err // polling finds it
+		}
+	}
+	return last, nil
+}
+
+// poll refreshes unless nothing changed since seen, and returns what is seen then.
 func (r *Registry) poll(ctx context.Context, seen int64) (int64, error) {
 	changes, err := r.Source.Changes(ctx)
 	if err != nil {
-		return 0, &landfall.Error{Op: "registry.poll", Kind: landfall.KindOf(err), Err: err}
+		return seen, &landfall.Error{Op: "registry.poll", Kind: landfall.KindOf(err), Err: err}
 	}
 	if changes == seen && r.Table() != nil {
-		return changes, nil
+		return seen, nil
 	}
-	return changes, r.Refresh(ctx)
+	if err := r.Refresh(ctx); err != nil {
+		return seen, err
+	}
+	return changes, nil
 }

@@ -21,6 +21,8 @@ type source struct {
 	changes int64
 	err     error
 	polled  func() // called at each Changes
+	notices chan registry.Change
+	beats   chan int64
 
 	gate func(read string)
 }
@@ -67,6 +69,29 @@ func (s *source) Changes(context.Context) (int64, error) {
 		s.polled()
 	}
 	return s.changes, s.err
+}
+
+func (s *source) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
+	listening()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case c := <-s.notices:
+			changed(c)
+		}
+	}
+}
+
+func (s *source) Beat(ctx context.Context, seen int64) error {
+	if s.beats == nil {
+		return nil
+	}
+	select {
+	case s.beats <- seen:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // app returns an app with one release, which is live.
@@ -215,7 +240,7 @@ func TestRun(t *testing.T) {
 		case <-ctx.Done():
 		}
 	}
-	r := &registry.Registry{Source: src, Interval: time.Microsecond}
+	r := &registry.Registry{Source: src, Peers: src, Interval: time.Microsecond}
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
 	twice := func() { // the poll that was under way, and one that began later and ended
@@ -255,6 +280,63 @@ func setWhilePolled(src *source, polls <-chan struct{}, change func()) {
 		case <-set:
 			return
 		}
+	}
+}
+
+// What others change is shown once there is notice of it, and what a notice was lost of, too; each time it is told how much is
+// shown. Polling would come too late.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var reads []string
+	src := &source{
+		apps:    map[string]registry.App{"1": app("1", "shop", "aaaaaaa2"), "2": app("2", "blog", "bbbbbbb2")},
+		notices: make(chan registry.Change), beats: make(chan int64), gate: func(read string) { reads = append(reads, read) },
+	}
+	r := &registry.Registry{Source: src, Peers: src, Interval: time.Hour}
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	until := func(want int64) {
+		t.Helper()
+		for seen := int64(-1); seen != want; {
+			select {
+			case seen = <-src.beats:
+			case <-ctx.Done():
+				t.Fatalf("it was never told that %d is shown", want)
+			}
+		}
+	}
+	change := func(n int64, id string, live landfall.UID) registry.Change {
+		src.set(func() {
+			changed := app(id, src.apps[id].Name, live)
+			changed.Changed, src.changes = n, n-1
+			src.apps[id] = changed
+		})
+		return registry.Change{Number: n, App: id}
+	}
+	until(0) // at the start
+	until(0) // when it listens
+	reads = nil
+	src.notices <- change(1, "1", "ccccccc2")
+	until(1)
+	wantLive(t, r.Table(), "shop", "ccccccc2")
+	if want := []string{"1"}; !slices.Equal(reads, want) {
+		t.Errorf("after a notice %q was read, want %q", reads, want)
+	}
+	change(2, "2", "ddddddd2") // and nobody hears of it
+	src.notices <- change(3, "1", "eeeeeee2")
+	until(3)
+	wantLive(t, r.Table(), "shop", "eeeeeee2")
+	wantLive(t, r.Table(), "blog", "ddddddd2")
+	src.notices <- registry.Change{Number: 2, App: "2"} // late
+	until(3)
+	if r.Shown("1") != 3 || r.Shown("2") != 2 || r.Shown("3") != 0 {
+		t.Errorf("it shows %d, %d and %d, want 3, 2 and 0", r.Shown("1"), r.Shown("2"), r.Shown("3"))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("got %v from Run at its end, want nothing", err)
 	}
 }
 

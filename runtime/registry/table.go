@@ -22,6 +22,7 @@ type App struct {
 	Releases []Release               // expired ones included
 	Tags     map[string]landfall.UID // tag name to release
 	Past     []landfall.UID          // releases that were live before, newest first
+	Changed  int64                   // number of the newest change that the Source made to the app
 }
 
 // Release is one release of an app.

@@ -30,7 +30,15 @@ CREATE TABLE apps (
     github_owner TEXT NOT NULL,
     github_name  TEXT NOT NULL,
     created      BIGINT NOT NULL,
-    deleted      BIGINT NOT NULL
+    deleted      BIGINT NOT NULL,
+    changed      BIGINT NOT NULL  -- the newest change of what gateways show of it
+);
+
+-- Gateways in processes of their own, and which changes they show.
+CREATE TABLE gateways (
+    process TEXT PRIMARY KEY,
+    seen    BIGINT NOT NULL,
+    beat    BIGINT NOT NULL
 );
 
 CREATE TABLE tokens (
@@ -120,6 +128,7 @@ CREATE TABLE runs (
     next_at     BIGINT NOT NULL, -- not before
     stats       TEXT NOT NULL,
     changes     TEXT NOT NULL,   -- JSON: []landfall.UnitChange
+    change      BIGINT NOT NULL, -- the one that shows its release; 0: none
     created     BIGINT NOT NULL,
     started     BIGINT NOT NULL,
     finished    BIGINT NOT NULL
@@ -361,6 +370,7 @@ DROP TABLE heads;
 DROP TABLE pushes;
 DROP TABLE deliveries;
 DROP TABLE hooks;
+DROP TABLE gateways;
 DROP TABLE tokens;
 DROP TABLE apps;
 DROP TABLE namespaces;
