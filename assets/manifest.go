@@ -228,15 +228,39 @@ func broken(err error) error {
 	return &landfall.Error{Op: "assets.decode", Message: "a manifest of static files is damaged", Err: err}
 }
 
-// Load returns the manifest that is stored at key.
-func Load(ctx context.Context, store Opener, key string) (*Manifest, error) {
-	object, err := store.Open(ctx, key)
+// Ref names a manifest: where it is stored, and what it says. After a collection something else may be stored at the key.
+type Ref struct {
+	Key    string
+	Digest landfall.Digest // of the stored bytes; empty: whatever lies there
+}
+
+// refSeparator stands in no key that we make, and in no digest.
+const refSeparator = "@"
+
+// String returns the reference as ParseRef reads it.
+func (r Ref) String() string { return r.Key + refSeparator + string(r.Digest) }
+
+// ParseRef undoes Ref.String.
+func ParseRef(s string) Ref {
+	i := strings.LastIndex(s, refSeparator)
+	if i < 0 {
+		return Ref{Key: s}
+	}
+	return Ref{s[:i], landfall.Digest(s[i+len(refSeparator):])}
+}
+
+// Load returns the manifest that ref names. One that says something else than it should is Internal.
+func Load(ctx context.Context, store Opener, ref Ref) (*Manifest, error) {
+	object, err := store.Open(ctx, ref.Key)
 	if err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(object)
 	if err := errors.Join(err, object.Close()); err != nil {
 		return nil, failure("assets.load", err)
+	}
+	if ref.Digest != "" && landfall.DigestOf(data) != ref.Digest {
+		return nil, broken(fmt.Errorf("%s has another digest than %s", ref.Key, ref.Digest))
 	}
 	return Decode(data)
 }

@@ -19,7 +19,7 @@ func TestManifest(t *testing.T) {
 
 	t.Run("what was stored is what was returned", func(t *testing.T) {
 		t.Parallel()
-		loaded := mustLoad(t, store, result.Key)
+		loaded := mustLoad(t, store, result.Manifest)
 		wantEqual(t, "files", loaded.Files(), second.Files())
 		wantEqual(t, "prefixes", loaded.Prefixes(), []string{rootPrefix("nextuid2"), rootPrefix("firstuid")})
 		if loaded.Prefix() != rootPrefix("nextuid2") || loaded.Figures() != second.Figures() {
@@ -38,7 +38,7 @@ func TestManifest(t *testing.T) {
 
 	t.Run("a manifest that is not there is NotFound", func(t *testing.T) {
 		t.Parallel()
-		if _, err := assets.Load(t.Context(), store, rootPrefix("absentid")+".manifest.json"); landfall.KindOf(err) != landfall.NotFound {
+		if _, err := assets.Load(t.Context(), store, assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
 			t.Errorf("got %v, want NotFound", err)
 		}
 	})

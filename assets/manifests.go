@@ -23,38 +23,38 @@ type Manifests struct {
 }
 
 type keptManifest struct {
-	key      string
+	ref      Ref
 	manifest *Manifest
 }
 
-// Load returns the manifest that is stored at key, or was when it was read: it may be deleted since.
-func (m *Manifests) Load(ctx context.Context, key string) (*Manifest, error) {
-	if kept := m.use(key, nil); kept != nil {
+// Load returns the manifest that ref names. It may be deleted since it was read.
+func (m *Manifests) Load(ctx context.Context, ref Ref) (*Manifest, error) {
+	if kept := m.use(ref, nil); kept != nil {
 		return kept, nil
 	}
-	manifest, err := Load(ctx, m.Store, key)
+	manifest, err := Load(ctx, m.Store, ref)
 	if err == nil {
-		m.Keep(key, manifest)
+		m.Keep(ref, manifest)
 	}
 	return manifest, err
 }
 
-// Keep notes that the manifest was stored at key, whatever lay there before.
-func (m *Manifests) Keep(key string, manifest *Manifest) { m.use(key, manifest) }
+// Keep notes what was stored.
+func (m *Manifests) Keep(ref Ref, manifest *Manifest) { m.use(ref, manifest) }
 
-// use makes the manifest of key the first of those that are kept, and returns it: a new one, or with nil the one that is
+// use makes the manifest of ref the first of those that are kept, and returns it: a new one, or with nil the one that is
 // kept, if any.
-func (m *Manifests) use(key string, manifest *Manifest) *Manifest {
+func (m *Manifests) use(ref Ref, manifest *Manifest) *Manifest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.kept, func(k keptManifest) bool { return k.key == key }); i >= 0 {
+	if i := slices.IndexFunc(m.kept, func(k keptManifest) bool { return k.ref == ref }); i >= 0 {
 		manifest = cmp.Or(manifest, m.kept[i].manifest)
 		m.kept = slices.Delete(m.kept, i, i+1)
 	}
 	if manifest == nil {
 		return nil
 	}
-	m.kept = slices.Insert(m.kept, 0, keptManifest{key, manifest})
+	m.kept = slices.Insert(m.kept, 0, keptManifest{ref, manifest})
 	files := 0
 	for i, k := range m.kept {
 		files += len(k.manifest.files)

@@ -2,6 +2,7 @@ package assets_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -18,12 +19,12 @@ func TestManifestsAreKept(t *testing.T) {
 		want, result := shop.upload(t, store, rootRule, "firstuid")
 		store.opened = nil
 		manifests := &assets.Manifests{Store: store}
-		wantKept(t, manifests, beside.Key, other)
+		wantKept(t, manifests, beside.Manifest, other)
 		for range 100 {
-			wantKept(t, manifests, result.Key, want)
+			wantKept(t, manifests, result.Manifest, want)
 		}
-		wantKept(t, manifests, beside.Key, other)
-		wantEqual(t, "opened", store.opened, []string{beside.Key, result.Key})
+		wantKept(t, manifests, beside.Manifest, other)
+		wantEqual(t, "opened", store.opened, []string{beside.Manifest.Key, result.Manifest.Key})
 	})
 
 	t.Run("one that was just stored is not read", func(t *testing.T) {
@@ -31,18 +32,34 @@ func TestManifestsAreKept(t *testing.T) {
 		store := count(openStore(t))
 		manifests := &assets.Manifests{Store: store}
 		first, result := shop.upload(t, store, rootRule, "firstuid")
-		manifests.Keep(result.Key, first)
-		again, _ := shop.with(tree{"site/new": "new"}).upload(t, openStore(t), rootRule, "firstuid")
-		manifests.Keep(result.Key, again) // the first was collected, and its place taken
-		wantKept(t, manifests, result.Key, again)
+		manifests.Keep(result.Manifest, first)
+		again, second := shop.with(tree{"site/new": "new"}).upload(t, openStore(t), rootRule, "firstuid")
+		wantEqual(t, "key", []string{second.Manifest.Key}, []string{result.Manifest.Key}) // the first was collected, and its place taken
+		manifests.Keep(second.Manifest, again)
+		wantKept(t, manifests, second.Manifest, again)
+		wantKept(t, manifests, result.Manifest, first)
 		wantEqual(t, "opened", store.opened, nil)
+	})
+
+	t.Run("one that says something else than it should is an error", func(t *testing.T) {
+		t.Parallel()
+		store := openStore(t)
+		_, result := shop.upload(t, store, rootRule, "firstuid")
+		other := assets.Ref{Key: result.Manifest.Key, Digest: landfall.DigestOf([]byte("other"))}
+		manifests := &assets.Manifests{Store: store}
+		if _, err := manifests.Load(t.Context(), other); err == nil || !strings.Contains(err.Error(), string(other.Digest)) {
+			t.Errorf("got %v, want an error with the digest", err)
+		}
+		if _, err := manifests.Load(t.Context(), assets.ParseRef(result.Manifest.String())); err != nil {
+			t.Errorf("got %v for the reference that was written and read", err)
+		}
 	})
 
 	t.Run("one that is not there is NotFound, each time", func(t *testing.T) {
 		t.Parallel()
 		manifests := &assets.Manifests{Store: openStore(t)}
 		for range 2 {
-			if _, err := manifests.Load(t.Context(), rootPrefix("absentid")+".manifest.json"); landfall.KindOf(err) != landfall.NotFound {
+			if _, err := manifests.Load(t.Context(), assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
 				t.Errorf("got %v, want NotFound", err)
 			}
 		}
@@ -61,27 +78,27 @@ func TestManifestsAreKept(t *testing.T) {
 		}{"many": {shop, 65}, "large": {large, 2}} {
 			store := count(openStore(t))
 			manifests := &assets.Manifests{Store: store}
-			var keys []string
+			var refs []assets.Ref
 			for i := range test.uploads {
 				manifest, result := test.content.upload(t, store, rootRule, landfall.UID(fmt.Sprintf("upload%02d", i)))
-				manifests.Keep(result.Key, manifest)
-				keys = append(keys, result.Key)
+				manifests.Keep(result.Manifest, manifest)
+				refs = append(refs, result.Manifest)
 			}
 			store.opened = nil
-			for _, key := range []string{keys[test.uploads-1], keys[0]} {
-				if _, err := manifests.Load(t.Context(), key); err != nil {
+			for _, ref := range []assets.Ref{refs[test.uploads-1], refs[0]} {
+				if _, err := manifests.Load(t.Context(), ref); err != nil {
 					t.Fatal(err)
 				}
 			}
-			wantEqual(t, name+": opened", store.opened, keys[:1])
+			wantEqual(t, name+": opened", store.opened, []string{refs[0].Key})
 		}
 	})
 }
 
-// wantKept checks what is loaded of a key.
-func wantKept(t *testing.T, manifests *assets.Manifests, key string, want *assets.Manifest) {
+// wantKept checks what is loaded.
+func wantKept(t *testing.T, manifests *assets.Manifests, ref assets.Ref, want *assets.Manifest) {
 	t.Helper()
-	got, err := manifests.Load(t.Context(), key)
+	got, err := manifests.Load(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,9 @@ func TestNames(t *testing.T) {
 	// N-014: names with spaces, Unicode, newlines, case twins, leading dashes and %2e survive into keys and back.
 	wantServed(t, store, manifest, want)
 	// N-014: and through the stored manifest.
-	wantServed(t, store, mustLoad(t, store, result.Key), want)
-	if want := rootPrefix("firstuid") + ".manifest.json"; result.Key != want {
-		t.Errorf("got the manifest at %s, want %s: a file of that name makes way", result.Key, want)
+	wantServed(t, store, mustLoad(t, store, result.Manifest), want)
+	if want := rootPrefix("firstuid") + ".manifest.json"; result.Manifest.Key != want {
+		t.Errorf("got the manifest at %s, want %s: a file of that name makes way", result.Manifest.Key, want)
 	}
 	distinct := map[string]bool{}
 	for _, file := range manifest.Files() {

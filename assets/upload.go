@@ -28,9 +28,9 @@ type Uploader struct {
 
 // UploadResult says what an upload did.
 type UploadResult struct {
-	Key   string // of the manifest
-	Files int    // objects that this call stored, the manifest aside; fewer than planned when it was resumed
-	Bytes int64  // their size
+	Manifest Ref
+	Files    int   // objects that this call stored, the manifest aside; fewer than planned when it was resumed
+	Bytes    int64 // their size
 }
 
 // Upload stores the files of the plan and then their manifest, and returns it. Files are streamed. It can be repeated
@@ -70,7 +70,7 @@ func (u Uploader) Upload(ctx context.Context, plan UploadPlan) (*Manifest, Uploa
 	}
 	manifest := newManifest(plan.prefix, files)
 	var err error
-	if result.Key, err = u.storeManifest(ctx, manifest); err != nil {
+	if result.Manifest, err = u.storeManifest(ctx, manifest); err != nil {
 		return nil, UploadResult{}, failure(opUpload, err)
 	}
 	return manifest, result, nil
@@ -192,18 +192,18 @@ func digestAll(r io.ReadCloser) (landfall.Digest, error) {
 	return landfall.DigestFromSum(hash.Sum(nil)), errors.Join(err, r.Close())
 }
 
-// storeManifest stores the manifest and returns its key.
-func (u Uploader) storeManifest(ctx context.Context, manifest *Manifest) (string, error) {
+// storeManifest stores the manifest.
+func (u Uploader) storeManifest(ctx context.Context, manifest *Manifest) (Ref, error) {
 	data, err := manifest.Encode()
 	if err != nil {
-		return "", err
+		return Ref{}, err
 	}
 	u.Read = func(context.Context, landfall.File) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	}
 	file := landfall.File{Path: manifestName, Size: int64(len(data)), Digest: landfall.DigestOf(data)}
 	done, err := u.run(ctx, job{file: file, key: manifest.prefix + manifestName}, bufio.NewReader(nil))
-	return done.key, err
+	return Ref{done.key, file.Digest}, err
 }
 
 // isPointer reports whether a file that begins with head is a pointer of Git LFS.

@@ -34,7 +34,8 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 		rootPrefix("firstuid") + ".manifest.json", rootPrefix("firstuid") + "LICENSE", rootPrefix("firstuid") + "app.js",
 		rootPrefix("firstuid") + "data/blob", rootPrefix("firstuid") + "empty.css", rootPrefix("firstuid") + "index.html",
 	})
-	if want := (assets.UploadResult{Key: rootPrefix("firstuid") + ".manifest.json", Files: 5, Bytes: 9 + 3 + 9 + 6 + 11}); firstResult != want {
+	at := assets.Ref{Key: rootPrefix("firstuid") + ".manifest.json", Digest: firstResult.Manifest.Digest}
+	if want := (assets.UploadResult{Manifest: at, Files: 5, Bytes: 9 + 3 + 9 + 6 + 11}); firstResult != want {
 		t.Errorf("got %+v, want %+v: the same bytes are stored once", firstResult, want)
 	}
 
@@ -210,12 +211,12 @@ func TestUploadResumes(t *testing.T) {
 			counted := count(store)
 			manifest, result := shop.upload(t, counted, rootRule, "firstuid")
 			data, err := manifest.Encode()
-			if err != nil || !bytes.Equal(data, wantData) || result.Key != wantResult.Key {
-				t.Errorf("got manifest %s at %s, %v, want %s at %s", data, result.Key, err, wantData, wantResult.Key)
+			if err != nil || !bytes.Equal(data, wantData) || result.Manifest.Key != wantResult.Manifest.Key {
+				t.Errorf("got manifest %s at %s, %v, want %s at %s", data, result.Manifest.Key, err, wantData, wantResult.Manifest.Key)
 			}
 			wantEqual(t, "objects", keys(t, store), keys(t, reference))
 			missing := wantResult.Files - len(dying.created)
-			if slices.Contains(dying.created, wantResult.Key) {
+			if slices.Contains(dying.created, wantResult.Manifest.Key) {
 				missing++
 			}
 			if result.Files != missing {
@@ -250,15 +251,15 @@ func TestUploadBesideOtherBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := rootPrefix("firstuid") + manifest + "~" + landfall.DigestOf(data).Hex()[:len(jsDigits)]; result.Key != want {
-			t.Errorf("got manifest %s, want %s", result.Key, want)
+		if want := rootPrefix("firstuid") + manifest + "~" + landfall.DigestOf(data).Hex()[:len(jsDigits)]; result.Manifest.Key != want {
+			t.Errorf("got manifest %s, want %s", result.Manifest.Key, want)
 		}
 		results, manifests = append(results, result), append(manifests, string(data))
 	}
 	if manifests[0] != manifests[1] || results[0].Files != 5 || results[1].Files != 0 {
 		t.Errorf("got %+v, want the same manifest twice, and nothing stored the second time", results)
 	}
-	if got := served(t, store, mustLoad(t, store, results[0].Key), "/app.js"); got != "app" {
+	if got := served(t, store, mustLoad(t, store, results[0].Manifest), "/app.js"); got != "app" {
 		t.Errorf("the stored manifest serves %q, want app", got)
 	}
 
@@ -271,9 +272,9 @@ func TestUploadBesideOtherBytes(t *testing.T) {
 	}
 }
 
-func mustLoad(t *testing.T, store assets.Opener, key string) *assets.Manifest {
+func mustLoad(t *testing.T, store assets.Opener, ref assets.Ref) *assets.Manifest {
 	t.Helper()
-	manifest, err := assets.Load(t.Context(), store, key)
+	manifest, err := assets.Load(t.Context(), store, ref)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func upload(ctx context.Context, store assets.Store, bare string, commit landfal
 	}
 	var known []*assets.Manifest
 	if before != "" {
-		m, err := assets.Load(ctx, store, before)
+		m, err := assets.Load(ctx, store, assets.Ref{Key: before})
 		if err != nil {
 			return nil, "", err
 		}
@@ -98,7 +98,7 @@ func upload(ctx context.Context, store assets.Store, bare string, commit landfal
 	if err != nil {
 		return nil, "", err
 	}
-	return m, result.Key, store.Sync(ctx)
+	return m, result.Manifest.Key, store.Sync(ctx)
 }
 
 // uploaded uploads a commit, checks that exactly so many files and one manifest were written, that nothing was listed, and

@@ -77,7 +77,7 @@ func (p *Pipeline) staticChange(ctx context.Context, before, after json.RawMessa
 			continue
 		}
 		var err error
-		if sides[i], err = assets.Load(ctx, p.Objects, manifestKey(content)); err != nil {
+		if sides[i], err = assets.Load(ctx, p.Objects, manifestRef(content)); err != nil {
 			return landfall.FileChange{}, err
 		}
 	}

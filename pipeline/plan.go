@@ -10,6 +10,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
@@ -238,10 +239,14 @@ func changedPaths(before, after []landfall.File) []string {
 
 // StaticContent is what a static unit's version keeps: where its manifest is.
 type StaticContent struct {
-	Manifest string `json:"manifest"` // object key
-	Files    int    `json:"files"`
-	Bytes    int64  `json:"bytes"`
+	Manifest string          `json:"manifest"` // object key
+	Digest   landfall.Digest `json:"digest"`   // of the manifest
+	Files    int             `json:"files"`
+	Bytes    int64           `json:"bytes"`
 }
+
+// Ref names the manifest.
+func (c StaticContent) Ref() assets.Ref { return assets.Ref{Key: c.Manifest, Digest: c.Digest} }
 
 // PackageContent is what a package's version keeps: where its archives are.
 type PackageContent struct {
@@ -256,11 +261,11 @@ type ArchiveContent struct {
 	Size   int64           `json:"size"`
 }
 
-// manifestKey returns the manifest of a static unit's version; empty when it is not stored.
-func manifestKey(content json.RawMessage) string {
+// manifestRef returns the manifest of a static unit's version; without a key when it is not stored.
+func manifestRef(content json.RawMessage) assets.Ref {
 	var c StaticContent
 	if content == nil || json.Unmarshal(content, &c) != nil {
-		return ""
+		return assets.Ref{}
 	}
-	return c.Manifest
+	return c.Ref()
 }

@@ -126,12 +126,12 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 	if err != nil {
 		return versioning.Stored{}, err
 	}
-	w.Manifests.Keep(result.Key, manifest)
+	w.Manifests.Keep(result.Manifest, manifest)
 	crashpoint.Here("upload.static")
 	w.stats.FilesUploaded += plan.Uploads()
 	w.stats.BytesUploaded += plan.Bytes()
 	w.noteFiles(u.Unit, assets.Diff(before, manifest))
-	content := StaticContent{Manifest: result.Key, Files: len(manifest.Files())}
+	content := StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: len(manifest.Files())}
 	for _, f := range manifest.Files() {
 		content.Bytes += f.Size
 	}
@@ -186,11 +186,11 @@ func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known known
 			}
 			return known, err
 		}
-		key := manifestKey(v.Content)
-		if key == "" {
+		ref := manifestRef(v.Content)
+		if ref.Key == "" {
 			continue
 		}
-		m, err := w.Manifests.Load(ctx, key)
+		m, err := w.Manifests.Load(ctx, ref)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue // it was just collected

@@ -216,7 +216,7 @@ func (a *audit) content(app landfall.App) {
 	for _, unit := range must(a.db.StaticUnits(ctx, app.ID))(a.t) {
 		var stored pipeline.StaticContent
 		a.decode(unit.Content, &stored)
-		manifest, err := assets.Load(ctx, a.objects, stored.Manifest)
+		manifest, err := assets.Load(ctx, a.objects, stored.Ref())
 		if err != nil {
 			a.t.Errorf("%s: the manifest of %s in %s: %v", app.Name, unit.Path, unit.Release, err)
 			continue

@@ -112,7 +112,7 @@ func (s tableSource) units(ctx context.Context, app string) (map[landfall.UID][]
 		if err := json.Unmarshal(row.Spec, &spec); err != nil {
 			return nil, err
 		}
-		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Path, Manifest: content.Manifest, Fallback: spec.Fallback})
+		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Path, Manifest: content.Ref().String(), Fallback: spec.Fallback})
 	}
 	return units, nil
 }
@@ -146,8 +146,8 @@ type gatewayContent struct {
 var _ gateway.Content = gatewayContent{}
 
 // Manifest implements gateway.Content.
-func (c gatewayContent) Manifest(ctx context.Context, key string) (*gateway.Manifest, error) {
-	m, err := c.manifests.Load(ctx, key)
+func (c gatewayContent) Manifest(ctx context.Context, ref string) (*gateway.Manifest, error) {
+	m, err := c.manifests.Load(ctx, assets.ParseRef(ref))
 	if err != nil {
 		return nil, err
 	}

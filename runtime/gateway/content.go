@@ -13,8 +13,8 @@ import (
 
 // Content is where static units lie. Both methods return NotFound for what is not there, or not any more.
 type Content interface {
-	// Manifest returns the manifest at an object key. Nobody changes it afterwards.
-	Manifest(ctx context.Context, key string) (*Manifest, error)
+	// Manifest returns the manifest that a unit names (registry.Unit.Manifest). Nobody changes it afterwards.
+	Manifest(ctx context.Context, name string) (*Manifest, error)
 	// Open returns the object at a key; the caller closes it.
 	Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
 }

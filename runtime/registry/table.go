@@ -38,7 +38,7 @@ type Release struct {
 // Unit is one static unit of a release.
 type Unit struct {
 	Path     string // where it is mounted: "/" or "/static/js"
-	Manifest string // object key of its manifest
+	Manifest string // what the gateway asks for its manifest by: never that of another one
 	Fallback string // path of the page for addresses that only the page's own script knows; absolute, or empty
 }
 
