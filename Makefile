@@ -33,6 +33,12 @@ demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it
 	@tools/need.sh git=git curl=curl
 	@STAY='$(STAY)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
+.PHONY: demo/scale
+demo/scale: build $(VERSITYGW) ## the same in five processes: two workers and two gateways on PostgreSQL and S3
+	@tools/need.sh git=git curl=curl
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
+	@SCALE=1 S3SERVER='$(CURDIR)/$(VERSITYGW)' tools/demo/demo.sh build/landfall testdata/apps/shop
+
 .PHONY: test
 test: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(PACKAGES) | $(REPORT)

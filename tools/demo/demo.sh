@@ -1,13 +1,15 @@
 #!/bin/sh
 # demo.sh PROGRAM APP: a shop goes from `git push` to its address, changes, and goes back. Each thing that is said to have
-# happened is checked; the first that did not ends the demo with 1. STAY=1 keeps the server running at the end.
+# happened is checked; the first that did not ends the demo with 1. STAY=1 keeps the server running at the end. SCALE=1 runs
+# it in several processes (scale.sh).
 set -eu
 
 program=$(realpath "$1")
 app=$(realpath "$2")
+here=$(dirname "$(realpath "$0")")
 work=$(mktemp -d)
 log=$work/server.log
-server=
+server= processes=
 begin=$(date +%s)
 
 # --- words
@@ -47,10 +49,10 @@ says() { grep -qF -- "$1" "$work/out" || fail "expected to read \"$1\""; }
 end() {
 	code=$?
 	trap - EXIT INT TERM
-	if [ -n "$server" ]; then
-		kill "$server" 2>/dev/null || true
-		wait "$server" 2>/dev/null || true
-	fi
+	for process in $(printf '%s\n' $processes | sort -rn); do # the last that was started first
+		kill "$process" 2>/dev/null || true
+		wait "$process" 2>/dev/null || true
+	done
 	rm -rf "$work"
 	exit "$code"
 }
@@ -70,13 +72,27 @@ start() {
 		port=$((port + 1))
 		[ "$port" -lt 8180 ] || fail "no free port from 8080 to 8179"
 	done
-	LANDFALL_TOKEN=$(od -An -N20 -tx1 /dev/urandom | tr -d ' \n')
+	gateways=$port
+	LANDFALL_TOKEN=$(secret)
 	export LANDFALL_TOKEN LANDFALL_DATA="$work/data" LANDFALL_LISTEN="127.0.0.1:$port" LANDFALL_SERVER="http://localhost:$port"
+	if [ "${SCALE:-}" = 1 ]; then
+		. "$here/scale.sh"
+		start_scale
+		return
+	fi
 	"$program" serve >"$log" 2>&1 </dev/null &
 	server=$!
+	processes=$server
+	ready "$port"
+}
+
+secret() { od -An -N20 -tx1 /dev/urandom | tr -d ' \n'; }
+
+# ready PORT waits until the server there is ready.
+ready() {
 	tries=0
-	until curl -fs -o /dev/null --max-time 2 "http://127.0.0.1:$port/readyz"; do
-		kill -0 "$server" 2>/dev/null || fail "the server ended at its start"
+	until curl -fs -o /dev/null --max-time 2 "http://127.0.0.1:$1/readyz"; do
+		kill -0 "${processes##* }" 2>/dev/null || fail "the server ended at its start"
 		tries=$((tries + 1))
 		[ "$tries" -lt 150 ] || fail "the server was not ready within 30 seconds"
 		sleep 0.2
@@ -85,17 +101,13 @@ start() {
 
 # --- looking
 
-# get URL fetches a page by its address into $work/page and its head into $work/head. Browsers and curl know *.localhost by
-# themselves; --resolve helps an old curl.
-get() {
-	curl -fsS --max-time 10 --resolve "*:$port:127.0.0.1" -D "$work/head" -o "$work/page" "$1" || fail "$1 does not answer"
-}
-
-# served URL TEXT RELEASE: the address answers with the text, from the release.
+# served URL TEXT RELEASE: the address answers with the text, from the release, at every gateway.
 served() {
-	get "$1"
-	grep -qF -- "$2" "$work/page" || fail "$1 does not show \"$2\""
-	grep -qi "^landfall-release: *$3" "$work/head" || fail "$1 is not served by release $3"
+	for gateway in $gateways; do
+		curl -fsS --max-time 10 --connect-to "::127.0.0.1:$gateway" -D "$work/head" -o "$work/page" "$1" || fail "$1 does not answer"
+		grep -qF -- "$2" "$work/page" || fail "$1 does not show \"$2\""
+		grep -qi "^landfall-release: *$3" "$work/head" || fail "$1 is not served by release $3"
+	done
 	good "$1 shows \"$2\""
 }
 
