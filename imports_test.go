@@ -55,6 +55,9 @@ func rooms() []room {
 		{"runtime/registry", "", ""},
 		{"runtime/gateway", "runtime/registry", ""},
 
+		// What operators watch.
+		{"metrics", "runtime/gateway store webhook", "logtest"},
+
 		// What they stand on, and what stands on them.
 		{"store", "", "logtest store/storetest"},
 		{"store/storetest", "store", ""},
@@ -64,7 +67,7 @@ func rooms() []room {
 		{"api/client", "", ""},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway store api api/client",
+			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway metrics store api api/client",
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 
@@ -113,10 +116,11 @@ func libraries() []library {
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
 		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
+		{"github.com/prometheus", "metrics", "cmd/landfall", "what Prometheus reads"},
 		{"github.com/riverqueue", "store", "", "durable jobs are rows of the same database"},
 		{"github.com/rogpeppe/go-internal", "", "cmd/landfall", "scripts that drive the command line"},
 		{"github.com/spf13", "cmd/landfall", "", "the command line"},
-		{"go.yaml.in/yaml", "spec cmd/landfall", "", "yaml is the specs' and the configuration's"},
+		{"go.yaml.in/yaml", "spec cmd/landfall", "metrics", "yaml is the specs' and the configuration's"},
 		{"golang.org/x/net", "webhook github builder sandbox", "", "what net/http leaves out"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
 		{"golang.org/x/sys", "sandbox remote store assets/disk cmd/landfall", "", "system calls that the standard library leaves out"},

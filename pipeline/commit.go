@@ -36,7 +36,9 @@ func (w *worker) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", w.Now().Sub(w.run.Created).Seconds())
+	took := w.Now().Sub(w.run.Created)
+	w.meter().Released(took)
+	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", took.Seconds())
 	return nil
 }
 

@@ -276,6 +276,7 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 	})
 	if err == nil {
 		p.Show(ctx, app.ID)
+		p.meter().AppDeleted(app.Name)
 	}
 	return err
 }

@@ -40,6 +40,36 @@ type Pipeline struct {
 	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
 	Now    func() time.Time
 	Logger *slog.Logger
+	Meter  Meter // nil: nothing is counted
+}
+
+// Meter counts what happens. Many goroutines call it.
+type Meter interface {
+	// StepDone counts an attempt at a step that came to an end, whichever.
+	StepDone(step landfall.Step, took time.Duration)
+	// Released counts a commit that became a release, and how long that took since it was accepted.
+	Released(took time.Duration)
+	// AppDeleted says that no app of this name will be heard of any more.
+	AppDeleted(app string)
+}
+
+// unmetered counts nothing.
+type unmetered struct{}
+
+// StepDone implements Meter.
+func (unmetered) StepDone(landfall.Step, time.Duration) {}
+
+// Released implements Meter.
+func (unmetered) Released(time.Duration) {}
+
+// AppDeleted implements Meter.
+func (unmetered) AppDeleted(string) {}
+
+func (p *Pipeline) meter() Meter {
+	if p.Meter == nil {
+		return unmetered{}
+	}
+	return p.Meter
 }
 
 // References tells what the references of the built-in remote's repositories name.

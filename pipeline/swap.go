@@ -20,6 +20,7 @@ func (w *worker) swap(ctx context.Context) {
 	crashpoint.Here("swap.before")
 	begin := w.Now()
 	w.Show(ctx, w.app.ID)
+	w.meter().StepDone(landfall.StepSwap, w.Now().Sub(begin))
 	crashpoint.Here("swap.after")
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
 		return tx.RecordStep(ctx, w.run.ID, w.run.Attempt, landfall.StepSwap, begin, w.Now())

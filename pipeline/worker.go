@@ -108,7 +108,9 @@ func (w *worker) steps(ctx context.Context) error {
 		}
 		crashpoint.Here(string(s.name) + ".before")
 		limited, cancel := context.WithTimeout(ctx, s.limit)
+		begin := w.Now()
 		err := s.do(limited)
+		w.meter().StepDone(s.name, w.Now().Sub(begin))
 		late := errors.Is(limited.Err(), context.DeadlineExceeded)
 		cancel()
 		if err != nil {

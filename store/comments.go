@@ -21,9 +21,10 @@ func scanComment(row scanner) (landfall.Comment, error) {
 // WantComment notes that something happened that the comment of a pull request is to say, from the given time on. One that
 // waits for its next attempt goes on waiting; one that was given up is tried again.
 func (tx *Tx) WantComment(ctx context.Context, r landfall.GitHubRepository, number int, at time.Time) error {
-	return tx.exec(ctx, "store.WantComment", `INSERT INTO comments (`+commentColumns+`)
-		VALUES ($1, $2, $3, $4, 0, 1, 0, '', 0, $5, '', 0)
+	return tx.exec(ctx, "store.WantComment", `INSERT INTO comments (`+commentColumns+`, since)
+		VALUES ($1, $2, $3, $4, 0, 1, 0, '', 0, $5, '', 0, $5)
 		ON CONFLICT (github_id, owner, name, number) DO UPDATE SET wanted = comments.wanted + 1,
+			since = CASE WHEN comments.told < comments.wanted AND comments.dropped = 0 THEN comments.since ELSE excluded.since END,
 			next_at = CASE WHEN comments.next_at > excluded.next_at THEN comments.next_at ELSE excluded.next_at END,
 			attempts = CASE WHEN comments.dropped = 1 THEN 0 ELSE comments.attempts END, dropped = 0`,
 		r.ID, r.Owner, r.Name, number, micros(at))
@@ -60,22 +61,25 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 
 // Told records that the forge has the comment: its ID, its Body, and as much as was Wanted when it was composed.
 func (c Comments) Told(ctx context.Context, comment landfall.Comment) error {
-	return c.update(ctx, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
+	return c.update(ctx, commentsTold, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
 }
 
 // Postpone records that a comment is to be tried again at the given time, and why.
 func (c Comments) Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error {
-	return c.update(ctx, comment, `next_at = $5, attempts = attempts + 1, problem = $6`, micros(at), problem)
+	return c.update(ctx, "", comment, `next_at = $5, attempts = attempts + 1, problem = $6`, micros(at), problem)
 }
 
 // Drop gives a comment up until something happens again, and records why.
 func (c Comments) Drop(ctx context.Context, comment landfall.Comment, problem string) error {
-	return c.update(ctx, comment, `dropped = 1, attempts = attempts + 1, problem = $5`, problem)
+	return c.update(ctx, commentsDropped, comment, `dropped = 1, attempts = attempts + 1, problem = $5`, problem)
 }
 
-func (c Comments) update(ctx context.Context, comment landfall.Comment, set string, args ...any) error {
+func (c Comments) update(ctx context.Context, counter string, comment landfall.Comment, set string, args ...any) error {
 	r := comment.Repository
 	return c.DB.Update(ctx, func(tx *Tx) error {
+		if err := tx.count(ctx, counter, 1); err != nil {
+			return err
+		}
 		return tx.exec(ctx, "store.Comments", `UPDATE comments SET `+set+` WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4`,
 			append([]any{r.ID, r.Owner, r.Name, comment.Number}, args...)...)
 	})

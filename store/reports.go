@@ -24,8 +24,8 @@ func (tx *Tx) CreateReport(ctx context.Context, r landfall.Report) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, "store.CreateReport", `INSERT INTO reports (`+reportColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, 0, '', 0)`,
+	return tx.exec(ctx, "store.CreateReport", `INSERT INTO reports (`+reportColumns+`, created)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12, 0, '', 0, $12)`,
 		id, r.App, r.Run, r.Repository.ID, r.Repository.Owner, r.Repository.Name, r.Commit, r.Context, r.State, r.Description, r.Target,
 		micros(r.NextAt))
 }
@@ -49,19 +49,24 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 
 // Sent records that a report arrived.
 func (o Outbox) Sent(ctx context.Context, id int64, at time.Time) error {
-	return o.update(ctx, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`, id, micros(at))
+	return o.update(ctx, statusesSent, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`, id, micros(at))
 }
 
 // Postpone records that a report is to be tried again at the given time, and why.
 func (o Outbox) Postpone(ctx context.Context, id int64, at time.Time, problem string) error {
-	return o.update(ctx, `UPDATE reports SET next_at = $2, attempts = attempts + 1, problem = $3 WHERE id = $1`, id, micros(at), problem)
+	return o.update(ctx, "", `UPDATE reports SET next_at = $2, attempts = attempts + 1, problem = $3 WHERE id = $1`, id, micros(at), problem)
 }
 
 // Drop records that a report will never arrive, and why.
 func (o Outbox) Drop(ctx context.Context, id int64, problem string) error {
-	return o.update(ctx, `UPDATE reports SET dropped = 1, attempts = attempts + 1, problem = $2 WHERE id = $1`, id, problem)
+	return o.update(ctx, statusesDropped, `UPDATE reports SET dropped = 1, attempts = attempts + 1, problem = $2 WHERE id = $1`, id, problem)
 }
 
-func (o Outbox) update(ctx context.Context, query string, args ...any) error {
-	return o.DB.Update(ctx, func(tx *Tx) error { return tx.exec(ctx, "store.Outbox", query, args...) })
+func (o Outbox) update(ctx context.Context, counter, query string, args ...any) error {
+	return o.DB.Update(ctx, func(tx *Tx) error {
+		if err := tx.count(ctx, counter, 1); err != nil {
+			return err
+		}
+		return tx.exec(ctx, "store.Outbox", query, args...)
+	})
 }

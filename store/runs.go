@@ -127,9 +127,13 @@ func (tx *Tx) FinishRun(ctx context.Context, r landfall.Run) error {
 	if err != nil {
 		return err
 	}
-	return tx.execOne(ctx, "store.FinishRun", landfall.Error{Kind: landfall.Conflict, Message: "the run is over"},
+	err = tx.execOne(ctx, "store.FinishRun", landfall.Error{Kind: landfall.Conflict, Message: "the run is over"},
 		`UPDATE runs SET state = $2, reason = $3, release_uid = $4, uid = $5, finished = $6, lease = 0, stats = $7, change = $8
 		WHERE id = $1 AND finished = 0`, r.ID, r.State, r.Reason, r.Release, r.UID, micros(r.Finished), string(stats), r.Change)
+	if err != nil {
+		return err
+	}
+	return tx.countRun(ctx, r)
 }
 
 // SetChanges stores a run's diff.

@@ -32,6 +32,7 @@ func suite(t *testing.T, open opener) {
 		{"Logs", testLogs},
 		{"Reports", testReports},
 		{"Comments", testComments},
+		{"Pulse", testPulse},
 		{"Versions", testVersions},
 		{"Groups", testGroups},
 		{"Latest", testLatest},

@@ -60,10 +60,44 @@ type Handler struct {
 	DeliveryURL func(delivery landfall.Delivery) string // where a delivery is shown
 	RunURL      func(run string) string                 // where a run is shown
 
+	// Count is told of every delivery: its event, as the sender names it, and what became of it. nil: nobody is told.
+	Count func(event string, decision Decision)
+
 	Budget      int64         // bytes of all bodies together; 0: DefaultBudget
 	BodyTimeout time.Duration // how long a body may take to arrive; 0: BodyTimeout
 
 	held budget
+}
+
+// Decision says what became of a delivery.
+type Decision string
+
+// The decisions.
+const (
+	Accepted  Decision = "accepted"  // it has runs
+	Recorded  Decision = "recorded"  // there was nothing to run
+	Unmatched Decision = "unmatched" // no app has its repository
+	Repeated  Decision = "repeat"    // it was stored before
+	Refused   Decision = "refused"   // nothing was stored
+)
+
+// decided says what became of a delivery that was stored.
+func decided(delivery landfall.Delivery, repeat bool) Decision {
+	switch {
+	case repeat:
+		return Repeated
+	case delivery.Unmatched:
+		return Unmatched
+	case len(delivery.Runs) == 0:
+		return Recorded
+	}
+	return Accepted
+}
+
+func (h *Handler) count(r *http.Request, decision Decision) {
+	if h.Count != nil {
+		h.Count(r.Header.Get(headerEvent), decision)
+	}
 }
 
 var (
@@ -87,10 +121,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			level = slog.LevelError
 		}
 		log.Log(r.Context(), level, "webhook refused", "status", no.status, "reason", no.detail, "cause", no.cause)
+		h.count(r, Refused)
 		refuse(w, no)
 		return
 	}
 	log.Info("webhook accepted", "repeat", repeat, "decision", delivery.Decision, "runs", delivery.Runs)
+	h.count(r, decided(delivery, repeat))
 	h.accepted(w, delivery, repeat)
 }
 

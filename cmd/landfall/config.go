@@ -36,6 +36,7 @@ type config struct {
 	GitHubToken   string
 	Comments      bool // on pull requests
 	WebhookSecret string
+	MetricsToken  string
 	AllowedHosts  []string
 	MaxPush       int64
 	MaxBuildCache int64
@@ -84,6 +85,7 @@ func settings() []setting {
 		{"GITHUB_TOKEN", "", true, "token for commit statuses and comments; without it reports stay local"},
 		{"GITHUB_COMMENTS", "true", false, "false: pull requests get no comment, and their commits statuses all the same"},
 		{"GITHUB_WEBHOOK_SECRET", "", true, "secret of /webhooks/github; without one it refuses everything"},
+		{"METRICS_TOKEN", "", true, "token that reads /metrics and nothing else, 32 or more characters; without it the administrator's does"},
 		{"ALLOWED_HOSTS", "", false, "hosts (or HOST:PORT, comma separated) that may be reached although their address is private, and over http"},
 		{"MAX_PUSH", "1073741824", false, "bytes of one push"},
 		{"MAX_FILES", "50000", false, "files of one commit"},
@@ -177,6 +179,7 @@ func parseConfig(v map[string]string) (config, error) {
 	c := config{
 		Data: v["DATA"], Listen: v["LISTEN"], Database: v["DATABASE"], Token: v["TOKEN"], GitHubAPI: v["GITHUB_API"],
 		GitHubToken: v["GITHUB_TOKEN"], WebhookSecret: v["GITHUB_WEBHOOK_SECRET"], Sandbox: v["SANDBOX"],
+		MetricsToken: v["METRICS_TOKEN"],
 	}
 	var err error
 	if c.Data, err = filepath.Abs(c.Data); err != nil {
@@ -196,8 +199,10 @@ func parseConfig(v map[string]string) (config, error) {
 		return c, badSetting("DOMAIN", "is %q; right would be a host name without a port", v["DOMAIN"])
 	}
 	c.Domain = domain
-	if c.Token != "" && len(c.Token) < minToken {
-		return c, badSetting("TOKEN", "has %d characters; it needs at least %d", len(c.Token), minToken)
+	for name, token := range map[string]string{"TOKEN": c.Token, "METRICS_TOKEN": c.MetricsToken} {
+		if token != "" && len(token) < minToken {
+			return c, badSetting(name, "has %d characters; it needs at least %d", len(token), minToken)
+		}
 	}
 	if c.Sandbox != "auto" && c.Sandbox != "off" {
 		return c, badSetting("SANDBOX", "is %q; right would be auto or off", c.Sandbox)

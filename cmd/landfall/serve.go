@@ -29,6 +29,7 @@ import (
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
@@ -55,6 +56,7 @@ type server struct {
 	pipeline  *pipeline.Pipeline
 	sandbox   *sandbox.Sandbox
 	sender    *github.Sender // nil without credentials, and without the role api
+	metrics   *metrics.Metrics
 	handler   http.Handler
 
 	ready atomic.Bool
@@ -210,6 +212,7 @@ func writeFile(path, text string) error {
 
 // buildServing builds the plane that answers visitors.
 func (s *server) buildServing() error {
+	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Now: time.Now, Logger: s.logger})
 	if !s.config.has(roleGateway) {
 		return nil
 	}
@@ -219,8 +222,17 @@ func (s *server) buildServing() error {
 	s.gateway, err = gateway.New(gateway.Config{
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
+		Answered: s.metrics.Answered,
 	})
 	return err
+}
+
+// cache tells how full the gateway's cache is.
+func (s *server) cache() gateway.Cache {
+	if s.gateway == nil {
+		return gateway.Cache{}
+	}
+	return s.gateway.Cache()
 }
 
 // buildDelivery builds the plane that makes releases of pushes.
@@ -242,7 +254,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
 		RunURL:    s.runURL,
 		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
-		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger,
+		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics,
 	}
 	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
 		return nil
@@ -372,6 +384,7 @@ func (s *server) routes() http.Handler {
 		}
 		answer(w, http.StatusServiceUnavailable, "starting")
 	})
+	control.Handle("GET /metrics", s.measured())
 	if s.config.has(roleWebhook) {
 		s.routeWebhooks(control)
 	}
@@ -399,6 +412,7 @@ func (s *server) routeWebhooks(control *http.ServeMux) {
 		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
 		DeliveryURL: s.deliveryURL,
 		RunURL:      s.runURL,
+		Count:       s.metrics.Delivered,
 	}
 	control.Handle(webhook.Path, hooks)
 	control.Handle(webhook.Path+"/", hooks)

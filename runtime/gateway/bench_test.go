@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -22,7 +24,7 @@ func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 
 // benchSite has 100 apps of 100 files of 4 KiB in four units.
-func benchSite(b *testing.B) *site {
+func benchSite(b *testing.B, change func(*gateway.Config)) *site {
 	b.Helper()
 	content := newStore()
 	var apps []registry.App
@@ -38,19 +40,26 @@ func benchSite(b *testing.B) *site {
 		}
 		apps = append(apps, registry.App{ID: string(id), Name: fmt.Sprintf("app%03d", i), Live: id, Releases: []registry.Release{{ID: id, Units: units}}})
 	}
-	return newSite(b, content, nil, apps...)
+	return newSite(b, content, change, apps...)
 }
 
 func BenchmarkHandler(b *testing.B) {
-	s := benchSite(b)
-	b.Run("one path", func(b *testing.B) {
-		request := httptest.NewRequest(http.MethodGet, "http://app007.releases.test/static/js/7.js", http.NoBody)
-		b.ReportAllocs()
-		for b.Loop() {
-			w := sink{header: http.Header{}}
-			s.gateway.ServeHTTP(&w, request)
+	s := benchSite(b, nil)
+	onePath := func(s *site) func(b *testing.B) {
+		return func(b *testing.B) {
+			request := httptest.NewRequest(http.MethodGet, "http://app007.releases.test/static/js/7.js", http.NoBody)
+			b.ReportAllocs()
+			for b.Loop() {
+				w := sink{header: http.Header{}}
+				s.gateway.ServeHTTP(&w, request)
+			}
 		}
-	})
+	}
+	b.Run("one path", onePath(s))
+	var answers atomic.Int64
+	b.Run("one path, counted", onePath(benchSite(b, func(c *gateway.Config) {
+		c.Answered = func(string, int, int64) { answers.Add(1) }
+	})))
 	b.Run("100 hosts, 100 paths", func(b *testing.B) {
 		var requests []*http.Request
 		for host := range 100 {
@@ -72,7 +81,7 @@ func BenchmarkHandler(b *testing.B) {
 }
 
 func BenchmarkLoopback(b *testing.B) {
-	s := benchSite(b)
+	s := benchSite(b, nil)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if answer := s.get(b, "app007.releases.test", "/static/js/7.js"); answer.StatusCode != http.StatusOK {

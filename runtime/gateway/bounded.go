@@ -11,6 +11,7 @@ import (
 type bounded[K comparable, V any] struct {
 	mu    sync.Mutex
 	lru   *simplelru.LRU[K, weighed[V]]
+	limit int64
 	spare int64 // weight that is left
 }
 
@@ -21,7 +22,7 @@ type weighed[V any] struct {
 
 // newBounded returns an empty cache. dropped is called, under the cache's lock, for each entry that leaves it; it may be nil.
 func newBounded[K comparable, V any](limit int64, dropped func(K, V)) *bounded[K, V] {
-	b := &bounded[K, V]{spare: limit}
+	b := &bounded[K, V]{limit: limit, spare: limit}
 	b.lru, _ = simplelru.NewLRU(math.MaxInt, func(key K, entry weighed[V]) {
 		b.spare += entry.weight
 		if dropped != nil {
@@ -57,4 +58,11 @@ func (b *bounded[K, V]) remove(key K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lru.Remove(key)
+}
+
+// used returns the weight of what is kept.
+func (b *bounded[K, V]) used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limit - b.spare
 }

@@ -42,6 +42,10 @@ type Config struct {
 	MemoryBytes int64  // bound of the bodies in memory
 
 	Log *slog.Logger // what could not be served; nil: nowhere
+
+	// Answered is told of each answer: the app, or nothing where there is no such app, the status, and the bytes of the body.
+	// Many goroutines call it. nil: nobody is told.
+	Answered func(app string, status int, bytes int64)
 }
 
 // Gateway serves releases. It is an http.Handler for every host that Classify does not call Control.
@@ -53,6 +57,7 @@ type Gateway struct {
 	objects   *objects
 	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
 	log       *slog.Logger
+	answered  func(app string, status int, bytes int64)
 }
 
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
@@ -85,6 +90,7 @@ func New(c Config) (*Gateway, error) {
 		domain: domain, suffix: "." + domain, control: control,
 		registry: c.Registry, manifests: newManifests(c.Content), objects: objects,
 		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
+		answered: c.Answered,
 	}, nil
 }
 
@@ -93,36 +99,53 @@ func (g *Gateway) Close() error { return g.objects.disk.root.Close() }
 
 // ServeHTTP answers GET and HEAD for the hosts of releases.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.answered == nil {
+		g.answer(w, r)
+		return
+	}
+	c := counted{ResponseWriter: w}
+	app := g.answer(&c, r)
+	if c.status != 0 { // else the client went away, and got none
+		g.answered(app, c.status, c.bytes)
+	}
+}
+
+// answer answers a request, and returns the app whose host it was for; none when there is no such app.
+func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	table := g.registry.Table()
 	if table == nil {
 		h.Set("Retry-After", "1")
 		writePage(w, r, pageStarting())
-		return
+		return ""
 	}
 	host := g.Classify(r.Host)
 	if host.Kind != ReleaseHost {
 		writePage(w, r, pageUnknownHost())
-		return
+		return ""
 	}
 	if host.Selector != "" {
 		h.Set("X-Robots-Tag", "noindex")
 	}
 	found := table.Resolve(host.App, host.Selector, host.Joined)
+	if found.Outcome != registry.UnknownApp && found.Outcome != registry.DeletedApp {
+		app = host.App
+	}
 	if found.Release != nil {
 		h.Set(ReleaseHeader, string(found.Release.ID))
 	}
 	if found.Outcome != registry.Found {
 		writePage(w, r, pageOf(found.Outcome))
-		return
+		return app
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		writePage(w, r, pageMethod())
-		return
+		return app
 	}
 	g.serve(w, r, found)
+	return app
 }
 
 // serve answers from the release that was found.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -61,6 +62,8 @@ type objects struct {
 	disk    *disk
 	flights singleflight.Group
 	workers *semaphore.Weighted // of compression
+
+	inMemory, inFolder, missed, loaded atomic.Int64 // see Cache
 }
 
 func newObjects(content Content, folder string, diskBytes, memoryBytes int64) (*objects, error) {
@@ -99,6 +102,7 @@ func (o *objects) variant(ctx context.Context, file File, v variant) (*body, err
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
+		o.missed.Add(1)
 		data, err := o.once(ctx, file, v)
 		if err != nil {
 			return nil, err
@@ -114,12 +118,14 @@ func (o *objects) variant(ctx context.Context, file File, v variant) (*body, err
 // not worth it.
 func (o *objects) cached(v variant) (*body, error) {
 	if data, ok := o.hot.get(v); ok {
+		o.inMemory.Add(1)
 		return bodyOf(data), nil
 	}
 	f, err := o.disk.open(v.name())
 	if err != nil {
 		return nil, err
 	}
+	o.inFolder.Add(1)
 	return o.bodyOfFile(v, f)
 }
 
@@ -240,6 +246,7 @@ func (o *objects) copyVerified(ctx context.Context, dst io.Writer, file File) er
 	defer src.Close()
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(dst, sum), io.LimitReader(src, file.Size+1))
+	o.loaded.Add(n)
 	if err != nil {
 		return err
 	}

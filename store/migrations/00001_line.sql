@@ -287,7 +287,8 @@ CREATE TABLE reports (
     next_at     BIGINT NOT NULL,
     sent        BIGINT NOT NULL,
     problem     TEXT NOT NULL,
-    dropped     INTEGER NOT NULL
+    dropped     INTEGER NOT NULL,
+    created     BIGINT NOT NULL
 );
 CREATE INDEX reports_owed ON reports (next_at) WHERE sent = 0 AND dropped = 0;
 CREATE INDEX reports_commit ON reports (app, commit_sha);
@@ -302,6 +303,7 @@ CREATE TABLE comments (
     comment_id BIGINT NOT NULL, -- 0: not known
     wanted     BIGINT NOT NULL, -- counts what happened
     told       BIGINT NOT NULL, -- how much of that the forge was told
+    since      BIGINT NOT NULL, -- when the oldest of what it was not told happened
     body       TEXT NOT NULL,   -- digest of the text that it was told last, or empty
     attempts   BIGINT NOT NULL,
     next_at    BIGINT NOT NULL,

@@ -1,0 +1,167 @@
+// Package metrics is what Prometheus reads of an installation.
+package metrics
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/webhook"
+)
+
+// Config is what metrics are read from when they are asked for.
+type Config struct {
+	DB     *store.DB
+	Cache  func() gateway.Cache
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Metrics counts what happens in this process, and reads the rest from the store when it is asked. Its labels have few values:
+// an app, if it exists, and words that are listed here. All methods may be called by many goroutines.
+type Metrics struct {
+	registry *prometheus.Registry
+	logger   *slog.Logger
+
+	deliveries *prometheus.CounterVec
+	steps      *prometheus.HistogramVec
+	releases   prometheus.Histogram
+	requests   *prometheus.CounterVec
+	bytes      *prometheus.CounterVec
+
+	apps   atomic.Pointer[map[string]*gatewayOf] // is replaced whole: a request reads it without a lock
+	change sync.Mutex                            // of apps
+}
+
+// gatewayOf is what the gateway answered for one app.
+type gatewayOf struct {
+	classes [classes]prometheus.Counter
+	bytes   prometheus.Counter
+}
+
+// The status classes of answers: 2xx, 3xx, 4xx, 5xx.
+const (
+	firstClass = 2
+	classes    = 4
+)
+
+// New returns metrics with a registry of their own.
+func New(c Config) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		logger:   c.Logger,
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_deliveries_total",
+			Help: "Webhook deliveries by event (push, pull_request, ping, other) and decision: accepted (it has runs), recorded (there was nothing to run), " +
+				"unmatched (no app has its repository), repeat, refused.",
+		}, []string{"event", "decision"}),
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "landfall_run_step_duration_seconds",
+			Help:    "How long the steps of runs took, each attempt by itself.",
+			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 900, 1800},
+		}, []string{"step"}),
+		releases: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "landfall_release_duration_seconds",
+			Help:    "From the acceptance of a commit to its release.",
+			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
+		}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_gateway_requests_total",
+			Help: "Answers for the hosts of releases by app and status class. The app is empty where there is no such app.",
+		}, []string{"app", "class"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_gateway_response_bytes_total",
+			Help: "Bytes of the bodies of these answers by app.",
+		}, []string{"app"}),
+	}
+	m.apps.Store(&map[string]*gatewayOf{})
+	m.registry.MustRegister(m.deliveries, m.steps, m.releases, m.requests, m.bytes, newState(c), newCache(c.Cache),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	return m
+}
+
+// Gatherer returns all metrics.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Handler answers with all metrics in the form that Prometheus asks for.
+func (m *Metrics) Handler() http.Handler {
+	const scrapes = 4 // at once
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorLog: complaints{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
+	})
+}
+
+// complaints is a log for what went wrong in a scrape.
+type complaints struct{ logger *slog.Logger }
+
+// Println implements promhttp.Logger.
+func (c complaints) Println(what ...any) { c.logger.Warn("metrics are incomplete", "error", what) }
+
+// Delivered counts a webhook delivery.
+func (m *Metrics) Delivered(event string, decision webhook.Decision) {
+	switch event {
+	case "push", "pull_request", "ping":
+	default:
+		event = "other"
+	}
+	m.deliveries.WithLabelValues(event, string(decision)).Inc()
+}
+
+// StepDone counts an attempt at a step that came to an end.
+func (m *Metrics) StepDone(step landfall.Step, took time.Duration) {
+	m.steps.WithLabelValues(string(step)).Observe(took.Seconds())
+}
+
+// Released counts a release.
+func (m *Metrics) Released(took time.Duration) { m.releases.Observe(took.Seconds()) }
+
+// Answered counts an answer of the gateway; app is empty where there is no such app.
+func (m *Metrics) Answered(app string, status int, bytes int64) {
+	of, ok := (*m.apps.Load())[app]
+	if !ok {
+		of = m.add(app)
+	}
+	of.classes[min(max(0, status/100-firstClass), classes-1)].Inc()
+	of.bytes.Add(float64(bytes))
+}
+
+// add makes the counters of an app, unless somebody else just did.
+func (m *Metrics) add(app string) *gatewayOf {
+	m.change.Lock()
+	defer m.change.Unlock()
+	if of, ok := (*m.apps.Load())[app]; ok {
+		return of
+	}
+	app = strings.Clone(app) // it may be a piece of a request's header
+	of := &gatewayOf{bytes: m.bytes.WithLabelValues(app)}
+	for i := range of.classes {
+		of.classes[i] = m.requests.WithLabelValues(app, fmt.Sprintf("%dxx", i+firstClass))
+	}
+	apps := maps.Clone(*m.apps.Load())
+	apps[app] = of
+	m.apps.Store(&apps)
+	return of
+}
+
+// AppDeleted forgets an app.
+func (m *Metrics) AppDeleted(app string) {
+	m.change.Lock()
+	defer m.change.Unlock()
+	apps := maps.Clone(*m.apps.Load())
+	delete(apps, app)
+	m.apps.Store(&apps)
+	m.requests.DeletePartialMatch(prometheus.Labels{"app": app})
+	m.bytes.DeleteLabelValues(app)
+}

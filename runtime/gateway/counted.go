@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+)
+
+// counted notes what goes out through a ResponseWriter.
+type counted struct {
+	http.ResponseWriter
+
+	status int // 0: nothing went out
+	bytes  int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (c *counted) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (c *counted) Write(p []byte) (int, error) {
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	n, err := c.ResponseWriter.Write(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom: the server's own has a buffer that it uses again.
+func (c *counted) ReadFrom(r io.Reader) (int64, error) {
+	if c.status == 0 {
+		c.status = http.StatusOK
+	}
+	n, err := io.Copy(c.ResponseWriter, r)
+	c.bytes += n
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Cache says how well the gateway's cache does. The counts go up from the start of the process.
+type Cache struct {
+	InMemory, InFolder, Missed int64 // look-ups
+	Loaded                     int64 // bytes read from the store
+	MemoryBytes, FolderBytes   int64 // kept now
+}
+
+// Cache returns how well the cache does. Many goroutines may call it.
+func (g *Gateway) Cache() Cache {
+	o := g.objects
+	return Cache{
+		InMemory: o.inMemory.Load(), InFolder: o.inFolder.Load(), Missed: o.missed.Load(), Loaded: o.loaded.Load(),
+		MemoryBytes: o.hot.used(), FolderBytes: o.disk.files.used(),
+	}
+}
