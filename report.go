@@ -33,6 +33,10 @@ type Report struct {
 	Sent        time.Time // zero while owed
 	Problem     string    // why it is not sent yet, or why it never will be
 	Dropped     bool      // given up; Problem says why
+
+	// For the log, set in reports that are due: the app's name, and the webhook delivery that brought the commit, if one did.
+	AppName  string
+	Delivery string
 }
 
 // MaxStatusDescription is GitHub's limit of a status description, in characters.

@@ -123,7 +123,7 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 			return nil, err
 		}
 	}
-	a.Pipeline.Show(ctx, app.ID)
+	a.Pipeline.Show(ctx, app)
 	c := a.appOf(app)
 	if app.Repository != "" {
 		c.Hook = &client.Hook{URL: a.URL.JoinPath(webhook.Path, hook.ID).String(), Secret: hook.Secret}

@@ -215,7 +215,7 @@ func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *l
 	if err != nil {
 		return nil, err
 	}
-	a.Pipeline.Show(ctx, app.ID)
+	a.Pipeline.Show(ctx, app)
 	return answer(a.appOf(app), nil)
 }
 

@@ -160,7 +160,8 @@ func (a *api) runLog(ctx context.Context, in *struct {
 	After  int64 `query:"after" doc:"only lines after this number"`
 	Follow bool  `query:"follow" default:"true" doc:"wait for more until the run is over"`
 }) (*huma.StreamResponse, error) {
-	if _, _, err := a.run(ctx, in.ID, store.ScopeRead); err != nil {
+	run, app, err := a.run(ctx, in.ID, store.ScopeRead)
+	if err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
@@ -185,7 +186,7 @@ func (a *api) runLog(ctx context.Context, in *struct {
 			return nil
 		})
 		if err != nil {
-			a.Logger.DebugContext(ctx, "a reader of a run's log left", "run", in.ID, "error", err)
+			a.Logger.With(app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left", "error", err)
 		}
 	}}, nil
 }
@@ -247,7 +248,7 @@ func (a *api) runPage(ctx context.Context, in *RunPath) (*huma.StreamResponse, e
 			return nil
 		})
 		if err != nil {
-			a.Logger.DebugContext(ctx, "a reader of a run's log left", "run", in.ID, "error", err)
+			a.Logger.With(app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left", "error", err)
 		}
 	}}, nil
 }
@@ -268,15 +269,10 @@ func (a *api) apply(ctx context.Context, in *struct {
 		preview, err := a.Pipeline.DryRun(ctx, app, push)
 		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files, Log: preview.Log}, err)
 	}
-	var id string
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
-		id, err = a.Pipeline.Accept(ctx, tx, push)
-		return err
-	})
+	id, err := a.Pipeline.Apply(ctx, app, push)
 	if err != nil {
 		return nil, err
 	}
-	a.Pipeline.Show(ctx, app.ID)
 	run, err := a.DB.Run(ctx, id)
 	if err != nil {
 		return nil, err

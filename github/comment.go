@@ -50,7 +50,7 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 		}
 		v = s.judge(commentSubject(comment), response, err)
 	}
-	log := s.Logger.With("repository", nameOf(comment.Repository), "pull_request", comment.Number)
+	log := s.Logger.With("repository", nameOf(comment.Repository), "pull_request", comment.Number, "apps", appsOf(comment))
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case v.problem == "":
@@ -66,6 +66,15 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 		log.Warn("comment postponed", "until", v.at, "problem", v.problem, "cause", v.cause)
 		return s.Comments.Postpone(ctx, comment, v.at, v.problem)
 	}
+}
+
+// appsOf returns the names of the apps that a comment has sections for.
+func appsOf(comment landfall.Comment) []string {
+	names := make([]string, 0, len(comment.Says.Apps))
+	for _, app := range comment.Says.Apps {
+		names = append(names, app.App)
+	}
+	return names
 }
 
 // write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the answer that counts. Of a

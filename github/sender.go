@@ -118,7 +118,10 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 		return ctx.Err()
 	}
 	v := s.judge(statusSubject(report), response, err)
-	log := s.Logger.With("report", report.ID, "app", report.App, "commit", report.Commit, "state", report.State)
+	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report", report.ID, "state", report.State)
+	if report.Delivery != "" {
+		log = log.With("delivery", report.Delivery)
+	}
 	// What GitHub has got is recorded even while we are stopping.
 	ctx = context.WithoutCancel(ctx)
 	switch {

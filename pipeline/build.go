@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path"
@@ -36,6 +37,7 @@ type BuildCommand struct {
 	Env     map[string]string // beside what every command has
 	Output  io.Writer         // what it prints, as it does
 	Network bool              // whether it may reach public addresses
+	Logger  *slog.Logger      // names the run: for what the operator is to know
 }
 
 // BuildResult says how a build command ended.
@@ -295,7 +297,7 @@ func (w *worker) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveF
 func (w *worker) execute(ctx context.Context, dir string, job buildJob) error {
 	w.sayNow(ctx, append(w.takeLog(), fmt.Sprintf("building %s", job.what))...)
 	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now}
-	result, err := w.Sandbox.Build(ctx, BuildCommand{Shell: job.command, Dir: dir, Env: job.env, Output: output, Network: true})
+	result, err := w.Sandbox.Build(ctx, BuildCommand{Shell: job.command, Dir: dir, Env: job.env, Output: output, Network: true, Logger: w.logger})
 	output.flush()
 	if err != nil {
 		return err

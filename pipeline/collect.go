@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
@@ -15,10 +16,11 @@ import (
 // accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it. One
 // collection at a time may be at work: a prefix that comes back into use must not be on another one's list.
 func (p *Pipeline) Collect(ctx context.Context, appID string) error {
+	var app landfall.App
 	var prefixes []string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
-		app, err := tx.App(ctx, appID)
-		if err != nil {
+		var err error
+		if app, err = tx.App(ctx, appID); err != nil {
 			return err
 		}
 		if _, err := deploy.ExpireSurplus(ctx, tx, app, p.Now()); err != nil {
@@ -49,11 +51,11 @@ func (p *Pipeline) Collect(ctx context.Context, appID string) error {
 			return err
 		}
 	}
-	if err := p.repack(ctx, appID); err != nil {
+	if err := p.repack(ctx, app); err != nil {
 		return err
 	}
 	if len(prefixes) > 0 {
-		p.Logger.InfoContext(ctx, "collected", "app", appID, "prefixes", len(prefixes))
+		p.loggerOf(app).InfoContext(ctx, "collected", "prefixes", len(prefixes))
 	}
 	return nil
 }
@@ -65,14 +67,10 @@ func (p *Pipeline) CollectSoon(ctx context.Context, tx *store.Tx, appID string) 
 }
 
 // repack joins the packs of an app's built-in repository, which git is not left to do by itself.
-func (p *Pipeline) repack(ctx context.Context, appID string) error {
-	app, err := p.DB.App(ctx, appID)
-	if err != nil {
-		return err
-	}
-	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: p.Remote.Path(appID)}
+func (p *Pipeline) repack(ctx context.Context, app landfall.App) error {
+	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: p.Remote.Path(app.ID)}
 	if local.Local == "" {
 		return nil
 	}
-	return p.Mirrors.Exclusive(ctx, local, func() error { return p.Remote.Repack(ctx, appID) })
+	return p.Mirrors.Exclusive(ctx, local, func() error { return p.Remote.Repack(ctx, app.ID) })
 }

@@ -166,7 +166,7 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 		return err
 	})
 	if err == nil {
-		p.Show(ctx, app.ID)
+		p.Show(ctx, app)
 	}
 	return run, err
 }
@@ -275,7 +275,7 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 		return err
 	})
 	if err == nil {
-		p.Show(ctx, app.ID)
+		p.Show(ctx, app)
 		p.meter().AppDeleted(app.Name)
 	}
 	return err

@@ -47,7 +47,7 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	if !app.Deleted.IsZero() {
 		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", name)}
 	}
-	return remote.Repository{App: app.ID, Actor: t.Name}, nil
+	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name}, nil
 }
 
 // Check implements remote.Doors: an app that has a repository elsewhere takes only applies here.
@@ -81,16 +81,20 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 		return nil, err
 	}
 	var runs []string
+	var pushes []arrival
+	app := landfall.App{ID: repository.App, Name: repository.Name}
 	err = d.DB.Update(ctx, func(tx *store.Tx) error {
-		runs = nil
+		runs, pushes = nil, nil
 		for _, u := range inOrder(updates) {
-			run, err := d.accept(ctx, tx, landfall.Push{
+			push := landfall.Push{
 				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
 				Actor: repository.Actor, Message: u.Message,
-			}, named)
+			}
+			run, err := d.accept(ctx, tx, push, named)
 			if err != nil {
 				return err
 			}
+			pushes = append(pushes, arrival{app, push, run})
 			if run != "" && !slices.Contains(runs, run) {
 				runs = append(runs, run)
 			}
@@ -99,7 +103,8 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	})
 	if err == nil {
 		crashpoint.Here("accept.committed")
-		d.refresh(ctx, repository.App)
+		d.logArrivals(ctx, pushes)
+		d.refresh(ctx, app)
 		d.followHead(ctx, repository.App, updates)
 	}
 	return runs, err
@@ -128,8 +133,21 @@ func (d Doors) followHead(ctx context.Context, appID string, updates []remote.Up
 		}
 	}
 	if err != nil {
-		d.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", appID, "error", err)
+		d.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID, "error", err)
 	}
+}
+
+// Apply accepts a commit that was brought by hand, and returns the run that it has.
+func (p *Pipeline) Apply(ctx context.Context, app landfall.App, push landfall.Push) (run string, err error) {
+	err = p.DB.Update(ctx, func(tx *store.Tx) error {
+		run, err = p.Accept(ctx, tx, push)
+		return err
+	})
+	if err == nil {
+		p.logArrivals(ctx, []arrival{{app, push, run}})
+		p.Show(ctx, app) // the push may have joined a run that succeeded
+	}
+	return run, err
 }
 
 const followEvery = 25 * time.Millisecond
@@ -194,6 +212,7 @@ func (d Doors) verdict(ctx context.Context, run landfall.Run, from time.Time, w 
 	if err != nil {
 		return err
 	}
+	d.refresh(ctx, app) // the run's own comes after its end, and the address that is told must answer
 	moves, err := d.DB.Moves(ctx, run.App, landfall.LivePointer, 1)
 	if err != nil {
 		return err

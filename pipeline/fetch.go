@@ -127,6 +127,7 @@ func (w *worker) place(ctx context.Context, pushes []landfall.Push) error {
 // Place settles where a reference of a repository elsewhere is: where the forge says. It is asked when what was heard does
 // not prove the order of the pushes. Those that wait for their place have it then, and what nobody told is made good.
 func (p *Pipeline) Place(ctx context.Context, appID string, ref landfall.RefName) error {
+	var app landfall.App
 	for placed := false; !placed; {
 		// The store first: a push that is accepted meanwhile may be newer than the forge's answer, which is then asked for again.
 		head, err := p.DB.Head(ctx, appID, ref)
@@ -137,8 +138,7 @@ func (p *Pipeline) Place(ctx context.Context, appID string, ref landfall.RefName
 		if err != nil {
 			return err
 		}
-		app, err := p.DB.App(ctx, appID)
-		if err != nil {
+		if app, err = p.DB.App(ctx, appID); err != nil {
 			return err
 		}
 		remote, err := p.remote(ctx, app, nil)
@@ -160,7 +160,7 @@ func (p *Pipeline) Place(ctx context.Context, appID string, ref landfall.RefName
 			return err
 		}
 	}
-	p.refresh(ctx, appID)
+	p.refresh(ctx, app)
 	return nil
 }
 

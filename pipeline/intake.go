@@ -40,8 +40,9 @@ func (in Intake) Find(ctx context.Context, hook, id string) (landfall.Delivery, 
 // Accept implements webhook.Store.
 func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
 	var apps []landfall.App
+	var pushes []arrival
 	err = in.DB.Update(ctx, func(tx *store.Tx) error {
-		repeat = false
+		repeat, pushes = false, nil
 		stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID)
 		switch {
 		case err == nil && !stored.Unmatched:
@@ -71,13 +72,17 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			if run != "" {
 				stored.Runs = append(stored.Runs, run)
 			}
+			if push, ok := pushOf(intake); ok {
+				pushes = append(pushes, arrival{app, push, run})
+			}
 		}
 		return tx.CreateDelivery(ctx, stored)
 	})
 	if err == nil && !repeat {
 		crashpoint.Here("intake.stored")
+		in.logArrivals(ctx, pushes)
 		for _, app := range apps {
-			in.refresh(ctx, app.ID)
+			in.refresh(ctx, app)
 		}
 	}
 	return stored, repeat, err
@@ -163,6 +168,19 @@ func (in Intake) names(app landfall.App, r webhook.Repository) bool {
 	return r.Matches(app.Repository)
 }
 
+// pushOf returns what an event says was pushed, as the log names it; false when it says nothing of that.
+func pushOf(intake webhook.Intake) (landfall.Push, bool) {
+	switch pull := intake.PullRequest; {
+	case intake.Push != nil:
+		push := *intake.Push
+		push.Delivery = intake.Delivery.ID
+		return push, true
+	case pull != nil && !pull.Fork && !pull.Closed:
+		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: intake.Delivery.ID}, true
+	}
+	return landfall.Push{}, false
+}
+
 // act does for one app what an event asks for.
 func (in Intake) act(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (run string, err error) {
 	if intake.PullRequest != nil {
@@ -229,7 +247,7 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	found, err := p.Remote.Heads(ctx, app.ID)
 	if err != nil {
 		if ctx.Err() == nil && landfall.KindOf(err) != landfall.NotFound { // nothing was ever pushed
-			p.Logger.ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted", "app", app.Name,
+			p.loggerOf(app).ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted",
 				"repository", p.Remote.Path(app.ID), "error", err)
 		}
 		return ctx.Err()
@@ -251,8 +269,10 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	p.Logger.InfoContext(ctx, "accepting pushes that moved references before they were stored", "app", app.Name, "references", refs)
-	return p.DB.Update(ctx, func(tx *store.Tx) error {
+	p.loggerOf(app).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
+	var pushes []arrival
+	err = p.DB.Update(ctx, func(tx *store.Tx) error {
+		pushes = nil
 		for _, ref := range refs {
 			head, err := tx.Head(ctx, app.ID, ref)
 			if err != nil && landfall.KindOf(err) != landfall.NotFound {
@@ -261,12 +281,18 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 			if head.Push != known[ref].Push {
 				continue // a push was accepted meanwhile
 			}
-			_, err = p.accept(ctx, tx, landfall.Push{
-				App: app.ID, Source: landfall.FromRemote, Ref: ref, Before: head.SHA, After: found[ref], Actor: "git"}, found)
+			push := landfall.Push{
+				App: app.ID, Source: landfall.FromRemote, Ref: ref, Before: head.SHA, After: found[ref], Actor: "git"}
+			run, err := p.accept(ctx, tx, push, found)
 			if err != nil {
 				return err
 			}
+			pushes = append(pushes, arrival{app, push, run})
 		}
 		return nil
 	})
+	if err == nil {
+		p.logArrivals(ctx, pushes)
+	}
+	return err
 }

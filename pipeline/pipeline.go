@@ -159,8 +159,22 @@ func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 	return err
 }
 
-// work does what a durable job asks for.
+// work does what a durable job asks for, and logs what goes wrong with the names that the job has.
 func (p *Pipeline) work(ctx context.Context, topic, id string) error {
+	err := p.workOn(ctx, topic, id)
+	if err == nil || landfall.KindOf(err) == landfall.Canceled {
+		return nil
+	}
+	name := "app_id"
+	if topic == topicRun {
+		name = "run"
+	}
+	of, ref, _ := strings.Cut(id, " ")
+	p.Logger.ErrorContext(ctx, "job failed", "topic", topic, name, of, "ref", ref, "error", err)
+	return nil
+}
+
+func (p *Pipeline) workOn(ctx context.Context, topic, id string) error {
 	switch topic {
 	case topicRun:
 		return p.workRun(ctx, id)
@@ -214,9 +228,9 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit 
 }
 
 // ringNext rings for an app's oldest run that waits for one of the app's to end.
-func (p *Pipeline) ringNext(ctx context.Context, app string) {
-	if err := p.ringDue(ctx, app, p.Now(), 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
-		p.Logger.WarnContext(ctx, "runs that wait will be found by the sweep", "app", app, "error", err)
+func (p *Pipeline) ringNext(ctx context.Context, app landfall.App) {
+	if err := p.ringDue(ctx, app.ID, p.Now(), 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
+		p.loggerOf(app).WarnContext(ctx, "runs that wait will be found by the sweep", "error", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func (w *worker) swap(ctx context.Context) {
 	defer cancel()
 	crashpoint.Here("swap.before")
 	begin := w.Now()
-	w.Show(ctx, w.app.ID)
+	w.Show(ctx, w.app)
 	w.meter().StepDone(landfall.StepSwap, w.Now().Sub(begin))
 	crashpoint.Here("swap.after")
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
@@ -53,29 +53,29 @@ func (p *Pipeline) shows(ctx context.Context, app string, change int64) bool {
 }
 
 // refresh gives gateways what became visible of an app. It does not wait for those of other processes.
-func (p *Pipeline) refresh(ctx context.Context, app string) {
-	if err := p.Gateways.RefreshApp(ctx, app); err != nil {
-		p.Logger.WarnContext(ctx, "gateways will find the change by polling", "app", app, "error", err)
+func (p *Pipeline) refresh(ctx context.Context, app landfall.App) {
+	if err := p.Gateways.RefreshApp(ctx, app.ID); err != nil {
+		p.loggerOf(app).WarnContext(ctx, "gateways will find the change by polling", "error", err)
 	}
 }
 
 // Show gives gateways what became visible of an app, and waits until they show it, for a few seconds at most: one that is cut
 // off finds it by polling.
-func (p *Pipeline) Show(ctx context.Context, appID string) {
-	p.refresh(ctx, appID)
-	app, err := p.DB.App(ctx, appID)
+func (p *Pipeline) Show(ctx context.Context, app landfall.App) {
+	p.refresh(ctx, app)
+	now, err := p.DB.App(ctx, app.ID)
 	if err != nil {
-		p.Logger.WarnContext(ctx, "gateways were not waited for", "app", appID, "error", err)
+		p.loggerOf(app).WarnContext(ctx, "gateways were not waited for", "error", err)
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, showLimit)
 	defer cancel()
 	tick := time.NewTicker(showEvery)
 	defer tick.Stop()
-	for !p.shows(limited, appID, app.Changed) {
+	for !p.shows(limited, now.ID, now.Changed) {
 		select {
 		case <-limited.Done():
-			p.Logger.WarnContext(ctx, "a gateway does not show the change yet", "app", app.Name, "change", app.Changed)
+			p.loggerOf(app).WarnContext(ctx, "a gateway does not show the change yet", "change", now.Changed)
 			return
 		case <-tick.C:
 		}

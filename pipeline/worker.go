@@ -17,12 +17,16 @@ import (
 // the app has its share of the workers: then the next end of one of the app's runs rings for it.
 func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	w := &worker{Pipeline: p, logger: p.Logger}
+	var delivery string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if w.run, err = tx.Lease(ctx, id, p.Worker, p.Now(), p.Now().Add(p.lease()), appShare); err != nil {
 			return err
 		}
-		w.app, err = tx.App(ctx, w.run.App)
+		if w.app, err = tx.App(ctx, w.run.App); err != nil {
+			return err
+		}
+		delivery, err = tx.DeliveryOf(ctx, id)
 		return err
 	})
 	if err != nil {
@@ -31,9 +35,12 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 		}
 		return err
 	}
-	defer p.ringNext(ctx, w.app.ID)
+	defer p.ringNext(ctx, w.app)
 	crashpoint.Here("run.leased")
-	w.logger = p.Logger.With("run", id, "app", w.app.Name, "commit", w.run.Commit)
+	w.logger = p.loggerOf(w.app).With(w.run.LogAttrs()...)
+	if delivery != "" {
+		w.logger = w.logger.With("delivery", delivery)
+	}
 	defer w.releaseBuilds(ctx) // also when the heartbeat has ended the attempt: it does that to a run that is over, too
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -44,7 +51,10 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	stop()
 	group.Wait()
 	w.close()
-	return w.settle(ctx, err)
+	if err := w.settle(ctx, err); err != nil && landfall.KindOf(err) != landfall.Canceled {
+		w.logger.ErrorContext(ctx, "the attempt could not be ended; the sweep finds the run", "error", err)
+	}
+	return nil
 }
 
 // worker takes one run through the steps, under one attempt number.
@@ -187,6 +197,7 @@ func (w *worker) settle(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
 	if skip, ok := errors.AsType[*skipError](err); ok {
+		w.logger.InfoContext(ctx, "run skipped", "step", w.run.Step, "reason", skip.reason)
 		return w.fail(ctx, landfall.RunSkipped, &landfall.Error{Message: skip.reason})
 	}
 	failures, countErr := w.DB.Failures(ctx, w.run.ID)
@@ -203,6 +214,8 @@ func (w *worker) settle(ctx context.Context, err error) error {
 	case fail:
 		if verdict.state == landfall.RunError {
 			w.logger.ErrorContext(ctx, "run failed", "step", w.run.Step, "error", err)
+		} else { // the change's fault: its author reads all of it in the run
+			w.logger.InfoContext(ctx, "run failed", "step", w.run.Step, "reason", landfall.CutDescription(landfall.MessageOf(err)))
 		}
 		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
 			err = &landfall.Error{Op: "pipeline", Kind: kind, Err: err, Message: fmt.Sprintf(

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -81,7 +82,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, repository Repo
 		return nil
 	}
 	p := &push{
-		server: s, repository: repository, path: s.Repositories.Path(repository.App), commands: commands, body: in,
+		server: s, repository: repository, logger: s.loggerOf(repository), path: s.Repositories.Path(repository.App), commands: commands, body: in,
 		large:    r.ContentLength < 0 || r.ContentLength > large,
 		terminal: &terminal{out: out, sideband: commands.sideband}, fed: make(chan int64, 1), drained: make(chan struct{}),
 	}
@@ -92,6 +93,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, repository Repo
 type push struct {
 	server     *Server
 	repository Repository
+	logger     *slog.Logger
 	path       string
 	commands   commands
 	large      bool
@@ -185,7 +187,7 @@ func (p *push) receive(ctx context.Context, lock *os.File) ([]Update, error) {
 	go func() { moved <- p.answer(ctx, lock, asks, answers) }()
 	err = p.terminal.forward(stdout)
 	if err := errors.Join(err, cmd.Wait()); err != nil {
-		p.server.Logger.InfoContext(ctx, "git ended badly", "app", p.repository.App, "error", err, "stderr", stderr.String())
+		p.logger.InfoContext(ctx, "git ended badly", "error", err, "stderr", stderr.String())
 	}
 	return <-moved, nil
 }
@@ -222,7 +224,7 @@ func (p *push) answer(ctx context.Context, lock *os.File, asks io.Reader, answer
 	verdict := "0\n"
 	if err != nil {
 		verdict = "1\n"
-		p.complain(ctx, "The push is refused", err)
+		p.complain(ctx, p.logger, "The push is refused", err)
 	}
 	if _, err := io.WriteString(answers, verdict); err != nil {
 		return nil
@@ -298,7 +300,7 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 	}
 	runs, err := p.server.Doors.Accept(context.WithoutCancel(ctx), p.repository, moved)
 	if err != nil {
-		p.complain(ctx, "The push is kept, but could not be recorded", err)
+		p.complain(ctx, p.logger, "The push is kept, but could not be recorded", err)
 		p.terminal.say("It is picked up when the server starts next; there is no need to push again.")
 	}
 	return runs
@@ -314,17 +316,17 @@ func (p *push) follow(ctx context.Context, runs []string, since time.Time) {
 			return
 		}
 		if err != nil {
-			p.complain(ctx, "The run "+run+" goes on, but cannot be followed", err)
+			p.complain(ctx, p.logger.With("run", run), "The run "+run+" goes on, but cannot be followed", err)
 		}
 	}
 }
 
 // complain tells the person who pushed, and the operator when it is not the pusher's doing.
-func (p *push) complain(ctx context.Context, what string, err error) {
+func (p *push) complain(ctx context.Context, logger *slog.Logger, what string, err error) {
 	p.terminal.say(what + ": " + landfall.MessageOf(err))
 	switch landfall.KindOf(err) {
 	case landfall.Internal, landfall.Unavailable:
-		p.server.Logger.ErrorContext(ctx, what, "app", p.repository.App, "error", err)
+		logger.ErrorContext(ctx, what, "error", err)
 	case landfall.Invalid, landfall.NotFound, landfall.Conflict, landfall.Unauthorized, landfall.Forbidden, landfall.Canceled:
 	}
 }

@@ -21,7 +21,7 @@ func (s *Server) advertise(w http.ResponseWriter, r *http.Request, repository Re
 	}
 	heading := "# service=" + service + "\n"
 	heading = fmt.Sprintf("%04x%s%s", packetHead+len(heading), heading, flush)
-	return s.pipe(out, heading, r, s.Repositories.git(r.Context(), strings.TrimPrefix(service, "git-"),
+	return s.pipe(out, heading, r, repository, s.Repositories.git(r.Context(), strings.TrimPrefix(service, "git-"),
 		"--stateless-rpc", "--advertise-refs", s.Repositories.Path(repository.App)))
 }
 
@@ -38,11 +38,11 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, repository Reposit
 	}
 	cmd := s.Repositories.git(r.Context(), "upload-pack", "--stateless-rpc", s.Repositories.Path(repository.App))
 	cmd.Stdin = io.LimitReader(body, most)
-	return s.pipe(out, "", r, cmd)
+	return s.pipe(out, "", r, repository, cmd)
 }
 
 // pipe sends heading and what cmd writes, in the protocol that r asks for.
-func (s *Server) pipe(out *stream, heading string, r *http.Request, cmd *exec.Cmd) error {
+func (s *Server) pipe(out *stream, heading string, r *http.Request, repository Repository, cmd *exec.Cmd) error {
 	leave, err := enter(r.Context(), s.sending)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *Server) pipe(out *stream, heading string, r *http.Request, cmd *exec.Cm
 		_ = cmd.Cancel()
 	}
 	if err := cmd.Wait(); err != nil && r.Context().Err() == nil {
-		s.Logger.DebugContext(r.Context(), "git ended badly", "path", r.URL.Path, "error", err, "stderr", stderr.String())
+		s.loggerOf(repository).DebugContext(r.Context(), "git ended badly", "path", r.URL.Path, "error", err, "stderr", stderr.String())
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 // Repository is an app's repository, opened for one request.
 type Repository struct {
 	App   string // the app's id
+	Name  string // the app's name, for the log
 	Actor string // who the token belongs to
 }
 
@@ -119,7 +120,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	repository, err := s.open(r, q)
 	if err != nil {
-		s.refuse(w, r, err)
+		s.refuse(w, r, s.Logger.With("app", q.app), err)
 		return
 	}
 	w.Header().Set("Cache-Control", "no-cache, max-age=0, must-revalidate")
@@ -134,8 +135,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.receive(w, r, repository)
 	}
 	if err != nil {
-		s.refuse(w, r, err)
+		s.refuse(w, r, s.loggerOf(repository), err)
 	}
+}
+
+// loggerOf returns a logger that names the app in every line.
+func (s *Server) loggerOf(repository Repository) *slog.Logger {
+	return s.Logger.With("app", repository.Name, "app_id", repository.App)
 }
 
 // open lets the client in.
@@ -155,10 +161,10 @@ func (s *Server) open(r *http.Request, q request) (Repository, error) {
 }
 
 // refuse answers with an error; git shows its text. When an answer has begun, it ends there.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, logger *slog.Logger, err error) {
 	status := statusOf(err)
 	if kind := landfall.KindOf(err); kind == landfall.Internal || kind == landfall.Unavailable {
-		s.Logger.ErrorContext(r.Context(), "git request failed", "path", r.URL.Path, "error", err)
+		logger.ErrorContext(r.Context(), "git request failed", "path", r.URL.Path, "error", err)
 	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="Landfall"`)

@@ -39,9 +39,28 @@ func (q queries) ReportsOf(ctx context.Context, app string, commit landfall.Comm
 // Outbox is the durable queue of reports.
 type Outbox struct{ DB *DB }
 
+// scanDue reads a report with what a log says of it.
+func scanDue(row scanner) (landfall.Report, error) {
+	var app, delivery string
+	r, err := scanReport(wider{row, []any{&app, &delivery}})
+	r.AppName, r.Delivery = app, delivery
+	return r, err
+}
+
+// wider is a row that has more columns than who reads it knows.
+type wider struct {
+	row  scanner
+	more []any
+}
+
+// Scan implements scanner.
+func (w wider) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
+
 // Due returns owed reports that may be tried by now, oldest first: of each commit and context only the oldest.
 func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
-	return list(ctx, o.DB.queries, "store.Due", scanReport, `SELECT `+reportColumns+` FROM reports r
+	return list(ctx, o.DB.queries, "store.Due", scanDue, `SELECT `+reportColumns+`,
+			COALESCE((SELECT a.name FROM apps a WHERE a.id = r.app), ''), `+deliveryOf("r.run")+`
+		FROM reports r
 		WHERE sent = 0 AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (SELECT 1 FROM reports e
 			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context AND e.id < r.id)
 		ORDER BY id LIMIT $2`, micros(now), limit)

@@ -227,3 +227,15 @@ func (tx *Tx) WithdrawRunRef(ctx context.Context, ref RunRef) (int, error) {
 func (q queries) UnfinishedOfApp(ctx context.Context, app string) ([]landfall.Run, error) {
 	return list(ctx, q, "store.UnfinishedOfApp", scanRun, `SELECT `+runColumns+` FROM runs WHERE app = $1 AND finished = 0 ORDER BY created`, app)
 }
+
+// deliveryOf is an expression for the webhook delivery that brought the first push, of those that a run is for, which one
+// brought.
+func deliveryOf(run string) string {
+	return `COALESCE((SELECT p.delivery FROM run_refs rr JOIN pushes p ON p.id = rr.push
+		WHERE rr.run = ` + run + ` AND p.delivery <> '' ORDER BY p.id LIMIT 1), '')`
+}
+
+// DeliveryOf returns the webhook delivery that brought a run's commit; none when it came by another door.
+func (q queries) DeliveryOf(ctx context.Context, run string) (string, error) {
+	return one(ctx, q, "store.DeliveryOf", scanValue[string], `SELECT `+deliveryOf("$1"), run)
+}

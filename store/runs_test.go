@@ -297,6 +297,29 @@ func testReports(t *testing.T, open opener) {
 			t.Errorf("the reports of the commit: got %+v, want 3, the last of them not tried", reports)
 		}
 	})
+	t.Run("what a log says of a report that is due", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		newRun(t, db, app, "r1", sha1, noon)
+		newRun(t, db, app, "r2", sha2, noon)
+		for _, p := range []landfall.Push{{Delivery: ""}, {Delivery: "d2"}, {Delivery: "d1"}} {
+			p.App, p.Ref, p.After = app.ID, mainRef, sha1
+			p = newPush(t, db, p)
+			update(t, db, func(tx *store.Tx) error { return tx.AddRunRef(ctx, "r1", p) })
+		}
+		for _, run := range []string{"r1", "r2"} {
+			update(t, db, func(tx *store.Tx) error {
+				return tx.CreateReport(ctx, landfall.Report{App: app.ID, Run: run, Commit: landfall.CommitSHA(run), NextAt: noon})
+			})
+		}
+		due := must(store.Outbox{DB: db}.Due(ctx, noon, 10))(t)
+		if len(due) != 2 || due[0].AppName != "shop" || due[0].Delivery != "d2" || due[1].AppName != "shop" || due[1].Delivery != "" {
+			t.Errorf("Due: got %+v, want the app's name, and the first delivery that brought the commit", due)
+		}
+		same(t, "DeliveryOf", must(db.DeliveryOf(ctx, "r1"))(t), "d2")
+		same(t, "DeliveryOf a run that no delivery brought", must(db.DeliveryOf(ctx, "r2"))(t), "")
+	})
 	t.Run("an event of one commit does not wait for another", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

@@ -125,7 +125,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, no)
 		return
 	}
-	log.Info("webhook accepted", "repeat", repeat, "decision", delivery.Decision, "runs", delivery.Runs)
+	log.Info("webhook accepted", "repeat", repeat, "decision", delivery.Decision)
 	h.count(r, decided(delivery, repeat))
 	h.accepted(w, delivery, repeat)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/sandbox"
@@ -12,7 +11,6 @@ import (
 type buildSandbox struct {
 	sandbox *sandbox.Sandbox
 	hosts   []string // that builds may reach although their address is private
-	logger  *slog.Logger
 }
 
 var _ pipeline.Sandbox = buildSandbox{}
@@ -22,7 +20,7 @@ func (b buildSandbox) Build(ctx context.Context, c pipeline.BuildCommand) (pipel
 	command := sandbox.Command{Shell: c.Shell, Dir: c.Dir, Env: c.Env, Output: c.Output}
 	if c.Network {
 		command.Proxy = &sandbox.Proxy{AllowedHosts: b.hosts, Log: func(host string, allowed bool) {
-			b.logger.InfoContext(ctx, "a build asked for a host", "host", host, "allowed", allowed)
+			c.Logger.InfoContext(ctx, "a build asked for a host", "host", host, "allowed", allowed)
 		}}
 	}
 	result, err := b.sandbox.Run(ctx, command)

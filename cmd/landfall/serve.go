@@ -242,7 +242,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	if elsewhere != nil {
 		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), s.config.URL.Host)
 	}
-	builds := buildSandbox{sandbox: sandbox.Detect(ctx, sandbox.Mode(s.config.Sandbox)), hosts: s.config.AllowedHosts, logger: s.logger}
+	builds := buildSandbox{sandbox: sandbox.Detect(ctx, sandbox.Mode(s.config.Sandbox)), hosts: s.config.AllowedHosts}
 	s.sandbox = builds.sandbox
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: builds,

@@ -277,7 +277,8 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody waits for the answer
 	}
-	g.log.ErrorContext(r.Context(), "release not served", "release", w.Header().Get(ReleaseHeader), "path", r.URL.Path, "error", err)
+	g.log.ErrorContext(r.Context(), "release not served", "app", g.Classify(r.Host).App, "release", w.Header().Get(ReleaseHeader),
+		"path", r.URL.Path, "error", err)
 	writePage(w, r, pageBroken())
 }
 
