@@ -212,7 +212,6 @@ func (d Doors) verdict(ctx context.Context, run landfall.Run, from time.Time, w 
 	if err != nil {
 		return err
 	}
-	d.refresh(ctx, app) // the run's own comes after its end, and the address that is told must answer
 	moves, err := d.DB.Moves(ctx, run.App, landfall.LivePointer, 1)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ func suite(t *testing.T, open opener) {
 	}{
 		{"Apps", testApps},
 		{"Doors", testDoors},
+		{"Sessions", testSessions},
 		{"Pushes", testPushes},
 		{"Runs", testRuns},
 		{"Leases", testLeases},

@@ -114,6 +114,12 @@ func (q queries) VersionByNumber(ctx context.Context, unit string, number int64)
 		WHERE v.unit = $1 AND v.number = $2`, unit, number)
 }
 
+// VersionByUID returns a version of a unit. NotFound when it has none of that uid, or no longer.
+func (q queries) VersionByUID(ctx context.Context, unit string, uid landfall.UID) (landfall.Version, error) {
+	return one(ctx, q, "store.VersionByUID", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+		WHERE v.unit = $1 AND v.uid = $2`, unit, uid)
+}
+
 // Versions returns the versions of a unit in the order of their numbers: the unit's tracker, and with retired also those
 // that left the spec and are still held.
 func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error) {

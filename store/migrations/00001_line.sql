@@ -49,6 +49,13 @@ CREATE TABLE tokens (
     created BIGINT NOT NULL
 );
 
+-- Who is signed in to the pages. A session ends with its token.
+CREATE TABLE sessions (
+    hash    TEXT PRIMARY KEY, -- SHA-256 of what the cookie holds
+    token   TEXT NOT NULL,    -- hash of the token
+    expires BIGINT NOT NULL
+);
+
 CREATE TABLE hooks (
     id      TEXT PRIMARY KEY,
     app     TEXT NOT NULL REFERENCES apps (id),
@@ -373,6 +380,7 @@ DROP TABLE pushes;
 DROP TABLE deliveries;
 DROP TABLE hooks;
 DROP TABLE gateways;
+DROP TABLE sessions;
 DROP TABLE tokens;
 DROP TABLE apps;
 DROP TABLE namespaces;
