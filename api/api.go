@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,8 +45,7 @@ const base = "/api/v1"
 // api is the server side of the API.
 type api struct{ Config }
 
-// New returns the handler of the API: everything below /api/v1, /api/openapi.json, and /runs/ID, where commit statuses
-// lead.
+// New returns the handler of the API: everything below /api/v1, and /api/openapi.json.
 func New(c Config) http.Handler {
 	mux := http.NewServeMux()
 	Register(humago.New(mux, humaConfig(c.URL.String())), c)
@@ -104,6 +102,7 @@ func Register(h huma.API, c Config) {
 	a.registerRuns(h)
 	a.registerReleases(h)
 	a.registerVersions(h)
+	a.registerFiles(h)
 }
 
 // Document returns the OpenAPI document as JSON.
@@ -141,14 +140,8 @@ func (o operation) answering(status int) operation {
 const scopeKey = "scope"
 
 func register[I, O any](h huma.API, op operation, handler func(context.Context, *I) (*O, error)) {
-	path := op.path
-	if !strings.HasPrefix(path, "/runs/{id}/page") {
-		path = base + path
-	} else {
-		path = "/runs/{id}"
-	}
 	huma.Register(h, huma.Operation{
-		OperationID: op.id, Method: op.method, Path: path, Summary: op.summary, DefaultStatus: op.status,
+		OperationID: op.id, Method: op.method, Path: base + op.path, Summary: op.summary, DefaultStatus: op.status,
 		Metadata: map[string]any{scopeKey: op.scope},
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)

@@ -15,6 +15,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
@@ -190,7 +191,12 @@ func randomHex(n int) string {
 
 func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], error) {
 	app, err := a.app(ctx, in.App, store.ScopeRead)
-	return answer(a.appOf(app), err)
+	if err != nil {
+		return nil, err
+	}
+	c := a.appOf(app)
+	c.Previous, err = deploy.Previous(ctx, a.DB, app)
+	return answer(c, err)
 }
 
 func (a *api) setCredentials(ctx context.Context, in *struct {
@@ -380,15 +386,23 @@ func (a *api) state(ctx context.Context, in *struct {
 	return answer(client.State{GroupTracker: t, At: g.Created}, err)
 }
 
-func (a *api) diff(ctx context.Context, in *struct {
+// DiffPath names two app versions.
+type DiffPath struct {
 	AppPath
 	From string `query:"from" required:"true"`
 	To   string `query:"to" required:"true"`
-}) (*body[page[client.Change]], error) {
+}
+
+func (a *api) diff(ctx context.Context, in *DiffPath) (*body[page[client.Change]], error) {
 	app, err := a.app(ctx, in.App, store.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
+	changes, err := a.changes(ctx, app, in)
+	return answer(page[client.Change]{Items: changes}, err)
+}
+
+func (a *api) changes(ctx context.Context, app landfall.App, in *DiffPath) ([]client.Change, error) {
 	var sides [2][]store.GroupUnit
 	for i, name := range []string{in.From, in.To} {
 		uid, err := a.find(ctx, app, name)
@@ -399,8 +413,7 @@ func (a *api) diff(ctx context.Context, in *struct {
 			return nil, err
 		}
 	}
-	changes, err := a.Pipeline.Diff(ctx, sides[0], sides[1])
-	return answer(page[client.Change]{Items: changes}, err)
+	return a.Pipeline.Diff(ctx, sides[0], sides[1])
 }
 
 func (a *api) moves(ctx context.Context, in *struct {

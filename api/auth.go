@@ -14,6 +14,12 @@ import (
 
 type tokenKey struct{}
 
+// As returns a context in which requests to the handler are made in the name of a token: for the rooms of this program
+// that have checked who asks by themselves. What comes from outside brings its token in a header.
+func As(ctx context.Context, token store.Token) context.Context {
+	return context.WithValue(ctx, tokenKey{}, token)
+}
+
 // authenticate admits requests whose token covers the operation's scope for some app; operations on one app check the
 // app itself.
 func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
@@ -27,18 +33,9 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 			ctx.SetStatus(p.GetStatus())
 			_ = h.Marshal(ctx.BodyWriter(), "application/json", p)
 		}
-		secret, ok := strings.CutPrefix(ctx.Header("Authorization"), "Bearer ")
-		if !ok || secret == "" {
-			refuse(landfall.Unauthorized, "send a token: Authorization: Bearer TOKEN (landfall login keeps one for the command line)")
-			return
-		}
-		token, err := a.DB.Token(ctx.Context(), secret)
-		switch {
-		case err != nil && landfall.KindOf(err) == landfall.NotFound:
-			refuse(landfall.Unauthorized, "the token is not known")
-			return
-		case err != nil:
-			refuse(landfall.KindOf(err), "the token cannot be checked now")
+		token, err := a.asking(ctx)
+		if err != nil {
+			refuse(landfall.KindOf(err), landfall.MessageOf(err))
 			return
 		}
 		scope, declared := ctx.Operation().Metadata[scopeKey].(store.Scope)
@@ -48,6 +45,26 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 		}
 		next(huma.WithValue(ctx, tokenKey{}, token))
 	}
+}
+
+// asking returns the token in whose name a request is made.
+func (a *api) asking(ctx huma.Context) (store.Token, error) {
+	if token, known := ctx.Context().Value(tokenKey{}).(store.Token); known {
+		return token, nil
+	}
+	secret, ok := strings.CutPrefix(ctx.Header("Authorization"), "Bearer ")
+	if !ok || secret == "" {
+		return store.Token{}, &landfall.Error{Op: "api", Kind: landfall.Unauthorized,
+			Message: "send a token: Authorization: Bearer TOKEN (landfall login keeps one for the command line)"}
+	}
+	token, err := a.DB.Token(ctx.Context(), secret)
+	switch {
+	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+		err = &landfall.Error{Op: "api", Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
+	case err != nil:
+		err = &landfall.Error{Op: "api", Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
+	}
+	return token, err
 }
 
 // caller returns the token of a request.
@@ -100,8 +117,8 @@ func (p *problem) GetStatus() int { return p.Status }
 // ContentType implements huma.ContentTypeFilter.
 func (p *problem) ContentType(string) string { return "application/problem+json" }
 
-// statusOf is the HTTP status of each kind.
-func statusOf(k landfall.Kind) int {
+// StatusOf is the HTTP status of each kind.
+func StatusOf(k landfall.Kind) int {
 	switch k {
 	case landfall.Invalid:
 		return http.StatusBadRequest
@@ -123,6 +140,6 @@ func statusOf(k landfall.Kind) int {
 
 func toHTTP(err error) *problem {
 	kind := landfall.KindOf(err)
-	status := statusOf(kind)
+	status := StatusOf(kind)
 	return &problem{Title: http.StatusText(status), Status: status, Detail: landfall.MessageOf(err), Kind: kind.String()}
 }

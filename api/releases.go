@@ -161,8 +161,13 @@ func (a *api) oneRelease(ctx context.Context, app landfall.App, uid landfall.UID
 	if err != nil {
 		return client.Release{}, err
 	}
+	group, err := a.DB.Group(ctx, app.ID, uid)
+	if err != nil {
+		return client.Release{}, err
+	}
 	units, err := a.DB.GroupUnits(ctx, app.ID, uid)
 	c := n.release(r)
+	c.Message, c.Actor = group.Message, group.Actor
 	for _, u := range units {
 		c.Units = append(c.Units, u.GroupUnit)
 	}

@@ -25,7 +25,6 @@ func (a *api) registerRuns(h huma.API) {
 	register(h, reading("run-log", "/runs/{id}/log", "The log as server-sent events, until the run is over"), a.runLog)
 	register(h, deploying("retry-run", http.MethodPost, "/runs/{id}/retry", "Run the commit again"), a.retryRun)
 	register(h, deploying("cancel-run", http.MethodPost, "/runs/{id}/cancel", "End an unfinished run"), a.cancelRun)
-	register(h, reading("run-page", "/runs/{id}/page", "The run and its log as text: where commit statuses lead"), a.runPage)
 }
 
 func (a *api) listRuns(ctx context.Context, in *struct {
@@ -225,32 +224,6 @@ func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
 		case <-tick.C:
 		}
 	}
-}
-
-func (a *api) runPage(ctx context.Context, in *RunPath) (*huma.StreamResponse, error) {
-	run, app, err := a.run(ctx, in.ID, store.ScopeRead)
-	if err != nil {
-		return nil, err
-	}
-	return &huma.StreamResponse{Body: func(hctx huma.Context) {
-		hctx.SetHeader("Content-Type", "text/plain; charset=utf-8")
-		hctx.SetHeader("X-Content-Type-Options", "nosniff")
-		hctx.SetHeader("Content-Security-Policy", "sandbox; default-src 'none'")
-		w := hctx.BodyWriter()
-		run = a.Pipeline.Shown(ctx, run)
-		_, _ = fmt.Fprintf(w, "run %s of %s\ncommit %s (%s)\n%s %s\n\n", run.ID, app.Name, run.Commit, run.Branch, run.State, run.Reason)
-		err := a.eachLine(ctx, in.ID, 0, false, func(lines []landfall.LogLine) error {
-			for _, l := range lines {
-				if _, err := fmt.Fprintf(w, "%s %-7s %s\n", l.Time.Format(time.RFC3339), l.Step, l.Text); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			a.Logger.With(app.LogAttrs()...).With(run.LogAttrs()...).DebugContext(ctx, "a reader of a run's log left", "error", err)
-		}
-	}}, nil
 }
 
 func (a *api) apply(ctx context.Context, in *struct {

@@ -52,7 +52,9 @@ func testSessions(t *testing.T, open opener) {
 		t.Parallel()
 		db := signIn(t)
 		later := noon.Add(2 * time.Hour)
-		update(t, db, func(tx *store.Tx) error { return tx.CreateSession(t.Context(), "second", ada, later, later.Add(time.Hour)) })
+		update(t, db, func(tx *store.Tx) error {
+			return tx.CreateSession(t.Context(), "second", ada, later, later.Add(time.Hour))
+		})
 		gone(t, db, "cookie", noon)
 		same(t, "token", must(db.SessionToken(t.Context(), "second", later))(t), ada)
 	})

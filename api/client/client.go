@@ -117,10 +117,12 @@ func kindNamed(name string, status int) landfall.Kind {
 // Follow calls line for each line of a run's log, from the start, until the run is over or ctx ends. With once it
 // returns at the end of what there is.
 func (c *Client) Follow(ctx context.Context, run string, once bool, line func(landfall.LogLine) error) error {
-	path := "/runs/" + url.PathEscape(run) + "/log"
-	if once {
-		path += "?follow=false"
-	}
+	return c.FollowAfter(ctx, run, 0, once, line)
+}
+
+// FollowAfter is Follow from the line behind number after.
+func (c *Client) FollowAfter(ctx context.Context, run string, after int64, once bool, line func(landfall.LogLine) error) error {
+	path := fmt.Sprintf("/runs/%s/log?after=%d&follow=%t", url.PathEscape(run), after, !once)
 	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
 	if err != nil {
 		return err

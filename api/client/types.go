@@ -55,6 +55,7 @@ type App struct {
 	Policy     landfall.ReleasePolicy `json:"release"`
 	Live       landfall.UID           `json:"live"`
 	Held       bool                   `json:"held"`
+	Previous   landfall.UID           `json:"previous,omitempty" doc:"what a rollback would make live; where one app is shown"`
 	URL        string                 `json:"url" doc:"where the live release answers"`
 	Created    time.Time              `json:"created"`
 	Deleted    time.Time              `json:"deleted,omitzero"`
@@ -141,7 +142,28 @@ type Release struct {
 	Latest  bool                 `json:"latest"`
 	Tags    []string             `json:"tags"`
 	URL     string               `json:"url"`
+	Message string               `json:"message,omitempty" doc:"where one release is shown, as the units are"`
+	Actor   string               `json:"actor,omitempty"`
 	Units   []landfall.GroupUnit `json:"units,omitempty"`
+}
+
+// File is one static file of an app version.
+type File struct {
+	Path   string          `json:"path" doc:"where it is served"`
+	Unit   string          `json:"unit" doc:"the static unit that it belongs to"`
+	Size   int64           `json:"size"`
+	Type   string          `json:"type"`
+	Digest landfall.Digest `json:"digest"`
+	Stored landfall.UID    `json:"stored" doc:"the version that stored its bytes; later ones share them"`
+}
+
+// ChangedFile is one file that differs between two versions of a static unit or package.
+type ChangedFile struct {
+	Unit   landfall.UnitID     `json:"unit"`
+	Path   string              `json:"path"`
+	Change landfall.ChangeKind `json:"change" enum:"added,changed,removed"`
+	Before int64               `json:"before" doc:"bytes; 0 for what was added"`
+	After  int64               `json:"after" doc:"bytes; 0 for what was removed"`
 }
 
 // Move is one movement of a pointer.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
@@ -96,24 +94,8 @@ func (t *table) section(heading ...string) {
 	t.row(heading...)
 }
 
-// printable returns s with everything escaped that is no printable character: it comes from somebody else and goes to a
-// terminal.
-func printable(s string) string {
-	var b strings.Builder
-	for s != "" {
-		r, size := utf8.DecodeRuneInString(s)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			b.WriteString(`\x` + strconv.FormatUint(uint64(s[0]), 16))
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-		s = s[size:]
-	}
-	return b.String()
-}
+// printable is landfall.Printable: what comes from somebody else goes to a terminal.
+func printable(s string) string { return landfall.Printable(s) }
 
 // printableLines is printable for a text of several lines.
 func printableLines(s string) string {
