@@ -27,7 +27,7 @@ func (p *Pipeline) Files(ctx context.Context, units []store.GroupUnit) ([]Served
 		content, err := p.contentOf(ctx, units, u.Unit)
 		var manifest *assets.Manifest
 		if err == nil {
-			manifest, err = p.Manifests.Load(ctx, manifestKey(content))
+			manifest, err = p.Manifests.Load(ctx, manifestRef(content))
 		}
 		if err != nil && landfall.KindOf(err) == landfall.NotFound {
 			return nil, &landfall.Error{Op: "pipeline.Files", Kind: landfall.NotFound, Message: "its files are not stored any more", Err: err}
@@ -104,7 +104,7 @@ func (p *Pipeline) unitFiles(ctx context.Context, app landfall.App, id landfall.
 // addFiles adds the files that the content of a version names.
 func (p *Pipeline) addFiles(ctx context.Context, files map[string]sized, kind landfall.UnitKind, content json.RawMessage) error {
 	if kind == landfall.StaticUnit {
-		manifest, err := p.Manifests.Load(ctx, manifestKey(content))
+		manifest, err := p.Manifests.Load(ctx, manifestRef(content))
 		if err != nil {
 			return err
 		}

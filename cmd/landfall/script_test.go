@@ -43,6 +43,7 @@ type tidy struct{ *testing.M }
 // Run implements testscript.TestingM.
 func (t tidy) Run() int {
 	code := t.M.Run()
+	endBrowser()
 	if dir, err := binaryFolder(); err == nil {
 		_ = os.RemoveAll(dir)
 	}

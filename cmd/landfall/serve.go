@@ -36,6 +36,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/web"
 	"landfall.dev/landfall/webhook"
 )
 
@@ -65,7 +66,8 @@ type server struct {
 // newServer builds the program. Close lets go of what it opened, also after an error.
 func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, error) {
 	s := &server{config: c, logger: logger}
-	if err := s.open(ctx); err != nil {
+	err := s.open(ctx)
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if err := s.buildServing(); err != nil {
@@ -74,7 +76,9 @@ func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, err
 	if err := s.buildDelivery(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.handler = s.routes()
+	if s.handler, err = s.routes(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
@@ -374,7 +378,7 @@ func (s *server) releaseURL(app string, selector landfall.UID) string {
 }
 
 // routes tells the control host from the hosts of releases.
-func (s *server) routes() http.Handler {
+func (s *server) routes() (http.Handler, error) {
 	control := http.NewServeMux()
 	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	control.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -389,14 +393,16 @@ func (s *server) routes() http.Handler {
 		s.routeWebhooks(control)
 	}
 	if s.config.has(roleAPI) {
-		s.routeAPI(control)
+		if err := s.routeAPI(control); err != nil {
+			return nil, err
+		}
 	} else {
 		control.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "This process has not the role api.")
 		})
 	}
 	if s.gateway == nil {
-		return control
+		return control, nil
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.gateway.Classify(r.Host).Kind == gateway.Control {
@@ -404,7 +410,7 @@ func (s *server) routes() http.Handler {
 			return
 		}
 		s.gateway.ServeHTTP(w, r)
-	})
+	}), nil
 }
 
 func (s *server) routeWebhooks(control *http.ServeMux) {
@@ -418,7 +424,7 @@ func (s *server) routeWebhooks(control *http.ServeMux) {
 	control.Handle(webhook.Path+"/", hooks)
 }
 
-func (s *server) routeAPI(control *http.ServeMux) {
+func (s *server) routeAPI(control *http.ServeMux) error {
 	var repositories api.Repositories // none without git
 	if s.repos != nil {
 		repositories = s.repos
@@ -429,11 +435,18 @@ func (s *server) routeAPI(control *http.ServeMux) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
 		})
 	}
-	control.Handle("/", api.New(api.Config{
+	rest := api.New(api.Config{
 		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger,
-	}))
+	})
+	control.Handle("/api/", rest)
+	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Now: time.Now, Logger: s.logger})
+	if err != nil {
+		return err
+	}
+	control.Handle("/", pages)
+	return nil
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -1,0 +1,49 @@
+package web
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// How often an address may fail to sign in: so often at once, and then once in so long.
+const (
+	failuresAtOnce = 10
+	failureEvery   = time.Minute
+	maxAddresses   = 10_000
+)
+
+// attempts counts failed sign-ins by address.
+type attempts struct {
+	mu    sync.Mutex
+	known map[string]*rate.Limiter
+}
+
+// attempt counts as failed until it succeeded.
+type attempt struct{ succeeded func() }
+
+// begin begins an attempt; nil, and how long to wait, when there were too many. Attempts at the same time all count.
+func (a *attempts) begin(remote string, now time.Time) (*attempt, time.Duration) {
+	address, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		address = remote
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known == nil || len(a.known) > maxAddresses { // tokens are long: what is forgotten here opens no door
+		a.known = map[string]*rate.Limiter{}
+	}
+	limit := a.known[address]
+	if limit == nil {
+		limit = rate.NewLimiter(rate.Every(failureEvery), failuresAtOnce)
+		a.known[address] = limit
+	}
+	taken := limit.ReserveN(now, 1)
+	if wait := taken.DelayFrom(now); wait > 0 {
+		taken.CancelAt(now)
+		return nil, wait
+	}
+	return &attempt{succeeded: func() { taken.CancelAt(now) }}, 0
+}

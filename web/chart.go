@@ -1,0 +1,165 @@
+package web
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+// chart is a drawing of numbers, with the numbers beside it for whoever does not see it.
+type chart struct {
+	ID       string
+	Title    string
+	Headline string // the one number of it
+	Note     string // what the headline is
+	Legend   []legend
+	Bars     []bar
+	From, To string // what stands below the ends
+	Heading  []string
+	Rows     [][]string
+}
+
+// legend names the bars of a class.
+type legend struct{ Class, Name string }
+
+// bar is one rectangle; its numbers are those of the drawing.
+type bar struct {
+	X, Y, W, H string
+	Class      string
+	Title      string
+}
+
+// The drawing's size, and how many bars it has room for.
+const (
+	chartWidth  = 320.0
+	chartHeight = 64.0
+	chartSlots  = 30
+)
+
+// stack is one place of a chart: values on top of each other, the lowest first.
+type stack struct {
+	values  []float64
+	classes []string
+	title   string
+}
+
+// draw makes the bars of stacks, the last at the right edge.
+func draw(stacks []stack, slots int) []bar {
+	var highest float64
+	for _, s := range stacks {
+		var sum float64
+		for _, v := range s.values {
+			sum += v
+		}
+		highest = max(highest, sum)
+	}
+	if highest == 0 {
+		highest = 1
+	}
+	step := chartWidth / float64(slots)
+	bars := []bar{}
+	for i, s := range stacks {
+		x := chartWidth - step*float64(len(stacks)-i)
+		top := chartHeight
+		for j, v := range s.values {
+			height := v / highest * chartHeight
+			if v > 0 {
+				height = max(height, 1)
+			}
+			top -= height
+			bars = append(bars, bar{
+				X: number(x + step*0.12), Y: number(max(top, 0)), W: number(step * 0.76), H: number(height), Class: s.classes[j], Title: s.title})
+		}
+	}
+	return bars
+}
+
+func number(f float64) string { return fmt.Sprintf("%.2f", f) }
+
+// charts draws what an app's newest runs did, given newest first.
+func charts(runs []client.Run, now time.Time) []chart {
+	released := []client.Run{}
+	for _, r := range slices.Backward(runs) {
+		if r.State == landfall.RunSucceeded && r.Release != "" {
+			released = append(released, r)
+		}
+	}
+	if len(released) == 0 {
+		return nil
+	}
+	return []chart{timeChart(newest(released)), bytesChart(newest(released)), releasesChart(released, now)}
+}
+
+func newest(runs []client.Run) []client.Run { return runs[max(0, len(runs)-chartSlots):] }
+
+func timeChart(runs []client.Run) chart {
+	c := chart{ID: "chart-time", Title: "Push to live", Note: "median, from accepted to reachable", Heading: []string{"Commit", "When", "Took"}}
+	stacks := []stack{}
+	took := make([]time.Duration, 0, len(runs))
+	for _, r := range runs {
+		d := r.Finished.Sub(r.Created)
+		took = append(took, d)
+		stacks = append(stacks, stack{[]float64{d.Seconds()}, []string{"bar"}, r.Commit.Short() + ": " + duration(d)})
+		c.Rows = append(c.Rows, []string{r.Commit.Short(), date(r.Finished), duration(d)})
+	}
+	slices.Sort(took)
+	c.Headline = duration(took[len(took)/2])
+	c.Bars = draw(stacks, chartSlots)
+	c.From, c.To = "older", "newest"
+	return c
+}
+
+// duration is took, whose name is a variable's here.
+func duration(d time.Duration) string { return took(d) }
+
+func bytesChart(runs []client.Run) chart {
+	c := chart{
+		ID: "chart-bytes", Title: "Bytes", Legend: []legend{{"bar", "uploaded"}, {"bar saved", "saved"}},
+		Heading: []string{"Commit", "Uploaded", "Saved"},
+	}
+	stacks := []stack{}
+	var all, uploaded int64
+	for _, r := range runs {
+		saved := max(0, r.Stats.Bytes-r.Stats.BytesUploaded)
+		all, uploaded = all+r.Stats.BytesUploaded+saved, uploaded+r.Stats.BytesUploaded
+		stacks = append(stacks, stack{
+			[]float64{float64(r.Stats.BytesUploaded), float64(saved)}, []string{"bar", "bar saved"},
+			fmt.Sprintf("%s: %s uploaded, %s saved", r.Commit.Short(), humanBytes(r.Stats.BytesUploaded), humanBytes(saved))})
+		c.Rows = append(c.Rows, []string{r.Commit.Short(), humanBytes(r.Stats.BytesUploaded), humanBytes(saved)})
+	}
+	c.Headline = humanBytes(all - uploaded)
+	c.Note = "saved, " + humanBytes(uploaded) + " uploaded"
+	c.Bars = draw(stacks, chartSlots)
+	c.From, c.To = "older", "newest"
+	return c
+}
+
+// releasesChart counts the releases of each of the last days.
+func releasesChart(runs []client.Run, now time.Time) chart {
+	c := chart{ID: "chart-releases", Title: "Releases", Heading: []string{"Day", "Production", "Previews"}}
+	stacks, total := []stack{}, 0
+	for i := chartSlots - 1; i >= 0; i-- {
+		day := now.UTC().AddDate(0, 0, -i).Format(time.DateOnly)
+		n := 0
+		for _, r := range runs {
+			if strings.HasPrefix(iso(r.Finished), day) {
+				n++
+			}
+		}
+		total += n
+		stacks = append(stacks, stack{[]float64{float64(n)}, []string{"bar"}, day + ": " + count(n, "release")})
+		if n > 0 {
+			c.Rows = append(c.Rows, []string{day, fmt.Sprint(n)})
+		}
+	}
+	c.Heading = []string{"Day", "Releases"}
+	c.Headline = thousands(total)
+	c.Note = "in 30 days"
+	c.Bars = draw(stacks, chartSlots)
+	c.From, c.To = "30 days ago", "today"
+	return c
+}

@@ -1,0 +1,223 @@
+// Package web is the pages of the control host: what people see of apps, runs and releases, and where they move them.
+//
+// Pages are made from the answers of the REST API, which is asked within the process in the name of whoever is signed in: what
+// they may see and do is decided there, once. They need no JavaScript; with it they follow what happens.
+package web
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/store"
+)
+
+// Config is what the pages stand on.
+type Config struct {
+	API    *client.Client // answers requests in contexts of api.As
+	DB     *store.DB      // of the sessions
+	URL    *url.URL       // of the control host
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// site is the pages.
+type site struct {
+	Config
+	pages    map[string]*page
+	files    files
+	attempts *attempts
+}
+
+// New returns the handler of all pages. It answers for every path that is given to it.
+func New(c Config) (http.Handler, error) {
+	s := &site{Config: c, attempts: &attempts{}}
+	var err error
+	if s.files, err = readFiles(); err != nil {
+		return nil, err
+	}
+	if s.pages, err = readPages(); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+filePath+"{name}", s.files.serve)
+	mux.HandleFunc("GET /sign-in", s.signInPage)
+	mux.HandleFunc("POST /sign-in", s.signIn)
+	mux.HandleFunc("POST /sign-out", s.signOut)
+	mux.HandleFunc("GET /{$}", s.showing(overview))
+	mux.HandleFunc("GET /apps/{app}", s.showing(app))
+	mux.HandleFunc("GET /apps/{app}/releases/{uid}", s.showing(release))
+	mux.HandleFunc("GET /apps/{app}/diff", s.showing(diff))
+	mux.HandleFunc("GET /runs/{id}", s.showing(run))
+	for path, a := range actions() {
+		mux.HandleFunc("GET "+path, s.showing(a.confirm))
+		mux.HandleFunc("POST "+path, s.doing(a))
+	}
+	mux.HandleFunc("/", s.showing(func(r *request) (*view, error) {
+		return nil, &landfall.Error{Op: "web", Kind: landfall.NotFound, Message: "There is no page " + landfall.Printable(r.URL.Path) + "."}
+	}))
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(s.refuseOrigin))
+	guarded := protection.Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		if !sameOrigin(r) {
+			s.refuseOrigin(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	}), nil
+}
+
+// secure sets what keeps other people's pages and bytes away from these pages.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "+
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+}
+
+// request is what somebody who is signed in asks for.
+type request struct {
+	*http.Request
+	api   *client.Client
+	token store.Token
+	now   time.Time
+}
+
+// get reads from the API.
+func (r *request) get(path string, out any) error {
+	return r.api.Do(r.Context(), http.MethodGet, path, nil, out)
+}
+
+// may reports whether the token may change an app.
+func (r *request) may(app client.App) bool {
+	return app.Deleted.IsZero() && r.token.Allows(store.ScopeDeploy, app.ID)
+}
+
+// view is what a page shows.
+type view struct {
+	page   string // its template
+	title  string
+	crumbs []crumb // the way to it
+	data   any
+	status int // 0: 200
+
+	follow bool // more may come
+	tail   *tail
+}
+
+// crumb is one step of the way to a page.
+type crumb struct{ Name, URL string }
+
+// tail is the end of a log that may grow.
+type tail struct {
+	after int64 // what the page shows already
+	read  func(ctx context.Context, after int64) ([]line, error)
+}
+
+// showing answers with a page, or, where events are asked for, follows it.
+func (s *site) showing(load func(*request) (*view, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		events := r.Header.Get("Accept") == "text/event-stream"
+		in, err := s.enter(r)
+		var v *view
+		if err == nil {
+			v, err = load(in)
+		}
+		switch {
+		case err != nil && landfall.KindOf(err) == landfall.Unauthorized && !events && in == nil:
+			http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+		case err != nil:
+			s.fail(w, r, in, err)
+		case events && v.follow:
+			s.stream(w, in, load, v)
+		default:
+			s.write(w, in, v)
+		}
+	}
+}
+
+// enter finds out who asks. Unauthorized when nobody knows them.
+func (s *site) enter(r *http.Request) (*request, error) {
+	token, err := s.visitor(r)
+	if err != nil {
+		return nil, err
+	}
+	return &request{Request: r.WithContext(api.As(r.Context(), token)), api: s.API, token: token, now: s.Now()}, nil
+}
+
+// frame is what stands around every page.
+type frame struct {
+	Title    string
+	Crumbs   []crumb
+	Token    store.Token
+	SignedIn bool
+	Notice   string
+	Here     string // the address of the page
+	Follow   bool
+	Files    files
+	Hashes   map[string]string // of the page's parts
+	Page     any
+}
+
+func (s *site) frame(in *request, v *view) (*page, *frame, error) {
+	p := s.pages[v.page]
+	f := &frame{Title: v.title, Crumbs: v.crumbs, Follow: v.follow, Files: s.files, Page: v.data}
+	if in != nil {
+		f.Token, f.SignedIn, f.Here = in.token, true, in.URL.RequestURI()
+		f.Notice = notices()[in.URL.Query().Get("done")]
+	}
+	parts, err := p.parts(f)
+	f.Hashes = map[string]string{}
+	for _, part := range parts {
+		f.Hashes[part.Name] = part.Hash
+	}
+	return p, f, err
+}
+
+// write answers with a page; in is nil for who is not signed in.
+func (s *site) write(w http.ResponseWriter, in *request, v *view) {
+	p, f, err := s.frame(in, v)
+	var text bytes.Buffer
+	if err == nil {
+		err = p.ExecuteTemplate(&text, "layout", f)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Vary", "Accept, Cookie")
+	if err != nil {
+		s.Logger.Error("a page cannot be shown", "page", v.page, "error", err)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	if v.status != 0 {
+		w.WriteHeader(v.status)
+	}
+	_, _ = w.Write(text.Bytes()) // the reader may be gone
+}
+
+// fail answers with what went wrong.
+func (s *site) fail(w http.ResponseWriter, r *http.Request, in *request, err error) {
+	kind := landfall.KindOf(err)
+	if kind == landfall.Internal {
+		s.Logger.ErrorContext(r.Context(), "a page failed", "path", r.URL.Path, "error", err)
+	}
+	status := api.StatusOf(kind)
+	s.write(w, in, &view{page: "error", title: http.StatusText(status), status: status, data: problem{status, landfall.MessageOf(err)}})
+}
+
+// problem is what an error's page shows.
+type problem struct {
+	Status  int
+	Message string
+}
