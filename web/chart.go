@@ -38,6 +38,7 @@ const (
 	chartWidth  = 320.0
 	chartHeight = 64.0
 	chartSlots  = 30
+	fewSlots    = 12 // bars of a chart that has less are as wide as if it had so many
 )
 
 // stack is one place of a chart: values on top of each other, the lowest first.
@@ -97,7 +98,7 @@ func charts(runs []client.Run, now time.Time) []chart {
 func newest(runs []client.Run) []client.Run { return runs[max(0, len(runs)-chartSlots):] }
 
 func timeChart(runs []client.Run) chart {
-	c := chart{ID: "chart-time", Title: "Push to live", Note: "median, from accepted to reachable", Heading: []string{"Commit", "When", "Took"}}
+	c := chart{ID: "chart-time", Title: "Push to live, from accepted to reachable", Note: "median", Heading: []string{"Commit", "When", "Took"}}
 	stacks := []stack{}
 	took := make([]time.Duration, 0, len(runs))
 	for _, r := range runs {
@@ -108,7 +109,7 @@ func timeChart(runs []client.Run) chart {
 	}
 	slices.Sort(took)
 	c.Headline = duration(took[len(took)/2])
-	c.Bars = draw(stacks, chartSlots)
+	c.Bars = draw(stacks, max(fewSlots, len(stacks)))
 	c.From, c.To = "older", "newest"
 	return c
 }
@@ -118,7 +119,7 @@ func duration(d time.Duration) string { return took(d) }
 
 func bytesChart(runs []client.Run) chart {
 	c := chart{
-		ID: "chart-bytes", Title: "Bytes", Legend: []legend{{"bar", "uploaded"}, {"bar saved", "saved"}},
+		ID: "chart-bytes", Title: "Bytes of releases", Legend: []legend{{"bar", "uploaded"}, {"bar saved", "saved"}},
 		Heading: []string{"Commit", "Uploaded", "Saved"},
 	}
 	stacks := []stack{}
@@ -133,14 +134,14 @@ func bytesChart(runs []client.Run) chart {
 	}
 	c.Headline = humanBytes(all - uploaded)
 	c.Note = "saved, " + humanBytes(uploaded) + " uploaded"
-	c.Bars = draw(stacks, chartSlots)
+	c.Bars = draw(stacks, max(fewSlots, len(stacks)))
 	c.From, c.To = "older", "newest"
 	return c
 }
 
 // releasesChart counts the releases of each of the last days.
 func releasesChart(runs []client.Run, now time.Time) chart {
-	c := chart{ID: "chart-releases", Title: "Releases", Heading: []string{"Day", "Production", "Previews"}}
+	c := chart{ID: "chart-releases", Title: "Releases", Heading: []string{"Day", "Releases"}}
 	stacks, total := []stack{}, 0
 	for i := chartSlots - 1; i >= 0; i-- {
 		day := now.UTC().AddDate(0, 0, -i).Format(time.DateOnly)
@@ -156,7 +157,6 @@ func releasesChart(runs []client.Run, now time.Time) chart {
 			c.Rows = append(c.Rows, []string{day, fmt.Sprint(n)})
 		}
 	}
-	c.Heading = []string{"Day", "Releases"}
 	c.Headline = thousands(total)
 	c.Note = "in 30 days"
 	c.Bars = draw(stacks, chartSlots)

@@ -20,7 +20,7 @@ type releasePage struct {
 
 // How many files one page shows, and among how many releases one can choose.
 const (
-	pageFiles  = 200
+	pageFiles  = 100
 	choiceSize = 100
 )
 

@@ -25,7 +25,9 @@ type runPage struct {
 
 // stepLine is one step with its place in the time that the run took.
 type stepLine struct {
-	client.Step
+	Name    landfall.Step
+	Attempt int64
+	Message string
 	Took        time.Duration
 	Running     bool
 	Left, Width string // of the drawing, which is 100 wide
@@ -106,7 +108,7 @@ func stepLines(r client.Run, end time.Time) []stepLine {
 	}
 	all := make([]stepLine, 0, len(r.Steps))
 	for _, s := range r.Steps {
-		l := stepLine{Step: s, Running: s.Finished.IsZero() && !r.State.Final()}
+		l := stepLine{Name: s.Step, Attempt: s.Attempt, Message: s.Message, Running: s.Finished.IsZero() && !r.State.Final()}
 		until := s.Finished
 		if until.IsZero() {
 			until = end
@@ -119,7 +121,7 @@ func stepLines(r client.Run, end time.Time) []stepLine {
 	return all
 }
 
-// follows the address of a run that was made by doing something with another.
+// runURL is the address of a run's page.
 func runURL(run client.Run) string { return "/runs/" + url.PathEscape(run.ID) }
 
 // retry makes a new run of a commit, and cancel ends one.

@@ -17,7 +17,7 @@ func functions() template.FuncMap {
 		"text": text, "short": landfall.CommitSHA.Short, "bytes": humanBytes, "signed": signedBytes, "took": took, "iso": iso, "date": date,
 		"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly) }, "count": count, "escape": url.PathEscape,
 		"add": func(a, b int) int { return a + b }, "word": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "-", " ") },
-		"dict": dict,
+		"dict": dict, "pointer": func(p string) string { return text(strings.TrimPrefix(p, "tag ")) },
 	}
 }
 
