@@ -65,9 +65,10 @@ func rooms() []room {
 		{"logtest", "", ""},
 		{"api", "api/client deploy pipeline store versioning webhook", ""},
 		{"api/client", "", ""},
+		{"web", "api api/client store", "pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway metrics store api api/client",
+			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway metrics store api api/client web",
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 
@@ -105,6 +106,7 @@ func libraries() []library {
 
 		{"github.com/andybalholm/brotli", "runtime/gateway", "cmd/landfall", "compressed at the edge, once per digest"},
 		{"github.com/bmatcuk/doublestar", "spec assets builder pipeline", "", "the globs of the specs"},
+		{"github.com/chromedp", "", "cmd/landfall", "pages are looked at in a browser"},
 		{"github.com/danielgtaylor/huma", "api", "cmd/landfall", "REST is described by its code"},
 		{"github.com/getkin/kin-openapi", "github/githubtest", "api github", "requests are checked against published descriptions"},
 		{"github.com/go-git", "builder builder/pack", "remote pipeline cmd/landfall", "repositories are read in one room"},
@@ -125,7 +127,7 @@ func libraries() []library {
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
 		{"golang.org/x/sys", "sandbox remote store assets/disk cmd/landfall", "", "system calls that the standard library leaves out"},
 		{"golang.org/x/term", "cmd/landfall", "", "only the command line has a terminal"},
-		{"golang.org/x/time", "webhook github api", "", "rates"},
+		{"golang.org/x/time", "webhook github api web", "", "rates"},
 		{"modernc.org", "store", "", "the embedded database"},
 		{"pgregory.net/rapid", "", every, "inputs that nobody thought of"},
 	}

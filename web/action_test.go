@@ -1,0 +1,100 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// field is the value of a hidden field of a page.
+func field(a answer, name string) string {
+	_, rest, _ := strings.Cut(a.body, `name="`+name+`" value="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// Each move is asked for on a page of its own, which says from where to where, and done by its form.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(adminToken)
+
+	confirm := p.get("/apps/shop/rollback")
+	p.want(confirm, http.StatusOK, "Roll back", "Release bbbbbbbb", "Release aaaaaaaa", "held there")
+	if live, _ := p.live(); live != "bbbbbbbb" {
+		t.Fatalf("looking at the page moved live to %s", live)
+	}
+	a := p.post("/apps/shop/rollback", url.Values{"live": {field(confirm, "live")}, "release": {field(confirm, "release")}, "reason": {"it broke"}})
+	p.want(a, http.StatusSeeOther)
+	p.want(p.get(a.Header.Get("Location")), http.StatusOK, "Live went back", "it broke", "Rolled back", "by admin", "held")
+	if live, held := p.live(); live != "aaaaaaaa" || !held {
+		t.Errorf("after the rollback: live is %s (held: %t)", live, held)
+	}
+	p.want(p.get("/apps/shop/rollback"), http.StatusConflict, "no earlier live release")
+
+	p.want(p.get("/apps/shop/resume"), http.StatusOK, "Nothing moves now")
+	p.want(p.post("/apps/shop/resume", nil), http.StatusSeeOther)
+	p.want(p.get("/apps/shop/hold"), http.StatusOK, "stays where it is")
+	p.want(p.post("/apps/shop/hold", nil), http.StatusSeeOther)
+	if live, held := p.live(); live != "aaaaaaaa" || !held {
+		t.Errorf("after holding: live is %s (held: %t)", live, held)
+	}
+
+	confirm = p.get("/apps/shop/promote?release=bbbbbbbb")
+	p.want(p.post("/apps/shop/promote", url.Values{"live": {field(confirm, "live")}, "release": {field(confirm, "release")}}), http.StatusSeeOther)
+	if live, held := p.live(); live != "bbbbbbbb" || held {
+		t.Errorf("after the promotion: live is %s (held: %t)", live, held)
+	}
+}
+
+// What was confirmed is the move from where live was: when somebody else moved it meanwhile, nothing is done.
+func TestMoveThatCameTooLate(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(adminToken)
+	form := url.Values{"live": {"bbbbbbbb"}, "release": {"aaaaaaaa"}}
+	p.want(p.post("/apps/shop/rollback", form), http.StatusSeeOther)
+	p.want(p.post("/apps/shop/promote", url.Values{"live": {"bbbbbbbb"}, "release": {"bbbbbbbb"}}), http.StatusConflict, "moved live meanwhile", "aaaaaaaa")
+	if live, held := p.live(); live != "aaaaaaaa" || !held {
+		t.Errorf("live is %s (held: %t), want aaaaaaaa, held", live, held)
+	}
+}
+
+// Who may only look sees no button, and a request by hand is refused.
+func TestReadersMoveNothing(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(readerToken)
+	a := p.get("/apps/shop")
+	p.want(a, http.StatusOK, "Release bbbbbbbb")
+	for _, button := range []string{"Promote", "Roll back", "Hold"} {
+		if strings.Contains(a.body, button) {
+			t.Errorf("a reader is offered %q", button)
+		}
+	}
+	form := url.Values{"live": {"bbbbbbbb"}, "release": {"aaaaaaaa"}}
+	for _, action := range []string{"promote", "rollback", "hold", "resume"} {
+		p.want(p.get("/apps/shop/"+action+"?release=aaaaaaaa"), http.StatusForbidden)
+		p.want(p.post("/apps/shop/"+action, form), http.StatusForbidden, "scope")
+	}
+	if live, held := p.live(); live != "bbbbbbbb" || held {
+		t.Errorf("live is %s (held: %t)", live, held)
+	}
+	p.cookie = nil
+	p.want(p.post("/apps/shop/rollback", form), http.StatusUnauthorized)
+}
+
+// What is not there is said so, with a way on.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(adminToken)
+	for _, path := range []string{"/apps/none", "/apps/shop/releases/zzzzzzzz", "/runs/none", "/apps/shop/diff?from=none&to=live", "/none"} {
+		p.want(p.get(path), http.StatusNotFound, "<h1>Not Found</h1>", `href="/"`)
+	}
+}
