@@ -62,8 +62,10 @@ func newPages(t *testing.T, address string) *pages {
 	logger := slog.New(slog.DiscardHandler)
 	rest := api.New(api.Config{
 		DB: db, Pipeline: &pipeline.Pipeline{DB: db, Gateways: still{}, Now: p.clock, Logger: logger}, URL: u, Domain: "localhost",
-		ReleaseURL: func(app string, selector landfall.UID) string { return "http://" + app + "--" + string(selector) + ".localhost/" },
-		Now:        p.clock, Logger: logger,
+		ReleaseURL: func(app string, selector landfall.UID) string {
+			return "http://" + app + "--" + string(selector) + ".localhost/"
+		},
+		Now: p.clock, Logger: logger,
 	})
 	if p.handler, err = web.New(web.Config{API: api.Local(rest), DB: db, URL: u, Now: p.clock, Logger: logger}); err != nil {
 		t.Fatal(err)

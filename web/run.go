@@ -25,9 +25,9 @@ type runPage struct {
 
 // stepLine is one step with its place in the time that the run took.
 type stepLine struct {
-	Name    landfall.Step
-	Attempt int64
-	Message string
+	Name        landfall.Step
+	Attempt     int64
+	Message     string
 	Took        time.Duration
 	Running     bool
 	Left, Width string // of the drawing, which is 100 wide

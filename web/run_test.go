@@ -251,7 +251,9 @@ func TestFollowRun(t *testing.T) {
 	f := p.follow("/runs/" + run.ID + "?after=1")
 	f.until("part", "running")
 	f.until("log", "two")
-	p.update(func(tx *store.Tx) error { return tx.AppendLog(t.Context(), run.ID, landfall.StepBuild, noon, "<b>three") })
+	p.update(func(tx *store.Tx) error {
+		return tx.AppendLog(t.Context(), run.ID, landfall.StepBuild, noon, "<b>three")
+	})
 	f.until("log", `\u0026lt;b\u0026gt;three`)
 	p.end(run, landfall.RunFailed, "It broke")
 	f.until("part", "It broke")

@@ -202,11 +202,17 @@ func (b *tab) press(selector string) {
 	b.until("another page than "+at, `document.readyState === "complete" && !document.documentElement.dataset.left`)
 }
 
+// fill types into a field.
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	b.do("type into "+selector, chromedp.SendKeys(selector, text))
+}
+
 // signIn signs in with a token as a person does.
 func (b *tab) signIn(token string) {
 	b.t.Helper()
 	b.open("/sign-in")
-	b.do("type the token", chromedp.SendKeys("#token", token))
+	b.fill("#token", token)
 	b.press("main form button")
 }
 
