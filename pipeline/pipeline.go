@@ -218,8 +218,8 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit 
 		return err
 	}
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
-		for _, id := range due {
-			if err := tx.EnqueueOnce(ctx, topicRun, id); err != nil {
+		for _, run := range due {
+			if err := tx.EnqueueOnce(ctx, topicRun, run.ID, run.Attempt); err != nil {
 				return err
 			}
 		}
@@ -241,7 +241,7 @@ func (p *Pipeline) ringCollect(ctx context.Context) error {
 	}
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			if err := tx.EnqueueOnce(ctx, topicCollect, app.ID); err != nil {
+			if err := tx.EnqueueOnce(ctx, topicCollect, app.ID, 0); err != nil {
 				return err
 			}
 		}

@@ -198,10 +198,10 @@ func TestPostgresUncleanEnd(t *testing.T) {
 	line := newProxy(t, address)
 	dying, other := storetest.Open(t, line.url), storetest.Open(t, address)
 	kill := queue("one", dying, hang("dying"))
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "a") })
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "a", 0) })
 	same(t, "at work", receive(t, "a job", started), "dying a")
 	killOther := queue("two", other, hang("other"))
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b") })
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b", 0) })
 	same(t, "at work", receive(t, "a job", started), "other b")
 	line.close() // the process is dead as far as the database can tell
 	back := storetest.Open(t, address)
@@ -210,8 +210,8 @@ func TestPostgresUncleanEnd(t *testing.T) {
 		return nil
 	})
 	same(t, "at work again", receive(t, "a job", started), "back a")
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b") })
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "c") })
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b", 0) })
+	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "c", 0) })
 	same(t, "what comes then", receive(t, "a job", started), "back c")
 	close(block)
 	killBack()

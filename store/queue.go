@@ -17,6 +17,7 @@ import (
 type job struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
+	Round int64  `json:"round,omitempty"`
 }
 
 // Kind implements river.JobArgs.
@@ -131,10 +132,11 @@ func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
 
 var _ river.Worker[job] = (*worker)(nil)
 
-// EnqueueOnce adds a job to the transaction unless the same one waits, or is at work, already.
-func (tx *Tx) EnqueueOnce(ctx context.Context, topic, id string) error {
+// EnqueueOnce adds a job to the transaction unless the same one of the same round waits, or is at work, already. A round is over
+// when it is known that whoever worked its job does not any more: a dead process's job counts as at work for long.
+func (tx *Tx) EnqueueOnce(ctx context.Context, topic, id string, round int64) error {
 	tx.enqueued = true
-	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
+	err := tx.transaction.insert(ctx, job{topic, id, round}, &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
 		ByState: []rivertype.JobState{rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
 			rivertype.JobStateScheduled, rivertype.JobStateRetryable},

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -67,7 +68,7 @@ func testQueue(t *testing.T, open opener) {
 		undone := errors.New("no")
 		for _, enqueue := range []func(tx *store.Tx) error{
 			func(tx *store.Tx) error { return tx.Enqueue(ctx, "run", "undone", time.Time{}) },
-			func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "undone") },
+			func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "undone", 0) },
 		} {
 			err := db.Update(ctx, func(tx *store.Tx) error {
 				if err := enqueue(tx); err != nil {
@@ -101,7 +102,7 @@ func testQueue(t *testing.T, open opener) {
 		t.Parallel()
 		db := open(t)
 		once := func(topic, id string) {
-			update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), topic, id) })
+			update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), topic, id, 0) })
 		}
 		for range 3 {
 			once("run", "a")
@@ -117,6 +118,22 @@ func testQueue(t *testing.T, open opener) {
 		once("run", "a") // the first is done
 		work(t, db, 1, quiet, into(done))
 		same(t, "the same again", receive(t, "a job", done), "run a")
+	})
+	t.Run("another round does not wait for a job whose worker may be dead", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		begun, end := make(chan string), make(chan struct{})
+		t.Cleanup(func() { close(end) })
+		work(t, db, 2, quiet, func(_ context.Context, _, id string) error {
+			begun <- id
+			<-end
+			return nil
+		})
+		for round := range int64(2) {
+			update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "a", round) })
+			same(t, fmt.Sprint("the job of round ", round), receive(t, "a job", begun), "a")
+			update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "a", round) }) // at work
+		}
 	})
 	t.Run("a job that fails is said, and not tried again", func(t *testing.T) {
 		t.Parallel()

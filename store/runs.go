@@ -53,10 +53,22 @@ func (q queries) RunsOfCommit(ctx context.Context, app string, commit landfall.C
 		WHERE app = $1 AND commit_sha = $2 ORDER BY created DESC, id DESC`, app, commit)
 }
 
-// DueRuns returns the ids of unfinished runs that nobody works on and that may start by now, oldest first: of one app, or of
+// DueRun is a run that may start, as its next attempt.
+type DueRun struct {
+	ID      string
+	Attempt int64 // the last one
+}
+
+func scanDueRun(row scanner) (DueRun, error) {
+	var r DueRun
+	err := row.Scan(&r.ID, &r.Attempt)
+	return r, err
+}
+
+// DueRuns returns the unfinished runs that nobody works on and that may start by now, oldest first: of one app, or of
 // all for an empty app. It leaves out apps of which so many runs as share are at work.
-func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, limit int) ([]string, error) {
-	return list(ctx, q, "store.DueRuns", scanValue[string], `SELECT id FROM runs
+func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, limit int) ([]DueRun, error) {
+	return list(ctx, q, "store.DueRuns", scanDueRun, `SELECT id, attempt FROM runs
 		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND `+atWork+` < $3
 		ORDER BY created LIMIT $4`, micros(now), app, share, limit)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -92,6 +93,9 @@ type still struct{}
 
 // RefreshApp implements pipeline.Gateways.
 func (still) RefreshApp(context.Context, string) error { return nil }
+
+// Shown implements pipeline.Gateways.
+func (still) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 func (p *pages) clock() time.Time {
 	p.mu.Lock()
