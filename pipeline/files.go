@@ -13,8 +13,8 @@ import (
 
 // ServedFile is one static file of a group version.
 type ServedFile struct {
-	Unit string // its static unit
 	assets.ManifestFile
+	Unit string // its static unit
 }
 
 // Files lists the static files of what is in force, by path. NotFound, with a sentence, when they were collected.
@@ -36,7 +36,7 @@ func (p *Pipeline) Files(ctx context.Context, units []store.GroupUnit) ([]Served
 			return nil, err
 		}
 		for _, file := range manifest.Files() {
-			all = append(all, ServedFile{u.Unit.Name, file})
+			all = append(all, ServedFile{file, u.Unit.Name})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ServedFile) int { return cmp.Compare(a.Path, b.Path) })

@@ -88,11 +88,10 @@ type style struct {
 
 // apply changes the style as a sequence says (SGR); other sequences say nothing.
 func (s *style) apply(sequence string) {
-	body, ok := strings.CutPrefix(sequence, "\x1b[")
-	if body, ok = strings.CutSuffix(body, "m"); !ok {
+	if !strings.HasPrefix(sequence, "\x1b[") || !strings.HasSuffix(sequence, "m") {
 		return
 	}
-	codes := strings.Split(body, ";")
+	codes := strings.Split(sequence[2:len(sequence)-1], ";")
 	for i := 0; i < len(codes); i++ {
 		code, err := strconv.Atoi(codes[i])
 		if err != nil && codes[i] != "" {

@@ -96,7 +96,11 @@ func app(r *request) (*view, error) {
 		}
 	}
 	p.Days = days(h.events(before))
-	return &view{page: "app", title: p.Name, crumbs: []crumb{{"Apps", "/"}, {p.Name, appURL(p.Name)}}, data: p, follow: p.First}, nil
+	v := &view{page: "app", title: p.Name, crumbs: appCrumbs(p.Name), data: p}
+	if p.First { // older pages do not change
+		v.follow = later
+	}
+	return v, nil
 }
 
 func appURL(name string) string { return "/apps/" + url.PathEscape(name) }

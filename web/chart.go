@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,7 +155,7 @@ func releasesChart(runs []client.Run, now time.Time) chart {
 		total += n
 		stacks = append(stacks, stack{[]float64{float64(n)}, []string{"bar"}, day + ": " + count(n, "release")})
 		if n > 0 {
-			c.Rows = append(c.Rows, []string{day, fmt.Sprint(n)})
+			c.Rows = append(c.Rows, []string{day, strconv.Itoa(n)})
 		}
 	}
 	c.Headline = thousands(total)

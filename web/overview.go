@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/url"
+	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -39,7 +40,7 @@ func overview(r *request) (*view, error) {
 		}
 		lines = append(lines, line)
 	}
-	return &view{page: "overview", title: "Apps", follow: true, data: struct {
+	return &view{page: "overview", title: "Apps", follow: later, data: struct {
 		Status client.Status
 		Apps   []appLine
 	}{status, lines}}, nil
@@ -68,8 +69,7 @@ func glance(r *request, app client.App) (appLine, error) {
 // spark draws the newest runs, given newest first.
 func spark(runs []client.Run) []bar {
 	stacks := []stack{}
-	for i := len(runs) - 1; i >= 0; i-- {
-		r := runs[i]
+	for _, r := range slices.Backward(runs) {
 		if !r.State.Final() {
 			continue
 		}

@@ -62,8 +62,11 @@ func run(r *request) (*view, error) {
 	p.Took = end.Sub(p.Created)
 	p.Steps = stepLines(p.Run, end)
 	p.Diff.add(p.Changes)
-	follow := !p.State.Final()
-	if !follow && len(p.Diff.Changes) > 0 {
+	var follow time.Duration
+	if !p.State.Final() {
+		follow = soon
+	}
+	if follow == 0 && len(p.Diff.Changes) > 0 {
 		var err error
 		if p.Diff.Files, err = list[client.ChangedFile](r, "/runs/"+id+"/files?"+query("limit", pageFiles)); err != nil {
 			return nil, err

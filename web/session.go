@@ -74,7 +74,7 @@ type signIn struct {
 func (s *site) signInPage(w http.ResponseWriter, r *http.Request) {
 	to := local(r.URL.Query().Get("to"))
 	if _, err := s.visitor(r); err == nil {
-		http.Redirect(w, r, to, http.StatusSeeOther)
+		goOn(w, to)
 		return
 	}
 	s.askToken(w, r, to, http.StatusOK, "")
@@ -144,7 +144,7 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 	// Lax: a link from a commit status leads to the run, and not to the sign-in.
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: session, Path: "/", MaxAge: int(sessionFor.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	goOn(w, to)
 }
 
 func (s *site) signOut(w http.ResponseWriter, r *http.Request) {
@@ -158,6 +158,12 @@ func (s *site) signOut(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+}
+
+// goOn sends the browser to a path that local returned.
+func goOn(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // local returns a path of this host to go to, and the first page for everything else.

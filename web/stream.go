@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,8 +10,11 @@ import (
 	"time"
 )
 
-// How often a page that is followed is looked at again.
-const followEvery = 500 * time.Millisecond
+// How often pages that are followed are looked at again: a run, and what takes longer to look at.
+const (
+	soon  = 300 * time.Millisecond
+	later = 2 * time.Second
+)
 
 // stream sends what changes in a page as server-sent events, until there is nothing more to come: "part" for each part that is
 // another, "log" for lines that follow, and "end".
@@ -18,14 +22,14 @@ func (s *site) stream(w http.ResponseWriter, in *request, load func(*request) (*
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := &events{w: w, control: http.NewResponseController(w), sent: map[string]string{}}
 	after := lastSeen(in.Request)
-	tick := time.NewTicker(followEvery)
+	tick := time.NewTicker(v.follow)
 	defer tick.Stop()
 	for {
 		var err error
 		if after, err = s.send(out, in, v, after); err != nil {
 			return // the browser comes back
 		}
-		if !v.follow {
+		if v.follow == 0 {
 			out.event("end", "", []byte("{}"))
 			return
 		}
@@ -79,21 +83,8 @@ func (s *site) send(out *events, in *request, v *view, after int64) (int64, erro
 		out.event("part", "", data)
 	}
 	if v.tail != nil {
-		lines, err := v.tail.read(in.Context(), after)
-		if err != nil {
+		if after, err = out.lines(in.Context(), p, v.tail, after); err != nil {
 			return after, err
-		}
-		if len(lines) > 0 {
-			var text bytes.Buffer
-			if err := p.ExecuteTemplate(&text, "lines", lines); err != nil {
-				return after, err
-			}
-			data, err := json.Marshal(text.String())
-			if err != nil {
-				return after, err
-			}
-			after = lines[len(lines)-1].Seq
-			out.event("log", strconv.FormatInt(after, 10), data)
 		}
 	}
 	return after, out.flush()
@@ -112,6 +103,25 @@ func (e *events) event(name, id string, data []byte) {
 		fmt.Fprintf(e.w, "id: %s\n", id)
 	}
 	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, data)
+}
+
+// lines sends what a log has behind a line, and returns the number of its last.
+func (e *events) lines(ctx context.Context, p *page, t *tail, after int64) (int64, error) {
+	lines, err := t.read(ctx, after)
+	if err != nil || len(lines) == 0 {
+		return after, err
+	}
+	var text bytes.Buffer
+	if err := p.ExecuteTemplate(&text, "lines", lines); err != nil {
+		return after, err
+	}
+	data, err := json.Marshal(text.String())
+	if err != nil {
+		return after, err
+	}
+	after = lines[len(lines)-1].Seq
+	e.event("log", strconv.FormatInt(after, 10), data)
+	return after, nil
 }
 
 func (e *events) flush() error { return e.control.Flush() }

@@ -113,7 +113,7 @@ type view struct {
 	data   any
 	status int // 0: 200
 
-	follow bool // more may come
+	follow time.Duration // how often it is looked at again while it is followed; 0: nothing more comes
 	tail   *tail
 }
 
@@ -122,8 +122,7 @@ type crumb struct{ Name, URL string }
 
 // tail is the end of a log that may grow.
 type tail struct {
-	after int64 // what the page shows already
-	read  func(ctx context.Context, after int64) ([]line, error)
+	read func(ctx context.Context, after int64) ([]line, error)
 }
 
 // showing answers with a page, or, where events are asked for, follows it.
@@ -140,7 +139,7 @@ func (s *site) showing(load func(*request) (*view, error)) http.HandlerFunc {
 			http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		case err != nil:
 			s.fail(w, r, in, err)
-		case events && v.follow:
+		case events && v.follow > 0:
 			s.stream(w, in, load, v)
 		default:
 			s.write(w, in, v)
@@ -173,7 +172,7 @@ type frame struct {
 
 func (s *site) frame(in *request, v *view) (*page, *frame, error) {
 	p := s.pages[v.page]
-	f := &frame{Title: v.title, Crumbs: v.crumbs, Follow: v.follow, Files: s.files, Page: v.data}
+	f := &frame{Title: v.title, Crumbs: v.crumbs, Follow: v.follow > 0, Files: s.files, Page: v.data}
 	if in != nil {
 		f.Token, f.SignedIn, f.Here = in.token, true, in.URL.RequestURI()
 		f.Notice = notices()[in.URL.Query().Get("done")]

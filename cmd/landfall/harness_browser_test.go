@@ -35,7 +35,7 @@ var chromium = sync.OnceValues(func() (chromiumProcess, error) {
 	}
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ := chromedp.NewContext(allocator)
-	p := chromiumProcess{ctx: ctx, end: func() {
+	p := chromiumProcess{context: func() context.Context { return ctx }, end: func() {
 		_ = chromedp.Cancel(ctx) // waits for the process
 		_ = os.RemoveAll(profile)
 	}}
@@ -48,8 +48,8 @@ var chromium = sync.OnceValues(func() (chromiumProcess, error) {
 
 // chromiumProcess is a browser that runs.
 type chromiumProcess struct {
-	ctx context.Context
-	end func()
+	context func() context.Context // to make tabs in
+	end     func()
 }
 
 // started is whether a test wanted the browser.
@@ -100,7 +100,7 @@ func looks() []look {
 type tab struct {
 	t    *testing.T
 	site *site
-	ctx  context.Context
+	ctx  func() context.Context
 
 	mu     sync.Mutex
 	errors []string // what the console said since they were asked for
@@ -116,9 +116,9 @@ func (s *site) newTab(t *testing.T, l look) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, closeTab := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext())
+	ctx, closeTab := chromedp.NewContext(browser.context(), chromedp.WithNewBrowserContext())
 	t.Cleanup(closeTab)
-	b := &tab{t: t, site: s, ctx: ctx}
+	b := &tab{t: t, site: s, ctx: func() context.Context { return ctx }}
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (s *site) newTab(t *testing.T, l look) *tab {
 // command gives the tab a command of the protocol.
 func command[P, R any](b *tab, c cdp.Command[P, R], params P) R {
 	b.t.Helper()
-	ctx, giveUp := context.WithTimeout(b.ctx, patience)
+	ctx, giveUp := context.WithTimeout(b.ctx(), patience)
 	defer giveUp()
 	result, err := chromedp.Call(ctx, c, params)
 	if err != nil {
@@ -150,7 +150,7 @@ func (b *tab) hear(event any) {
 		said = e.ExceptionDetails.Text
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
-			said = fmt.Sprint(e.Type)
+			said = e.Type.String()
 			for _, arg := range e.Args {
 				said += " " + string(arg.Value)
 			}
@@ -181,7 +181,7 @@ func (b *tab) heard() string {
 // do acts, and fails the test when it cannot.
 func (b *tab) do(what string, action chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, giveUp := context.WithTimeout(b.ctx, patience)
+	ctx, giveUp := context.WithTimeout(b.ctx(), patience)
 	defer giveUp()
 	if err := chromedp.Do(ctx, action); err != nil {
 		b.t.Fatalf("%s: %v; the console said: %s", what, err, b.heard())
@@ -219,7 +219,7 @@ func (b *tab) signIn(token string) {
 // value returns what an expression comes to. It works on a page whose scripts are off, too.
 func value[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, giveUp := context.WithTimeout(b.ctx, patience)
+	ctx, giveUp := context.WithTimeout(b.ctx(), patience)
 	defer giveUp()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -232,8 +232,8 @@ func value[T any](b *tab, expression string) T {
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	b.site.in(b.t).eventually(what, func() bool {
-		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
-		if _, wrong := errors.AsType[*chromedp.ExceptionError](err); wrong || b.ctx.Err() != nil {
+		is, err := chromedp.Run(b.ctx(), chromedp.Evaluate[bool](expression))
+		if _, wrong := errors.AsType[*chromedp.ExceptionError](err); wrong || b.ctx().Err() != nil {
 			b.t.Fatalf("%s: %v", what, err)
 		}
 		return err == nil && is // an error: the page was left while it was asked

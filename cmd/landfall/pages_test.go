@@ -140,7 +140,7 @@ func TestPagesFollowWhatHappens(t *testing.T) {
 	open := h.hold()
 	t.Cleanup(open)
 	commit, push := h.release("one")
-	page := strings.TrimPrefix(w.hears(push).Runs[0], w.URL)
+	w.hears(push)
 
 	b := w.newTab(t, look{true, 1000, "light"})
 	b.signIn(w.Token)
@@ -153,7 +153,7 @@ func TestPagesFollowWhatHappens(t *testing.T) {
 	next := h.hold()
 	t.Cleanup(next)
 	_, push = h.release("two")
-	page = strings.TrimPrefix(w.hears(push).Runs[0], w.URL)
+	page := strings.TrimPrefix(w.hears(push).Runs[0], w.URL)
 	b.open(page)
 	b.until("the run is followed", `!document.querySelector(".following").hidden && `+reads("running"))
 	next()
