@@ -60,6 +60,7 @@ func rooms() []room {
 
 		// What they stand on, and what stands on them.
 		{"store", "", "logtest store/storetest"},
+		{"backup", "assets store", "assets/disk remote store/storetest"},
 		{"store/storetest", "store", ""},
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
@@ -68,7 +69,7 @@ func rooms() []room {
 		{"web", "api api/client store", "pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder sandbox assets assets/disk assets/s3 pipeline github runtime/registry runtime/gateway metrics store api api/client web",
+			"webhook remote spec builder sandbox assets assets/disk assets/s3 backup pipeline github runtime/registry runtime/gateway metrics store api api/client web",
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 
@@ -114,7 +115,7 @@ func libraries() []library {
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". store sandbox pipeline api", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
-		{"github.com/klauspost/compress", "builder/pack", "", "git's objects are inflated in two thirds of the time"},
+		{"github.com/klauspost/compress", "backup builder/pack", "", "backups are zstd; git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
 		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
@@ -125,7 +126,7 @@ func libraries() []library {
 		{"go.yaml.in/yaml", "spec cmd/landfall", "metrics", "yaml is the specs' and the configuration's"},
 		{"golang.org/x/net", "webhook github builder sandbox", "", "what net/http leaves out"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
-		{"golang.org/x/sys", "sandbox remote store assets/disk cmd/landfall", "", "system calls that the standard library leaves out"},
+		{"golang.org/x/sys", "sandbox remote store assets/disk backup cmd/landfall", "", "system calls that the standard library leaves out"},
 		{"golang.org/x/term", "cmd/landfall", "", "only the command line has a terminal"},
 		{"golang.org/x/time", "webhook github api web", "", "rates"},
 		{"modernc.org", "store", "", "the embedded database"},

@@ -34,6 +34,7 @@ type Config struct {
 	Domain       string
 	ReleaseURL   func(app string, selector landfall.UID) string
 	CheckURL     func(address string) error // whether a clone address may be used
+	Keeper       Keeper
 	Sandbox      string
 	Now          func() time.Time
 	Logger       *slog.Logger
@@ -103,6 +104,7 @@ func Register(h huma.API, c Config) {
 	a.registerReleases(h)
 	a.registerVersions(h)
 	a.registerFiles(h)
+	a.registerKeeping(h)
 }
 
 // Document returns the OpenAPI document as JSON.

@@ -16,6 +16,10 @@ import (
 // accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it. One
 // collection at a time may be at work: a prefix that comes back into use must not be on another one's list.
 func (p *Pipeline) Collect(ctx context.Context, appID string) error {
+	if !p.collecting.TryLock() { // by what wants nothing to be collected meanwhile
+		return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Enqueue(ctx, topicCollect, appID, p.Now().Add(sweepEvery)) })
+	}
+	defer p.collecting.Unlock()
 	var app landfall.App
 	var prefixes []string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
@@ -59,6 +63,23 @@ func (p *Pipeline) Collect(ctx context.Context, appID string) error {
 	}
 	return nil
 }
+
+// Uncollected runs f while nothing is collected. It waits for a collection that is at work.
+func (p *Pipeline) Uncollected(ctx context.Context, f func() error) error {
+	tick := time.NewTicker(uncollectedEvery)
+	defer tick.Stop()
+	for !p.collecting.TryLock() {
+		select {
+		case <-ctx.Done():
+			return &landfall.Error{Op: "pipeline.Uncollected", Kind: landfall.Canceled, Err: ctx.Err()}
+		case <-tick.C:
+		}
+	}
+	defer p.collecting.Unlock()
+	return f()
+}
+
+const uncollectedEvery = 20 * time.Millisecond
 
 // CollectSoon makes Collect run once the transaction is committed: something was let go in it. A collection that is at
 // work may have looked already, so this is a job of its own.

@@ -41,6 +41,8 @@ type Pipeline struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 	Meter  Meter // nil: nothing is counted
+
+	collecting sync.Mutex
 }
 
 // Meter counts what happens. Many goroutines call it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,7 +153,8 @@ func (r *Repositories) SetHead(ctx context.Context, appID, branch string) error 
 
 // Heads returns the branches, the tags (peeled to commits) and the references of applies of a repository, for the
 // comparison with the pushes that were accepted. It waits until no reference of the repository is about to move and no
-// move is about to be accepted. NotFound when there is no repository.
+// move is about to be accepted. NotFound when there is no repository; Internal, and no answer, when a reference cannot be read: one
+// that is damaged is not deleted.
 func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.RefName]landfall.CommitSHA, error) {
 	const op landfall.Op = "remote.Heads"
 	path, err := r.existingPath(op, appID)
@@ -167,7 +169,7 @@ func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.Re
 	if err := lockAlone(ctx, lock); err != nil {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
 	}
-	return r.named(ctx, op, path, func(landfall.RefName) bool { return true })
+	return r.named(ctx, op, path, func(landfall.RefName) bool { return true }, landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)
 }
 
 // Named returns what references of a repository name at this moment, peeled to commits, without those that are not there.
@@ -178,15 +180,27 @@ func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.
 	if err != nil {
 		return nil, err
 	}
-	return r.named(ctx, op, path, func(ref landfall.RefName) bool { return slices.Contains(refs, ref) })
+	heads := map[landfall.RefName]landfall.CommitSHA{}
+	const atOnce = 100 // names on one command line
+	for some := range slices.Chunk(refs, atOnce) {
+		names := make([]string, len(some))
+		for i, ref := range some {
+			names[i] = string(ref)
+		}
+		found, err := r.named(ctx, op, path, func(ref landfall.RefName) bool { return slices.Contains(some, ref) }, names...)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(heads, found)
+	}
+	return heads, nil
 }
 
-// named returns what the wanted branches, tags and references of applies name.
+// named returns what the wanted references below the prefixes name.
 func (r *Repositories) named(
-	ctx context.Context, op landfall.Op, path string, wanted func(landfall.RefName) bool,
+	ctx context.Context, op landfall.Op, path string, wanted func(landfall.RefName) bool, prefixes ...string,
 ) (map[landfall.RefName]landfall.CommitSHA, error) {
-	list, err := output(ctx, op, r.in(path, r.git(ctx, "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)",
-		landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)))
+	list, err := r.references(ctx, op, path, "%(objectname) %(objecttype) %(refname)", prefixes...)
 	if err != nil {
 		return nil, err
 	}

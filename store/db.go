@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"reflect"
 	"strings"
@@ -24,8 +25,9 @@ var migrations embed.FS
 // DB is an open database. Its methods read committed state; Update writes.
 type DB struct {
 	queries
-	engine engine
-	rung   chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
+	engine  engine
+	upgrade Upgrade       // by Open
+	rung    chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
 }
 
 // Tx is one transaction. It is valid only within the function that Update calls.
@@ -39,10 +41,16 @@ type Tx struct {
 // engine is one kind of database. On every kind one Update at a time is at work, also of several processes: what a
 // transaction has checked stays true until it commits, without a second set of rules for the kinds that could do more at once.
 type engine interface {
-	// begin starts the transaction of an Update, when no other one is at work.
-	begin(ctx context.Context) (transaction, error)
+	stateEngine
 	jobEngine
 	noticeEngine
+}
+
+type stateEngine interface {
+	// begin starts the transaction of an Update, when no other one is at work.
+	begin(ctx context.Context) (transaction, error)
+	// snapshot starts a transaction that only reads, and sees what was committed at one moment.
+	snapshot(ctx context.Context) (*sql.Tx, error)
 	close() error
 }
 
@@ -98,12 +106,15 @@ type conn interface {
 
 // Open opens a database, making and migrating it as needed: the one of a postgres:// or postgresql:// address, which any
 // number of processes may use, or else the SQLite file at a path. A file belongs to one process at a time: a second Open
-// of the same path is a Conflict that says so.
-func Open(ctx context.Context, where string) (*DB, error) {
+// of the same path is a Conflict that says so, and so is a database whose tables a newer program brought to a form that this
+// one does not know.
+func Open(ctx context.Context, where string) (*DB, error) { return openWith(ctx, where, ours()) }
+
+func openWith(ctx context.Context, where string, s schema) (*DB, error) {
 	if IsPostgres(where) {
-		return openPostgres(ctx, where)
+		return openPostgres(ctx, where, s)
 	}
-	return openSQLite(ctx, where)
+	return openSQLite(ctx, where, s)
 }
 
 // IsPostgres reports whether where is the address of a PostgreSQL database, and not a path.
@@ -111,18 +122,59 @@ func IsPostgres(where string) bool {
 	return strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://")
 }
 
-// migrate brings the tables up to date.
-func migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, options ...goose.ProviderOption) error {
+// schema is the forms of the tables that a program knows: each is reached from the one before it by a migration.
+type schema struct {
+	migrations fs.FS
+	upTo       int64 // the form to bring the tables to; 0: the newest
+}
+
+// ours returns the forms that this program knows.
+func ours() schema {
 	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
+	if err != nil { // its name is valid
+		files = migrations
 	}
-	provider, err := goose.NewProvider(dialect, pool, files, options...)
+	return schema{migrations: files}
+}
+
+// Upgrade is a change of the tables' form.
+type Upgrade struct{ From, To int64 }
+
+// Upgraded returns what Open changed of the tables' form; false when it was the newest already, or the tables are new.
+func (db *DB) Upgraded() (Upgrade, bool) {
+	return db.upgrade, db.upgrade.From > 0 && db.upgrade.From < db.upgrade.To
+}
+
+// migrate brings the tables up to date: each migration in a transaction of its own, so that one that fails leaves the form before
+// it. Conflict, and nothing is changed, when a newer program brought them further.
+func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, options ...goose.ProviderOption) (Upgrade, error) {
+	const op landfall.Op = "store.migrate"
+	provider, err := goose.NewProvider(dialect, pool, s.migrations, options...)
 	if err != nil {
-		return err
+		return Upgrade{}, err
 	}
-	_, err = provider.Up(ctx)
-	return err
+	sources := provider.ListSources()
+	change := Upgrade{To: sources[len(sources)-1].Version}
+	if s.upTo > change.To {
+		return change, newer(op, s.upTo, change.To)
+	}
+	if s.upTo != 0 {
+		change.To = s.upTo
+	}
+	if change.From, err = provider.GetDBVersion(ctx); err != nil {
+		return change, err
+	}
+	if change.From > change.To {
+		return change, newer(op, change.From, change.To)
+	}
+	_, err = provider.UpTo(ctx, change.To)
+	return change, err
+}
+
+func newer(op landfall.Op, form, known int64) error {
+	return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+		"the database has the form %d of a newer landfall, and this program knows forms up to %d: start the newer program, "+
+			"or restore a backup that was made before the upgrade", form, known)}
 }
 
 // Close lets go of the database. Repeating it is safe.

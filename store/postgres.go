@@ -56,11 +56,31 @@ const (
 	aliveFor = 10 * time.Second
 )
 
-func openPostgres(ctx context.Context, url string) (*DB, error) {
+func openPostgres(ctx context.Context, url string, s schema) (*DB, error) {
+	const op landfall.Op = "store.Open"
+	e, at, err := connectPostgres(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	change, err := e.open(ctx, s)
+	if err != nil {
+		return nil, errors.Join(unusable(op, at, err), e.close())
+	}
+	return &DB{queries: queries{e.sql}, engine: e, upgrade: change}, nil
+}
+
+// unusable says where the database is that cannot be used, and why in a few words.
+func unusable(op landfall.Op, at string, err error) error {
+	err = classify(op, err)
+	return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf("PostgreSQL at %s cannot be used: %s", at, reason(err))}
+}
+
+// connectPostgres returns a pool of connections, of which none need work yet, and where it leads for people.
+func connectPostgres(ctx context.Context, url string) (e *postgres, at string, err error) {
 	const op landfall.Op = "store.Open"
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // its text may hold the password
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+		return nil, "", &landfall.Error{Op: op, Kind: landfall.Invalid,
 			Message: "the address of the database is wrong; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
 	}
 	for name, value := range map[string]string{"idle_in_transaction_session_timeout": idleInTransaction, "application_name": "landfall"} {
@@ -73,20 +93,17 @@ func openPostgres(ctx context.Context, url string) (*DB, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, classify(op, err)
+		return nil, "", classify(op, err)
 	}
-	e := &postgres{pool: pool, sql: stdlib.OpenDBFromPool(pool)}
-	if err := e.open(ctx); err != nil {
-		at := fmt.Sprintf("%s:%d, database %s", config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.Database)
-		err = classify(op, err)
-		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
-			"PostgreSQL at %s cannot be used: %s", at, reason(err))}, e.close())
-	}
-	return &DB{queries: queries{e.sql}, engine: e}, nil
+	at = fmt.Sprintf("%s:%d, database %s", config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.Database)
+	return &postgres{pool: pool, sql: stdlib.OpenDBFromPool(pool)}, at, nil
 }
 
 // reason says in a few words why a database cannot be used.
 func reason(err error) string {
+	if e, ok := errors.AsType[*landfall.Error](err); ok && e.Message != "" {
+		return e.Message
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Message
 	}
@@ -97,34 +114,35 @@ func reason(err error) string {
 }
 
 // open migrates under a lock: several processes may start at once.
-func (e *postgres) open(ctx context.Context) error {
+func (e *postgres) open(ctx context.Context, s schema) (Upgrade, error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
-		return err
+		return Upgrade{}, err
 	}
 	defer conn.Release()
 	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, int64(migrateLock)); err != nil {
-		return err
+		return Upgrade{}, err
 	}
-	err = e.migrate(ctx)
+	change, err := e.migrate(ctx, s)
 	_, unlock := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrateLock))
-	return errors.Join(err, unlock)
+	return change, errors.Join(err, unlock)
 }
 
-func (e *postgres) migrate(ctx context.Context) error {
-	if err := migrate(ctx, database.DialectPostgres, e.sql); err != nil {
-		return err
+func (e *postgres) migrate(ctx context.Context, s schema) (Upgrade, error) {
+	change, err := s.migrate(ctx, database.DialectPostgres, e.sql)
+	if err != nil {
+		return change, err
 	}
 	own := riverpgxv5.New(e.pool)
 	jobs, err := rivermigrate.New(own, nil)
 	if err != nil {
-		return err
+		return change, err
 	}
 	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return err
+		return change, err
 	}
 	e.jobs, err = river.NewClient(own, &river.Config{})
-	return err
+	return change, err
 }
 
 func (e *postgres) close() error {
@@ -216,6 +234,10 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 		return nil, errors.Join(err, t.rollback())
 	}
 	return t, nil
+}
+
+func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
+	return e.sql.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 }
 
 // postgresTx is a transaction on a connection of its own.

@@ -123,7 +123,6 @@ func testQueue(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		begun, end := make(chan string), make(chan struct{})
-		t.Cleanup(func() { close(end) })
 		work(t, db, 2, quiet, func(_ context.Context, _, id string) error {
 			begun <- id
 			<-end
@@ -134,6 +133,7 @@ func testQueue(t *testing.T, open opener) {
 			same(t, fmt.Sprint("the job of round ", round), receive(t, "a job", begun), "a")
 			update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "a", round) }) // at work
 		}
+		close(end)
 	})
 	t.Run("a job that fails is said, and not tried again", func(t *testing.T) {
 		t.Parallel()

@@ -33,7 +33,7 @@ type sqliteFile struct {
 
 var _ engine = (*sqliteFile)(nil)
 
-func openSQLite(ctx context.Context, path string) (*DB, error) {
+func openSQLite(ctx context.Context, path string, s schema) (*DB, error) {
 	const op landfall.Op = "store.Open"
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, &landfall.Error{Op: op, Message: "the data folder cannot be made", Err: err}
@@ -43,39 +43,40 @@ func openSQLite(ctx context.Context, path string) (*DB, error) {
 		return nil, err
 	}
 	e := &sqliteFile{lock: lock}
-	if err := e.open(ctx, path); err != nil {
+	change, err := e.open(ctx, path, s)
+	if err != nil {
 		return nil, errors.Join(classify(op, err), e.close())
 	}
-	return &DB{queries: queries{e.read}, engine: e, rung: make(chan struct{}, 1)}, nil
+	return &DB{queries: queries{e.read}, engine: e, upgrade: change, rung: make(chan struct{}, 1)}, nil
 }
 
-func (e *sqliteFile) open(ctx context.Context, path string) error {
+func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Upgrade, err error) {
 	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600) // it holds secrets, and SQLite would let others read
 	if err != nil {
-		return err
+		return change, err
 	}
 	if err := f.Close(); err != nil {
-		return err
+		return change, err
 	}
 	// Immediate transactions: deferred ones that read and then write fail at once under load.
 	if e.write, err = openPool(path, 1, "_txlock=immediate"); err != nil {
-		return err
+		return change, err
 	}
-	if err := migrate(ctx, database.DialectSQLite3, e.write); err != nil {
-		return err
+	if change, err = s.migrate(ctx, database.DialectSQLite3, e.write); err != nil {
+		return change, err
 	}
 	jobs, err := rivermigrate.New(riversqlite.New(e.write), nil)
 	if err != nil {
-		return err
+		return change, err
 	}
 	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return err
+		return change, err
 	}
 	if e.read, err = openPool(path, max(4, runtime.NumCPU()), "_pragma=query_only(1)"); err != nil {
-		return err
+		return change, err
 	}
 	e.jobs, err = river.NewClient(riversqlite.New(e.write), &river.Config{})
-	return err
+	return change, err
 }
 
 // openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported.
@@ -125,6 +126,9 @@ func (e *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	tx, err := e.write.BeginTx(ctx, nil)
 	return sqliteTx{tx, e.jobs}, err
 }
+
+// snapshot: a reader of the write-ahead log stays at the moment of its first statement.
+func (e *sqliteFile) snapshot(ctx context.Context) (*sql.Tx, error) { return e.read.BeginTx(ctx, nil) }
 
 // sqliteTx is a transaction of the one writing connection.
 type sqliteTx struct {

@@ -53,6 +53,15 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 	return nil
 }
 
+// Stream opens an answer that is no JSON. The caller closes it. Errors are those of Do.
+func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	resp, err := c.send(ctx, http.MethodGet, path, nil, "*/*")
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
 func (c *Client) send(ctx context.Context, method, path string, body any, accept string) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {

@@ -27,6 +27,7 @@ import (
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/assets/s3"
+	"landfall.dev/landfall/backup"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/metrics"
@@ -82,13 +83,34 @@ func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, err
 	return s, nil
 }
 
-// open opens what holds state: the database, the objects, the repositories, the port.
+// open opens what holds state, and the port.
 func (s *server) open(ctx context.Context) error {
 	c := &s.config
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return badSetting("DATA", "is %q, which cannot be made: %v", c.Data, err)
 	}
-	var err error
+	err := s.openState(ctx)
+	if err != nil {
+		return err
+	}
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
+		return badSetting("LISTEN", "is %q, which cannot be used: %v", c.Listen, err)
+	}
+	if c.URL == nil {
+		c.URL = defaultURL(c.Listen, s.listener.Addr())
+	}
+	if !c.has(roleAPI) {
+		return nil
+	}
+	return s.openTokens(ctx)
+}
+
+// openState opens what holds state: the database, the objects, the repositories.
+func (s *server) openState(ctx context.Context) (err error) {
+	c := &s.config
+	if err := backup.CheckFinished(c.Data); err != nil {
+		return err
+	}
 	if store.IsPostgres(c.Database) { // mirrors, repositories and the worker's name are this folder's own
 		if s.lock, err = store.Lock(filepath.Join(c.Data, "landfall.lock")); err != nil {
 			return err
@@ -100,21 +122,15 @@ func (s *server) open(ctx context.Context) error {
 	if s.process, err = processOf(c.Data); err != nil {
 		return err
 	}
+	if change, ok := s.db.Upgraded(); ok {
+		s.logger.InfoContext(ctx, "the database has a newer form now; only a backup leads back to the older program", "from", change.From, "to", change.To)
+	}
 	if s.objects, err = openObjects(ctx, c); err != nil {
 		return err
 	}
 	s.manifests = &assets.Manifests{Store: s.objects}
-	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
-		return badSetting("LISTEN", "is %q, which cannot be used: %v", c.Listen, err)
-	}
-	if c.URL == nil {
-		c.URL = defaultURL(c.Listen, s.listener.Addr())
-	}
 	if !c.has(roleAPI) {
 		return nil
-	}
-	if err := s.openTokens(ctx); err != nil {
-		return err
 	}
 	git, err := remote.FindGit()
 	if err != nil {
@@ -438,7 +454,7 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	rest := api.New(api.Config{
 		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
-		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger,
+		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger, Keeper: s,
 	})
 	control.Handle("/api/", rest)
 	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Now: time.Now, Logger: s.logger})
@@ -465,10 +481,12 @@ const (
 // Run serves until ctx ends, then drains: requests and runs at work come to an end, or to a point where the next start
 // takes them up.
 func (s *server) Run(ctx context.Context) error {
-	owning, release := context.WithCancel(context.WithoutCancel(ctx)) // until all is drained
-	defer release()
-	lost, err := s.own(ctx, owning)
-	if err == nil && s.registry != nil {
+	lost, release, err := s.own(ctx)
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	defer release() // when all is drained
+	if s.registry != nil {
 		err = s.registry.Refresh(ctx)
 	}
 	if ctx.Err() != nil {
@@ -513,7 +531,7 @@ func (s *server) Run(ctx context.Context) error {
 	}
 	if s.registry != nil {
 		group.Go(func() error {
-			defer func() { _ = s.db.Leave(owning, s.process) }() // others find out by themselves
+			defer func() { _ = s.db.Leave(context.WithoutCancel(ctx), s.process) }() // others find out by themselves
 			return s.registry.Run(ctx)
 		})
 	}
@@ -525,22 +543,23 @@ func (s *server) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// own makes what one process does for all this one's, until owning ends. What it returns tells when it is lost.
-func (s *server) own(ctx, owning context.Context) (lost chan error, err error) {
-	lost = make(chan error, 1)
+// own makes what one process does for all this one's until release is called; lost tells when it is another's before. It
+// returns early when ctx ends. Without the role api it does nothing.
+func (s *server) own(ctx context.Context) (lost <-chan error, release func(), err error) {
 	if !s.config.has(roleAPI) {
-		return lost, nil
+		return nil, func() {}, nil
 	}
-	owned := make(chan struct{})
-	go func() { lost <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
+	owning, release := context.WithCancel(context.WithoutCancel(ctx))
+	owned, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
 	select {
 	case <-owned:
-		return lost, nil
-	case err := <-lost:
-		return lost, err
+		return ended, release, nil
+	case err = <-ended:
 	case <-ctx.Done():
-		return lost, nil
 	}
+	release()
+	return nil, release, err
 }
 
 // Close lets go of everything that the server opened.

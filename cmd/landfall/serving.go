@@ -4,40 +4,24 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 func (c *cli) serveCommand() *cobra.Command {
-	var file, level string
-	flags := map[string]*string{}
+	var level string
 	cmd := c.command("serve", "Run the server",
 		"landfall serve\nlandfall serve --data /var/lib/landfall --listen 0.0.0.0:8080 --url https://landfall.example.com", nil)
 	cmd.Long = serveHelp()
-	cmd.Flags().StringVar(&file, "config", defaultConfigFile, "configuration file; need not be there")
+	configured := c.settingFlags(cmd)
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	for _, s := range settings() {
-		if s.secret {
-			continue // other users of the machine can read arguments
-		}
-		help := s.help
-		if s.def != "" {
-			help += " (default " + s.def + ")"
-		}
-		flags[s.name] = cmd.Flags().String(strings.ToLower(strings.ReplaceAll(s.name, "_", "-")), "", help)
-	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return invalid("what is %q? %s", args[0], cmd.UseLine())
 		}
-		given := map[string]string{}
-		for name, value := range flags {
-			if cmd.Flags().Changed(strings.ToLower(strings.ReplaceAll(name, "_", "-"))) {
-				given[name] = *value
-			}
-		}
-		config, err := loadConfig(file, c.getenv, given)
+		config, err := configured()
 		if err != nil {
 			return err
 		}
@@ -49,6 +33,33 @@ func (c *cli) serveCommand() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// settingFlags gives a command the flags of settings, of all or of some, and returns what reads the configuration: flags over the
+// environment, over the file.
+func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, error) {
+	var file string
+	flags := map[string]*string{}
+	cmd.Flags().StringVar(&file, "config", defaultConfigFile, "configuration file; need not be there")
+	for _, s := range settings() {
+		if s.secret || (len(some) > 0 && !slices.Contains(some, s.name)) {
+			continue // other users of the machine can read arguments
+		}
+		help := s.help
+		if s.def != "" {
+			help += " (default " + s.def + ")"
+		}
+		flags[s.name] = cmd.Flags().String(strings.ToLower(strings.ReplaceAll(s.name, "_", "-")), "", help)
+	}
+	return func() (config, error) {
+		given := map[string]string{}
+		for name, value := range flags {
+			if cmd.Flags().Changed(strings.ToLower(strings.ReplaceAll(name, "_", "-"))) {
+				given[name] = *value
+			}
+		}
+		return loadConfig(file, c.getenv, given)
+	}
 }
 
 // serve runs the server until ctx ends, which is no error, also when it ends while the server starts.

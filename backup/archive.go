@@ -1,0 +1,355 @@
+package backup
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+)
+
+// format is the form of archives that this program writes, and the newest that it reads.
+const format = 1
+
+// Header says what an archive is.
+type Header struct {
+	Format  int       `json:"format"`
+	Schema  int64     `json:"schema"` // the form of the database's tables
+	Made    time.Time `json:"made"`
+	Objects bool      `json:"objects"` // false: they were left out
+}
+
+// Totals say how much is in an archive.
+type Totals struct {
+	Rows         int64 `json:"rows"`
+	Repositories int   `json:"repositories"`
+	Objects      int64 `json:"objects"`
+	Bytes        int64 `json:"bytes"` // of all entries, before they are compressed
+}
+
+// end is the last entry.
+type end struct {
+	Totals
+	Digest  string `json:"digest"`
+	Problem string `json:"problem,omitempty"` // why the archive ends here
+}
+
+// Kind is what an entry is.
+type Kind uint8
+
+// The kinds, in their order.
+const (
+	noEntry Kind = iota
+	HeaderEntry
+	DatabaseEntry
+	TokenEntry
+	RefsEntry
+	PackEntry
+	ObjectEntry
+	endEntry
+)
+
+// Entry is one part of an archive.
+type Entry struct {
+	Kind Kind
+	Name string // of the app whose repository it is, or the object's key; else empty
+	Size int64
+}
+
+const (
+	headerName   = "backup.json"
+	databaseName = "database.jsonl"
+	tokenName    = "token"
+	endName      = "end.json"
+	gitFolder    = "git/"
+	objectFolder = "objects/"
+	refsSuffix   = ".refs"
+	packSuffix   = ".pack"
+)
+
+func (e Entry) path() string {
+	switch e.Kind {
+	case HeaderEntry:
+		return headerName
+	case DatabaseEntry:
+		return databaseName
+	case TokenEntry:
+		return tokenName
+	case RefsEntry:
+		return gitFolder + e.Name + refsSuffix
+	case PackEntry:
+		return gitFolder + e.Name + packSuffix
+	case ObjectEntry:
+		return objectFolder + e.Name
+	case endEntry:
+		return endName
+	case noEntry:
+	}
+	return ""
+}
+
+// What an entry may be at most.
+const (
+	maxSmall  = 64 << 20
+	maxLarge  = 1 << 40
+	maxWindow = 64 << 20 // bytes that the decompression may look back
+)
+
+func (e Entry) limit() int64 {
+	if e.Kind == DatabaseEntry || e.Kind == PackEntry || e.Kind == ObjectEntry {
+		return maxLarge
+	}
+	return maxSmall
+}
+
+var appID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
+// parseEntry returns which part of an archive a header of tar stands before.
+func parseEntry(h *tar.Header) (Entry, error) {
+	e := Entry{Size: h.Size}
+	app, inGit := strings.CutPrefix(h.Name, gitFolder)
+	key, isObject := strings.CutPrefix(h.Name, objectFolder)
+	ok := true
+	switch {
+	case h.Name == headerName:
+		e.Kind = HeaderEntry
+	case h.Name == databaseName:
+		e.Kind = DatabaseEntry
+	case h.Name == tokenName:
+		e.Kind = TokenEntry
+	case h.Name == endName:
+		e.Kind = endEntry
+	case isObject:
+		e.Kind, e.Name, ok = ObjectEntry, key, assets.CheckKey(key) == nil
+	case inGit && strings.HasSuffix(app, refsSuffix):
+		e.Kind, e.Name = RefsEntry, strings.TrimSuffix(app, refsSuffix)
+	case inGit && strings.HasSuffix(app, packSuffix):
+		e.Kind, e.Name = PackEntry, strings.TrimSuffix(app, packSuffix)
+	default:
+		ok = false
+	}
+	if e.Kind == RefsEntry || e.Kind == PackEntry {
+		ok = appID.MatchString(e.Name)
+	}
+	for name := range h.PAXRecords {
+		ok = ok && !strings.HasPrefix(name, "GNU.sparse.") // a few bytes that stand for very many
+	}
+	if !ok || h.Typeflag != tar.TypeReg {
+		return e, damaged("%.200q does not belong into one", h.Name)
+	}
+	if e.Size < 0 || e.Size > e.limit() {
+		return e, damaged("%.200q is said to have %d bytes", h.Name, e.Size)
+	}
+	return e, nil
+}
+
+// damaged is the error of an archive that is not as Write makes them.
+func damaged(format string, args ...any) error {
+	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Message: "the backup cannot be used: " + fmt.Sprintf(format, args...)}
+}
+
+// sum is the digest over all entries, in their order.
+type sum struct{ hash.Hash }
+
+func newSum() sum { return sum{sha256.New()} }
+
+// add adds an entry whose bytes have a digest.
+func (s sum) add(e Entry, digest []byte) {
+	var sizes [16]byte
+	binary.BigEndian.PutUint64(sizes[:8], uint64(len(e.path())))
+	binary.BigEndian.PutUint64(sizes[8:], uint64(e.Size))
+	s.Write(sizes[:])
+	s.Write([]byte(e.path()))
+	s.Write(digest)
+}
+
+func (s sum) String() string { return landfall.DigestFromSum(s.Sum(nil)).Hex() }
+
+// count adds an entry to the totals.
+func (t *Totals) count(e Entry) {
+	t.Bytes += e.Size
+	if e.Kind == ObjectEntry {
+		t.Objects++
+	}
+	if e.Kind == PackEntry {
+		t.Repositories++
+	}
+}
+
+// Reader is who reads an archive. Both functions may be nil.
+type Reader struct {
+	// Begin is told what the archive is before anything else of it is read.
+	Begin func(Header) error
+	// Take gets each further entry, in their order, and need not read it to its end.
+	Take func(e Entry, r io.Reader) error
+}
+
+// Read reads an archive to its end. What Take gets may turn out to be wrong: only when Read returns no error the archive is
+// whole, and what was written. Invalid when it is not, Unavailable when writing it was broken off. Errors of the functions, and of
+// r, are returned as they are.
+func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
+	var header Header
+	var totals Totals
+	packed, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return header, totals, &landfall.Error{Op: "backup.Read", Err: err}
+	}
+	defer packed.Close()
+	archive := tar.NewReader(packed)
+	digest, last := newSum(), Entry{Kind: noEntry}
+	for {
+		if err := ctx.Err(); err != nil {
+			return header, totals, &landfall.Error{Op: "backup.Read", Kind: landfall.Canceled, Err: err}
+		}
+		h, err := archive.Next()
+		if err != nil {
+			return header, totals, cutOff(err)
+		}
+		e, err := parseEntry(h)
+		if err != nil {
+			return header, totals, err
+		}
+		if e.Kind == endEntry {
+			totals, err = finish(archive, packed, digest.String(), totals)
+			if err == nil && !last.mayEnd() {
+				err = damaged("it has no rows")
+			}
+			return header, totals, err
+		}
+		if !e.follows(last) {
+			return header, totals, damaged("%.200q is not in its place", h.Name)
+		}
+		last = e
+		if e.Kind == HeaderEntry {
+			err := header.read(archive, digest, e)
+			if err == nil && t.Begin != nil {
+				err = t.Begin(header)
+			}
+			if err != nil {
+				return header, totals, err
+			}
+			continue
+		}
+		if err := hand(archive, digest, e, t.Take); err != nil {
+			return header, totals, err
+		}
+		totals.count(e)
+	}
+}
+
+// follows reports whether an entry may stand behind another one.
+func (e Entry) follows(last Entry) bool {
+	switch e.Kind {
+	case HeaderEntry:
+		return last.Kind == noEntry
+	case DatabaseEntry:
+		return last.Kind == HeaderEntry
+	case TokenEntry:
+		return last.Kind == DatabaseEntry
+	case RefsEntry:
+		return last.mayEnd() && last.Kind != ObjectEntry
+	case PackEntry:
+		return last.Kind == RefsEntry && last.Name == e.Name
+	case ObjectEntry:
+		return last.mayEnd()
+	case noEntry, endEntry:
+	}
+	return false
+}
+
+// mayEnd reports whether something whole ends with the entry.
+func (e Entry) mayEnd() bool {
+	return e.Kind == DatabaseEntry || e.Kind == TokenEntry || e.Kind == PackEntry || e.Kind == ObjectEntry
+}
+
+// hand hands an entry on and adds it to the digest.
+func hand(archive io.Reader, digest sum, e Entry, take func(Entry, io.Reader) error) error {
+	content := sha256.New()
+	reader := &source{Reader: io.TeeReader(archive, content)}
+	var err error
+	if take != nil {
+		err = take(e, reader)
+	}
+	if reader.failed != nil {
+		return cutOff(reader.failed)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, reader); err != nil {
+		return cutOff(err)
+	}
+	digest.add(e, content.Sum(nil))
+	return nil
+}
+
+// source remembers what reading came to, apart from what became of the bytes.
+type source struct {
+	io.Reader
+	failed error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed = err
+	}
+	return n, err
+}
+
+func (h *Header) read(archive io.Reader, digest sum, e Entry) error {
+	err := hand(archive, digest, e, func(_ Entry, r io.Reader) error {
+		if err := json.NewDecoder(r).Decode(h); err != nil {
+			return damaged("%s says: %v", headerName, err)
+		}
+		return nil
+	})
+	if err == nil && h.Format != format {
+		return damaged("it has the form %d, and this program reads the form %d: take the landfall that made it", h.Format, format)
+	}
+	return err
+}
+
+// finish compares what was read with what the end says.
+func finish(archive, packed io.Reader, digest string, read Totals) (Totals, error) {
+	var e end
+	if err := json.NewDecoder(archive).Decode(&e); err != nil {
+		return read, cutOff(err)
+	}
+	if e.Problem != "" {
+		return read, &landfall.Error{Op: "backup.Read", Kind: landfall.Unavailable, Message: "the backup was broken off: " + e.Problem}
+	}
+	read.Rows = e.Rows
+	if e.Digest != digest || e.Totals != read {
+		return read, damaged("it is not what was written: its digest is %s, and %s was written", digest, e.Digest)
+	}
+	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum stands behind the last byte
+		return read, cutOff(err)
+	}
+	return read, nil
+}
+
+// cutOff is what an archive says that ends, or makes no sense, in the middle. What reading the file came to keeps its Kind.
+func cutOff(err error) error {
+	if ours, ok := errors.AsType[*landfall.Error](err); ok {
+		return ours
+	}
+	what := err.Error()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		what = "it is cut off"
+	}
+	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Err: err, Message: "the backup cannot be used: " + what}
+}

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/backup"
+	"landfall.dev/landfall/remote"
+)
+
+var _ api.Keeper = (*server)(nil)
+
+// Backup implements api.Keeper.
+func (s *server) Backup(ctx context.Context, w io.Writer, objects bool) error {
+	return s.pipeline.Uncollected(ctx, func() error {
+		_, err := s.writeBackup(ctx, w, objects)
+		return err
+	})
+}
+
+// writeBackup writes an archive while nothing is collected.
+func (s *server) writeBackup(ctx context.Context, w io.Writer, objects bool) (backup.Totals, error) {
+	b := &backup.Backup{DB: s.db, Scratch: filepath.Join(s.config.Data, "scratch"), Now: time.Now}
+	if objects {
+		b.Objects = s.objects
+	}
+	if s.repos != nil {
+		b.Repositories = s.repos
+	}
+	token, err := os.ReadFile(filepath.Join(s.config.Data, tokenFile))
+	if err == nil {
+		b.Token = token
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return backup.Totals{}, err
+	}
+	return b.Write(ctx, w)
+}
+
+// stateSettings are those that say where a server keeps what it has.
+func stateSettings() []string {
+	return []string{"DATA", databaseSetting, "S3_ENDPOINT", "S3_BUCKET", "S3_REGION", "S3_INSECURE", "S3_STYLE"}
+}
+
+// offlineFlags gives a command the flag --offline, with the settings that it needs, and returns what opens the state of a server
+// that is stopped, and reports whether that was asked for.
+func (c *cli) offlineFlags(cmd *cobra.Command) func(ctx context.Context) (s *server, asked bool, err error) {
+	var offline bool
+	cmd.Flags().BoolVar(&offline, "offline", false, "read the data folder itself, of a server that is stopped; the settings are those of landfall serve")
+	configured := c.settingFlags(cmd, stateSettings()...)
+	return func(ctx context.Context) (*server, bool, error) {
+		if !offline {
+			return nil, false, nil
+		}
+		config, err := configured()
+		if err != nil {
+			return nil, true, err
+		}
+		s, err := openStopped(ctx, config)
+		return s, true, err
+	}
+}
+
+// openStopped opens the state of a server that is stopped.
+func openStopped(ctx context.Context, c config) (*server, error) {
+	if _, err := os.Stat(c.Data); err != nil {
+		return nil, badSetting("DATA", "is %q, which is no data folder: %v", c.Data, err)
+	}
+	s := &server{config: c, logger: slog.New(slog.DiscardHandler)}
+	if err := s.openState(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// alone runs f while the database is this process's.
+func (s *server) alone(ctx context.Context, f func() error) error {
+	_, release, err := s.own(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
+}
+
+func (c *cli) backupCommand() *cobra.Command {
+	var without bool
+	var offline func(context.Context) (*server, bool, error)
+	cmd := c.command("backup FILE", "Write all that is not made again into one file",
+		"landfall backup landfall.tar.zst\nlandfall backup - | ssh backup.example.com 'cat > landfall.tar.zst'\nlandfall backup --offline --data /var/lib/landfall landfall.tar.zst",
+		func(ctx context.Context, in operands) error {
+			stopped, asked, err := offline(ctx)
+			if err != nil {
+				return err
+			}
+			write := func(w io.Writer) (backup.Totals, error) { return c.fetchBackup(ctx, w, !without) }
+			if asked {
+				defer func() { _ = stopped.Close() }()
+				write = func(w io.Writer) (totals backup.Totals, err error) {
+					err = stopped.alone(ctx, func() error {
+						totals, err = stopped.writeBackup(ctx, w, !without)
+						return err
+					})
+					return totals, err
+				}
+			}
+			if in["file"] == "-" {
+				if isTerminal(c.stdout) {
+					return invalid("a backup is nothing for a terminal: name a file, or send the output elsewhere")
+				}
+				_, err := write(c.stdout)
+				return err
+			}
+			totals, err := writeWhole(in["file"], write)
+			if err != nil {
+				return err
+			}
+			return c.print(totals, func(t *table) { t.row(backedUp(totals) + " in " + in["file"]) })
+		})
+	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories of the built-in remote.
+
+The server goes on meanwhile. The file holds secrets: keep it as closed as the data folder. It has its name only when it is whole;
+"-" is standard output. landfall restore reads it. Mirrors and caches are not in it: they are made again.`
+	cmd.Flags().BoolVar(&without, "without-objects", false, "leave the objects out: for a bucket that is kept in another way")
+	offline = c.offlineFlags(cmd)
+	return cmd
+}
+
+func backedUp(t backup.Totals) string {
+	repositories := "1 repository"
+	if t.Repositories != 1 {
+		repositories = strconv.Itoa(t.Repositories) + " repositories"
+	}
+	return fmt.Sprintf("%s, %s, %s, %d bytes", count(int(t.Rows), "row"), repositories, count(int(t.Objects), "object"), t.Bytes)
+}
+
+// fetchBackup lets the server write a backup, and reads along, so that one which is not whole is noticed.
+func (c *cli) fetchBackup(ctx context.Context, w io.Writer, objects bool) (backup.Totals, error) {
+	cl, err := c.client()
+	if err != nil {
+		return backup.Totals{}, err
+	}
+	archive, err := cl.Stream(ctx, "/backup?objects="+strconv.FormatBool(objects))
+	if err != nil {
+		return backup.Totals{}, err
+	}
+	defer func() { _ = archive.Close() }()
+	_, totals, err := backup.Reader{}.Read(ctx, io.TeeReader(archive, w))
+	return totals, err
+}
+
+// writeWhole lets write fill a file that has its name only when it is whole, and on the disk.
+func writeWhole(name string, write func(io.Writer) (backup.Totals, error)) (totals backup.Totals, err error) {
+	folder := filepath.Dir(name)
+	part, err := os.CreateTemp(folder, "."+filepath.Base(name)+".*.part") // for its user only
+	if err != nil {
+		return totals, invalid("%s cannot be written: %v", name, err)
+	}
+	defer os.Remove(part.Name())
+	totals, err = write(part)
+	if err := errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return totals, err
+	}
+	if err := os.Rename(part.Name(), name); err != nil {
+		return totals, invalid("%s cannot be written: %v", name, err)
+	}
+	if f, err := os.Open(folder); err == nil {
+		defer f.Close()
+		return totals, f.Sync()
+	}
+	return totals, nil
+}
+
+func (c *cli) restoreCommand() *cobra.Command {
+	var configured func() (config, error)
+	cmd := c.command("restore FILE", "Make a new data folder of what landfall backup wrote",
+		"landfall restore --data /var/lib/landfall landfall.tar.zst\nlandfall restore --data new - < landfall.tar.zst",
+		func(ctx context.Context, in operands) error {
+			config, err := configured()
+			if err != nil {
+				return err
+			}
+			archive := c.stdin
+			if in["file"] != "-" {
+				f, err := os.Open(filepath.Clean(in["file"]))
+				if err != nil {
+					return invalid("%s cannot be read: %v", in["file"], err)
+				}
+				defer f.Close()
+				archive = f
+			}
+			return c.restore(ctx, config, archive)
+		})
+	cmd.Long = `Make a new data folder of what landfall backup wrote.
+
+The data folder, the database and the bucket are those that landfall serve would use with the same settings, and must be empty. They
+may be of another kind than where the backup was made: SQLite or PostgreSQL, a folder or a bucket. Every byte is compared with what was
+written. Until all is there the folder is not one that a server starts on.`
+	configured = c.settingFlags(cmd, stateSettings()...)
+	return cmd
+}
+
+// restore fills an empty installation from an archive.
+func (c *cli) restore(ctx context.Context, config config, archive io.Reader) error {
+	shown := &progress{w: c.stderr, on: isTerminal(c.stderr)}
+	var objects objectStore
+	defer func() {
+		if objects != nil {
+			_ = objects.Close()
+		}
+	}()
+	r := &backup.Restore{
+		Data: config.Data, Database: config.Database,
+		Open: func(ctx context.Context) (_ assets.Store, _ backup.Importer, err error) {
+			if objects, err = openObjects(ctx, &config); err != nil {
+				return nil, nil, err
+			}
+			if git, err := remote.FindGit(); err == nil {
+				repositories, err := remote.OpenRepositories(filepath.Join(config.Data, "git"), git)
+				return objects, repositories, err
+			}
+			return objects, nil, nil
+		},
+		Progress: func(t backup.Totals) { shown.show(backedUp(t)) },
+	}
+	header, totals, err := r.Run(ctx, archive)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	return c.print(totals, func(t *table) {
+		t.row(fmt.Sprintf("%s of %s are in %s", backedUp(totals), c.local(header.Made), config.Data))
+		if !header.Objects {
+			t.row("the backup has no objects: see to it that they are in place before the server starts")
+		}
+	})
+}
+
+// progress is a line of a terminal that is written over.
+type progress struct {
+	w     io.Writer
+	on    bool
+	shown time.Time
+}
+
+const progressEvery = time.Second / 4
+
+func (p *progress) show(text string) {
+	if now := time.Now(); p.on && now.Sub(p.shown) >= progressEvery {
+		p.shown = now
+		fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+	}
+}
+
+func (p *progress) end() {
+	if p.on && !p.shown.IsZero() {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

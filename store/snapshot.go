@@ -1,0 +1,297 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// Snapshot is the committed state of one moment: all that is read of it is of that moment. It is valid only within the
+// function that DB.Snapshot calls.
+type Snapshot struct{ queries }
+
+// Snapshot calls f with the state of a moment after the call began. Writers go on meanwhile.
+func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
+	const op landfall.Op = "store.Snapshot"
+	tx, err := db.engine.snapshot(ctx)
+	if err != nil {
+		return classify(op, err)
+	}
+	defer func() { _ = tx.Rollback() }() // it only reads
+	return classify(op, f(&Snapshot{queries{tx}}))
+}
+
+// dumped returns the tables of a dump, each behind those that its rows refer to. What is not among them is made again: what
+// builds made, whose bytes are a cache, and the jobs, which only say where there is something to do.
+func dumped() []string {
+	return []string{
+		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
+		"run_steps", "run_log", "units", "versions", "group_versions", "group_units", "applies", "releases", "tags", "moves", "reports",
+		"comments", "prefixes", "version_prefixes", "reservations",
+	}
+}
+
+// maxDumpLine bounds what one row takes in memory.
+const maxDumpLine = 64 << 20
+
+// heading stands in a dump before the rows of a table.
+type heading struct {
+	Table   string   `json:"table"`
+	Columns []string `json:"columns"`
+}
+
+// Schema returns which form the tables have: the number of the newest migration.
+func (q queries) Schema(ctx context.Context) (int64, error) {
+	return one(ctx, q, "store.Schema", scanValue[int64], `SELECT MAX(version_id) FROM goose_db_version`)
+}
+
+// Prefixes returns all folders of the object store that there are to know of.
+func (q queries) Prefixes(ctx context.Context) ([]string, error) {
+	return list(ctx, q, "store.Prefixes", scanValue[string], `SELECT prefix FROM prefixes ORDER BY prefix`)
+}
+
+// Dump writes all rows, in a form that every engine's Fill takes: for each table a line of JSON with its name and columns, then
+// one with an array for each row. It returns how many rows there are.
+func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
+	out := bufio.NewWriter(w)
+	var total int64
+	for _, table := range dumped() {
+		n, err := s.dumpTable(ctx, out, table)
+		if err != nil {
+			return total, err
+		}
+		total += n
+	}
+	return total, out.Flush()
+}
+
+func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (int64, error) {
+	const op landfall.Op = "store.Dump"
+	rows, err := s.conn.QueryContext(ctx, `SELECT * FROM `+table)
+	if err != nil {
+		return 0, classify(op, err)
+	}
+	defer func() { _ = rows.Close() }() // rows.Err below tells what matters
+	columns, err := rows.Columns()
+	if err != nil {
+		return 0, classify(op, err)
+	}
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	if err := lines.Encode(heading{table, columns}); err != nil {
+		return 0, err
+	}
+	values := make([]any, len(columns))
+	into := make([]any, len(columns))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	var n int64
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return n, classify(op, err)
+		}
+		if err := lines.Encode(values); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, classify(op, rows.Err())
+}
+
+// Fill opens the database at where, which must be empty, brings it to the form that a dump was made in, and adds all rows of
+// the dump in one transaction: after an error, or a kill, it is as empty as before. The next Open brings it to the newest form.
+// Conflict when it is not empty, or the form is newer than this program; Invalid when the dump is not one.
+func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows int64, err error) {
+	if form < 1 {
+		return 0, notDumped(fmt.Sprintf("its form is %d", form))
+	}
+	s := ours()
+	s.upTo = form
+	db, err := openWith(ctx, where, s)
+	if err != nil {
+		return 0, err
+	}
+	err = db.Update(ctx, func(tx *Tx) error {
+		if err := tx.checkEmpty(ctx); err != nil {
+			return err
+		}
+		if rows, err = tx.fill(ctx, dump); err != nil {
+			return err
+		}
+		// Whoever worked on a run when the dump was made does so elsewhere.
+		return tx.exec(ctx, "store.Fill", `UPDATE runs SET lease = 0 WHERE finished = 0`)
+	})
+	if closeErr := db.Close(); err == nil {
+		err = closeErr
+	}
+	return rows, err
+}
+
+// checkEmpty fails with Conflict when a table has rows.
+func (q queries) checkEmpty(ctx context.Context) error {
+	for _, table := range dumped() {
+		if err := q.checkEmptyTable(ctx, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q queries) checkEmptyTable(ctx context.Context, table string) error {
+	const op landfall.Op = "store.checkEmpty"
+	n, err := one(ctx, q, op, scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM `+table+` LIMIT 1) AS some`)
+	if err == nil && n > 0 {
+		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"the database is not empty: the table %s has rows; a restore needs a new one", table)}
+	}
+	return err
+}
+
+// fill adds the rows of a dump.
+func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
+	lines := bufio.NewScanner(dump)
+	lines.Buffer(nil, maxDumpLine)
+	var n int64
+	var insert string
+	var columns int
+	expected := dumped()
+	for lines.Scan() {
+		line := lines.Bytes()
+		if bytes.HasPrefix(line, []byte("{")) {
+			var h heading
+			if err := json.Unmarshal(line, &h); err != nil || len(expected) == 0 || h.Table != expected[0] {
+				return n, notDumped(fmt.Sprintf("the table %q is not where it is expected", h.Table))
+			}
+			expected = expected[1:]
+			if err := tx.checkColumns(ctx, h); err != nil {
+				return n, err
+			}
+			insert, columns = insertInto(h), len(h.Columns)
+			continue
+		}
+		values, err := rowOf(line)
+		if err != nil || len(values) != columns || insert == "" {
+			return n, notDumped(fmt.Sprintf("the row %d is not one", n+1))
+		}
+		if err := tx.exec(ctx, "store.Fill", insert, values...); err != nil {
+			return n, err
+		}
+		n++
+	}
+	if err := lines.Err(); err != nil {
+		return n, err
+	}
+	if len(expected) > 0 {
+		return n, notDumped("the table " + expected[0] + " is missing")
+	}
+	return n, nil
+}
+
+// checkColumns fails unless a table has the columns that a dump names: they become part of a statement.
+func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
+	rows, err := tx.conn.QueryContext(ctx, `SELECT * FROM `+h.Table+` WHERE 1 = 0`)
+	if err != nil {
+		return classify("store.Fill", err)
+	}
+	defer func() { _ = rows.Close() }() // there are none
+	columns, err := rows.Columns()
+	if err == nil {
+		err = rows.Err()
+	}
+	if err != nil {
+		return classify("store.Fill", err)
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(columns)), slices.Sorted(slices.Values(h.Columns))) {
+		return notDumped(fmt.Sprintf("the table %s has the columns %q here and %q there", h.Table, columns, h.Columns))
+	}
+	return nil
+}
+
+func insertInto(h heading) string {
+	places := make([]string, len(h.Columns))
+	for i := range places {
+		places[i] = fmt.Sprintf("$%d", i+1)
+	}
+	return `INSERT INTO ` + h.Table + ` (` + strings.Join(h.Columns, ", ") + `) VALUES (` + strings.Join(places, ", ") + `)`
+}
+
+// rowOf reads the values of a row: texts and whole numbers.
+func rowOf(line []byte) ([]any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber()
+	var values []any
+	if err := decoder.Decode(&values); err != nil {
+		return nil, err
+	}
+	for i, v := range values {
+		switch v := v.(type) {
+		case string:
+		case json.Number:
+			n, err := v.Int64()
+			if err != nil {
+				return nil, err
+			}
+			values[i] = n
+		default:
+			return nil, fmt.Errorf("a value of the type %T", v)
+		}
+	}
+	return values, nil
+}
+
+func notDumped(why string) error {
+	return &landfall.Error{Op: "store.Fill", Kind: landfall.Invalid, Message: "the rows of the backup cannot be used: " + why}
+}
+
+// CheckVacant returns a Conflict unless the database at where is empty, or not there, and changes nothing.
+func CheckVacant(ctx context.Context, where string) error {
+	const op landfall.Op = "store.CheckVacant"
+	if !IsPostgres(where) {
+		info, err := os.Stat(where)
+		if err == nil && info.Size() > 0 {
+			return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("there is a database at %s; a restore needs a new one", where)}
+		}
+		return nil
+	}
+	e, at, err := connectPostgres(ctx, where)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.close() }()
+	q := queries{e.sql}
+	tables, err := list(ctx, q, op, scanValue[string], `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
+	if err != nil {
+		return unusable(op, at, err)
+	}
+	for _, table := range dumped() {
+		if !slices.Contains(tables, table) {
+			continue
+		}
+		if err := q.checkEmptyTable(ctx, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckForm returns a Conflict unless this program knows a form of the tables.
+func CheckForm(form int64) error {
+	names, err := fs.Glob(ours().migrations, "*.sql")
+	if err != nil {
+		return classify("store.CheckForm", err)
+	}
+	if known := int64(len(names)); form > known {
+		return newer("store.CheckForm", form, known)
+	}
+	return nil
+}
