@@ -60,6 +60,7 @@ func rooms() []room {
 
 		// What they stand on, and what stands on them.
 		{"store", "", "logtest store/storetest"},
+		{"fsck", "assets pipeline store versioning", ""},
 		{"backup", "assets store", "assets/disk remote store/storetest"},
 		{"store/storetest", "store", ""},
 		{"crashpoint", "", ""},
@@ -69,7 +70,7 @@ func rooms() []room {
 		{"web", "api api/client store", "pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder sandbox assets assets/disk assets/s3 backup pipeline github runtime/registry runtime/gateway metrics store api api/client web",
+			"webhook remote spec builder sandbox assets assets/disk assets/s3 backup fsck pipeline github runtime/registry runtime/gateway metrics store api api/client web",
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 

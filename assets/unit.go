@@ -73,6 +73,16 @@ func (u Unit) Content() json.RawMessage {
 	return canonical(pairs)
 }
 
+// Content returns what Unit.Content returned for the files of the manifest.
+func (m *Manifest) Content() json.RawMessage {
+	pairs := make([][2]string, len(m.files))
+	for i := range m.files {
+		file := landfall.File{Blob: m.files[i].Blob, Digest: m.files[i].Digest}
+		pairs[i] = [2]string{escape(m.files[i].Path), file.ContentID()}
+	}
+	return canonical(pairs)
+}
+
 // canonical returns the JSON of v, which consists of strings only and therefore always has one.
 func canonical(v any) json.RawMessage {
 	data, err := json.Marshal(v)

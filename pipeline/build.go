@@ -3,8 +3,11 @@ package pipeline
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -224,7 +227,8 @@ func (w *worker) forgetBuild(ctx context.Context, key landfall.Digest) error {
 	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, w.app.ID, key) })
 }
 
-// cached returns the recorded output of a build whose bytes are still here; nil when there is none.
+// cached returns the recorded output of a build whose bytes are still here; nil when there is none. After a failure of the run
+// every byte is looked at: those may be what it failed for.
 func (w *worker) cached(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
 	data, err := w.DB.Build(ctx, w.app.ID, key)
 	if err != nil {
@@ -237,12 +241,25 @@ func (w *worker) cached(ctx context.Context, key landfall.Digest) ([]landfall.Fi
 	folder := w.useBuild(kept.Folder)
 	for _, f := range kept.Files {
 		at := filepath.Join(folder, filepath.FromSlash(f.Path))
-		if info, err := os.Lstat(at); err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
+		if !isKept(f, at, w.run.Attempt > 1) {
 			return nil, w.forgetBuild(ctx, key)
 		}
 		w.outputs[f.Digest] = at
 	}
 	return kept.Files, nil
+}
+
+// isKept reports whether a file that a build made lies at a path: by its size, or by its digest.
+func isKept(f landfall.File, at string, byDigest bool) bool {
+	info, err := os.Lstat(at)
+	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
+		return false
+	}
+	if !byDigest {
+		return true
+	}
+	digest, err := digestPath(at)
+	return err == nil && digest == f.Digest
 }
 
 // fill writes a build's input files into its folder, from nothing.
@@ -418,9 +435,31 @@ func digestPath(name string) (landfall.Digest, error) {
 	return digestFile(f)
 }
 
-// openOutput opens a file that a build made.
+// openOutput opens a file that a build made. Other bytes than the build made are an error in place of the end: the next attempt
+// builds them again.
 func (w *worker) openOutput(f landfall.File) (io.ReadCloser, error) {
-	return os.Open(filepath.Clean(w.outputs[f.Digest]))
+	file, err := os.Open(filepath.Clean(w.outputs[f.Digest]))
+	if err != nil {
+		return nil, err
+	}
+	return &outputReader{File: file, hash: sha256.New(), want: f}, nil
+}
+
+// outputReader reads a file that a build made.
+type outputReader struct {
+	*os.File
+	hash hash.Hash
+	want landfall.File
+}
+
+// Read implements io.Reader.
+func (r *outputReader) Read(p []byte) (int, error) {
+	n, err := r.File.Read(p)
+	r.hash.Write(p[:n])
+	if errors.Is(err, io.EOF) && landfall.DigestFromSum(r.hash.Sum(nil)) != r.want.Digest {
+		err = &landfall.Error{Op: "pipeline.build", Message: fmt.Sprintf("%q has other bytes than its build made; it is built again", r.want.Path)}
+	}
+	return n, err
 }
 
 // logWriter turns what a command prints into lines of the run's log, a few at a time.

@@ -165,7 +165,7 @@ func (w *worker) group(
 	}
 	apply := versioning.Apply{
 		App: app, UID: uid, Commit: w.run.Commit, Production: production, Units: w.units, Stored: w.stored, At: w.Now(),
-		Unreleased: unreleased(pushes)}
+		Unreleased: unreleased(pushes), Again: w.run.Rebuild}
 	units, err := apply.Versions(ctx, tx)
 	if err != nil {
 		return landfall.Group{}, nil, err

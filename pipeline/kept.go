@@ -109,6 +109,34 @@ func (b *Builds) trim(forget func(name string) error) error {
 	return nil
 }
 
+// Check returns the names of the files of a kept build that are not what the build made. What is not there is no damage: it is
+// built again when it is needed.
+func (b *Builds) Check(record store.Build) ([]string, error) {
+	var kept keptBuild
+	if err := json.Unmarshal(record.Output, &kept); err != nil {
+		return nil, &landfall.Error{Op: "pipeline.Check", Message: "the record of a build cannot be read", Err: err}
+	}
+	folder := b.hold(kept.Folder)
+	defer b.letGo(kept.Folder)
+	var damaged []string
+	for _, f := range kept.Files {
+		at := filepath.Join(folder, filepath.FromSlash(f.Path))
+		if _, err := os.Lstat(at); err == nil && !isKept(f, at, true) {
+			damaged = append(damaged, at)
+		}
+	}
+	return damaged, nil
+}
+
+// letGo undoes hold.
+func (b *Builds) letGo(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.users[name]--; b.users[name] == 0 {
+		delete(b.users, name)
+	}
+}
+
 // sizeOf returns what the files below a folder take.
 func sizeOf(folder fs.FS, name string) (size int64, err error) {
 	err = fs.WalkDir(folder, name, func(_ string, entry fs.DirEntry, err error) error {

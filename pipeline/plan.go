@@ -184,6 +184,9 @@ func (w *worker) findStored(ctx context.Context) error {
 			if s.prefixes, err = w.DB.PrefixesOf(ctx, row.ID, v.Number); err != nil {
 				return err
 			}
+			if err := w.distrust(ctx, &s); err != nil {
+				return err
+			}
 		}
 		w.current[u.Unit] = s
 	}

@@ -192,12 +192,14 @@ func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known known
 		}
 		m, err := w.Manifests.Load(ctx, ref)
 		if err != nil {
-			if landfall.KindOf(err) == landfall.NotFound {
-				continue // it was just collected
+			if unlessDamaged(err) == nil {
+				continue // it was just collected, or is damaged: then all travels again
 			}
 			return known, err
 		}
-		known.all = append(known.all, m)
+		if !w.run.Rebuild { // what is not trusted is not shared
+			known.all = append(known.all, m)
+		}
 		if i == 0 && inBase {
 			known.before = m
 		}
@@ -317,7 +319,7 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*Archiv
 		return nil, err
 	}
 	same, err := w.holds(ctx, key, digest)
-	if err != nil || same {
+	if err = unlessDamaged(err); err != nil || same {
 		return &ArchiveContent{Key: key, Digest: digest, Size: size}, err
 	}
 	const digits = 8

@@ -51,6 +51,8 @@ type stateEngine interface {
 	begin(ctx context.Context) (transaction, error)
 	// snapshot starts a transaction that only reads, and sees what was committed at one moment.
 	snapshot(ctx context.Context) (*sql.Tx, error)
+	// verify goes over the files of the database, and returns what is damaged.
+	verify(ctx context.Context) ([]string, error)
 	close() error
 }
 

@@ -240,6 +240,8 @@ func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
 	return e.sql.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 }
 
+func (*postgres) verify(context.Context) ([]string, error) { return nil, nil }
+
 // postgresTx is a transaction on a connection of its own.
 type postgresTx struct {
 	*sql.Conn

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/pressly/goose/v3/database"
 	"github.com/riverqueue/river"
@@ -129,6 +130,23 @@ func (e *sqliteFile) begin(ctx context.Context) (transaction, error) {
 
 // snapshot: a reader of the write-ahead log stays at the moment of its first statement.
 func (e *sqliteFile) snapshot(ctx context.Context) (*sql.Tx, error) { return e.read.BeginTx(ctx, nil) }
+
+func (e *sqliteFile) verify(ctx context.Context) ([]string, error) {
+	const op landfall.Op = "store.Verify"
+	q := queries{e.read}
+	damage, err := list(ctx, q, op, scanValue[string], `PRAGMA integrity_check`)
+	if err != nil {
+		return nil, err
+	}
+	damage = slices.DeleteFunc(damage, func(line string) bool { return line == "ok" })
+	dangling, err := list(ctx, q, op, func(row scanner) (string, error) {
+		var table, parent string
+		var id, key any
+		err := row.Scan(&table, &id, &parent, &key)
+		return fmt.Sprintf("a row of %s refers to one of %s that is not there", table, parent), err
+	}, `PRAGMA foreign_key_check`)
+	return append(damage, dangling...), err
+}
 
 // sqliteTx is a transaction of the one writing connection.
 type sqliteTx struct {

@@ -29,6 +29,8 @@ type Apply struct {
 	Stored     map[landfall.UnitID]Stored // of the units that the run stored; the others must be stored already
 	At         time.Time
 
+	// Again says that what the run stored is to be taken in place of what was stored before, which is damaged.
+	Again bool
 	// Unreleased says that nobody can reach what the apply makes: static units then need no stored content.
 	Unreleased bool
 }
@@ -143,7 +145,7 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	case err == nil && missing && v.Content == nil:
 		return v, ErrPlanAgain
 	case err == nil:
-		return v, a.reuse(ctx, tx, row, v, u, stored)
+		return v, a.reuse(ctx, tx, row, v, u, stored, have && a.Again)
 	case landfall.KindOf(err) != landfall.NotFound:
 		return v, err
 	case missing:
@@ -171,14 +173,14 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 
 // reuse notes that an apply has a version in force again. Only production brings back what it retired: a branch that
 // still has it holds it by its release.
-func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored) error {
+func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored, again bool) error {
 	if row.Retired && a.Production {
 		row.Retired = false
 		if err := tx.UpdateUnit(ctx, row); err != nil {
 			return err
 		}
 	}
-	restored := u.Content != nil && v.Content == nil
+	restored := u.Content != nil && (v.Content == nil || again)
 	if !restored && (!a.Production || (v.Production && !v.Retired)) {
 		return nil
 	}

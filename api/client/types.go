@@ -282,3 +282,10 @@ type State struct {
 	GroupTracker
 	At time.Time `json:"at"`
 }
+
+// CheckLine is one line of what a check says: a damage, or at the end how much was gone over, or why it was not.
+type CheckLine struct {
+	Finding *landfall.Finding `json:"finding,omitempty"`
+	Done    *landfall.Checked `json:"done,omitempty"`
+	Problem string            `json:"problem,omitempty"`
+}

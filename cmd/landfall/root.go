@@ -67,7 +67,7 @@ func (c *cli) root() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push", "landfall app create shop\nlandfall app history shop",
 		c.serveCommand(), c.loginCommand(), c.statusCommand(), c.appCommand(), c.specCommand(), c.runCommand(), c.releaseCommand(),
 		c.unitCommand(unitKind{"function", "fn", "/functions"}), c.unitCommand(unitKind{"package", "pkg", "/packages"}),
-		c.backupCommand(), c.restoreCommand(), c.completionCommand(), c.versionCommand(),
+		c.backupCommand(), c.restoreCommand(), c.fsckCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	root.Long = rootHelp
 	root.Version = version()

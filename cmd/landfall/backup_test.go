@@ -1,0 +1,256 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+// backupRounds is how often a backup is made while pushes come in; LANDFALL_BACKUP_ROUNDS=100 for more.
+func backupRounds(t *testing.T) int {
+	t.Helper()
+	return roundsOf(t, "LANDFALL_BACKUP_ROUNDS", 10)
+}
+
+// roundsOf returns how often something is done: a variable says so, or else n.
+func roundsOf(t *testing.T, variable string, n int) int {
+	t.Helper()
+	if text := os.Getenv(variable); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			t.Fatalf("%s is %q; right would be a number", variable, text)
+		}
+	}
+	return n
+}
+
+// restored restores an archive into places of the test's own, of the kind that the test runs on, and starts a server there.
+func restored(t *testing.T, archive string) *site {
+	t.Helper()
+	s := &site{t: t, engine: newEngine(t), data: filepath.Join(t.TempDir(), "restored"), port: freePort(t)}
+	s.env = s.engine.settings()
+	s.Client = &client.Client{URL: "http://localhost:" + s.port}
+	if out, code := s.restore(archive); code != 0 {
+		t.Fatalf("landfall restore: %d\n%s", code, out)
+	}
+	s.start()
+	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Token = strings.TrimSpace(string(token))
+	t.Cleanup(s.stop)
+	return s
+}
+
+// restore runs landfall restore with the settings of the site.
+func (s *site) restore(archive string) (out string, code int) {
+	s.t.Helper()
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(path, "restore", archive)
+	cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data), s.env...)
+	data, _ := cmd.CombinedOutput()
+	return string(data), cmd.ProcessState.ExitCode()
+}
+
+// A backup that is made while pushes, promotions and collections go on is restored elsewhere, as what was there at a moment
+// after the backup began: everything that it names is there and is its own, unfinished runs go on, and pushes come in.
+func TestBackupWhileWriting(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app(nearApp))
+	r.round(nearApp, 1)
+	first := s.released(r.push("main"), nearApp)
+	archives := t.TempDir()
+	rounds := map[landfall.UID]int{first: 1}
+	var pushed sync.Mutex // guards rounds
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 2; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			commit := r.round(nearApp, n)
+			if out, err := r.try("push", "origin", "main"); err != nil {
+				t.Errorf("a push while a backup was made: %v\n%s", err, out)
+				return
+			}
+			run, ok := s.runOf(nearApp, commit)
+			if !ok || run.Release == "" {
+				t.Errorf("the run of round %d made no release: %+v", n, run)
+				return
+			}
+			pushed.Lock()
+			rounds[run.Release] = n
+			pushed.Unlock()
+		}
+	}()
+	for i := range backupRounds(t) {
+		archive := filepath.Join(archives, fmt.Sprint(i))
+		before := s.showApp(nearApp).Live
+		if out, code := s.run(archives, "backup", archive); code != 0 {
+			t.Fatalf("landfall backup: %d\n%s", code, out)
+		}
+		c := restored(t, archive)
+		c.wantNotBefore(nearApp, before, func(uid landfall.UID) int {
+			pushed.Lock()
+			defer pushed.Unlock()
+			return rounds[uid]
+		})
+		wantSound(t, c, true)
+		if t.Failed() {
+			break
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+// wantNotBefore fails the test unless live is at least what it was before the backup began, every release serves its own round,
+// and pushes come in.
+func (s *site) wantNotBefore(app string, before landfall.UID, roundOf func(landfall.UID) int) {
+	s.t.Helper()
+	s.eventually("every run is over", func() bool {
+		for _, run := range list[client.Run](s, "/runs?limit=1000&app="+app) {
+			if !run.State.Final() {
+				return false
+			}
+		}
+		return true
+	})
+	live := s.showApp(app).Live
+	if live == "" {
+		s.t.Fatalf("nothing is live; it was %s before the backup", before)
+	}
+	last := 0
+	for _, uid := range s.accessible(app) {
+		n := 0
+		page := s.get(s.at(app+"--"+string(uid), "/")).body
+		if _, err := fmt.Sscanf(page, pageFormat(app), &n); err != nil {
+			s.t.Errorf("the release %s answers %.200q", uid, page)
+			continue
+		}
+		if known := roundOf(uid); known != 0 && known != n {
+			s.t.Errorf("the release %s answers round %d, and is round %d", uid, n, known)
+		}
+		wantServed(s.t, s, app+"--"+string(uid), "/app.js", scriptOf(app, n))
+		wantServed(s.t, s, app+"--"+string(uid), "/fixed/logo.svg", "<svg/>")
+		if uid == live {
+			last = n
+		}
+	}
+	if known := roundOf(before); last < known {
+		s.t.Errorf("live is round %d, and was round %d before the backup began", last, known)
+	}
+	var found client.App
+	s.call(http.MethodGet, "/apps/"+app, nil, &found)
+	r := s.repository(found)
+	r.git("fetch", "--quiet", "origin")
+	r.git("reset", "--quiet", "--hard", "origin/main")
+	const further = 100_000
+	r.round(app, further)
+	uid := s.released(r.push("HEAD:main"), app)
+	wantServed(s.t, s, app, "/", pageOf(app, further))
+	wantServed(s.t, s, app+"--"+string(uid), "/app.js", scriptOf(app, further))
+}
+
+// A stopped server's folder is backed up as well, and a running one's is not touched past the server.
+func TestBackupOffline(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app(nearApp))
+	r.round(nearApp, 1)
+	uid := s.released(r.push("main"), nearApp)
+	archive := filepath.Join(t.TempDir(), "landfall.tar.zst")
+	offline := func() (string, int) {
+		path, err := binary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(path, "backup", "--offline", archive)
+		cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data), s.env...)
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if out, code := offline(); code != exitOfKind(landfall.Conflict) || !strings.Contains(out, "another landfall process") {
+		t.Errorf("beside a running server: got %d %s, want %d and why", code, out, exitOfKind(landfall.Conflict))
+	}
+	if left, err := os.ReadDir(filepath.Dir(archive)); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v left behind, want nothing", left, err)
+	}
+	s.stop()
+	if out, code := offline(); code != 0 || !strings.Contains(out, "1 repository") {
+		t.Fatalf("got %d %s, want the totals", code, out)
+	}
+	if info, err := os.Stat(archive); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v, want a file for its user only", info, err)
+	}
+	c := restored(t, archive)
+	wantServed(t, c, nearApp+"--"+string(uid), "/", pageOf(nearApp, 1))
+	if out, code := c.restore(archive); code != exitOfKind(landfall.Conflict) || !strings.Contains(out, "not empty") {
+		t.Errorf("restoring over an installation: got %d %s, want %d and why", code, out, exitOfKind(landfall.Conflict))
+	}
+	wantServed(t, c, nearApp, "/", pageOf(nearApp, 1))
+}
+
+// A server does not start on what a restore left that was killed in the middle.
+func TestRestoreKilled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app(nearApp))
+	r.round(nearApp, 1)
+	r.push("main")
+	archive := filepath.Join(t.TempDir(), "landfall.tar.zst")
+	if out, code := s.run(t.TempDir(), "backup", archive); code != 0 {
+		t.Fatalf("landfall backup: %d\n%s", code, out)
+	}
+	whole, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &site{t: t, engine: newEngine(t), data: filepath.Join(t.TempDir(), "restored"), port: freePort(t)}
+	c.env = c.engine.settings()
+	cmd := exec.Command(path, "restore", "-")
+	cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+c.data), c.env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write(whole[:len(whole)-1]); err != nil { // it waits for the last byte
+		t.Fatal(err)
+	}
+	c.eventually("the restore is at its work", func() bool {
+		_, err := os.Stat(filepath.Join(c.data, "restoring"))
+		return err == nil
+	})
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	c.start()
+	c.dies()
+	wantText(t, c.log, "that did not end", "restore again")
+	if out, code := c.restore(archive); code != exitOfKind(landfall.Conflict) || !strings.Contains(out, "did not end") {
+		t.Errorf("restoring into the same folder: got %d %s, want %d and what to do", code, out, exitOfKind(landfall.Conflict))
+	}
+}

@@ -1,0 +1,475 @@
+// Package fsck goes over everything that an installation keeps, and names what is damaged.
+package fsck
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// Objects are what a check needs of the object store.
+type Objects interface {
+	assets.Opener
+	// List yields the keys of all objects below a folder.
+	List(ctx context.Context, prefix string) iter.Seq2[string, error]
+}
+
+// Repositories are those of the built-in remote.
+type Repositories interface {
+	// Check returns what is damaged in the repository of an app; nothing when there is none.
+	Check(ctx context.Context, app string) ([]string, error)
+	// Heads returns what its references name. NotFound when there is none.
+	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
+	// Path returns where it is.
+	Path(app string) string
+	// Folders returns the apps that have one.
+	Folders() ([]string, error)
+}
+
+// Check is what is gone over. It changes nothing. While it runs nothing may be collected; pushes may come in.
+type Check struct {
+	DB           *store.DB
+	Objects      Objects
+	Repositories Repositories     // nil: there are none
+	Builds       *pipeline.Builds // what builds made
+}
+
+// Run goes over everything, and calls found with each damage. An error says that it could not be gone over: also one of found,
+// which ends it.
+func (c *Check) Run(ctx context.Context, found func(landfall.Finding) error) (landfall.Checked, error) {
+	r := &running{Check: c, found: found, verdicts: map[string]string{}}
+	var err error
+	for _, part := range []func(context.Context) error{r.database, r.apps, r.repositories, r.builds, r.leftovers} {
+		if err = part(ctx); err != nil {
+			break
+		}
+	}
+	return r.done, err
+}
+
+// running is a check at work.
+type running struct {
+	*Check
+	found    func(landfall.Finding) error
+	done     landfall.Checked
+	verdicts map[string]string // object to its problem, or nothing
+}
+
+// report counts a finding and hands it on.
+func (r *running) report(f landfall.Finding) error {
+	r.done.Findings++
+	return r.found(f)
+}
+
+const (
+	remedyRestore = "stop the server, and restore the last backup: landfall restore"
+)
+
+// database lets the engine look at its files, and then looks whether the rows keep the rules.
+func (r *running) database(ctx context.Context) error {
+	damage, err := r.DB.Verify(ctx)
+	if err != nil {
+		damage = append(damage, err.Error())
+	}
+	violations, err := r.DB.Violations(ctx)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.Canceled || landfall.KindOf(err) == landfall.Unavailable {
+			return err
+		}
+		damage = append(damage, err.Error())
+	}
+	for _, line := range damage {
+		if err := r.report(landfall.Finding{What: "database", Problem: line, Remedy: remedyRestore}); err != nil {
+			return err
+		}
+	}
+	for _, v := range violations {
+		f := landfall.Finding{What: "rows", App: v.App, Unit: v.Unit, Problem: v.Problem, Remedy: remedyRestore}
+		if v.Release != "" {
+			f.Releases = []landfall.UID{v.Release}
+		}
+		if err := r.report(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *running) apps(ctx context.Context) error {
+	apps, err := r.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, app := range apps {
+		r.done.Apps++
+		if !app.Deleted.IsZero() {
+			continue // nothing of it is served
+		}
+		if err := r.app(ctx, app); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// app goes over the versions and the releases of an app.
+func (r *running) app(ctx context.Context, app landfall.App) error {
+	releases, err := r.DB.AccessibleReleases(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	r.done.Releases += len(releases)
+	users := map[version][]landfall.UID{}
+	for _, release := range releases {
+		units, err := r.DB.GroupUnits(ctx, app.ID, release.ID)
+		if err != nil {
+			return err
+		}
+		for _, u := range units {
+			v := version{u.UnitID, u.Number}
+			users[v] = append(users[v], release.ID)
+		}
+		if err := r.group(app, release, units); err != nil {
+			return err
+		}
+	}
+	units, err := r.DB.UnitsOf(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	for _, unit := range units {
+		versions, err := r.DB.Versions(ctx, unit.ID, true)
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			f := landfall.Finding{App: app.Name, Unit: v.Unit.String(), Releases: users[version{unit.ID, v.Number}]}
+			if err := r.version(ctx, app, v, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// version names a version of a unit.
+type version struct {
+	unit   string
+	number int64
+}
+
+// group looks whether a release is what its digest says: the names and digests of its units.
+func (r *running) group(app landfall.App, release landfall.Release, units []store.GroupUnit) error {
+	plain := make([]landfall.GroupUnit, len(units))
+	for i, u := range units {
+		plain[i] = u.GroupUnit
+	}
+	if versioning.GroupDigest(plain) == release.Digest {
+		return nil
+	}
+	return r.report(landfall.Finding{What: "rows", App: app.Name, Releases: []landfall.UID{release.ID},
+		Problem: "the release is not what its digest says: its units are other ones", Remedy: remedyRestore})
+}
+
+// version goes over one version: what it declares, and what is stored of it. f says where it is.
+func (r *running) version(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+	switch v.Unit.Kind {
+	case landfall.StaticUnit:
+		if v.Content == nil { // nobody can reach it
+			return nil
+		}
+		return r.static(ctx, app, v, f)
+	case landfall.PackageUnit:
+		return r.archives(ctx, app, v, f)
+	case landfall.ConfigUnit, landfall.EnvironmentUnit:
+		return r.declared(v, nil, f)
+	case landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
+	}
+	return nil // their digests cover others', which are not kept beside them
+}
+
+// declared looks whether a version is what its digest says.
+func (r *running) declared(v landfall.Version, content []byte, f landfall.Finding) error {
+	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: content}})
+	if err == nil && units[0].Digest == v.Digest {
+		return nil
+	}
+	f.What, f.Problem = "version", fmt.Sprintf("number %d is not what its digest says", v.Number)
+	f.Remedy = cmp.Or(f.Remedy, remedyRestore)
+	return r.report(f)
+}
+
+// static goes over the manifest of a static unit, and the objects that it names.
+func (r *running) static(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+	var content pipeline.StaticContent
+	if err := json.Unmarshal(v.Content, &content); err != nil {
+		f.What, f.Problem, f.Remedy = "rows", "what is stored of it cannot be read: "+err.Error(), remedyRestore
+		return r.report(f)
+	}
+	r.done.Manifests++
+	f.Key, f.Remedy = content.Manifest, r.again(ctx, app, v)
+	manifest, err := assets.Load(ctx, r.Objects, content.Ref())
+	if err != nil {
+		if stopped(err) {
+			return err
+		}
+		f.What, f.Problem = "manifest", problemOf(err)
+		return r.report(f)
+	}
+	if err := r.declared(v, manifest.Content(), f); err != nil {
+		return err
+	}
+	for _, file := range manifest.Files() {
+		problem, err := r.object(ctx, file.Key, file.Digest, file.Size)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			f.What, f.Path, f.Key, f.Problem = "object", file.Path, file.Key, problem
+			if err := r.report(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// archives goes over the archives of a package.
+func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+	if v.Content == nil {
+		return nil
+	}
+	var content pipeline.PackageContent
+	if err := json.Unmarshal(v.Content, &content); err != nil {
+		f.What, f.Problem, f.Remedy = "rows", "what is stored of it cannot be read: "+err.Error(), remedyRestore
+		return r.report(f)
+	}
+	for _, a := range []*pipeline.ArchiveContent{content.Source, content.Deployment} {
+		if a == nil {
+			continue
+		}
+		problem, err := r.object(ctx, a.Key, a.Digest, a.Size)
+		if err != nil {
+			return err
+		}
+		if problem != "" {
+			f.What, f.Key, f.Problem, f.Remedy = "archive", a.Key, problem, r.again(ctx, app, v)
+			if err := r.report(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// again is how what a commit made is stored again.
+func (r *running) again(ctx context.Context, app landfall.App, v landfall.Version) string {
+	runs, err := r.DB.RunsOfCommit(ctx, app.ID, v.Commit)
+	if err != nil || len(runs) == 0 {
+		return remedyRestore
+	}
+	return "landfall run retry --rebuild " + runs[0].ID
+}
+
+// object returns what is wrong with an object; nothing when it is what was stored.
+func (r *running) object(ctx context.Context, key string, digest landfall.Digest, size int64) (string, error) {
+	name := key + " " + string(digest)
+	if problem, known := r.verdicts[name]; known {
+		return problem, nil
+	}
+	r.done.Objects++
+	problem := ""
+	found, n, err := digestOf(ctx, r.Objects, key)
+	switch {
+	case err != nil && stopped(err):
+		return "", err
+	case err != nil:
+		problem = problemOf(err)
+	case n != size:
+		problem = fmt.Sprintf("it has %d bytes, and %d were stored", n, size)
+	case found != digest:
+		problem = "it has other bytes than were stored"
+	}
+	r.done.Bytes += n
+	r.verdicts[name] = problem
+	return problem, nil
+}
+
+func digestOf(ctx context.Context, objects Objects, key string) (landfall.Digest, int64, error) {
+	object, err := objects.Open(ctx, key)
+	if err != nil {
+		return "", 0, err
+	}
+	hash := sha256.New()
+	n, err := io.Copy(hash, object)
+	return landfall.DigestFromSum(hash.Sum(nil)), n, errors.Join(err, object.Close())
+}
+
+// stopped reports whether an error says nothing of an object, but that nobody can look now.
+func stopped(err error) bool {
+	return landfall.KindOf(err) == landfall.Canceled || landfall.KindOf(err) == landfall.Unavailable
+}
+
+// problemOf says what reading came to.
+func problemOf(err error) string {
+	if landfall.KindOf(err) == landfall.NotFound {
+		return "it is gone"
+	}
+	return landfall.MessageOf(err)
+}
+
+// repositories lets git go over every built-in repository, and compares its references with the pushes that were accepted.
+func (r *running) repositories(ctx context.Context) error {
+	if r.Repositories == nil {
+		return nil
+	}
+	apps, err := r.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	names := make(map[string]landfall.App, len(apps))
+	for _, app := range apps {
+		names[app.ID] = app
+	}
+	folders, err := r.Repositories.Folders()
+	if err != nil {
+		return err
+	}
+	for _, id := range folders {
+		r.done.Repositories++
+		f := landfall.Finding{What: "repository", App: names[id].Name, Key: r.Repositories.Path(id), Remedy: "push its branches again from a clone, or " + remedyRestore}
+		damage, err := r.Repositories.Check(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, line := range damage {
+			f.Problem = line
+			if err := r.report(f); err != nil {
+				return err
+			}
+		}
+		if app := names[id]; len(damage) == 0 && app.ID != "" && app.Repository == "" {
+			if err := r.heads(ctx, app, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// heads compares the references of a repository with the pushes that were accepted. The rows are read before and after: what was
+// pushed meanwhile is no damage.
+func (r *running) heads(ctx context.Context, app landfall.App, f landfall.Finding) error {
+	before, err := r.DB.Heads(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	named, err := r.Repositories.Heads(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	after, err := r.DB.Heads(ctx, app.ID)
+	if err != nil {
+		return err
+	}
+	for _, h := range before {
+		if slices.Contains(after, h) && !h.SHA.IsZero() && named[h.Ref] != h.SHA && !strings.HasPrefix(string(h.Ref), landfall.ApplyPrefix) {
+			f.Problem = fmt.Sprintf("%s is %s there, and %s was accepted", h.Ref, cmp.Or(named[h.Ref].Short(), "gone"), h.SHA.Short())
+			f.Remedy = "start the server again: it accepts what is there; or " + remedyRestore
+			if err := r.report(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// builds goes over what builds made and is kept.
+func (r *running) builds(ctx context.Context) error {
+	if r.Builds == nil {
+		return nil
+	}
+	records, err := r.DB.Builds(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range records {
+		damaged, err := r.Builds.Check(b)
+		if err != nil {
+			return err
+		}
+		for _, name := range damaged {
+			app, err := r.DB.App(ctx, b.App)
+			if err != nil {
+				return err
+			}
+			f := landfall.Finding{What: "build", App: app.Name, Key: name, Problem: "it has other bytes than the build made",
+				Remedy: "nothing: the next run that needs it builds it again"}
+			if err := r.report(f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// leftovers finds objects that no row knows of. The rows are read after the objects: one that is being stored has its row first.
+func (r *running) leftovers(ctx context.Context) error {
+	known := map[string]bool{}
+	learn := func() error {
+		prefixes, err := r.DB.Prefixes(ctx)
+		for _, p := range prefixes {
+			known[p] = true
+		}
+		return err
+	}
+	if err := learn(); err != nil {
+		return err
+	}
+	var strange []string
+	for key, err := range r.Objects.List(ctx, "") {
+		if err != nil {
+			return err
+		}
+		if !below(known, key) {
+			strange = append(strange, key)
+		}
+	}
+	if err := learn(); err != nil {
+		return err
+	}
+	for _, key := range strange {
+		if below(known, key) {
+			continue
+		}
+		if err := r.report(landfall.Finding{What: "leftover", Key: key, Problem: "nothing knows of it, so it would stay for ever",
+			Remedy: "delete it"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below reports whether a key is in one of the folders.
+func below(folders map[string]bool, key string) bool {
+	for folder := path.Dir(key); folder != "."; folder = path.Dir(folder) {
+		if folders[folder+"/"] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+)
+
+// distrust looks, in a run that rebuilds, at every byte that is stored of a version. When something is damaged or gone the run
+// stores all of it again, at keys of its own where others are taken.
+func (w *worker) distrust(ctx context.Context, v *storedVersion) error {
+	if !w.run.Rebuild || v.Content == nil {
+		return nil
+	}
+	intact, err := w.intact(ctx, v.Version)
+	if err != nil || intact {
+		return err
+	}
+	w.sayf("%s: what is stored of it is damaged, and is stored again", v.Unit)
+	v.Content = nil
+	return nil
+}
+
+// intact reports whether all that is stored of a version is what was stored. An error says that nobody can look now.
+func (w *worker) intact(ctx context.Context, v landfall.Version) (bool, error) {
+	type object struct {
+		key    string
+		digest landfall.Digest
+	}
+	var objects []object
+	switch v.Unit.Kind {
+	case landfall.StaticUnit:
+		manifest, err := assets.Load(ctx, w.Objects, manifestRef(v.Content))
+		if err != nil {
+			return false, unlessDamaged(err)
+		}
+		for _, f := range manifest.Files() {
+			objects = append(objects, object{f.Key, f.Digest})
+		}
+	case landfall.PackageUnit:
+		var content PackageContent
+		if err := json.Unmarshal(v.Content, &content); err != nil {
+			return false, err
+		}
+		for _, a := range []*ArchiveContent{content.Source, content.Deployment} {
+			if a != nil {
+				objects = append(objects, object{a.Key, a.Digest})
+			}
+		}
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
+	}
+	for _, o := range objects {
+		if same, err := w.holds(ctx, o.key, o.digest); err != nil || !same {
+			return false, unlessDamaged(err)
+		}
+	}
+	return true, nil
+}
+
+// unlessDamaged returns an error that says nothing of what is stored, but that nobody can look now; nil for any other.
+func unlessDamaged(err error) error {
+	if kind := landfall.KindOf(err); err != nil && kind != landfall.NotFound && kind != landfall.Internal {
+		return err
+	}
+	return nil
+}
