@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -401,11 +402,19 @@ func TestBrokenOff(t *testing.T) {
 // A data folder that a restore was killed in is told from one that can be used.
 func TestHalfDone(t *testing.T) {
 	t.Parallel()
-	archive := furnished(t, databases()["sqlite"]).backedUp(t)
+	p := furnished(t, databases()["sqlite"])
+	large := make([]byte, 4<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large) // it cannot be compressed, so the archive has many blocks
+	if _, err := p.objects.Create(t.Context(), prefix+"large", bytes.NewReader(large), int64(len(large))); err != nil {
+		t.Fatal(err)
+	}
+	archive := p.backedUp(t)
 	data := filepath.Join(t.TempDir(), "new")
 	dead := errors.New("killed")
 	r := restore(t, data, filepath.Join(data, "landfall.db"))
+	seen := 0
 	r.Progress = func(backup.Totals) {
+		seen++
 		// What the disk has at this moment is what a kill would leave.
 		if err := backup.CheckFinished(data); landfall.KindOf(err) != landfall.Conflict {
 			t.Errorf("got %v in the middle of a restore, want a Conflict", err)
@@ -414,8 +423,14 @@ func TestHalfDone(t *testing.T) {
 			t.Errorf("got %v for the database in the middle of a restore, want none", err)
 		}
 	}
-	if _, _, err := r.Run(t.Context(), io.MultiReader(bytes.NewReader(archive[:len(archive)/2]), failing{dead})); !errors.Is(err, dead) {
+	if _, _, err := r.Run(t.Context(), io.MultiReader(bytes.NewReader(archive[:len(archive)-1]), failing{dead})); !errors.Is(err, dead) {
 		t.Errorf("got %v, want what reading came to", err)
+	}
+	if seen == 0 {
+		t.Error("nothing was restored before the end of the archive")
+	}
+	if left := tree(t, data); len(left) != 1 {
+		t.Errorf("got %q left behind, want an empty folder", left)
 	}
 	if err := os.WriteFile(filepath.Join(data, "restoring"), nil, 0o600); err != nil {
 		t.Fatal(err)

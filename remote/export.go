@@ -46,11 +46,11 @@ func (r *Repositories) list(ctx context.Context, op landfall.Op, path string, re
 	if err := lockAlone(ctx, lock); err != nil {
 		return nil, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
 	}
-	head, err := output(ctx, op, r.in(path, r.git(ctx, "symbolic-ref", "HEAD")))
+	named, err := r.references(ctx, op, path, "%(objectname) %(refname)", "refs/")
 	if err != nil {
 		return nil, err
 	}
-	named, err := r.references(ctx, op, path, "%(objectname) %(refname)", "refs/")
+	head, err := output(ctx, op, r.in(path, r.git(ctx, "symbolic-ref", "HEAD")))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,8 @@ func (r *Repositories) feed(ctx context.Context, op landfall.Op, path string, in
 		_, err = io.Copy(stdin, source)
 		read = source.failed
 	}
-	err = errors.Join(cmd.Wait(), err, stdin.Close())
+	_ = stdin.Close() // git may be gone, and says why
+	err = errors.Join(cmd.Wait(), err)
 	switch {
 	case read != nil:
 		return read

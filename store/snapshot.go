@@ -149,7 +149,7 @@ func (q queries) checkEmpty(ctx context.Context) error {
 
 func (q queries) checkEmptyTable(ctx context.Context, table string) error {
 	const op landfall.Op = "store.checkEmpty"
-	n, err := one(ctx, q, op, scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM `+table+` LIMIT 1) AS some`)
+	n, err := one(ctx, q, op, scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM `+table+` LIMIT 1) AS found`)
 	if err == nil && n > 0 {
 		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"the database is not empty: the table %s has rows; a restore needs a new one", table)}
