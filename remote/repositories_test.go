@@ -242,3 +242,47 @@ func TestFindGit(t *testing.T) {
 	wantKind(t, "finding git", err, landfall.Unavailable)
 	said(t, landfall.MessageOf(err), "apt-get install git")
 }
+
+// A reference that cannot be read is not one that was deleted: whoever compares must not take it for that.
+func TestDamagedReferences(t *testing.T) {
+	t.Parallel()
+	s := serve(t, remote.Config{Doors: &doors{}})
+	w := newWork(t)
+	w.git(t, "push", s.address("shop", token), "main", "main:other")
+	path := s.repositories.Path("id-shop")
+	for _, damage := range []struct{ name, content string }{
+		{"refs/heads/other", ""}, {"refs/heads/other", "garbage\n"}, {"refs/heads/other", strings.Repeat("1", 40) + "\n"}, {"packed-refs", "garbage\n"},
+	} {
+		t.Run(fmt.Sprintf("%q in %s", damage.content, damage.name), func(t *testing.T) {
+			file := filepath.Join(path, filepath.FromSlash(damage.name))
+			before, _ := os.ReadFile(file) // there may be none
+			defer func() {
+				if len(before) == 0 {
+					os.Remove(file)
+				} else if err := os.WriteFile(file, before, 0o600); err != nil {
+					t.Error(err)
+				}
+			}()
+			if err := os.WriteFile(file, []byte(damage.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if heads, err := s.repositories.Heads(t.Context(), "id-shop"); landfall.KindOf(err) != landfall.Internal || err == nil {
+				t.Errorf("got the heads %v, %v, want an Internal error", heads, err)
+			}
+			found, err := s.repositories.Check(t.Context(), "id-shop")
+			if err != nil || len(found) == 0 {
+				t.Errorf("got the damage %q, %v, want it named", found, err)
+			}
+			if damage.name == "packed-refs" {
+				return
+			}
+			named, err := s.repositories.Named(t.Context(), "id-shop", []landfall.RefName{"refs/heads/main"})
+			if err != nil || named["refs/heads/main"] != w.sha(t, "HEAD") {
+				t.Errorf("got %v, %v for another reference, want it as it is", named, err)
+			}
+		})
+	}
+	if found, err := s.repositories.Check(t.Context(), "id-shop"); err != nil || len(found) > 0 {
+		t.Errorf("got the damage %q, %v of a repository that is whole", found, err)
+	}
+}

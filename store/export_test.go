@@ -1,0 +1,28 @@
+package store
+
+import (
+	"context"
+	"io/fs"
+)
+
+// OpenWith is Open of a program that knows other migrations.
+func OpenWith(ctx context.Context, where string, migrations fs.FS) (*DB, error) {
+	return openWith(ctx, where, schema{migrations: migrations})
+}
+
+// Dumped are the tables of a dump.
+func Dumped() []string { return dumped() }
+
+// Tables returns the tables that the migrations make.
+func (db *DB) Tables(ctx context.Context) ([]string, error) {
+	query := `SELECT name FROM sqlite_master WHERE type = 'table'`
+	if _, ok := db.engine.(*postgres); ok {
+		query = `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`
+	}
+	return list(ctx, db.queries, "store.Tables", scanValue[string], query)
+}
+
+// Namespaces returns the names of all namespaces.
+func (db *DB) Namespaces(ctx context.Context) ([]string, error) {
+	return list(ctx, db.queries, "store.Namespaces", scanValue[string], `SELECT name FROM namespaces ORDER BY name`)
+}
