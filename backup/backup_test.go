@@ -279,10 +279,12 @@ func wantError(t *testing.T, what string, err error, kind landfall.Kind, parts .
 	}
 }
 
-// An archive that is cut off, or of which one bit is another one, is refused, and leaves nothing behind.
+// An archive that is cut off, or that says something else because of one bit, is refused, and leaves nothing behind. A few bits
+// of a compressed stream say nothing: what is restored is then the same.
 func TestDamagedArchives(t *testing.T) {
 	t.Parallel()
-	archive := furnished(t, databases()["sqlite"]).backedUp(t)
+	p := furnished(t, databases()["sqlite"])
+	archive := p.backedUp(t)
 	for i := range 24 {
 		at := i * len(archive) / 24
 		flipped := slices.Clone(archive)
@@ -291,7 +293,12 @@ func TestDamagedArchives(t *testing.T) {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
 				data := filepath.Join(t.TempDir(), "new")
-				_, _, err := restore(t, data, filepath.Join(data, "landfall.db")).Run(t.Context(), bytes.NewReader(bad))
+				database := filepath.Join(data, "landfall.db")
+				_, _, err := restore(t, data, database).Run(t.Context(), bytes.NewReader(bad))
+				if err == nil && len(bad) == len(archive) {
+					wantSame(t, p, open(t, data, database))
+					return
+				}
 				wantError(t, what, err, landfall.Invalid, "the backup cannot be used")
 				if left := tree(t, data); len(left) > 1 {
 					t.Errorf("got %q left behind, want an empty folder", left)
