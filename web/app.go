@@ -90,7 +90,7 @@ func app(r *request) (*view, error) {
 		p.LiveMove = &h.moves[i]
 	}
 	if p.First {
-		p.Charts = charts(h.runs, r.now)
+		p.Charts = charts(h.runs, p.Branch, r.now)
 		if p.Tags, err = tags(r, path, h.moves); err != nil {
 			return nil, err
 		}

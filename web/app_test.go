@@ -107,11 +107,15 @@ func TestCharts(t *testing.T) {
 	if strings.Contains(p.getAs(readerToken, "/apps/shop").body, "<figure") {
 		t.Error("there is a chart of nothing")
 	}
-	for i, took := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 65 * time.Second} {
+	for i, took := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 65 * time.Second, 4 * time.Hour} {
+		branch := "main"
+		if i == 3 { // a preview does not become live
+			branch = "feature"
+		}
 		p.update(func(tx *store.Tx) error {
 			run := landfall.Run{
-				ID: fmt.Sprint("run", i), App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(fmt.Sprint(i), 40)), Branch: "main", State: landfall.RunQueued,
-				UID: landfall.UID(fmt.Sprint("uuuuuuu", i)), Created: noon.Add(time.Duration(i-3) * time.Hour)}
+				ID: fmt.Sprint("run", i), App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(fmt.Sprint(i), 40)), Branch: branch, State: landfall.RunQueued,
+				UID: landfall.UID(fmt.Sprint("uuuuuuu", i)), Created: noon.Add(time.Duration(i-9) * time.Hour)}
 			if err := tx.CreateRun(t.Context(), run); err != nil {
 				return err
 			}
@@ -121,8 +125,8 @@ func TestCharts(t *testing.T) {
 		})
 	}
 	a := p.get("/apps/shop")
-	p.want(a, http.StatusOK, "<strong>2.0 s</strong>", "<strong>3.0 MB</strong>", "saved, 7.5 kB uploaded", "<strong>3</strong>", "in 30 days",
-		"<td>1 min 5 s</td>", "<td>998 kB</td>", "<title>0000000: 300 ms</title>", `role="img" aria-labelledby="chart-time"`, "<td>2026-11-20</td><td>3</td>")
+	p.want(a, http.StatusOK, "<strong>2.0 s</strong>", "<strong>4.0 MB</strong>", "saved, 10 kB uploaded", "<strong>4</strong>", "in 30 days",
+		"<td>1 min 5 s</td>", "<td>998 kB</td>", "<title>0000000: 300 ms</title>", `role="img" aria-labelledby="chart-time"`, "<td>2026-11-20</td><td>4</td>")
 }
 
 // getAs signs in and asks for a page.

@@ -82,18 +82,26 @@ func draw(stacks []stack, slots int) []bar {
 
 func number(f float64) string { return fmt.Sprintf("%.2f", f) }
 
-// charts draws what an app's newest runs did, given newest first.
-func charts(runs []client.Run, now time.Time) []chart {
-	released := []client.Run{}
+// charts draws what an app's newest runs did, given newest first. production is the branch that becomes live.
+func charts(runs []client.Run, production string, now time.Time) []chart {
+	var released, live []client.Run
 	for _, r := range slices.Backward(runs) {
-		if r.State == landfall.RunSucceeded && r.Release != "" {
-			released = append(released, r)
+		if r.State != landfall.RunSucceeded || r.Release == "" {
+			continue
+		}
+		released = append(released, r)
+		if r.Branch == production {
+			live = append(live, r)
 		}
 	}
-	if len(released) == 0 {
-		return nil
+	var all []chart
+	if len(live) > 0 {
+		all = append(all, timeChart(newest(live)))
 	}
-	return []chart{timeChart(newest(released)), bytesChart(newest(released)), releasesChart(released, now)}
+	if len(released) > 0 {
+		all = append(all, bytesChart(newest(released)), releasesChart(released, now))
+	}
+	return all
 }
 
 func newest(runs []client.Run) []client.Run { return runs[max(0, len(runs)-chartSlots):] }
