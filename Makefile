@@ -91,7 +91,7 @@ generated:
 
 .PHONY: needs
 needs:
-	@tools/need.sh git=git bwrap=bubblewrap
+	@tools/need.sh git=git bwrap=bubblewrap chromium=chromium
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
 
 build/openapi/api.github.com.json: $(GITHUB_OPENAPI) ;

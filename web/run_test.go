@@ -130,9 +130,10 @@ func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	p := newPages(t, home)
 	run := p.begin(p.shop(), "main", "reading")
-	p.end(run, landfall.RunFailed, `specs/app.yaml:7: unknown field "colour"`)
+	p.end(run, landfall.RunFailed, "specs/app.yaml:7: unknown field \x1b[31mcolour\x1b[0m\nspecs/app.yaml:9: "+strings.Repeat("x", 1000)+" is too long")
 	p.signIn(readerToken)
-	p.want(p.get("/runs/"+run.ID), http.StatusOK, "specs/app.yaml:7", string(run.Commit), "failed", `href="/apps/shop"`)
+	p.want(p.get("/runs/"+run.ID), http.StatusOK, "specs/app.yaml:7: unknown field colour\nspecs/app.yaml:9: x", "x is too long</p>", string(run.Commit),
+		"failed", `href="/apps/shop"`)
 
 	// So it does for a program that has the token.
 	p.cookie = nil

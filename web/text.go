@@ -15,7 +15,7 @@ import (
 // functions are what templates can call.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"text": text, "short": landfall.CommitSHA.Short, "bytes": humanBytes, "signed": signedBytes, "took": took, "iso": iso, "date": date,
+		"text": text, "whole": whole, "short": landfall.CommitSHA.Short, "bytes": humanBytes, "signed": signedBytes, "took": took, "iso": iso, "date": date,
 		"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly) }, "count": count, "escape": url.PathEscape,
 		"add": func(a, b int) int { return a + b }, "word": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "-", " ") },
 		"dict": dict, "pointer": func(p string) string { return text(strings.TrimPrefix(p, "tag ")) },
@@ -40,7 +40,19 @@ func text(s any) string {
 	if utf8.RuneCountInString(t) > maxText {
 		t = string([]rune(t)[:maxText]) + "…"
 	}
-	return landfall.Printable(t)
+	return whole(t)
+}
+
+// whole is text without an end: printable lines. The end of a build's output may be in it, whose colours go.
+func whole(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = ""
+		for _, span := range spans(line) {
+			lines[i] += span.Text
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -185,7 +185,7 @@ grep -F "$first" "$work/out" | grep -qF "live" || fail "the history does not say
 
 title "All of this took $(($(date +%s) - begin)) seconds."
 if [ "${STAY:-}" = 1 ]; then
-	printf '\n  Open     %s\n  Token    %s\n  Ctrl-C ends it.\n' "$live" "$LANDFALL_TOKEN"
+	printf '\n  Open     %s\n  Pages    %s\n  Token    %s\n  Ctrl-C ends it.\n' "$live" "$LANDFALL_SERVER/" "$LANDFALL_TOKEN"
 	trap 'exit 0' INT TERM
 	wait "$server"
 fi
