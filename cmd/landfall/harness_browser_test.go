@@ -59,7 +59,10 @@ var started sync.Once
 func endBrowser() {
 	wanted := true
 	started.Do(func() { wanted = false })
-	if p, err := chromium(); wanted && err == nil {
+	if !wanted {
+		return
+	}
+	if p, err := chromium(); err == nil {
 		p.end()
 	}
 }
@@ -102,8 +105,9 @@ type tab struct {
 	site *site
 	ctx  func() context.Context
 
-	mu     sync.Mutex
-	errors []string // what the console said since they were asked for
+	mu       sync.Mutex
+	refusing string   // a path that answers with an error, of which Chromium speaks in the console
+	errors   []string // what the console said since they were asked for
 }
 
 // newTab opens a tab, which is closed with the test.
@@ -162,11 +166,18 @@ func (b *tab) hear(event any) {
 	case *browserpage.EventJavascriptDialogOpening:
 		said = "a dialog: " + e.Message
 	}
-	if said != "" {
-		b.mu.Lock()
-		defer b.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if said != "" && (b.refusing == "" || !strings.HasSuffix(said, b.site.URL+b.refusing)) {
 		b.errors = append(b.errors, said)
 	}
+}
+
+// refuses says that a path answers with an error, as the test wants.
+func (b *tab) refuses(path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusing = path
 }
 
 // heard returns what the console said since it was asked last.
