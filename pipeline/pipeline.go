@@ -26,9 +26,11 @@ type Pipeline struct {
 	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
 	Gateways  Gateways
 
-	Sandbox Sandbox
-	Specs   spec.Limits // of the spec files of a commit
-	Scratch string      // folder for work in progress; everything in it may go when no run works
+	Sandbox   Sandbox
+	Specs     spec.Limits // of the spec files of a commit
+	Retention Retention
+
+	Scratch string // folder for work in progress; everything in it may go when no run works
 	Builds  *Builds
 
 	RunURL     func(run string) string                        // where people read about a run
@@ -115,6 +117,7 @@ const (
 	topicRun     = "run"
 	topicCollect = keeping + "/collect"
 	topicPlace   = "place" // of an app and a reference, with a space between
+	topicForget  = keeping + "/forget"
 )
 
 const (
@@ -146,7 +149,11 @@ func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 			return err
 		}
 		queues[keeping] = 1
+		if err := p.ringForget(ctx); err != nil { // also where the process never lives for long
+			return err
+		}
 		group.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
+		group.Go(func() { p.every(ctx, collectEvery, p.ringForget) })
 	}
 	if duties.Work {
 		queues[""] = workers
@@ -167,12 +174,17 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 	if err == nil || landfall.KindOf(err) == landfall.Canceled {
 		return nil
 	}
-	name := "app_id"
-	if topic == topicRun {
-		name = "run"
+	logger := p.Logger.With("topic", topic)
+	switch topic {
+	case topicRun:
+		logger = logger.With("run", id)
+	case topicCollect:
+		logger = logger.With("app_id", id)
+	case topicPlace:
+		app, ref, _ := strings.Cut(id, " ")
+		logger = logger.With("app_id", app, "ref", ref)
 	}
-	of, ref, _ := strings.Cut(id, " ")
-	p.Logger.ErrorContext(ctx, "job failed", "topic", topic, name, of, "ref", ref, "error", err)
+	logger.ErrorContext(ctx, "job failed", "error", err)
 	return nil
 }
 
@@ -182,6 +194,8 @@ func (p *Pipeline) workOn(ctx context.Context, topic, id string) error {
 		return p.workRun(ctx, id)
 	case topicCollect:
 		return p.Collect(ctx, id)
+	case topicForget:
+		return p.Forget(ctx)
 	case topicPlace:
 		app, ref, _ := strings.Cut(id, " ")
 		return p.Place(ctx, app, landfall.RefName(ref))
@@ -249,6 +263,10 @@ func (p *Pipeline) ringCollect(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+func (p *Pipeline) ringForget(ctx context.Context) error {
+	return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, topicForget, "", 0) })
 }
 
 func (p *Pipeline) lease() time.Duration {

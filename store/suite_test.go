@@ -34,6 +34,7 @@ func suite(t *testing.T, open opener) {
 		{"Reports", testReports},
 		{"Comments", testComments},
 		{"Pulse", testPulse},
+		{"Retention", testRetention},
 		{"Versions", testVersions},
 		{"Groups", testGroups},
 		{"Latest", testLatest},

@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -46,6 +47,7 @@ type config struct {
 	Roles         []role
 	RoleSecret    string        // what processes with different roles share
 	Lease         time.Duration // how long a worker may give no sign of life
+	Retention     pipeline.Retention
 	S3            s3.Config     // without an endpoint: objects are kept in the data folder
 }
 
@@ -94,6 +96,9 @@ func settings() []setting {
 		{"MAX_RECEIVED_BYTES", "4294967296", false, "bytes that one fetch may receive"},
 		{"MAX_OBJECTS", "10000000", false, "git objects that one fetch may bring"},
 		{"MAX_BUILD_CACHE", "4294967296", false, "bytes of what builds made that are kept for the next build of the same input"},
+		{"KEEP_RUNS", "90d", false, "how long runs are kept that made no accessible release; 0: for ever"},
+		{"KEEP_LOGS", "30d", false, "how long the logs of runs are kept; 0: for ever"},
+		{"KEEP_DELIVERIES", "30d", false, "how long webhook deliveries are kept; 0: for ever"},
 		{"MAX_SPEC_BYTES", "8388608", false, "bytes of the spec files of one commit"},
 		{"MAX_SPEC_OBJECTS", "10000", false, "objects in the spec files of one commit"},
 		{"MAX_SPEC_VALUES", "100000", false, "values in one spec document"},
@@ -226,8 +231,41 @@ func parseConfig(v map[string]string) (config, error) {
 	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {
 		return c, badSetting("GITHUB_COMMENTS", "is %q; right would be true or false", v["GITHUB_COMMENTS"])
 	}
+	if err := c.parseRetention(v); err != nil {
+		return c, err
+	}
 	err = c.parseLimits(v)
 	return c, err
+}
+
+// parseRetention reads how long records are kept.
+func (c *config) parseRetention(v map[string]string) error {
+	for _, keep := range []struct {
+		name string
+		into *time.Duration
+	}{
+		{"KEEP_RUNS", &c.Retention.Runs}, {"KEEP_LOGS", &c.Retention.Logs}, {"KEEP_DELIVERIES", &c.Retention.Deliveries},
+	} {
+		var err error
+		if *keep.into, err = parseKeep(v[keep.name]); err != nil || *keep.into < 0 {
+			return badSetting(keep.name, "is %q; right would be a time such as 90d or 12h, or 0 for ever", v[keep.name])
+		}
+	}
+	return nil
+}
+
+// parseKeep reads a duration that may be in days.
+func parseKeep(text string) (time.Duration, error) {
+	const day, most = 24 * time.Hour, 100 * 365 // what is longer is more than a duration holds
+	number, inDays := strings.CutSuffix(text, "d")
+	if !inDays {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err == nil && n > most {
+		err = strconv.ErrRange
+	}
+	return time.Duration(n) * day, err
 }
 
 // parseS3 reads where objects are kept, unless it is the data folder.

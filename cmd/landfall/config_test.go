@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/pipeline"
 )
 
 // A setting that cannot be meant stops the start with one sentence that names it.
@@ -31,6 +33,10 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_ROLE_SECRET": "sesame"}, nil, []string{"LANDFALL_ROLE_SECRET", "32"}},
 		{map[string]string{"LANDFALL_LEASE": "3"}, nil, []string{"LANDFALL_LEASE", "30s"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_INSECURE": "perhaps"}, nil, []string{"LANDFALL_S3_INSECURE", "perhaps"}},
+		{map[string]string{"LANDFALL_METRICS_TOKEN": "open-sesame"}, nil, []string{"LANDFALL_METRICS_TOKEN", "32"}},
+		{map[string]string{"LANDFALL_KEEP_RUNS": "a while"}, nil, []string{"LANDFALL_KEEP_RUNS", "a while", "90d"}},
+		{map[string]string{"LANDFALL_KEEP_LOGS": "-1h"}, nil, []string{"LANDFALL_KEEP_LOGS", "-1h"}},
+		{map[string]string{"LANDFALL_KEEP_DELIVERIES": "1000000d"}, nil, []string{"LANDFALL_KEEP_DELIVERIES", "1000000d"}},
 	} {
 		_, err := loadConfig(os.DevNull, func(name string) string {
 			if v, ok := test.env[name]; ok {
@@ -50,6 +56,18 @@ func TestWrongSettings(t *testing.T) {
 		if strings.Contains(text, "sesame") {
 			t.Errorf("the secret stands in %q", text)
 		}
+	}
+}
+
+// How long records are kept is said in days, or shorter, or not at all.
+func TestRetentionSettings(t *testing.T) {
+	t.Parallel()
+	c, err := loadConfig(os.DevNull, func(name string) string {
+		return map[string]string{"LANDFALL_KEEP_RUNS": "7d", "LANDFALL_KEEP_LOGS": "0"}[name]
+	}, nil)
+	want := pipeline.Retention{Runs: 7 * 24 * time.Hour, Deliveries: 30 * 24 * time.Hour}
+	if err != nil || c.Retention != want {
+		t.Errorf("got %+v (%v), want %+v", c.Retention, err, want)
 	}
 }
 

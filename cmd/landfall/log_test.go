@@ -98,7 +98,7 @@ func TestLog(t *testing.T) {
 		app := w.app("built")
 		r := w.repository(app)
 		r.write("in.txt", "one", "specs/app.yaml", appSpec("built", "build:",
-			"  command: git ls-remote "+w.forge.url+"/harbor/none.git; mkdir site && cp in.txt site/index.html", "  inputs: [in.txt]", "  outputs: [site]"))
+			"  command: git ls-remote "+w.url+"/harbor/none.git; mkdir site && cp in.txt site/index.html", "  inputs: [in.txt]", "  outputs: [site]"))
 		w.pushed(r, "built", "One")
 		run := w.finished("built", r.head())
 		wantLogged(t, w.site, show(run), run, "", "a build asked for a host", "push accepted", "release made")

@@ -269,6 +269,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: gateways{s.registry, s.db, s.process},
 		Remote: s.remote(), Elsewhere: elsewhere,
 		Specs:     s.config.Specs,
+		Retention: s.config.Retention,
 		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 		Scratch:   filepath.Join(s.config.Data, "scratch"),
 		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},

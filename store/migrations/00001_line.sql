@@ -138,11 +138,14 @@ CREATE TABLE runs (
     change      BIGINT NOT NULL, -- the one that shows its release; 0: none
     created     BIGINT NOT NULL,
     started     BIGINT NOT NULL,
-    finished    BIGINT NOT NULL
+    finished    BIGINT NOT NULL,
+    forgotten   INTEGER NOT NULL DEFAULT 0 -- its log was removed
 );
 CREATE INDEX runs_app_created ON runs (app, created);
 CREATE INDEX runs_app_commit ON runs (app, commit_sha);
 CREATE INDEX runs_unfinished ON runs (next_at) WHERE finished = 0;
+CREATE INDEX runs_finished ON runs (finished) WHERE finished > 0;
+CREATE INDEX runs_logged ON runs (finished) WHERE finished > 0 AND forgotten = 0;
 
 -- The pushes that want a run. A newer push of the same reference withdraws the older one.
 CREATE TABLE run_refs (

@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"landfall.dev/landfall/store"
+)
+
+// Retention says how long records of what is over are kept; 0: for ever.
+type Retention struct {
+	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
+	Logs       time.Duration // of runs
+	Deliveries time.Duration
+}
+
+// forgetBatch bounds one transaction: the log of a run may have thousands of lines.
+const forgetBatch = 20
+
+// Forget deletes the records that are older than they are kept. It begins where it was broken off when it is called again.
+func (p *Pipeline) Forget(ctx context.Context) error {
+	now := p.Now()
+	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(p.Retention.Logs))
+	for _, kind := range []struct {
+		name   string
+		keep   time.Duration
+		forget func(tx *store.Tx, before time.Time) (int, error)
+	}{
+		{"runs", p.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) { return tx.ForgetRuns(ctx, before, forgetBatch) }},
+		{"logs", p.Retention.Logs, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetLogs(ctx, before, forgetBatch, why, now)
+		}},
+		{"deliveries", p.Retention.Deliveries, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetDeliveries(ctx, before, forgetBatch)
+		}},
+	} {
+		if kind.keep == 0 {
+			continue
+		}
+		gone := 0
+		for more := true; more; {
+			var n int
+			err := p.DB.Update(ctx, func(tx *store.Tx) error {
+				var err error
+				n, err = kind.forget(tx, now.Add(-kind.keep))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			gone += n
+			more = n == forgetBatch
+		}
+		if gone > 0 {
+			p.Logger.InfoContext(ctx, "old records deleted", "what", kind.name, "count", gone)
+		}
+	}
+	return nil
+}
+
+// days writes a duration as the settings do.
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return d.String()
+}
