@@ -61,8 +61,15 @@ type server struct {
 	metrics   *metrics.Metrics
 	handler   http.Handler
 
-	ready atomic.Bool
+	phase atomic.Int32
 }
+
+// The phases of a server's life.
+const (
+	starting int32 = iota
+	serving
+	stopping
+)
 
 // newServer builds the program. Close lets go of what it opened, also after an error.
 func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, error) {
@@ -398,13 +405,7 @@ func (s *server) releaseURL(app string, selector landfall.UID) string {
 func (s *server) routes() (http.Handler, error) {
 	control := http.NewServeMux()
 	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	control.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.ready.Load() {
-			answer(w, http.StatusOK, "ready")
-			return
-		}
-		answer(w, http.StatusServiceUnavailable, "starting")
-	})
+	control.HandleFunc("GET /readyz", s.readiness)
 	control.Handle("GET /metrics", s.measured())
 	if s.config.has(roleWebhook) {
 		s.routeWebhooks(control)
@@ -466,6 +467,33 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	return nil
 }
 
+// readiness says whether the server serves, and what does not. It stays ready without its database: who asks may be a proxy,
+// and releases are served all the same.
+func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
+	switch s.phase.Load() {
+	case starting:
+		answer(w, http.StatusServiceUnavailable, "starting: the routes of releases and the database are being read")
+		return
+	case stopping:
+		answer(w, http.StatusServiceUnavailable, "stopping: requests and runs at work come to an end")
+		return
+	}
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	text := "ready"
+	if _, err := s.db.Changes(ctx); err != nil {
+		text += "\ndatabase: it does not answer; pushes and webhooks are refused, releases are served"
+	}
+	if s.repos == nil && s.config.has(roleAPI) {
+		text += "\ngit: it was not found at the start; the built-in remote is off, webhooks work"
+	}
+	if s.sandbox.Kind() == "none" && s.config.has(rolePipeline) {
+		text += "\nsandbox: there is none here; build commands are refused"
+	}
+	answer(w, http.StatusOK, text)
+}
+
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -513,6 +541,7 @@ func (s *server) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		<-ctx.Done()
+		s.phase.Store(stopping)
 		leave()
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 		defer cancel()
@@ -539,7 +568,7 @@ func (s *server) Run(ctx context.Context) error {
 	if s.sender != nil {
 		group.Go(func() error { return s.sender.Run(ctx) })
 	}
-	s.ready.Store(true)
+	s.phase.CompareAndSwap(starting, serving)
 	s.logger.Info("serving", "url", s.config.URL.String(), "releases", s.releaseURL("APP", ""), "data", s.config.Data)
 	return group.Wait()
 }

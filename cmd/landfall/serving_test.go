@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,4 +79,44 @@ func TestStopWhileStarting(t *testing.T) {
 		}
 		wantEqual(t, fmt.Sprintf("exit code of moment %d", n), exitCode(err), 0)
 	}
+}
+
+// Who asks whether the server is ready hears what is not, and no secret; without its database it goes on serving releases.
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{"DATA": data, "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newServer(t.Context(), config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	ask := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, http.NoBody))
+		return w.Code, w.Body.String()
+	}
+	wantAnswer := func(what, path string, status int, body string) {
+		t.Helper()
+		if gotStatus, got := ask(path); gotStatus != status || !strings.HasPrefix(got, body) {
+			t.Errorf("%s, %s answers %d %q, want %d and %q", what, path, gotStatus, got, status, body)
+		}
+	}
+	wantAnswer("while it starts", "/readyz", http.StatusServiceUnavailable, "starting: ")
+	wantAnswer("while it starts", "/healthz", http.StatusOK, "ok\n")
+	s.phase.Store(serving)
+	wantAnswer("when it serves", "/readyz", http.StatusOK, "ready\n")
+	if err := s.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantAnswer("without its database", "/readyz", http.StatusOK, "ready\ndatabase: it does not answer")
+	wantAnswer("without its database", "/healthz", http.StatusOK, "ok\n")
+	if _, text := ask("/readyz"); strings.Contains(text, data) || strings.Contains(text, s.config.Token) {
+		t.Errorf("strangers are told %q", text)
+	}
+	s.phase.Store(stopping)
+	wantAnswer("while it stops", "/readyz", http.StatusServiceUnavailable, "stopping: ")
 }
