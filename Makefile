@@ -28,6 +28,10 @@ build: ## build the program: build/landfall
 	@mkdir -p build
 	CGO_ENABLED=0 $(GO) build -trimpath -o build/landfall ./cmd/landfall
 
+.PHONY: image
+image: build ## write a container image: build/landfall-image.tar (BASE=rootfs.tar puts it on a system with git and bubblewrap)
+	@$(GO) run ./tools/image -base '$(BASE)'
+
 .PHONY: demo
 demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it running)
 	@tools/need.sh git=git curl=curl

@@ -79,6 +79,7 @@ func rooms() []room {
 
 		// What the Makefile needs.
 		{"tools/conformance", "", ""},
+		{"tools/image", "", ""},
 		{"tools/openapi", "api", ""},
 		{"tools/testreport", "", ""},
 	}
@@ -113,6 +114,7 @@ func libraries() []library {
 		{"github.com/getkin/kin-openapi", "github/githubtest", "api github", "requests are checked against published descriptions"},
 		{"github.com/go-git", "builder builder/pack", "remote pipeline cmd/landfall", "repositories are read in one room"},
 		{"github.com/google/go-cmp", "", every, "differences that a person can read"},
+		{"github.com/google/go-containerregistry", "tools/image", "", "container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". store sandbox pipeline api", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
@@ -125,6 +127,7 @@ func libraries() []library {
 		{"github.com/rogpeppe/go-internal", "", "cmd/landfall", "scripts that drive the command line"},
 		{"github.com/spf13", "cmd/landfall", "", "the command line"},
 		{"go.yaml.in/yaml", "spec cmd/landfall", "metrics", "yaml is the specs' and the configuration's"},
+		{"golang.org/x/crypto/x509roots", "tools/image", "", "whom an image trusts that has no system"},
 		{"golang.org/x/net", "webhook github builder sandbox", "", "what net/http leaves out"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
 		{"golang.org/x/sys", "sandbox remote store assets/disk backup cmd/landfall", "", "system calls that the standard library leaves out"},
