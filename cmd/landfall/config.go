@@ -48,7 +48,7 @@ type config struct {
 	RoleSecret    string        // what processes with different roles share
 	Lease         time.Duration // how long a worker may give no sign of life
 	Retention     pipeline.Retention
-	S3            s3.Config     // without an endpoint: objects are kept in the data folder
+	S3            s3.Config // without an endpoint: objects are kept in the data folder
 }
 
 // setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
