@@ -39,9 +39,9 @@ func TestRetention(t *testing.T) {
 		t.Fatalf("the log of a run says %q", text)
 	}
 
-	// L-028: what is not needed does not pile up: it goes by itself, also when the process never lives for long
 	w.stop()
 	w.start("LANDFALL_KEEP_RUNS=1ms", "LANDFALL_KEEP_LOGS=1ms", "LANDFALL_KEEP_DELIVERIES=1ms")
+	// L-028: what is not needed does not pile up: it goes by itself, also when the process never lives for long
 	w.eventually("what is old is gone", func() bool {
 		return len(list[client.Run](w.site, "/runs?app=shop")) == 1 && len(list[client.Delivery](w.site, "/deliveries")) == 0 &&
 			!strings.Contains(log(), "files uploaded")
