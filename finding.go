@@ -2,7 +2,7 @@ package landfall
 
 // Finding is something that is damaged: what it is, where it is, and what to do about it.
 type Finding struct {
-	What     string `json:"what" doc:"database, pointer, version, manifest, object, archive, repository, build or leftover"`
+	What     string `json:"what" doc:"database, rows, version, manifest, object, archive, repository, build or leftover"`
 	App      string `json:"app,omitempty"`
 	Releases []UID  `json:"releases,omitempty" doc:"accessible ones that need it"`
 	Unit     string `json:"unit,omitempty"`

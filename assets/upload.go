@@ -182,7 +182,7 @@ func (u Uploader) holds(ctx context.Context, key string, size int64, digest land
 		return false, object.Close()
 	}
 	there, err := digestAll(object)
-	if landfall.KindOf(err) == landfall.Internal { // damaged, as a store may notice by itself
+	if err != nil && landfall.KindOf(err) == landfall.Internal { // damaged, as a store may notice by itself
 		return false, nil
 	}
 	return err == nil && there == digest, err

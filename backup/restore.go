@@ -202,7 +202,7 @@ func (r *Restore) finish(ctx context.Context, h Header) (filled bool, err error)
 		return false, failed("the rows are gone", err)
 	}
 	_, err = store.Fill(ctx, r.Database, h.Schema, rows)
-	if err = errors.Join(err, rows.Close()); err != nil {
+	if err := errors.Join(err, rows.Close()); err != nil {
 		return false, err
 	}
 	db, err := store.Open(ctx, r.Database)

@@ -30,14 +30,13 @@ type Objects interface {
 
 // Repositories are those of the built-in remote.
 type Repositories interface {
-	// Check returns what is damaged in the repository of an app; nothing when there is none.
+	// Check returns what is damaged in the repository of an app. NotFound when there is none.
 	Check(ctx context.Context, app string) ([]string, error)
-	// Heads returns what its references name. NotFound when there is none.
+	// Heads returns what its references name, and Named what some of them do: an error when one of those cannot be read.
 	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
+	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
 	// Path returns where it is.
 	Path(app string) string
-	// Folders returns the apps that have one.
-	Folders() ([]string, error)
 }
 
 // Check is what is gone over. It changes nothing. While it runs nothing may be collected; pushes may come in.
@@ -341,34 +340,58 @@ func (r *running) repositories(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	names := make(map[string]landfall.App, len(apps))
 	for _, app := range apps {
-		names[app.ID] = app
-	}
-	folders, err := r.Repositories.Folders()
-	if err != nil {
-		return err
-	}
-	for _, id := range folders {
-		r.done.Repositories++
-		f := landfall.Finding{What: "repository", App: names[id].Name, Key: r.Repositories.Path(id), Remedy: "push its branches again from a clone, or " + remedyRestore}
-		damage, err := r.Repositories.Check(ctx, id)
-		if err != nil {
+		if err := r.repository(ctx, app); err != nil {
 			return err
-		}
-		for _, line := range damage {
-			f.Problem = line
-			if err := r.report(f); err != nil {
-				return err
-			}
-		}
-		if app := names[id]; len(damage) == 0 && app.ID != "" && app.Repository == "" {
-			if err := r.heads(ctx, app, f); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+func (r *running) repository(ctx context.Context, app landfall.App) error {
+	damage, err := r.Repositories.Check(ctx, app.ID)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return nil
+		}
+		return err
+	}
+	r.done.Repositories++
+	f := landfall.Finding{What: "repository", App: app.Name, Key: r.Repositories.Path(app.ID),
+		Remedy: "push its branches again from a clone, into a repository that is made anew; or " + remedyRestore}
+	if len(damage) > 0 {
+		if remedy, err := r.references(ctx, app); err != nil || remedy != "" {
+			f.Remedy = cmp.Or(remedy, f.Remedy)
+		}
+	}
+	for _, line := range damage {
+		f.Problem = line
+		if err := r.report(f); err != nil {
+			return err
+		}
+	}
+	if len(damage) > 0 || app.Repository != "" || !app.Deleted.IsZero() {
+		return nil
+	}
+	return r.heads(ctx, app, f)
+}
+
+// references says how references that cannot be read come back; nothing when all can be.
+func (r *running) references(ctx context.Context, app landfall.App) (string, error) {
+	heads, err := r.DB.Heads(ctx, app.ID)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, h := range heads {
+		if h.SHA.IsZero() || strings.HasPrefix(string(h.Ref), landfall.ApplyPrefix) {
+			continue
+		}
+		if _, err := r.Repositories.Named(ctx, app.ID, []landfall.RefName{h.Ref}); err != nil && landfall.KindOf(err) == landfall.Internal {
+			lines = append(lines, fmt.Sprintf("write %s into %s", h.SHA, path.Join(r.Repositories.Path(app.ID), string(h.Ref))))
+		}
+	}
+	return strings.Join(lines, "; "), nil
 }
 
 // heads compares the references of a repository with the pushes that were accepted. The rows are read before and after: what was

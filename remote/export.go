@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -191,14 +190,11 @@ func parseReferences(text string) (head, commands string, err error) {
 }
 
 // Check lets git read every object of an app's repository and follow every reference. It returns what is damaged, in git's own
-// words; nothing when there is no repository.
+// words. NotFound when there is no repository.
 func (r *Repositories) Check(ctx context.Context, appID string) ([]string, error) {
 	const op landfall.Op = "remote.Check"
 	path, err := r.existingPath(op, appID)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return nil, nil
-		}
 		return nil, err
 	}
 	var all bytes.Buffer
@@ -223,16 +219,4 @@ func (r *Repositories) Check(ctx context.Context, appID string) ([]string, error
 		damage = append(damage, clean(err.Error(), 300))
 	}
 	return damage, nil
-}
-
-// Folders returns the ids of the apps that have a repository.
-func (r *Repositories) Folders() ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(r.root, "*.git"))
-	if err != nil {
-		return nil, &landfall.Error{Op: "remote.Folders", Err: err}
-	}
-	for i, path := range found {
-		found[i] = strings.TrimSuffix(filepath.Base(path), ".git")
-	}
-	return found, nil
 }

@@ -40,6 +40,9 @@ func dumped() []string {
 	}
 }
 
+// everyColumn is what a dump has of each row, whatever columns there are: they are named in it.
+const everyColumn = "*"
+
 // maxDumpLine bounds what one row takes in memory.
 const maxDumpLine = 64 << 20
 
@@ -76,7 +79,7 @@ func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
 
 func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (int64, error) {
 	const op landfall.Op = "store.Dump"
-	rows, err := s.conn.QueryContext(ctx, `SELECT * FROM `+table)
+	rows, err := s.conn.QueryContext(ctx, `SELECT `+everyColumn+` FROM `+table)
 	if err != nil {
 		return 0, classify(op, err)
 	}
@@ -199,7 +202,7 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 
 // checkColumns fails unless a table has the columns that a dump names: they become part of a statement.
 func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
-	rows, err := tx.conn.QueryContext(ctx, `SELECT * FROM `+h.Table+` WHERE 1 = 0`)
+	rows, err := tx.conn.QueryContext(ctx, `SELECT `+everyColumn+` FROM `+h.Table+` WHERE 1 = 0`)
 	if err != nil {
 		return classify("store.Fill", err)
 	}

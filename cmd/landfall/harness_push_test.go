@@ -49,15 +49,23 @@ func (r *repository) push(args ...string) told {
 // released returns the release whose address stands on a line of its own.
 func (s *site) released(o told, app string) landfall.UID {
 	s.t.Helper()
+	uid, ok := s.releasedIn(o, app)
+	if !ok {
+		s.t.Fatalf("got no line that is the address of a release of %s in:\n%s", app, o)
+	}
+	return uid
+}
+
+// releasedIn is released for what may not have made a release.
+func (s *site) releasedIn(o told, app string) (landfall.UID, bool) {
 	for _, line := range o {
 		label, found := strings.CutPrefix(line, "http://"+app+"--")
 		uid, ok := strings.CutSuffix(label, ".localhost:"+s.port+"/")
 		if found && ok && landfall.IsUID(uid) {
-			return landfall.UID(uid)
+			return landfall.UID(uid), true
 		}
 	}
-	s.t.Fatalf("got no line that is the address of a release of %s in:\n%s", app, o)
-	return ""
+	return "", false
 }
 
 // pushed commits everything, pushes the branch that is checked out, and returns its release.

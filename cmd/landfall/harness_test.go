@@ -69,7 +69,13 @@ type site struct {
 // newSite makes a data folder and a free port, and starts the server. env are NAME=VALUE settings.
 func newSite(t *testing.T, env ...string) *site {
 	t.Helper()
-	s := newStopped(t, newEngine(t), env...)
+	return newSiteOn(t, newEngine(t), env...)
+}
+
+// newSiteOn is newSite on engines that the test needs.
+func newSiteOn(t *testing.T, on engine, env ...string) *site {
+	t.Helper()
+	s := newStopped(t, on, env...)
 	s.start()
 	s.readToken()
 	return s
