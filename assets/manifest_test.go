@@ -2,6 +2,7 @@ package assets_test
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,32 @@ func TestManifest(t *testing.T) {
 		t.Parallel()
 		if _, err := assets.Load(t.Context(), store, assets.Ref{Key: rootPrefix("absentid") + ".manifest.json"}); landfall.KindOf(err) != landfall.NotFound {
 			t.Errorf("got %v, want NotFound", err)
+		}
+	})
+
+	t.Run("one of which a byte is another one, or is missing, is damaged", func(t *testing.T) {
+		t.Parallel()
+		store := openStore(t)
+		_, result := tree{"site/index.html": "x"}.upload(t, store, rootRule, "firstuid")
+		object, err := store.Open(t.Context(), result.Manifest.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer object.Close()
+		whole, err := io.ReadAll(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := range whole {
+			flipped := slices.Clone(whole)
+			flipped[at] ^= 1
+			for what, bad := range map[string][]byte{"flipped": flipped, "cut": whole[:at]} {
+				key := fmt.Sprintf("apps/%s/%d", what, at)
+				put(t, store, key, string(bad))
+				if _, err := assets.Load(t.Context(), store, assets.Ref{Key: key, Digest: result.Manifest.Digest}); err == nil || landfall.KindOf(err) != landfall.Internal {
+					t.Errorf("%s at %d: got %v, want an Internal error", what, at, err)
+				}
+			}
 		}
 	})
 

@@ -132,7 +132,8 @@ func (b *Builds) Check(record store.Build) ([]string, error) {
 func (b *Builds) letGo(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.users[name]--; b.users[name] == 0 {
+	b.users[name]--
+	if b.users[name] == 0 {
 		delete(b.users, name)
 	}
 }

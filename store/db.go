@@ -235,7 +235,11 @@ func classify(op landfall.Op, err error) error {
 			}
 		}
 	}
-	return &landfall.Error{Op: op, Kind: kind, Err: err}
+	message := ""
+	if isDamaged(err) {
+		message = "the database is damaged: landfall fsck --offline looks at what is left; the last backup brings it back (landfall restore)"
+	}
+	return &landfall.Error{Op: op, Kind: kind, Message: message, Err: err}
 }
 
 // portable makes arguments such that every engine takes them, and stores the same: truth values are 0 and 1, and text is

@@ -40,8 +40,10 @@ func dumped() []string {
 	}
 }
 
-// everyColumn is what a dump has of each row, whatever columns there are: they are named in it.
-const everyColumn = "*"
+// everything asks for all columns of a table, whatever there are: a dump names them.
+func everything(table string) string {
+	return strings.Join([]string{"SELECT", "*", "FROM", table}, " ")
+}
 
 // maxDumpLine bounds what one row takes in memory.
 const maxDumpLine = 64 << 20
@@ -79,7 +81,7 @@ func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
 
 func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (int64, error) {
 	const op landfall.Op = "store.Dump"
-	rows, err := s.conn.QueryContext(ctx, `SELECT `+everyColumn+` FROM `+table)
+	rows, err := s.conn.QueryContext(ctx, everything(table))
 	if err != nil {
 		return 0, classify(op, err)
 	}
@@ -202,7 +204,7 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 
 // checkColumns fails unless a table has the columns that a dump names: they become part of a statement.
 func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
-	rows, err := tx.conn.QueryContext(ctx, `SELECT `+everyColumn+` FROM `+h.Table+` WHERE 1 = 0`)
+	rows, err := tx.conn.QueryContext(ctx, everything(h.Table)+` WHERE 1 = 0`)
 	if err != nil {
 		return classify("store.Fill", err)
 	}

@@ -200,6 +200,13 @@ func (e *sqliteFile) notices(ctx context.Context, _ func(), _ func(Change)) erro
 	return ctx.Err()
 }
 
+// isDamaged reports whether an error says that a file of SQLite's is not one any more.
+func isDamaged(err error) bool {
+	const primary = 0xff // the rest of a code only tells where it arose
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && (e.Code()&primary == sqlite3.SQLITE_CORRUPT || e.Code()&primary == sqlite3.SQLITE_NOTADB)
+}
+
 func sqliteKind(err error) (landfall.Kind, bool) {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -98,7 +98,8 @@ func (c *cli) backupCommand() *cobra.Command {
 	var without bool
 	var offline func(context.Context) (*server, bool, error)
 	cmd := c.command("backup FILE", "Write all that is not made again into one file",
-		"landfall backup landfall.tar.zst\nlandfall backup - | ssh backup.example.com 'cat > landfall.tar.zst'\nlandfall backup --offline --data /var/lib/landfall landfall.tar.zst",
+		"landfall backup backup.tar.zst\nlandfall backup - | ssh backup.example.com 'cat > backup.tar.zst'\n"+
+			"landfall backup --offline --data /var/lib/landfall backup.tar.zst",
 		func(ctx context.Context, in operands) error {
 			stopped, asked, err := offline(ctx)
 			if err != nil {
@@ -185,7 +186,7 @@ func writeWhole(name string, write func(io.Writer) (backup.Totals, error)) (tota
 func (c *cli) restoreCommand() *cobra.Command {
 	var configured func() (config, error)
 	cmd := c.command("restore FILE", "Make a new data folder of what landfall backup wrote",
-		"landfall restore --data /var/lib/landfall landfall.tar.zst\nlandfall restore --data new - < landfall.tar.zst",
+		"landfall restore --data /var/lib/landfall backup.tar.zst\nlandfall restore --data new - < backup.tar.zst",
 		func(ctx context.Context, in operands) error {
 			config, err := configured()
 			if err != nil {

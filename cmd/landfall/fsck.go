@@ -41,16 +41,17 @@ type checkResult struct {
 	Checked  landfall.Checked   `json:"checked"`
 }
 
+func (r *checkResult) add(f landfall.Finding) error {
+	r.Findings = append(r.Findings, f)
+	return nil
+}
+
 func (c *cli) fsckCommand() *cobra.Command {
 	var offline func(context.Context) (*server, bool, error)
 	cmd := c.command("fsck", "Go over everything that is kept, and name what is damaged",
 		"landfall fsck\nlandfall fsck -o json\nlandfall fsck --offline --data /var/lib/landfall",
 		func(ctx context.Context, _ operands) error {
 			result := checkResult{Findings: []landfall.Finding{}}
-			found := func(f landfall.Finding) error {
-				result.Findings = append(result.Findings, f)
-				return nil
-			}
 			stopped, asked, err := offline(ctx)
 			switch {
 			case asked && err != nil:
@@ -59,11 +60,11 @@ func (c *cli) fsckCommand() *cobra.Command {
 				defer func() { _ = stopped.Close() }()
 				err = stopped.alone(ctx, func() error {
 					builds := &pipeline.Builds{Folder: filepath.Join(stopped.config.Data, "cache", "builds")}
-					result.Checked, err = stopped.check(ctx, builds, found)
+					result.Checked, err = stopped.check(ctx, builds, result.add)
 					return err
 				})
 			default:
-				result.Checked, err = c.remoteCheck(ctx, found)
+				result.Checked, err = c.remoteCheck(ctx, result.add)
 			}
 			if err := errors.Join(err, c.print(result, func(t *table) { showFindings(t, result) })); err != nil {
 				return err

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -362,7 +361,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 	cmd := exec.Command(path, "fsck", "--offline")
 	cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data), s.env...)
-	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() == 0 || !strings.Contains(fmt.Sprint(string(out)), "database") {
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() == 0 || !strings.Contains(string(out), "database") {
 		t.Errorf("fsck of half a database: got %d %s, want it named", cmd.ProcessState.ExitCode(), out)
 	}
 	if err := os.WriteFile(file, whole, 0o600); err != nil {
