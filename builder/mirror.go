@@ -235,11 +235,33 @@ func (m *Mirror) Keep(uid landfall.UID, commit landfall.CommitSHA) error {
 	if err != nil {
 		return err
 	}
-	ref := plumbing.NewHashReference(plumbing.ReferenceName(landfall.KeepPrefix+string(uid)), name)
-	if err := m.storage.SetReference(ref); err != nil {
+	if err := m.writeReference(landfall.KeepPrefix+string(uid), name); err != nil {
 		return m.failed(op, err)
 	}
 	return nil
+}
+
+// writeReference makes a reference name an object, in one step: a file that was only half written, on a disk that is full,
+// would make every later use of the repository fail.
+func (m *Mirror) writeReference(ref string, hash plumbing.Hash) (err error) {
+	path := filepath.Join(m.dir, filepath.FromSlash(ref))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(m.dir, "tmp_ref_")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.WriteString(hash.String() + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // Release undoes Keep. It is a success when there was none.
