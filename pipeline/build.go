@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"landfall.dev/landfall"
@@ -325,6 +326,9 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) error {
 		why = "was ended: " + result.Killed
 	case result.ExitCode != 0:
 		why = fmt.Sprintf("failed with exit code %d", result.ExitCode)
+		if full(dir) { // whatever it says, that is not its author's fault
+			return noSpace(nil)
+		}
 	default:
 		return nil
 	}
@@ -348,7 +352,7 @@ func (w *worker) keep(ctx context.Context, dir string, job buildJob) ([]landfall
 		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 			return nil, err
 		}
-		if err := os.Rename(filepath.Join(dir, filepath.FromSlash(f.Path)), target); err != nil {
+		if err := move(filepath.Join(dir, filepath.FromSlash(f.Path)), target); err != nil {
 			return nil, err
 		}
 		if files[i].Digest, err = digestPath(target); err != nil {
@@ -368,6 +372,29 @@ func (w *worker) keep(ctx context.Context, dir string, job buildJob) ([]landfall
 		_, err := tx.PutBuild(ctx, w.app.ID, job.key, w.run.ID, data, w.Now())
 		return err
 	})
+}
+
+// move gives a file another name, also on another file system: scratch may be one of its own.
+func move(from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	in, err := os.Open(filepath.Clean(from))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(filepath.Clean(to), os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // Limits of what a build may make.

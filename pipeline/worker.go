@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"landfall.dev/landfall"
@@ -144,7 +145,22 @@ func (w *worker) stepError(ctx context.Context, s step, late bool, err error) er
 		return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
 			"the step %s did not end within %s", s.name, s.limit)}
 	}
+	if landfall.KindOf(err) == landfall.Internal && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
+		return noSpace(err)
+	}
 	return err
+}
+
+// noSpace is the error when work in progress finds no room.
+func noSpace(cause error) error {
+	return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: cause, Message: "this installation has no disk space left for work in progress"}
+}
+
+// full reports whether the file system of a folder has hardly any space left.
+func full(folder string) bool {
+	const hardly = 1 << 20
+	var s syscall.Statfs_t
+	return syscall.Statfs(folder, &s) == nil && s.Bavail*uint64(s.Bsize) < hardly
 }
 
 // enter records that the run came to a step, together with what there is to log of the one before.
