@@ -78,6 +78,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	}
 	named, err := d.Remote.Named(ctx, repository.App, refs)
 	if err != nil {
+		d.unrecorded.Store(repository.App, true)
 		return nil, err
 	}
 	var runs []string
@@ -101,13 +102,15 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 		}
 		return nil
 	})
-	if err == nil {
-		crashpoint.Here("accept.committed")
-		d.logArrivals(ctx, pushes)
-		d.refresh(ctx, app)
-		d.followHead(ctx, repository.App, updates)
+	if err != nil {
+		d.unrecorded.Store(repository.App, true)
+		return nil, err
 	}
-	return runs, err
+	crashpoint.Here("accept.committed")
+	d.logArrivals(ctx, pushes)
+	d.refresh(ctx, app)
+	d.followHead(ctx, repository.App, updates)
+	return runs, nil
 }
 
 // inOrder returns updates with those first that become the production branch when all are new.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -236,6 +237,24 @@ func (p *Pipeline) Reconcile(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// recordKept accepts the pushes that were kept when the store failed.
+func (p *Pipeline) recordKept(ctx context.Context) error {
+	var errs []error
+	p.unrecorded.Range(func(id, _ any) bool {
+		p.unrecorded.Delete(id) // before it is looked at: what comes meanwhile is looked at next time
+		app, err := p.DB.App(ctx, fmt.Sprint(id))
+		if err == nil {
+			err = p.reconcileApp(ctx, app)
+		}
+		if err = ignoreNotFound(err); err != nil { // an app may have been deleted meanwhile
+			p.unrecorded.Store(id, true)
+			errs = append(errs, err)
+		}
+		return true
+	})
+	return errors.Join(errs...)
 }
 
 func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {

@@ -45,6 +45,7 @@ type Pipeline struct {
 	Meter  Meter // nil: nothing is counted
 
 	collecting sync.Mutex
+	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it
 }
 
 // Meter counts what happens. Many goroutines call it.
@@ -154,6 +155,7 @@ func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 		}
 		group.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
 		group.Go(func() { p.every(ctx, collectEvery, p.ringForget) })
+		group.Go(func() { p.every(ctx, sweepEvery, p.recordKept) })
 	}
 	if duties.Work {
 		queues[""] = workers

@@ -184,7 +184,7 @@ func TestAcceptFails(t *testing.T) {
 	s := serve(t, remote.Config{Doors: d})
 	w := newWork(t)
 	out := w.git(t, "push", s.address("shop", token), "main")
-	said(t, out, "remote: The push is kept, but could not be recorded: the disk is full", "remote: It is picked up when the server starts next")
+	said(t, out, "remote: The push is kept, but could not be recorded: the disk is full", "remote: It is recorded as soon as that works")
 	// V7: what moved without being accepted is found by reading the heads.
 	if got, want := s.heads(t, "shop")["refs/heads/main"], w.sha(t, "HEAD"); got != want {
 		t.Errorf("got main at %s, want %s", got, want)

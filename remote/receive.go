@@ -301,7 +301,7 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 	runs, err := p.server.Doors.Accept(context.WithoutCancel(ctx), p.repository, moved)
 	if err != nil {
 		p.complain(ctx, p.logger, "The push is kept, but could not be recorded", err)
-		p.terminal.say("It is picked up when the server starts next; there is no need to push again.")
+		p.terminal.say("It is recorded as soon as that works; there is no need to push again.")
 	}
 	return runs
 }

@@ -235,11 +235,14 @@ func classify(op landfall.Op, err error) error {
 			}
 		}
 	}
-	message := ""
-	if isDamaged(err) {
-		message = "the database is damaged: landfall fsck --offline looks at what is left; the last backup brings it back (landfall restore)"
+	e := &landfall.Error{Op: op, Kind: kind, Err: err}
+	switch {
+	case isDamaged(err):
+		e.Message = "the database is damaged: landfall fsck --offline looks at what is left; the last backup brings it back (landfall restore)"
+	case kind == landfall.Unavailable:
+		e.Message = "the database is away, or its disk is full"
 	}
-	return &landfall.Error{Op: op, Kind: kind, Message: message, Err: err}
+	return e
 }
 
 // portable makes arguments such that every engine takes them, and stores the same: truth values are 0 and 1, and text is
