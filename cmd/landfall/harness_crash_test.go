@@ -33,20 +33,34 @@ const (
 // newTwins starts a server that does not report yet.
 func newTwins(t *testing.T) *twins {
 	t.Helper()
+	w := newStoppedTwins(t, newEngine(t))
+	w.start()
+	w.populate()
+	return w
+}
+
+// newStoppedTwins is newTwins on an engine, before the start and without apps.
+func newStoppedTwins(t *testing.T, on engine) *twins {
+	t.Helper()
 	d, err := description()
 	if err != nil {
 		t.Fatal(err)
 	}
 	f, api := newForge(t), githubtest.New(t, d, apiToken)
 	host := func(url string) string { return strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/") }
-	w := &twins{
-		world: &world{forge: f, api: api, site: newSite(t, "LANDFALL_GITHUB_WEBHOOK_SECRET="+webhookSecret,
+	return &twins{
+		world: &world{forge: f, api: api, site: newStopped(t, on, "LANDFALL_GITHUB_WEBHOOK_SECRET="+webhookSecret,
 			"LANDFALL_ALLOWED_HOSTS="+host(f.url)+","+host(api.URL))},
 		token: []string{"LANDFALL_GITHUB_TOKEN=" + apiToken, "LANDFALL_GITHUB_API=" + api.URL},
 	}
+}
+
+// populate makes the two apps.
+func (w *twins) populate() {
+	w.t.Helper()
+	w.readToken()
 	w.near = w.repository(w.app(nearApp))
 	w.far, _ = w.follow(farApp)
-	return w
 }
 
 // twinSpec is an app of two static units, a configuration, and a function whose package is built.
@@ -146,25 +160,53 @@ type attempt struct {
 	round    int               // what both apps are then; 0: what they were
 	commits  map[string]landfall.CommitSHA
 	delivery delivery
-	terminal string // what git said
-	status   int    // of the answer to the delivery; 0: none
+	terminal string                   // what git said
+	status   int                      // of the answer to the delivery; 0: none
+	heard    map[string]chan struct{} // closed when the sender knows or has given up
 }
 
 // begin pushes a round to both apps, or a mistake for round 0, and waits until both senders know or have given up.
 func (w *twins) begin(round int) *attempt {
 	w.t.Helper()
-	a := &attempt{state: landfall.RunSucceeded, round: round, commits: map[string]landfall.CommitSHA{}}
+	a := w.launch(round, nearApp, farApp)
+	for _, heard := range a.heard {
+		<-heard
+	}
+	return a
+}
+
+// launch is begin for some apps, without the wait.
+func (w *twins) launch(round int, apps ...string) *attempt {
+	w.t.Helper()
+	a := &attempt{state: landfall.RunSucceeded, round: round, commits: map[string]landfall.CommitSHA{}, heard: map[string]chan struct{}{}}
 	if round == 0 {
 		a.state = landfall.RunFailed
-		a.commits[nearApp], a.commits[farApp] = w.near.spoil(), w.far.spoil()
-	} else {
-		a.commits[nearApp], a.commits[farApp] = w.near.round(nearApp, round), w.far.round(farApp, round)
 	}
-	a.delivery = w.far.send("main")
-	var senders sync.WaitGroup
-	senders.Go(func() { a.terminal, _ = w.near.try("push", "origin", "main") })
-	senders.Go(func() { a.status = w.sendTo(a.delivery) })
-	senders.Wait()
+	for _, app := range apps {
+		r := w.near
+		if app == farApp {
+			r = w.far.repository
+		}
+		if round == 0 {
+			a.commits[app] = r.spoil()
+		} else {
+			a.commits[app] = r.round(app, round)
+		}
+		a.heard[app] = make(chan struct{})
+	}
+	if heard, ok := a.heard[farApp]; ok {
+		a.delivery = w.far.send("main")
+		go func() {
+			defer close(heard)
+			a.status = w.sendTo(a.delivery)
+		}()
+	}
+	if heard, ok := a.heard[nearApp]; ok {
+		go func() {
+			defer close(heard)
+			a.terminal, _ = w.near.try("push", "origin", "main")
+		}()
+	}
 	return a
 }
 

@@ -61,6 +61,7 @@ type site struct {
 	data   string
 	port   string
 	env    []string
+	within []string // what the command line begins with, when the server runs somewhere else than the tests
 	cmd    *exec.Cmd
 	log    *logtest.Buffer
 	done   chan struct{} // closed when the process has ended
@@ -123,7 +124,8 @@ func (s *site) start(env ...string) {
 		s.t.Fatal(err)
 	}
 	s.log = &logtest.Buffer{}
-	s.cmd = exec.Command(path, "serve")
+	line := append(slices.Clone(s.within), path, "serve")
+	s.cmd = exec.Command(line[0], line[1:]...)
 	s.cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data, "LANDFALL_LISTEN=127.0.0.1:"+s.port), append(s.env, env...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := s.cmd.Start(); err != nil {
