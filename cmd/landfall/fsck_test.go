@@ -231,6 +231,49 @@ func TestDamagedBuild(t *testing.T) {
 	s.wantWhole()
 }
 
+// A package whose build is kept is never archived with other bytes than the build made.
+func TestDamagedPackageBuild(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app(nearApp))
+	r.round(nearApp, 1)
+	r.push("main")
+	kept, err := filepath.Glob(filepath.Join(s.data, "cache", "builds", "*", "*", "deploy", "main.py"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("got the kept files %q, %v, want one", kept, err)
+	}
+	whole, err := os.ReadFile(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kept[0], bytes.ToUpper(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Another package of the same files, built by the same command.
+	_, functions, _ := strings.Cut(twinSpec, "---\n")
+	r.write("specs/other.yaml", strings.ReplaceAll(functions, "APP", "other"))
+	s.pushed(r, nearApp, "another package")
+	var archives [][]byte
+	objects, err := s.openObjects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = objects.Close() }()
+	for _, key := range s.stored(nearApp) {
+		if strings.HasSuffix(key, "/deploy.zip") {
+			object, err := objects.Open(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			archives = append(archives, must(io.ReadAll(object))(t))
+			_ = object.Close()
+		}
+	}
+	if len(archives) != 2 || !bytes.Equal(archives[0], archives[1]) {
+		t.Errorf("got %d archives, want two with the same bytes", len(archives))
+	}
+}
+
 // A reference of a built-in repository that cannot be read is not taken for a deleted branch when the server starts.
 func TestDamagedReference(t *testing.T) {
 	t.Parallel()
