@@ -172,6 +172,25 @@ func TestOnce(t *testing.T) {
 	if after := modified(t, folder); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("got cached files %v after a restart, want %v", after, before)
 	}
+
+	// What has become other bytes meanwhile is made again, and not served.
+	for name := range before {
+		path := filepath.Join(folder, name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	healed := newSite(t, content, inFolder, app)
+	for _, coding := range []string{"br", "gzip", "identity"} {
+		if got := healed.get(t, host, "/large.txt", "Accept-Encoding", coding).decoded(t); got != large {
+			t.Errorf("got %d other bytes in %s when the cache was damaged", len(got), coding)
+		}
+	}
 }
 
 // modified returns when each file of the folder was written.
