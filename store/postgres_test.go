@@ -1,16 +1,13 @@
 package store_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -57,8 +54,8 @@ func TestPostgresProcesses(t *testing.T) {
 func TestPostgresNotices(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	line := newProxy(t, address)
-	a, b := storetest.Open(t, address), storetest.Open(t, line.url)
+	line := storetest.NewLine(t, address)
+	a, b := storetest.Open(t, address), storetest.Open(t, line.URL)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	heard, lost := make(chan string, 100), make(chan error, 100)
@@ -70,7 +67,7 @@ func TestPostgresNotices(t *testing.T) {
 	same(t, "what is heard at the start", receive(t, "the start", heard), "listening")
 	change()
 	same(t, "notice", receive(t, "a notice", heard), "1shop-id")
-	line.cut()
+	line.Cut()
 	kind(t, "when the connection is lost", receive(t, "the end of Notices", lost), landfall.Unavailable)
 	change()
 	go func() {
@@ -97,10 +94,10 @@ func TestPostgresLostCommit(t *testing.T) {
 	}{{"the commit did not arrive", true}, {"the answer did not arrive", false}} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			line := newProxy(t, storetest.Postgres(t))
-			db := storetest.Open(t, line.url)
+			line := storetest.NewLine(t, storetest.Postgres(t))
+			db := storetest.Open(t, line.URL)
 			app := newApp(t, db, "shop")
-			line.cutAtCommit(test.before)
+			line.CutAtCommit(test.before)
 			err := db.Update(t.Context(), func(tx *store.Tx) error {
 				return tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: noon})
 			})
@@ -111,7 +108,7 @@ func TestPostgresLostCommit(t *testing.T) {
 			} else if err != nil {
 				t.Errorf("the transaction: got %v, want none: it was committed", err)
 			}
-			if !line.wasCut() {
+			if !line.WasCut() {
 				t.Error("the connection was not cut at the commit")
 			}
 			same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
@@ -123,8 +120,8 @@ func TestPostgresLostCommit(t *testing.T) {
 func TestPostgresOwn(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	line := newProxy(t, address)
-	first, second := storetest.Open(t, line.url), storetest.Open(t, address)
+	line := storetest.NewLine(t, address)
+	first, second := storetest.Open(t, line.URL), storetest.Open(t, address)
 	own := func(db *store.DB, events chan string, name string) (ended chan error) {
 		ended = make(chan error, 1)
 		go func() { ended <- db.Own(t.Context(), func() { events <- name }) }()
@@ -134,9 +131,9 @@ func TestPostgresOwn(t *testing.T) {
 	ended := own(first, events, "first")
 	same(t, "the owner", receive(t, "the first", events), "first")
 	sentence(t, "the second", receive(t, "its end", own(second, events, "second")), landfall.Conflict, "another landfall process uses this database")
-	line.cut()
+	line.Cut()
 	same(t, "the owner after its connection was lost", receive(t, "the first again", events), "first")
-	line.close()
+	line.Close()
 	third := own(second, events, "third")
 	same(t, "the owner after the first is gone", receive(t, "the third", events), "third")
 	select {
@@ -195,15 +192,15 @@ func TestPostgresUncleanEnd(t *testing.T) {
 			return nil
 		}
 	}
-	line := newProxy(t, address)
-	dying, other := storetest.Open(t, line.url), storetest.Open(t, address)
+	line := storetest.NewLine(t, address)
+	dying, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 	kill := queue("one", dying, hang("dying"))
 	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "a", 0) })
 	same(t, "at work", receive(t, "a job", started), "dying a")
 	killOther := queue("two", other, hang("other"))
 	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b", 0) })
 	same(t, "at work", receive(t, "a job", started), "other b")
-	line.close() // the process is dead as far as the database can tell
+	line.Close() // the process is dead as far as the database can tell
 	back := storetest.Open(t, address)
 	killBack := queue("one", back, func(_ context.Context, _, id string) error {
 		started <- "back " + id
@@ -282,118 +279,3 @@ func TestPostgresOpenFails(t *testing.T) {
 		}
 	}
 }
-
-// proxy is a line to the server that can be cut.
-type proxy struct {
-	url      string
-	target   string
-	listener net.Listener
-
-	mu    sync.Mutex
-	open  []net.Conn
-	armed atomic.Int32
-}
-
-const (
-	disarmed = iota
-	armedBefore
-	armedAfter
-	fired
-)
-
-func newProxy(t *testing.T, address string) *proxy {
-	t.Helper()
-	u := must(url.Parse(address))(t)
-	l := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	p := &proxy{target: u.Host, listener: l}
-	u.Host = l.Addr().String()
-	p.url = u.String()
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			group.Go(func() { p.carry(c) })
-		}
-	})
-	t.Cleanup(func() {
-		p.close()
-		group.Wait()
-	})
-	return p
-}
-
-// carry copies both ways until one side ends.
-func (p *proxy) carry(from net.Conn) {
-	to, err := new(net.Dialer).Dial("tcp", p.target)
-	if err != nil {
-		_ = from.Close()
-		return
-	}
-	p.mu.Lock()
-	p.open = append(p.open, from, to)
-	p.mu.Unlock()
-	stop := func() {
-		_ = from.Close()
-		_ = to.Close()
-	}
-	var group sync.WaitGroup
-	var committing atomic.Bool
-	group.Go(func() {
-		defer stop()
-		for buffer := make([]byte, 64<<10); ; {
-			n, err := from.Read(buffer)
-			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit\x00")) { // the statement, not the isolation level
-				switch {
-				case p.armed.CompareAndSwap(armedBefore, fired):
-					return
-				case p.armed.CompareAndSwap(armedAfter, fired):
-					committing.Store(true)
-				}
-			}
-			if _, err2 := to.Write(buffer[:n]); err != nil || err2 != nil {
-				return
-			}
-		}
-	})
-	defer group.Wait()
-	defer stop()
-	for buffer := make([]byte, 64<<10); ; {
-		n, err := to.Read(buffer)
-		if committing.Load() {
-			return // the answer is lost
-		}
-		if _, err2 := from.Write(buffer[:n]); err != nil || err2 != nil {
-			return
-		}
-	}
-}
-
-// close ends all connections, and takes no more.
-func (p *proxy) close() {
-	_ = p.listener.Close()
-	p.cut()
-}
-
-// cut ends all connections.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.open {
-		_ = c.Close()
-	}
-	p.open = nil
-}
-
-// cutAtCommit ends the connection of the next commit: before it arrives, or before its answer does.
-func (p *proxy) cutAtCommit(before bool) {
-	if before {
-		p.armed.Store(armedBefore)
-		return
-	}
-	p.armed.Store(armedAfter)
-}
-
-func (p *proxy) wasCut() bool { return p.armed.Load() == fired }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -22,6 +23,7 @@ import (
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/github/githubtest"
 )
 
 // The list of crash points is the list of the places that call Here, and no step of the pipeline is without one.
@@ -336,6 +338,7 @@ func (w *twins) wantRecovered(a *attempt, began, ready time.Time) map[string]lan
 func (w *twins) wantClosed(kills int) {
 	w.t.Helper()
 	heard := w.api.Statuses("")
+	slices.SortStableFunc(heard, func(a, b githubtest.Status) int { return cmp.Compare(a.SHA, b.SHA) })
 	told := slices.Compact(slices.Clone(heard))
 	if len(heard)-len(told) > kills {
 		w.t.Errorf("after %d kills the forge heard %d statuses twice: %+v", kills, len(heard)-len(told), heard)

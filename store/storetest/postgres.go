@@ -33,7 +33,7 @@ func Postgres(t testing.TB) string {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("test%d", s.last.Add(1))
-	if err := s.exec(`CREATE DATABASE ` + name + ` TEMPLATE landfall_template`); err != nil {
+	if err := s.exec(`CREATE DATABASE ` + name + ` TEMPLATE ` + template); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -44,28 +44,104 @@ func Postgres(t testing.TB) string {
 	return s.url(name)
 }
 
+// Server is a PostgreSQL server of a test's own, which it may do anything to.
+type Server struct {
+	URL string // of an empty, migrated database
+	t   testing.TB
+	s   *server
+}
+
+// NewServer starts a server that ends with t.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	s, err := startMigrated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.alive.Close() })
+	return &Server{URL: s.url(template), t: t, s: s}
+}
+
+// Restart ends the server, at once as a crash does or else by breaking off what is under way in good order, and waits until it
+// serves again.
+func (s *Server) Restart(crash bool) {
+	s.t.Helper()
+	const startTime = `SELECT pg_postmaster_start_time()`
+	before, err := s.s.ask(startTime)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	signal := "INT\n"
+	if crash {
+		signal = "QUIT\n"
+	}
+	if _, err := io.WriteString(s.s.alive, signal); err != nil {
+		s.t.Fatal(err)
+	}
+	for until := time.Now().Add(startPatience); ; <-time.After(startPoll) {
+		now, err := s.s.ask(startTime)
+		if err == nil && now != before {
+			return
+		}
+		if time.Now().After(until) {
+			s.t.Fatalf("the server is not back: %v", err)
+		}
+	}
+}
+
+// Hold takes every lock that a table has, in the database at an address, until it is released. Waiting tells whether anybody
+// waits for one.
+func Hold(t testing.TB, address, table string) (waiting func() bool, release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `BEGIN; LOCK TABLE `+pgx.Identifier{table}.Sanitize()); err != nil {
+		t.Fatal(err)
+	}
+	waiting = func() bool {
+		var n int
+		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)
+		if err != nil {
+			t.Error(err)
+		}
+		return n > 0
+	}
+	release = sync.OnceFunc(func() { _ = conn.Close(context.Background()) })
+	t.Cleanup(release)
+	return waiting, release
+}
+
 // server is one PostgreSQL server of this test program.
 type server struct {
 	port  string
-	alive io.Closer // open until the program ends
+	alive io.WriteCloser // open until the server is to end; a signal's name in it ends and starts it
 	last  atomic.Int64
 	mu    sync.Mutex // a template cannot be copied twice at once
 }
 
-var shared = sync.OnceValues(func() (*server, error) {
+// template is the name of a server's migrated database.
+const template = "landfall_template"
+
+var shared = sync.OnceValues(startMigrated)
+
+// startMigrated starts a server that has a migrated database.
+func startMigrated() (*server, error) {
 	s, err := start()
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL, which the tests need, did not start: %w", err)
 	}
-	if err := s.exec(`CREATE DATABASE landfall_template`); err != nil {
+	if err := s.exec(`CREATE DATABASE ` + template); err != nil {
 		return nil, err
 	}
-	db, err := store.Open(context.Background(), s.url("landfall_template"))
+	db, err := store.Open(context.Background(), s.url(template))
 	if err != nil {
 		return nil, err
 	}
 	return s, db.Close()
-})
+}
 
 const (
 	startPatience = time.Minute
@@ -73,8 +149,12 @@ const (
 )
 
 // watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
-// server and its folder away.
-const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -QUIT $pid; wait $pid; cd /; rm -rf "$0"`
+// server and its folder away. A line of the input is a signal that ends the server, which is then started anew.
+const watched = `while :; do
+	"$@" </dev/null >>server.log 2>&1 & pid=$!
+	if read -r signal; then kill -"$signal" $pid; wait $pid; else kill -QUIT $pid; wait $pid; break; fi
+done
+cd /; rm -rf "$0"`
 
 // start makes a cluster in a folder of its own and serves it on a free port of the loopback interface. The server does
 // not sync: the tests are of what we do, not of a machine that loses power.
@@ -173,6 +253,18 @@ func freePort() (string, error) {
 
 func (s *server) url(database string) string {
 	return fmt.Sprintf("postgres://landfall@127.0.0.1:%s/%s?sslmode=disable", s.port, database)
+}
+
+// ask returns what a query of one value says.
+func (s *server) ask(query string) (string, error) {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.url("postgres"))
+	if err != nil {
+		return "", err
+	}
+	var answer string
+	err = conn.QueryRow(ctx, "SELECT ("+query+")::text").Scan(&answer)
+	return answer, errors.Join(err, conn.Close(ctx))
 }
 
 // exec runs one statement that needs no database of its own.

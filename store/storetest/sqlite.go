@@ -10,8 +10,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// template is the bytes of an empty, migrated database, which is made once.
-var template = sync.OnceValues(func() ([]byte, error) {
+// templateFile is the bytes of an empty, migrated database, which is made once.
+var templateFile = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "landfall-sqlite-")
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ var template = sync.OnceValues(func() ([]byte, error) {
 // SQLite returns the path of an empty, migrated database, which ends with t.
 func SQLite(t testing.TB) string {
 	t.Helper()
-	data, err := template()
+	data, err := templateFile()
 	if err != nil {
 		t.Fatal(err)
 	}

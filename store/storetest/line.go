@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"bytes"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Line is a line to a PostgreSQL server that can be cut.
+type Line struct {
+	URL      string // of the same database, over the line
+	target   string
+	listener net.Listener
+
+	mu    sync.Mutex
+	open  []net.Conn
+	armed atomic.Int32
+}
+
+const (
+	disarmed = iota
+	armedBefore
+	armedAfter
+	fired
+)
+
+// NewLine lays a line to the database at an address, which ends with t.
+func NewLine(t testing.TB, address string) *Line {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Line{target: u.Host, listener: listener}
+	u.Host = listener.Addr().String()
+	l.URL = u.String()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			group.Go(func() { l.carry(c) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		group.Wait()
+	})
+	return l
+}
+
+// carry copies both ways until one side ends.
+func (l *Line) carry(from net.Conn) {
+	to, err := new(net.Dialer).Dial("tcp", l.target)
+	if err != nil {
+		_ = from.Close()
+		return
+	}
+	l.mu.Lock()
+	l.open = append(l.open, from, to)
+	l.mu.Unlock()
+	stop := func() {
+		_ = from.Close()
+		_ = to.Close()
+	}
+	var group sync.WaitGroup
+	var committing atomic.Bool
+	group.Go(func() {
+		defer stop()
+		for buffer := make([]byte, 64<<10); ; {
+			n, err := from.Read(buffer)
+			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit\x00")) { // the statement, not the isolation level
+				switch {
+				case l.armed.CompareAndSwap(armedBefore, fired):
+					return
+				case l.armed.CompareAndSwap(armedAfter, fired):
+					committing.Store(true)
+				}
+			}
+			if _, err2 := to.Write(buffer[:n]); err != nil || err2 != nil {
+				return
+			}
+		}
+	})
+	defer group.Wait()
+	defer stop()
+	for buffer := make([]byte, 64<<10); ; {
+		n, err := to.Read(buffer)
+		if committing.Load() {
+			return // the answer is lost
+		}
+		if _, err2 := from.Write(buffer[:n]); err != nil || err2 != nil {
+			return
+		}
+	}
+}
+
+// Close ends all connections, and takes no more.
+func (l *Line) Close() {
+	_ = l.listener.Close()
+	l.Cut()
+}
+
+// Cut ends all connections.
+func (l *Line) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close()
+	}
+	l.open = nil
+}
+
+// CutAtCommit ends the connection of the next commit: before it arrives, or before its answer does.
+func (l *Line) CutAtCommit(before bool) {
+	if before {
+		l.armed.Store(armedBefore)
+		return
+	}
+	l.armed.Store(armedAfter)
+}
+
+// WasCut reports whether the connection was ended at the commit.
+func (l *Line) WasCut() bool { return l.armed.Load() == fired }
