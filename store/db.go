@@ -61,6 +61,8 @@ type jobEngine interface {
 	client(config *river.Config) (jobClient, error)
 	// forget gives back the jobs that an earlier life of this process was killed at, and its leadership.
 	forget(ctx context.Context, tx *Tx, process string) error
+	// running returns the jobs that the tables say this process is at.
+	running(ctx context.Context, process string) ([]runningJob, error)
 }
 
 type noticeEngine interface {

@@ -324,6 +324,10 @@ func (e *postgres) forget(ctx context.Context, tx *Tx, process string) error {
 		WHERE state = 'running' AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
 }
 
+func (e *postgres) running(ctx context.Context, process string) ([]runningJob, error) {
+	return list(ctx, queries{e.sql}, "store.running", scanRunningJob, selectRunning+` AND attempted_by[array_length(attempted_by, 1)] = $1`, process)
+}
+
 func (e *postgres) notify(ctx context.Context, tx *Tx, c Change) error {
 	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, $2)`, changesChannel, fmt.Sprintf(changeFormat, c.Number, c.App))
 }

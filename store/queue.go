@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -55,6 +56,7 @@ const (
 	fetchCooldown = 5 * time.Millisecond
 	fetchInterval = time.Second // for jobs whose time has come: of new ones the queue is told
 	stopGrace     = 20 * time.Second
+	reclaimEvery  = 2 * time.Second
 )
 
 // Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
@@ -64,7 +66,8 @@ func (q *Queue) Run(ctx context.Context) error {
 		return err
 	}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &worker{work: q.Work, logger: q.Logger})
+	w := &worker{work: q.Work, logger: q.Logger}
+	river.AddWorker(workers, w)
 	queues := map[string]river.QueueConfig{}
 	for name, count := range q.Queues {
 		queues[cmp.Or(name, river.QueueDefault)] = river.QueueConfig{MaxWorkers: count}
@@ -85,13 +88,76 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err := client.Start(context.WithoutCancel(ctx)); err != nil {
 		return classify(op, err)
 	}
+	var group sync.WaitGroup
+	group.Go(func() { q.reclaimLost(ctx, &w.atWork) })
 	q.listen(ctx, client)
+	group.Wait()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	if err := client.Stop(stop); err != nil {
 		return classify(op, client.StopAndCancel(context.WithoutCancel(ctx)))
 	}
 	return nil
+}
+
+// reclaimLost enqueues again, until ctx ends, the jobs that the tables say this process is at and that it is not: those that
+// the library fetched when the database went away. The library itself would wait for minutes, on SQLite for an hour, and
+// meanwhile none like them could be enqueued. A job that is done twice does no harm.
+func (q *Queue) reclaimLost(ctx context.Context, atWork *sync.Map) {
+	tick := time.NewTicker(reclaimEvery)
+	defer tick.Stop()
+	var suspects map[int64]bool // those of the last look: one that is just beginning or ending is none any more at the next
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		running, err := q.DB.engine.running(ctx, q.Process)
+		if err != nil {
+			continue // the library says what is wrong with the database
+		}
+		seen := map[int64]bool{}
+		for _, j := range running {
+			if _, ok := atWork.Load(j.id); ok {
+				continue
+			}
+			seen[j.id] = true
+			if suspects[j.id] {
+				q.reclaim(ctx, j)
+			}
+		}
+		suspects = seen
+	}
+}
+
+// reclaim puts a job in the place of one that was lost. The library would panic if it were still to mark as done one that can
+// be fetched; one that is gone it passes over.
+func (q *Queue) reclaim(ctx context.Context, j runningJob) {
+	err := q.DB.Update(ctx, func(tx *Tx) error {
+		err := tx.execOne(ctx, "store.reclaim", landfall.Error{Kind: landfall.NotFound}, `DELETE FROM river_job WHERE id = $1 AND state = 'running'`, j.id)
+		if err != nil {
+			return err
+		}
+		return tx.Enqueue(ctx, j.Topic, j.ID, time.Time{})
+	})
+	if landfall.KindOf(err) != landfall.NotFound {
+		q.Logger.WarnContext(ctx, "a job was lost, and is enqueued again", "topic", j.Topic, "id", j.ID, "error", err)
+	}
+}
+
+// runningJob is a job that the tables say somebody is at.
+type runningJob struct {
+	id int64
+	job
+}
+
+// selectRunning asks for them.
+const selectRunning = `SELECT id, args->>'topic', args->>'id' FROM river_job WHERE state = 'running'`
+
+func scanRunningJob(row scanner) (j runningJob, err error) {
+	err = row.Scan(&j.id, &j.Topic, &j.ID)
+	return j, err
 }
 
 // listen makes the library look for jobs whenever some were committed, until ctx ends. On SQLite it has no way to hear of
@@ -117,10 +183,13 @@ type worker struct {
 	river.WorkerDefaults[job]
 	work   func(ctx context.Context, topic, id string) error
 	logger *slog.Logger
+	atWork sync.Map // ids of jobs
 }
 
 // Work implements river.Worker.
 func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
+	w.atWork.Store(j.ID, true)
+	defer w.atWork.Delete(j.ID)
 	if j.Args.Topic == wakeTopic {
 		return nil
 	}

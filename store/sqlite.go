@@ -182,6 +182,11 @@ func (e *sqliteFile) forget(ctx context.Context, tx *Tx, _ string) error {
 		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL WHERE state = 'running'`)
 }
 
+// running: there is no other process.
+func (e *sqliteFile) running(ctx context.Context, _ string) ([]runningJob, error) {
+	return list(ctx, queries{e.read}, "store.running", scanRunningJob, selectRunning)
+}
+
 // own: the file is locked since it was opened.
 func (e *sqliteFile) own(ctx context.Context, owned func()) error {
 	owned()
