@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +76,11 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		ended(deleted, "of a deleted app", "gggggggg", 14)
 		newRelease(t, db, group(deleted, "gggggggg", true), false)
 		ended(app, "owing", "", 15)
+		ended(app, "head", "", 16)
+		ended(deleted, "head of a deleted app", "", 17)
+		for app, head := range map[string]landfall.CommitSHA{app.ID: "chead", deleted.ID: "chead of a deleted app"} {
+			update(t, db, func(tx *store.Tx) error { return tx.SetHead(ctx, landfall.Push{App: app, Ref: mainRef, After: head}) })
+		}
 		ended(app, "young", "", 100)
 		newRun(t, db, app, "unfinished", sha1, noon)
 		update(t, db, func(tx *store.Tx) error {
@@ -94,13 +100,18 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		same(t, "forgotten: not more than asked for", forget(t, db, old), 2)
 		_, err := db.Run(ctx, "failed")
 		kind(t, "the oldest run", err, landfall.NotFound)
-		same(t, "forgotten: the rest", forget(t, db, old), 1)
+		same(t, "forgotten: the rest", forget(t, db, old), 2)
 		same(t, "forgotten: nothing is left", forget(t, db, old), 0)
 		var left []string
 		for _, r := range must(db.Runs(ctx, "", time.Time{}, 100))(t) {
 			left = append(left, r.ID)
 		}
-		same(t, "kept", left, []string{"young", "unfinished", "owing", "live", "dirty"})
+		same(t, "kept", left, []string{"young", "unfinished", "owing", "live", "head", "dirty"})
+		for _, v := range must(db.Violations(ctx))(t) {
+			if strings.Contains(v.Problem, "has no run") {
+				t.Errorf("after what is old was forgotten: %+v", v)
+			}
+		}
 		same(t, "steps of a run that is gone", len(must(db.Steps(ctx, "failed"))(t)), 0)
 		same(t, "log of a run that is gone", len(must(db.Log(ctx, "failed", 0, 9))(t)), 0)
 		same(t, "reports of a run that is gone", len(must(db.ReportsOf(ctx, app.ID, "cfailed"))(t)), 0)
