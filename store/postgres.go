@@ -101,14 +101,14 @@ func connectPostgres(ctx context.Context, url string) (e *postgres, at string, e
 
 // reason says in a few words why a database cannot be used.
 func reason(err error) string {
-	if e, ok := errors.AsType[*landfall.Error](err); ok && e.Message != "" {
-		return e.Message
-	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Message
 	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e.Err.Error()
+	}
+	if e, ok := errors.AsType[*landfall.Error](err); ok && e.Message != "" {
+		return e.Message
 	}
 	return "it does not answer"
 }

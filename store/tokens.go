@@ -63,3 +63,8 @@ func (tx *Tx) ReplaceToken(ctx context.Context, t Token) error {
 	}
 	return tx.PutToken(ctx, t)
 }
+
+// ForgetToken forgets the token of a name, if there is one.
+func (tx *Tx) ForgetToken(ctx context.Context, name string) error {
+	return tx.exec(ctx, "store.ForgetToken", `DELETE FROM tokens WHERE name = $1`, name)
+}

@@ -109,7 +109,7 @@ func (s *server) open(ctx context.Context) error {
 	if !c.has(roleAPI) {
 		return nil
 	}
-	return s.openTokens(ctx)
+	return s.readToken()
 }
 
 // openState opens what holds state: the database, the objects, the repositories.
@@ -183,40 +183,47 @@ func defaultURL(listen string, addr net.Addr) *url.URL {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
 }
 
-// openTokens makes the administrator's token at the first start, and makes it, and that of the other roles, known to the
-// store at every start.
-func (s *server) openTokens(ctx context.Context) error {
-	path := filepath.Join(s.config.Data, tokenFile)
-	token := s.config.Token
-	if token == "" {
-		data, err := os.ReadFile(filepath.Clean(path))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			token = randomHex()
-			if err := writeFile(path, token+"\n"); err != nil {
-				return err
-			}
-			s.logger.Info("made the administrator's token", "file", path)
-		case err != nil:
-			return badSetting("TOKEN", "cannot be read from the data folder: %v", err)
-		default:
-			token = strings.TrimSpace(string(data))
-		}
-		s.config.Token = token
+// readToken reads the administrator's token, which it makes at the first start.
+func (s *server) readToken() error {
+	if s.config.Token != "" {
+		return nil
 	}
+	path := filepath.Join(s.config.Data, tokenFile)
+	data, err := os.ReadFile(filepath.Clean(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return badSetting("TOKEN", "cannot be read from the data folder: %v", err)
+	}
+	if s.config.Token = strings.TrimSpace(string(data)); s.config.Token != "" {
+		return nil
+	}
+	s.config.Token = randomHex()
+	if err := writeFile(path, s.config.Token+"\n"); err != nil {
+		return err
+	}
+	s.logger.Info("made the administrator's token", "file", path)
+	return nil
+}
+
+// storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of earlier
+// starts: only who owns the database may.
+func (s *server) storeTokens(ctx context.Context) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
 			return err
 		}
-		if secret := s.config.RoleSecret; secret != "" {
-			err := tx.ReplaceToken(ctx, store.Token{
-				Hash: landfall.DigestOf([]byte(secret)), Name: "roles", Scope: store.ScopeRead, Created: time.Now()})
-			if err != nil {
-				return err
-			}
+		const roles = "roles"
+		var err error
+		if secret := s.config.RoleSecret; secret == "" {
+			err = tx.ForgetToken(ctx, roles)
+		} else {
+			err = tx.ReplaceToken(ctx, store.Token{
+				Hash: landfall.DigestOf([]byte(secret)), Name: roles, Scope: store.ScopeRead, Created: time.Now()})
+		}
+		if err != nil {
+			return err
 		}
 		return tx.ReplaceToken(ctx, store.Token{
-			Hash: landfall.DigestOf([]byte(token)), Name: "admin", Scope: store.ScopeAdmin, Created: time.Now()})
+			Hash: landfall.DigestOf([]byte(s.config.Token)), Name: "admin", Scope: store.ScopeAdmin, Created: time.Now()})
 	})
 }
 
@@ -515,7 +522,10 @@ func (s *server) Run(ctx context.Context) error {
 		return err
 	}
 	defer release() // when all is drained
-	if s.registry != nil {
+	if s.config.has(roleAPI) {
+		err = s.storeTokens(ctx)
+	}
+	if err == nil && s.registry != nil {
 		err = s.registry.Refresh(ctx)
 	}
 	if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,7 +14,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/store/storetest"
 )
 
 type inner interface{ context.Context }
@@ -119,4 +123,55 @@ func TestReadiness(t *testing.T) {
 	}
 	s.phase.Store(stopping)
 	wantAnswer("while it stops", "/readyz", http.StatusServiceUnavailable, "stopping: ")
+}
+
+// A process that may not have the database leaves the tokens of the one that has it as they are; a role secret that is no longer
+// set opens nothing.
+func TestTokensAreTheOwners(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	start := func(settings map[string]string) *server {
+		settings["DATA"], settings["DATABASE"], settings["LISTEN"], settings["SANDBOX"] = t.TempDir(), address, "127.0.0.1:0", "off"
+		config, err := loadConfig(os.DevNull, func(string) string { return "" }, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := newServer(t.Context(), config, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	serves := func(s *server) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		return func() {
+			cancel()
+			if err := errors.Join(<-ended, s.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	wantAnswer := func(what string, s *server, token string, want landfall.Kind) {
+		t.Helper()
+		c := &client.Client{URL: s.config.URL.String(), Token: token}
+		err := c.Do(t.Context(), http.MethodGet, "/apps", nil, nil)
+		if (err == nil) != (want == 0) || (err != nil && landfall.KindOf(err) != want) {
+			t.Errorf("%s: got %v, want %v", what, err, want)
+		}
+	}
+	secret := strings.Repeat("role", 10)
+	owner := start(map[string]string{"ROLE_SECRET": secret})
+	stop := serves(owner)
+	wantAnswer("the owner's token", owner, owner.config.Token, 0)
+	wantAnswer("the role secret", owner, secret, 0)
+	other := start(map[string]string{})
+	wantAnswer("the owner's token beside another process", owner, owner.config.Token, 0)
+	stop()
+	stop = serves(other)
+	defer stop()
+	wantAnswer("the next owner's token", other, other.config.Token, 0)
+	wantAnswer("the token of the owner before", other, owner.config.Token, landfall.Unauthorized)
+	wantAnswer("a role secret that is set no more", other, secret, landfall.Unauthorized)
 }
