@@ -148,8 +148,9 @@ func (q *Queue) reclaim(ctx context.Context, j runningJob) {
 
 // runningJob is a job that the tables say somebody is at.
 type runningJob struct {
-	id int64
 	job
+
+	id int64
 }
 
 // selectRunning asks for them.
