@@ -7,12 +7,12 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +58,11 @@ type Gateway struct {
 	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
 	log       *slog.Logger
 	answered  func(app string, status int, bytes int64)
+	headers   headers
 }
+
+// headers are values of headers that are made once: nobody changes them.
+type headers struct{ nosniff, ranges, vary, immutable, revalidated []string }
 
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
 // Internal.
@@ -91,6 +95,10 @@ func New(c Config) (*Gateway, error) {
 		registry: c.Registry, manifests: newManifests(c.Content), objects: objects,
 		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
 		answered: c.Answered,
+		headers: headers{
+			nosniff: []string{"nosniff"}, ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},
+			immutable: []string{"public, max-age=31536000, immutable"}, revalidated: []string{"public, max-age=0, must-revalidate"},
+		},
 	}, nil
 }
 
@@ -113,7 +121,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer answers a request, and returns the app whose host it was for; none when there is no such app.
 func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["X-Content-Type-Options"] = g.headers.nosniff
 	table := g.registry.Table()
 	if table == nil {
 		h.Set("Retry-After", "1")
@@ -133,7 +141,7 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 		app = host.App
 	}
 	if found.Release != nil {
-		h.Set(ReleaseHeader, string(found.Release.ID))
+		h[ReleaseHeader] = []string{string(found.Release.ID)}
 	}
 	if found.Outcome != registry.Found {
 		writePage(w, r, pageOf(found.Outcome))
@@ -150,7 +158,10 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 
 // serve answers from the release that was found.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.Resolution) {
-	path, ok := canonicalPath(r.URL.EscapedPath())
+	path, ok := r.URL.Path, r.URL.RawPath == "" && plain(r.URL.Path)
+	if !ok {
+		path, ok = canonicalPath(r.URL.EscapedPath())
+	}
 	if !ok {
 		writePage(w, r, pageNoFile())
 		return
@@ -229,22 +240,18 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
 		return err
 	}
 	defer content.Close()
-	etag := entityTag(a.file.SHA256, coding)
 	if vary {
-		h.Set("Vary", "Accept-Encoding")
+		h["Vary"] = g.headers.vary
 	}
-	if a.status == http.StatusOK && !matches(r.Header.Get("If-Match"), etag) {
+	if a.status == http.StatusOK && !matches(r.Header.Get("If-Match"), content.etag[0]) {
 		writePage(w, r, pagePrecondition())
 		return nil
 	}
-	h.Set("Content-Type", a.file.Type)
-	if a.file.Type == "" {
-		h.Set("Content-Type", "application/octet-stream")
-	}
+	h["Content-Type"] = []string{cmp.Or(a.file.Type, "application/octet-stream")}
 	if coding != identity {
-		h.Set("Content-Encoding", string(coding))
+		h["Content-Encoding"] = []string{string(coding)}
 	}
-	h.Set("Content-Length", strconv.FormatInt(content.size, 10))
+	h["Content-Length"] = content.length
 	if a.status != http.StatusOK {
 		h.Set("Cache-Control", uncached)
 		w.WriteHeader(a.status)
@@ -253,8 +260,16 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
 		}
 		return nil
 	}
-	h.Set("ETag", etag)
-	h.Set("Cache-Control", lifetime(a.path))
+	h["Etag"] = content.etag // as net/http writes ETag
+	h["Cache-Control"] = g.headers.revalidated
+	if hashed(a.path) {
+		h["Cache-Control"] = g.headers.immutable
+	}
+	if content.data != nil && r.Method == http.MethodGet && unconditional(r) {
+		h["Accept-Ranges"] = g.headers.ranges
+		_, _ = w.Write(content.data) // the status is out; a client that went away needs no answer
+		return nil
+	}
 	http.ServeContent(w, conditional(r), "", time.Time{}, content)
 	return nil
 }
@@ -285,14 +300,6 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 // uncached is the Cache-Control of everything that is no file of a release.
 const uncached = "no-store"
 
-// lifetime returns the Cache-Control of the file at path.
-func lifetime(path string) string {
-	if hashed(path) {
-		return "public, max-age=31536000, immutable"
-	}
-	return "public, max-age=0, must-revalidate"
-}
-
 // redirect sends the client to another path of the same host. The release may move, so nobody keeps the answer.
 func redirect(w http.ResponseWriter, path, query string) {
 	w.Header().Set("Cache-Control", uncached)
@@ -319,6 +326,11 @@ func matches(header, etag string) bool {
 		}
 	}
 	return false
+}
+
+// unconditional reports whether r wants the whole file, whatever the client has.
+func unconditional(r *http.Request) bool {
+	return r.Header["Range"] == nil && r.Header["If-None-Match"] == nil && r.Header["If-Match"] == nil
 }
 
 // conditional returns r without headers that http.ServeContent would answer otherwise than this package: If-Match, which

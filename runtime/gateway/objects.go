@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -39,8 +40,25 @@ func (v variant) name() string {
 // body is an open variant.
 type body struct {
 	io.ReadSeeker
+	*shown
+
 	size int64
 	file *os.File // nil while the bytes are in memory
+	data []byte   // those bytes
+}
+
+// shown are the headers that tell of a body's bytes.
+type shown struct{ etag, length []string }
+
+func shownOf(v variant, size int64) *shown {
+	return &shown{[]string{entityTag(v.digest, v.encoding)}, []string{strconv.FormatInt(size, 10)}}
+}
+
+// hot is a body in memory.
+type hot struct {
+	*shown
+
+	data []byte
 }
 
 // Close lets go of the file.
@@ -50,15 +68,17 @@ func (b *body) Close() {
 	}
 }
 
-func bodyOf(data []byte) *body {
-	return &body{ReadSeeker: bytes.NewReader(data), size: int64(len(data))}
+func (h hot) open() *body {
+	return &body{ReadSeeker: bytes.NewReader(h.data), shown: h.shown, size: int64(len(h.data)), data: h.data}
 }
+
+func bodyOf(v variant, data []byte) *body { return hot{shownOf(v, int64(len(data))), data}.open() }
 
 // objects holds what was loaded from the store and verified, in memory and in a folder. What is loaded, and what is
 // compressed, is so once, however many ask for it at the same time.
 type objects struct {
 	content Content
-	hot     *bounded[variant, []byte]
+	hot     *bounded[variant, hot]
 	disk    *disk
 	flights singleflight.Group
 	workers *semaphore.Weighted // of compression
@@ -73,7 +93,7 @@ func newObjects(content Content, folder string, diskBytes, memoryBytes int64) (*
 	}
 	return &objects{
 		content: content,
-		hot:     newBounded[variant, []byte](memoryBytes, nil),
+		hot:     newBounded[variant, hot](memoryBytes, nil),
 		disk:    cache,
 		workers: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))),
 	}, nil
@@ -82,6 +102,9 @@ func newObjects(content Content, folder string, diskBytes, memoryBytes int64) (*
 // open returns the bytes of file in the coding e, and the coding that they have: identity when e makes them hardly
 // smaller. The bytes have the file's digest, or nothing is returned. NotFound: the store has no such object.
 func (o *objects) open(ctx context.Context, file File, e encoding) (*body, encoding, error) {
+	if h, ok := o.hot.get(variant{file.SHA256, e}); ok && (e == identity || len(h.data) > 0) {
+		return h.open(), e, nil // most requests
+	}
 	if _, err := landfall.ParseDigest(string(file.SHA256)); err != nil {
 		return nil, e, &landfall.Error{Op: "gateway.open", Message: "the manifest names no digest", Err: err}
 	}
@@ -108,7 +131,7 @@ func (o *objects) variant(ctx context.Context, file File, v variant) (*body, err
 			return nil, err
 		}
 		if data != nil {
-			return bodyOf(data), nil
+			return bodyOf(v, data), nil
 		}
 	}
 	return nil, &landfall.Error{Op: "gateway.open", Kind: landfall.Unavailable, Message: "the gateway's cache folder is too small"}
@@ -117,9 +140,9 @@ func (o *objects) variant(ctx context.Context, file File, v variant) (*body, err
 // cached returns v if it is at hand, or an error that is fs.ErrNotExist. An empty coded variant says that the coding is
 // not worth it.
 func (o *objects) cached(v variant) (*body, error) {
-	if data, ok := o.hot.get(v); ok {
+	if h, ok := o.hot.get(v); ok {
 		o.inMemory.Add(1)
-		return bodyOf(data), nil
+		return h.open(), nil
 	}
 	f, err := o.disk.open(v.name())
 	if err != nil {
@@ -137,7 +160,7 @@ func (o *objects) bodyOfFile(v variant, f *os.File) (*body, error) {
 		return nil, diskError(err)
 	}
 	if info.Size() > maxHot {
-		return &body{f, info.Size(), f}, nil
+		return &body{ReadSeeker: f, shown: shownOf(v, info.Size()), size: info.Size(), file: f}, nil
 	}
 	defer f.Close()
 	data, err := io.ReadAll(f)
@@ -145,12 +168,12 @@ func (o *objects) bodyOfFile(v variant, f *os.File) (*body, error) {
 		return nil, diskError(err)
 	}
 	o.keep(v, data)
-	return bodyOf(data), nil
+	return bodyOf(v, data), nil
 }
 
 func (o *objects) keep(v variant, data []byte) {
-	const overhead = 512
-	o.hot.add(v, data, int64(len(data))+overhead)
+	const overhead = 768
+	o.hot.add(v, hot{shownOf(v, int64(len(data))), data}, int64(len(data))+overhead)
 }
 
 // once makes v for all who want it now. It goes on when the one who came first goes away. It returns the bytes, or nil

@@ -38,6 +38,19 @@ func canonicalPath(escaped string) (string, bool) {
 	return path, true
 }
 
+// plain reports whether a decoded path is canonical and has no character that is ever escaped, as most have it.
+func plain(path string) bool {
+	if len(path) > maxPath || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
+		return false
+	}
+	for _, c := range []byte(path) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '-' || c > '9') && c != '_' { // '-', '.', '/' and digits
+			return false
+		}
+	}
+	return true
+}
+
 // location returns path, which is canonical, as it stands in a Location header. It names no scheme and no host.
 func location(path, query string) string {
 	u := url.URL{Path: path, RawQuery: query}
