@@ -540,11 +540,12 @@ func (s *server) Run(ctx context.Context) error {
 	httpServer := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return following },
+		ConnContext: gateway.ConnContext,
 		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := httpServer.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := httpServer.Serve(gateway.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving ended: %w", err)
 		}
 		return nil

@@ -267,7 +267,7 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
 	}
 	if content.data != nil && r.Method == http.MethodGet && unconditional(r) {
 		h["Accept-Ranges"] = g.headers.ranges
-		_, _ = w.Write(content.data) // the status is out; a client that went away needs no answer
+		writeWhole(w, r, content.data)
 		return nil
 	}
 	http.ServeContent(w, conditional(r), "", time.Time{}, content)

@@ -133,7 +133,10 @@ func newSite(t testing.TB, content *store, change func(*gateway.Config), apps ..
 			t.Errorf("close gateway: %v", err)
 		}
 	})
-	server := httptest.NewServer(g)
+	server := httptest.NewUnstartedServer(g)
+	server.Listener = gateway.Listener(server.Listener)
+	server.Config.ConnContext = gateway.ConnContext
+	server.Start()
 	t.Cleanup(server.Close)
 	s.gateway, s.url, s.client = g, server.URL, server.Client()
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
