@@ -103,6 +103,7 @@ func newObjects(content Content, folder string, diskBytes, memoryBytes int64) (*
 // smaller. The bytes have the file's digest, or nothing is returned. NotFound: the store has no such object.
 func (o *objects) open(ctx context.Context, file File, e encoding) (*body, encoding, error) {
 	if h, ok := o.hot.get(variant{file.SHA256, e}); ok && (e == identity || len(h.data) > 0) {
+		o.inMemory.Add(1)
 		return h.open(), e, nil // most requests
 	}
 	if _, err := landfall.ParseDigest(string(file.SHA256)); err != nil {
