@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +31,9 @@ type postgres struct {
 	pool *pgxpool.Pool
 	sql  *sql.DB // the same pool, for the queries that every engine has
 	jobs *river.Client[pgx.Tx]
+
+	mu    sync.Mutex
+	known []string // keys of transactions whose outcome need not be asked for any more
 }
 
 var _ engine = (*postgres)(nil)
@@ -217,7 +222,8 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &postgresTx{Conn: conn, engine: e}
+	t := &postgresTx{Conn: conn, engine: e, key: rand.Text()}
+	known := e.takeKnown()
 	err = conn.Raw(func(c any) error {
 		direct, ok := c.(*stdlib.Conn)
 		if !ok {
@@ -228,7 +234,7 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 			return err
 		}
 		// Each statement sees what was committed before it, so all after this one see what the last Update did.
-		return t.tx.QueryRow(ctx, `SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock($1)`, int64(updateLock)).Scan(&t.id)
+		return t.tx.QueryRow(ctx, beginning, int64(updateLock), t.key, known, keepOutcomes.Microseconds()).Scan(&t.id)
 	})
 	if err != nil {
 		return nil, errors.Join(err, t.rollback())
@@ -242,11 +248,29 @@ func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
 
 func (*postgres) verify(context.Context) ([]string, error) { return nil, nil }
 
+// beginning leaves a transaction's key, which is there once it was committed, and takes those away that nobody asks for.
+const beginning = `WITH left_behind AS (INSERT INTO outcomes (key, at) VALUES ($2, ` + nowMicros + `)),
+	taken_away AS (DELETE FROM outcomes WHERE key = ANY($3) OR at < ` + nowMicros + ` - $4)
+	SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock($1)`
+
+// keepOutcomes is how long a key stays whose process was killed: far longer than anybody asks for it.
+const keepOutcomes = time.Hour
+
+// takeKnown returns the keys that the next transaction takes away.
+func (e *postgres) takeKnown() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.known
+	e.known = nil
+	return known
+}
+
 // postgresTx is a transaction on a connection of its own.
 type postgresTx struct {
 	*sql.Conn
 	tx     pgx.Tx
-	id     string
+	id     string // the database's
+	key    string // our own
 	engine *postgres
 }
 
@@ -264,6 +288,7 @@ func (t *postgresTx) direct(f func() error) error { return t.Raw(func(any) error
 func (t *postgresTx) commit(ctx context.Context) error {
 	err := t.direct(func() error { return t.tx.Commit(ctx) })
 	_ = t.Close() // gives the connection back; one that is broken is dropped
+	defer t.forget()
 	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return err
 	}
@@ -273,6 +298,13 @@ func (t *postgresTx) commit(ctx context.Context) error {
 	return t.resolve(ctx, err)
 }
 
+// forget says that the transaction's outcome will not be asked for again.
+func (t *postgresTx) forget() {
+	t.engine.mu.Lock()
+	defer t.engine.mu.Unlock()
+	t.engine.known = append(t.engine.known, t.key)
+}
+
 // resolve finds out what became of a transaction whose commit got no answer.
 func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
@@ -280,12 +312,11 @@ func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 	tick := time.NewTicker(resolveEvery)
 	defer tick.Stop()
 	for {
-		var status string
-		err := t.engine.pool.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, t.id).Scan(&status)
+		committed, over, err := t.outcome(ctx)
 		switch {
-		case err == nil && status == "committed":
+		case over && committed:
 			return nil
-		case err == nil && status == "aborted":
+		case over:
 			return cause
 		}
 		select {
@@ -295,6 +326,22 @@ func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// outcome asks whether the transaction is over, and then whether it was committed. A server that crashed may have forgotten
+// its id, and given it to another one: only the key is ours.
+func (t *postgresTx) outcome(ctx context.Context) (committed, over bool, err error) {
+	var status string
+	err = t.engine.pool.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, t.id).Scan(&status)
+	const inTheFuture = "22023" // invalid_parameter_value: the id was forgotten, and is nobody's yet
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == inTheFuture {
+		return false, true, nil
+	}
+	if err != nil || status == "in progress" {
+		return false, false, err
+	}
+	err = t.engine.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outcomes WHERE key = $1)`, t.key).Scan(&committed)
+	return committed, err == nil, err
 }
 
 func (t *postgresTx) rollback() error {

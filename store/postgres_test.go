@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -114,6 +115,25 @@ func TestPostgresLostCommit(t *testing.T) {
 			same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 		})
 	}
+}
+
+// A server that crashes forgets transactions, and gives their numbers to others: what became of one of those is not what became
+// of ours.
+func TestPostgresCrashBeforeCommit(t *testing.T) {
+	t.Parallel()
+	server := storetest.NewServer(t)
+	db := storetest.Open(t, server.URL)
+	app := newApp(t, db, "shop")
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
+		err := tx.CreateMove(t.Context(), landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", At: noon})
+		server.Restart(true)
+		for range 10 { // that number among them
+			newApp(t, storetest.Open(t, server.URL), "another"+rand.Text())
+		}
+		return err
+	})
+	kind(t, "the transaction that was forgotten", err, landfall.Unavailable)
+	same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), 0)
 }
 
 // A database is one process's: another one is told so, and has it once the first is gone, however that ended.

@@ -41,6 +41,12 @@ CREATE TABLE gateways (
     beat    BIGINT NOT NULL
 );
 
+-- Transactions that were committed, until who made them knows it.
+CREATE TABLE outcomes (
+    key TEXT PRIMARY KEY,
+    at  BIGINT NOT NULL
+);
+
 CREATE TABLE tokens (
     hash    TEXT PRIMARY KEY, -- SHA-256 of the token
     name    TEXT NOT NULL,
@@ -384,6 +390,7 @@ DROP TABLE deliveries;
 DROP TABLE hooks;
 DROP TABLE gateways;
 DROP TABLE sessions;
+DROP TABLE outcomes;
 DROP TABLE tokens;
 DROP TABLE apps;
 DROP TABLE namespaces;
