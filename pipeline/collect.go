@@ -14,12 +14,13 @@ import (
 
 // Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no
 // accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it. One
-// collection at a time may be at work: a prefix that comes back into use must not be on another one's list.
+// collection at a time may be at work: a prefix that comes back into use must not be on another one's list. It waits for what
+// wants nothing to be collected meanwhile.
 func (p *Pipeline) Collect(ctx context.Context, appID string) error {
-	if !p.collecting.TryLock() { // by what wants nothing to be collected meanwhile
-		return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Enqueue(ctx, topicCollect, appID, p.Now().Add(sweepEvery)) })
-	}
-	defer p.collecting.Unlock()
+	return p.Uncollected(ctx, func() error { return p.collect(ctx, appID) })
+}
+
+func (p *Pipeline) collect(ctx context.Context, appID string) error {
 	var app landfall.App
 	var prefixes []string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {

@@ -78,7 +78,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	}
 	named, err := d.Remote.Named(ctx, repository.App, refs)
 	if err != nil {
-		d.unrecorded.Store(repository.App, true)
+		d.unrecorded.Store(repository.App, d.Now())
 		return nil, err
 	}
 	var runs []string
@@ -103,7 +103,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 		return nil
 	})
 	if err != nil {
-		d.unrecorded.Store(repository.App, true)
+		d.unrecorded.Store(repository.App, d.Now())
 		return nil, err
 	}
 	crashpoint.Here("accept.committed")

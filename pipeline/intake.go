@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -222,7 +223,7 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 
 // Reconcile accepts what the built-in remote's repositories have and the store does not: pushes whose references moved
 // when the process died, before they were stored. It also takes away what was removed then. An app whose repository cannot be
-// read is left out.
+// read is left out, and looked at again later.
 func (p *Pipeline) Reconcile(ctx context.Context) error {
 	apps, err := p.DB.Apps(ctx)
 	if err != nil {
@@ -239,17 +240,23 @@ func (p *Pipeline) Reconcile(ctx context.Context) error {
 	return nil
 }
 
+// readAgain is how long a repository that could not be read is left alone.
+const readAgain = time.Minute
+
 // recordKept accepts the pushes that were kept when the store failed.
 func (p *Pipeline) recordKept(ctx context.Context) error {
 	var errs []error
-	p.unrecorded.Range(func(id, _ any) bool {
+	p.unrecorded.Range(func(id, since any) bool {
+		if since, ok := since.(time.Time); ok && p.Now().Before(since) {
+			return true
+		}
 		p.unrecorded.Delete(id) // before it is looked at: what comes meanwhile is looked at next time
 		app, err := p.DB.App(ctx, fmt.Sprint(id))
 		if err == nil {
 			err = p.reconcileApp(ctx, app)
 		}
 		if err = ignoreNotFound(err); err != nil { // an app may have been deleted meanwhile
-			p.unrecorded.Store(id, true)
+			p.unrecorded.Store(id, p.Now())
 			errs = append(errs, err)
 		}
 		return true
@@ -268,6 +275,7 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 		if ctx.Err() == nil && landfall.KindOf(err) != landfall.NotFound { // nothing was ever pushed
 			p.loggerOf(app).ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted",
 				"repository", p.Remote.Path(app.ID), "error", err)
+			p.unrecorded.LoadOrStore(app.ID, p.Now().Add(readAgain)) // git may have failed for want of memory, or disk
 		}
 		return ctx.Err()
 	}

@@ -45,7 +45,7 @@ type Pipeline struct {
 	Meter  Meter // nil: nothing is counted
 
 	collecting sync.Mutex
-	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it
+	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it; since when it is looked at again
 }
 
 // Meter counts what happens. Many goroutines call it.
@@ -137,6 +137,18 @@ type Duties struct {
 
 // Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at.
 func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
+	working, stop := context.WithCancel(ctx)
+	var sweeps sync.WaitGroup
+	err := p.run(working, duties, &sweeps)
+	stop() // the jobs may have ended by themselves
+	sweeps.Wait()
+	if ctx.Err() != nil && landfall.KindOf(err) == landfall.Canceled {
+		return nil // stopped while it started
+	}
+	return err
+}
+
+func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup) error {
 	if err := os.RemoveAll(p.Scratch); err != nil { // what an earlier life was killed at
 		p.Logger.WarnContext(ctx, "the scratch folder cannot be emptied", "folder", p.Scratch, "error", err)
 	}
@@ -144,7 +156,6 @@ func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 		return err
 	}
 	queues := map[string]int{}
-	var group sync.WaitGroup
 	if duties.Keep {
 		if err := p.Reconcile(ctx); err != nil {
 			return err
@@ -153,21 +164,19 @@ func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 		if err := p.ringForget(ctx); err != nil { // also where the process never lives for long
 			return err
 		}
-		group.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
-		group.Go(func() { p.every(ctx, collectEvery, p.ringForget) })
-		group.Go(func() { p.every(ctx, sweepEvery, p.recordKept) })
+		sweeps.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
+		sweeps.Go(func() { p.every(ctx, collectEvery, p.ringForget) })
+		sweeps.Go(func() { p.every(ctx, sweepEvery, p.recordKept) })
 	}
 	if duties.Work {
 		queues[""] = workers
 		if err := p.ringLost(ctx); err != nil {
 			return err
 		}
-		group.Go(func() { p.every(ctx, sweepEvery, p.ringLost) })
+		sweeps.Go(func() { p.every(ctx, sweepEvery, p.ringLost) })
 	}
 	queue := store.Queue{DB: p.DB, Process: p.Worker, Queues: queues, Work: p.work, Logger: p.Logger}
-	err := queue.Run(ctx)
-	group.Wait()
-	return err
+	return queue.Run(ctx)
 }
 
 // work does what a durable job asks for, and logs what goes wrong with the names that the job has.

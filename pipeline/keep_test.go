@@ -1,0 +1,138 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/remote"
+)
+
+const patience = time.Minute
+
+// keeps runs what one process does for all, until the test ends.
+func (s *shop) keeps() {
+	s.t.Helper()
+	s.doors.Scratch, s.doors.Worker = filepath.Join(s.t.TempDir(), "scratch"), "keeper"
+	ctx, stop := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.doors.Run(ctx, pipeline.Duties{Keep: true}) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// A collection waits while a backup is made: it neither goes on beside it, nor asks for itself over and over.
+func TestCollectionWaits(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.doors.Mirrors = &builder.Mirrors{Root: t.TempDir()}
+	collected := make(chan error, 1)
+	err := s.doors.Uncollected(t.Context(), func() error {
+		go func() { collected <- s.doors.Collect(t.Context(), appID) }()
+		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := s.doors.Collect(impatient, appID); landfall.KindOf(err) != landfall.Canceled {
+			t.Errorf("got %v from a collection meanwhile, want one that waited as long as it could", err)
+		}
+		select {
+		case err := <-collected:
+			t.Errorf("a collection ended meanwhile: %v", err)
+		default:
+		}
+		return nil
+	})
+	if err := errors.Join(err, <-collected); err != nil {
+		t.Error(err)
+	}
+}
+
+// unsteady is repositories that can be read as the test says.
+type unsteady struct {
+	*remote.Repositories
+	heads chan error // what the next look at all references comes to
+}
+
+func (u unsteady) Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	select {
+	case err := <-u.heads:
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return u.Repositories.Heads(ctx, app)
+}
+
+func (unsteady) Named(context.Context, string, []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
+	return nil, errors.New("no process can be started")
+}
+
+// A push that was kept is recorded although its repository could not be read when that was tried first.
+func TestKeptPushIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	var later atomic.Int64
+	s.doors.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	repos := unsteady{s.repos, make(chan error)}
+	s.doors.Remote = repos
+	look := func(outcome error) {
+		t.Helper()
+		select {
+		case repos.heads <- outcome:
+		case <-time.After(patience):
+			t.Fatal("nobody looked at the repository")
+		}
+	}
+	s.keeps()
+	look(nil) // at the start
+	commit := s.commit("kept")
+	if _, err := s.doors.Accept(t.Context(), remote.Repository{App: appID, Actor: "ada"}, s.moves(commit)); err == nil {
+		t.Fatal("the push was accepted")
+	}
+	look(errors.New("no process can be started"))
+	later.Store(int64(time.Hour))
+	look(nil)
+	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for {
+		head, err := s.doors.DB.Head(t.Context(), appID, s.ref)
+		if err == nil && head.SHA == commit {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("got the head %q and the error %v, want the push that was kept", head.SHA, err)
+		}
+	}
+}
+
+// When jobs cannot be worked, that is told, in place of a server that accepts pushes and never works them.
+func TestRunEndsWithItsJobs(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	const tooLong = 101 // characters, for the library of the jobs
+	s.doors.Scratch, s.doors.Worker = filepath.Join(t.TempDir(), "scratch"), strings.Repeat("w", tooLong)
+	ended := make(chan error, 1)
+	go func() { ended <- s.doors.Run(t.Context(), pipeline.Duties{Work: true}) }()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("got no error")
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on without jobs")
+	}
+}
