@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,5 +83,20 @@ func TestDatabaseFromFile(t *testing.T) {
 	c, err := loadConfig(os.DevNull, func(name string) string { return map[string]string{"LANDFALL_DATABASE_FILE": file}[name] }, nil)
 	if err != nil || c.Database != address {
 		t.Errorf("got %q (%v), want %q", c.Database, err, address)
+	}
+}
+
+// A worker may reach the process with the role api although its address is private, and nothing else on that machine.
+func TestHostPort(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://landfall.example.com": "landfall.example.com:443", "http://10.0.0.1": "10.0.0.1:80",
+		"http://localhost:8080": "localhost:8080", "https://[::1]/": "[::1]:443",
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, text, hostPort(u), want)
 	}
 }

@@ -274,7 +274,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
 	elsewhere := s.elsewhere()
 	if elsewhere != nil {
-		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), s.config.URL.Host)
+		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), hostPort(s.config.URL))
 	}
 	builds := buildSandbox{sandbox: sandbox.Detect(ctx, sandbox.Mode(s.config.Sandbox)), hosts: s.config.AllowedHosts}
 	s.sandbox = builds.sandbox
@@ -306,6 +306,15 @@ func (s *server) buildDelivery(ctx context.Context) error {
 		s.sender.Comments = pipeline.Comments{Comments: store.Comments{DB: s.db}, Pipeline: s.pipeline}
 	}
 	return nil
+}
+
+// hostPort is where a URL leads, and no other port of that machine.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // processOf returns what others know a data folder's process by, across its lives.
@@ -526,7 +535,10 @@ func (s *server) Run(ctx context.Context) error {
 		err = s.storeTokens(ctx)
 	}
 	if err == nil && s.registry != nil {
-		err = s.registry.Refresh(ctx)
+		// What changes from here on is waited for, so that nobody is told of a release that does not answer here.
+		if err = s.db.Beat(ctx, s.process, 0); err == nil {
+			err = s.registry.Refresh(ctx)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil // stopped before anything was served

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -125,34 +126,60 @@ func TestReadiness(t *testing.T) {
 	wantAnswer("while it stops", "/readyz", http.StatusServiceUnavailable, "stopping: ")
 }
 
+// serverAt is a server with a database.
+func serverAt(t *testing.T, address string, settings map[string]string) *server {
+	t.Helper()
+	settings["DATA"], settings["DATABASE"], settings["LISTEN"], settings["SANDBOX"] = t.TempDir(), address, "127.0.0.1:0", "off"
+	config, err := loadConfig(os.DevNull, func(string) string { return "" }, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newServer(t.Context(), config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// runs lets a server run until stop.
+func runs(t *testing.T, s *server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := errors.Join(<-ended, s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A gateway that still reads its first table is waited for: what changes meanwhile may not be in it.
+func TestGatewayCountsFromTheStart(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	s := serverAt(t, address, map[string]string{})
+	waiting, release := storetest.Hold(t, address, "apps")
+	stop := runs(t, s)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !waiting() {
+		<-tick.C
+	}
+	seen, err := s.db.Seen(t.Context(), "another")
+	if err != nil || seen != 0 {
+		t.Errorf("another process hears that all gateways show change %d (%v), want 0", seen, err)
+	}
+	release()
+	stop()
+}
+
 // A process that may not have the database leaves the tokens of the one that has it as they are; a role secret that is no longer
 // set opens nothing.
 func TestTokensAreTheOwners(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	start := func(settings map[string]string) *server {
-		settings["DATA"], settings["DATABASE"], settings["LISTEN"], settings["SANDBOX"] = t.TempDir(), address, "127.0.0.1:0", "off"
-		config, err := loadConfig(os.DevNull, func(string) string { return "" }, settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := newServer(t.Context(), config, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	serves := func(s *server) (stop func()) {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
-		return func() {
-			cancel()
-			if err := errors.Join(<-ended, s.Close()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
 	wantAnswer := func(what string, s *server, token string, want landfall.Kind) {
 		t.Helper()
 		c := &client.Client{URL: s.config.URL.String(), Token: token}
@@ -162,14 +189,14 @@ func TestTokensAreTheOwners(t *testing.T) {
 		}
 	}
 	secret := strings.Repeat("role", 10)
-	owner := start(map[string]string{"ROLE_SECRET": secret})
-	stop := serves(owner)
+	owner := serverAt(t, address, map[string]string{"ROLE_SECRET": secret})
+	stop := runs(t, owner)
 	wantAnswer("the owner's token", owner, owner.config.Token, 0)
 	wantAnswer("the role secret", owner, secret, 0)
-	other := start(map[string]string{})
+	other := serverAt(t, address, map[string]string{})
 	wantAnswer("the owner's token beside another process", owner, owner.config.Token, 0)
 	stop()
-	stop = serves(other)
+	stop = runs(t, other)
 	defer stop()
 	wantAnswer("the next owner's token", other, other.config.Token, 0)
 	wantAnswer("the token of the owner before", other, owner.config.Token, landfall.Unauthorized)
