@@ -223,6 +223,9 @@ func (s *Store) Sync(ctx context.Context) error { return failure("s3.sync", "", 
 // Close lets go of idle connections.
 func (*Store) Close() error { return nil }
 
+// atWork is the code of the answer to a conditional request while another one is at work on the object.
+const atWork = "ConditionalRequestConflict"
+
 // failure returns err with its Kind; nil stays nil. An error that has one already (a reader's) keeps it.
 func failure(op landfall.Op, key string, err error) error {
 	if err == nil {
@@ -244,6 +247,8 @@ func failure(op landfall.Op, key string, err error) error {
 		e.Message = "the object store has dropped an upload in parts"
 	case response.StatusCode == http.StatusNotFound || response.Code == minio.NoSuchKey:
 		e.Kind, e.Message = landfall.NotFound, fmt.Sprintf("there is no object %q", key)
+	case response.Code == atWork: // also after it was asked again; it does not say that there is an object
+		e.Message = "the object store is at work on the same object"
 	case response.StatusCode == http.StatusPreconditionFailed || response.StatusCode == http.StatusConflict ||
 		response.StatusCode == http.StatusNotModified: // by some stores, where 412 is due
 		e.Kind, e.Message = landfall.Conflict, fmt.Sprintf("there is an object %q already", key)

@@ -289,6 +289,18 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// That a store is at work on the same object does not say that there is one: it is tried again.
+func TestAtWork(t *testing.T) {
+	t.Parallel()
+	store, l := over(t)
+	l.before = func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusConflict, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(
+			`<Error><Code>ConditionalRequestConflict</Code><Message>At work.</Message></Error>`))}, nil
+	}
+	_, err := store.Create(t.Context(), "a", strings.NewReader("x"), 1)
+	wantKind(t, "a store that is at work for long", err, landfall.Unavailable, "at work")
+}
+
 // A connection that breaks in the middle of an object is followed by another one, and the bytes are those that were stored.
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
