@@ -24,6 +24,9 @@ type Uploader struct {
 	Store   Creator
 	Read    func(context.Context, landfall.File) (io.ReadCloser, error) // returns the bytes of a file of the unit
 	Workers int                                                         // files on their way at once; 0: 16
+
+	// There are keys that an earlier attempt stored: what lies at them is compared and not sent again.
+	There map[string]bool
 }
 
 // UploadResult says what an upload did.
@@ -96,7 +99,11 @@ func (s stored) complete(file *ManifestFile, prefix string) {
 
 // run does one job. What lies at its key already is used if it is the same, and left alone otherwise.
 func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (stored, error) {
-	done, err := u.create(ctx, job, job.key, buffer)
+	create := u.create
+	if u.There[job.key] {
+		create = u.find
+	}
+	done, err := create(ctx, job, job.key, buffer)
 	if err == nil || landfall.KindOf(err) != landfall.Conflict {
 		return done, err
 	}
@@ -119,6 +126,16 @@ func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (store
 		return done, holdsErr
 	}
 	return stored{}, err
+}
+
+// find is create for a key that is there.
+func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.Reader) (stored, error) {
+	done, err := u.create(ctx, job, "", buffer)
+	if err != nil {
+		return done, err
+	}
+	done.key = key
+	return done, &landfall.Error{Op: opUpload, Kind: landfall.Conflict, Message: fmt.Sprintf("there is an object %q already", key)}
 }
 
 // create stores the job's file at key, or only looks at its first bytes if there is no key.

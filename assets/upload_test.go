@@ -222,6 +222,19 @@ func TestUploadResumes(t *testing.T) {
 			if result.Files != missing {
 				t.Errorf("got %d files stored by the second attempt, want the %d that were missing", result.Files, missing)
 			}
+			there := map[string]bool{}
+			for _, key := range keys(t, store) {
+				there[key] = true
+			}
+			full := count(store)
+			full.allowed = 0 // not even asked to create what is there
+			again, _, err := assets.Uploader{Store: full, Read: shop.read, There: there}.Upload(t.Context(), assets.Plan(unit, rootPrefix("firstuid")))
+			if err != nil {
+				t.Fatalf("an upload of what is there: %v", err)
+			}
+			if data, err := again.Encode(); err != nil || !bytes.Equal(data, wantData) {
+				t.Errorf("got manifest %s, %v, want %s", data, err, wantData)
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -122,6 +123,9 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 		plan = assets.Plan(unit, prefix, known...)
 	}
 	uploader := assets.Uploader{Store: w.Objects, Read: w.open}
+	if uploader.There, err = w.storedBefore(ctx, prefix); err != nil {
+		return versioning.Stored{}, err
+	}
 	manifest, result, err := uploader.Upload(ctx, plan)
 	if err != nil {
 		return versioning.Stored{}, err
@@ -137,6 +141,21 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 	}
 	data, err := json.Marshal(content)
 	return versioning.Stored{Content: data, Prefixes: manifest.Prefixes()}, err
+}
+
+// storedBefore returns the keys below a prefix of the run's own that an earlier attempt stored.
+func (w *worker) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
+	if w.run.Attempt == 1 {
+		return nil, nil
+	}
+	there := map[string]bool{}
+	for key, err := range w.Objects.List(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		there[key] = true
+	}
+	return there, nil
 }
 
 // knownManifests are those of earlier versions of a static unit.
@@ -312,6 +331,11 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*Archiv
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
+	if w.run.Attempt > 1 { // it need not travel again
+		if same, err := w.holds(ctx, key, digest); same || ignoreNotFound(err) != nil {
+			return &ArchiveContent{Key: key, Digest: digest, Size: size}, err
+		}
+	}
 	if _, err = w.Objects.Create(ctx, key, f, size); err == nil {
 		return &ArchiveContent{Key: key, Digest: digest, Size: size}, nil
 	}
@@ -319,6 +343,10 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*Archiv
 		return nil, err
 	}
 	same, err := w.holds(ctx, key, digest)
+	if landfall.KindOf(err) == landfall.NotFound {
+		return nil, &landfall.Error{Op: "pipeline.upload", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
+			"the object store says that %q is there, and that it is not", key)}
+	}
 	if err = unlessDamaged(err); err != nil || same {
 		return &ArchiveContent{Key: key, Digest: digest, Size: size}, err
 	}
