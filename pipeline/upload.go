@@ -332,7 +332,7 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*Archiv
 		return nil, err
 	}
 	if w.run.Attempt > 1 { // it need not travel again
-		if same, err := w.holds(ctx, key, digest); same || ignoreNotFound(err) != nil {
+		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(ignoreNotFound(err)) != nil {
 			return &ArchiveContent{Key: key, Digest: digest, Size: size}, err
 		}
 	}

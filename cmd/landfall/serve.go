@@ -537,7 +537,7 @@ func (s *server) Run(ctx context.Context) error {
 	if err == nil && s.registry != nil {
 		// What changes from here on is waited for, so that nobody is told of a release that does not answer here.
 		if err = s.db.Beat(ctx, s.process, 0); err == nil {
-			err = s.registry.Refresh(ctx)
+			err = s.registry.Open(ctx)
 		}
 	}
 	if ctx.Err() != nil {

@@ -46,7 +46,8 @@ type Registry struct {
 	Interval time.Duration // of Run; 0: DefaultInterval
 	Log      *slog.Logger  // what Run could not read; nil: nowhere
 
-	table atomic.Pointer[Table]
+	table  atomic.Pointer[Table]
+	opened int64 // the newest change that Open saw
 
 	mu    sync.Mutex
 	reads uint64            // counts the reads of Source in the order in which they began
@@ -84,6 +85,13 @@ func (r *Registry) Refresh(ctx context.Context) error {
 	}
 	r.table.Store(next)
 	return nil
+}
+
+// Open is the first Refresh, from which Run goes on: it does not read again what did not change since.
+func (r *Registry) Open(ctx context.Context) error {
+	seen, err := r.poll(ctx, 0)
+	r.opened = seen
+	return err
 }
 
 // RefreshApp reads one app and swaps the table. An app that the Source does not find leaves the table. It returns the
@@ -135,8 +143,8 @@ func (r *Registry) Shown(id string) int64 {
 // maxHeard is how many notices may wait. Those beyond it are lost, which the next one shows.
 const maxHeard = 1000
 
-// Run refreshes at once, then what Peers give notice of, and all whenever the Source moved otherwise, until ctx ends.
-// It returns nil.
+// Run refreshes at once, unless nothing changed since Open, then what Peers give notice of, and all whenever the Source moved
+// otherwise, until ctx ends. It returns nil.
 func (r *Registry) Run(ctx context.Context) error {
 	interval := r.Interval
 	if interval <= 0 {
@@ -148,7 +156,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	group.Go(func() { r.listen(ctx, interval, heard) })
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	seen, err := r.poll(ctx, 0)
+	seen, err := r.poll(ctx, r.opened)
 	for {
 		r.told(ctx, seen, err)
 		select {

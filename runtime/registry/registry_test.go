@@ -267,6 +267,35 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// What was read before Run began is not read again by it: that takes long where there is much.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var reads []string
+	src := &source{
+		apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}, changes: 3,
+		beats: make(chan int64), gate: func(read string) { reads = append(reads, read) },
+	}
+	r := &registry.Registry{Source: src, Peers: src, Interval: time.Hour}
+	if err := r.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantLive(t, r.Table(), "shop", "aaaaaaa2")
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	if seen := <-src.beats; seen != 3 {
+		t.Errorf("got change %d shown, want 3", seen)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if want := []string{"all"}; !slices.Equal(reads, want) {
+		t.Errorf("got reads %v, want %v", reads, want)
+	}
+}
+
 // setWhilePolled changes src although its lock is held by a poll that waits to be seen.
 func setWhilePolled(src *source, polls <-chan struct{}, change func()) {
 	set := make(chan struct{})
