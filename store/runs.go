@@ -66,15 +66,17 @@ func scanDueRun(row scanner) (DueRun, error) {
 }
 
 // DueRuns returns the unfinished runs that nobody works on and that may start by now, oldest first: of one app, or of
-// all for an empty app. It leaves out apps of which so many runs as share are at work.
+// all for an empty app. It leaves out apps of which so many runs as share are at work. (Grouped by an expression, so that the few
+// runs at work are looked at, and not all runs there ever were in the order of their apps.)
 func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, limit int) ([]DueRun, error) {
 	return list(ctx, q, "store.DueRuns", scanDueRun, `SELECT id, attempt FROM runs
-		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND `+atWork+` < $3
+		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND app NOT IN (
+			SELECT app || '' FROM runs WHERE finished = 0 AND lease > 0 AND lease > $1 GROUP BY app || '' HAVING COUNT(*) >= $3)
 		ORDER BY created LIMIT $4`, micros(now), app, share, limit)
 }
 
 // atWork counts the runs of a run's app that somebody works on at $1.
-const atWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > $1)`
+const atWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > 0 AND other.lease > $1)`
 
 // OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
 func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {

@@ -149,7 +149,8 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_app_created ON runs (app, created);
 CREATE INDEX runs_app_commit ON runs (app, commit_sha);
-CREATE INDEX runs_unfinished ON runs (next_at) WHERE finished = 0;
+CREATE INDEX runs_unfinished ON runs (created) WHERE finished = 0;
+CREATE INDEX runs_leased ON runs (lease) WHERE finished = 0 AND lease > 0;
 CREATE INDEX runs_finished ON runs (finished) WHERE finished > 0;
 CREATE INDEX runs_logged ON runs (finished) WHERE finished > 0 AND forgotten = 0;
 
