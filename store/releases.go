@@ -42,6 +42,18 @@ func (q queries) Releases(ctx context.Context, app string) ([]landfall.Release, 
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 ORDER BY created DESC, uid`, app)
 }
 
+// ReleasesShown returns all releases of an app, expired ones included, in any order, with what gateways show of them: ID, line,
+// commit, and when they were made and expired.
+func (q queries) ReleasesShown(ctx context.Context, app string) ([]landfall.Release, error) {
+	return list(ctx, q, "store.ReleasesShown", func(row scanner) (landfall.Release, error) {
+		r := landfall.Release{App: app}
+		var created, expired int64
+		err := row.Scan(&r.ID, &r.Line, &r.Commit, &created, &expired)
+		r.Created, r.Expired = moment(created), moment(expired)
+		return r, err
+	}, `SELECT uid, line, commit_sha, created, expired FROM releases WHERE app = $1`, app)
+}
+
 // AccessibleReleases returns the releases of an app that are not expired, newest first.
 func (q queries) AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error) {
 	return list(ctx, q, "store.AccessibleReleases", scanRelease,
@@ -131,7 +143,8 @@ type StaticUnit struct {
 	Spec    json.RawMessage
 }
 
-// StaticUnits returns the static units of the accessible releases of an app.
+// StaticUnits returns the static units of the accessible releases of an app. (A cross join begins with the few releases also
+// where nothing is known of how many rows there are.)
 func (q queries) StaticUnits(ctx context.Context, app string) ([]StaticUnit, error) {
 	return list(ctx, q, "store.StaticUnits", func(row scanner) (StaticUnit, error) {
 		var u StaticUnit
@@ -139,9 +152,7 @@ func (q queries) StaticUnits(ctx context.Context, app string) ([]StaticUnit, err
 		err := row.Scan(&u.Release, &u.Path, &content, &spec)
 		u.Content, u.Spec = json.RawMessage(content), json.RawMessage(spec)
 		return u, err
-	}, `SELECT r.uid, u.name, v.content, v.spec FROM releases r
-		JOIN group_units gu ON gu.app = r.app AND gu.grp = r.uid
-		JOIN units u ON u.id = gu.unit AND u.kind = 'static'
-		JOIN versions v ON v.unit = gu.unit AND v.number = gu.number
-		WHERE r.app = $1 AND r.expired = 0`, app)
+	}, `SELECT r.uid, u.name, v.content, v.spec FROM releases r CROSS JOIN group_units gu CROSS JOIN units u CROSS JOIN versions v
+		WHERE r.app = $1 AND r.expired = 0 AND gu.app = r.app AND gu.grp = r.uid AND u.id = gu.unit AND u.kind = 'static'
+			AND v.unit = gu.unit AND v.number = gu.number`, app)
 }

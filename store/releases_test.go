@@ -37,6 +37,11 @@ func testReleases(t *testing.T, open opener) {
 		put(older)
 		same(t, "newest first", must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
 		same(t, "accessible", must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
+		shown := must(db.ReleasesShown(ctx, app.ID))(t)
+		slices.SortFunc(shown, func(a, b landfall.Release) int { return cmp.Compare(a.ID, b.ID) })
+		same(t, "as gateways show them", shown, []landfall.Release{
+			{ID: want.ID, App: app.ID, Line: want.Line, Commit: want.Commit, Created: want.Created, Expired: want.Expired}, younger, older,
+		})
 	})
 	t.Run("tags", func(t *testing.T) {
 		t.Parallel()

@@ -65,7 +65,7 @@ func (s tableSource) App(ctx context.Context, id string) (registry.App, error) {
 
 func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, error) {
 	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed, Tags: map[string]landfall.UID{}}
-	releases, err := s.db.Releases(ctx, app.ID)
+	releases, err := s.db.ReleasesShown(ctx, app.ID)
 	if err != nil {
 		return a, err
 	}

@@ -213,6 +213,7 @@ CREATE TABLE versions (
     UNIQUE (unit, uid)
 );
 CREATE INDEX versions_digest ON versions (unit, digest);
+CREATE INDEX versions_loose ON versions (unit, number) WHERE retired = 1 OR production = 0; -- what collection may take away
 
 CREATE TABLE group_versions (
     app        TEXT NOT NULL REFERENCES apps (id),
@@ -264,6 +265,7 @@ CREATE TABLE releases (
     was_live   INTEGER NOT NULL,
     PRIMARY KEY (app, uid)
 );
+CREATE INDEX releases_accessible ON releases (app, created) WHERE expired = 0;
 
 CREATE TABLE tags (
     app         TEXT NOT NULL REFERENCES apps (id),
