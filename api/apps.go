@@ -294,7 +294,11 @@ func (a *api) history(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	names, err := a.releaseNames(ctx, app)
+	releases, err := a.DB.ReleasesOfGroups(ctx, app.ID, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	names, err := a.releaseNames(ctx, app, releases)
 	if err != nil {
 		return nil, err
 	}
@@ -311,9 +315,13 @@ func parseCursor(cursor string) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, cursor)
 	if err != nil {
-		return t, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "the cursor is not one that this API gave"}
+		return t, wrongCursor()
 	}
 	return t, nil
+}
+
+func wrongCursor() error {
+	return &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "the cursor is not one that this API gave"}
 }
 
 // GroupPath names an app version.

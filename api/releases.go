@@ -37,12 +37,9 @@ type names struct {
 	latest   landfall.UID
 }
 
-func (a *api) releaseNames(ctx context.Context, app landfall.App) (*names, error) {
-	n := &names{a: a, app: app, releases: map[landfall.UID]landfall.Release{}, tags: map[landfall.UID][]string{}}
-	releases, err := a.DB.Releases(ctx, app.ID)
-	if err != nil {
-		return nil, err
-	}
+// releaseNames returns the names of an app's releases, of which group knows those that are given.
+func (a *api) releaseNames(ctx context.Context, app landfall.App, releases []landfall.Release) (n *names, err error) {
+	n = &names{a: a, app: app, releases: map[landfall.UID]landfall.Release{}, tags: map[landfall.UID][]string{}}
 	for _, r := range releases {
 		n.releases[r.ID] = r
 	}
@@ -86,7 +83,7 @@ func (n *names) release(r landfall.Release) client.Release {
 
 // find returns the group version that a name means: a uid, a tag, live, latest, or a commit by its first digits.
 func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall.UID, error) {
-	n, err := a.releaseNames(ctx, app)
+	n, err := a.releaseNames(ctx, app, nil)
 	if err != nil {
 		return "", err
 	}
@@ -128,7 +125,7 @@ func (a *api) listReleases(ctx context.Context, in *AppPath) (*body[page[client.
 	if err != nil {
 		return nil, err
 	}
-	n, err := a.releaseNames(ctx, app)
+	n, err := a.releaseNames(ctx, app, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +154,7 @@ func (a *api) oneRelease(ctx context.Context, app landfall.App, uid landfall.UID
 	if err != nil {
 		return client.Release{}, err
 	}
-	n, err := a.releaseNames(ctx, app)
+	n, err := a.releaseNames(ctx, app, nil)
 	if err != nil {
 		return client.Release{}, err
 	}

@@ -40,25 +40,25 @@ func (a *api) registerVersions(h huma.API) {
 	}
 }
 
-// row returns the unit's row for a token that may read it. A unit without versions is not there.
-func (u units) row(ctx context.Context, namespace, name string) (store.Unit, []landfall.Version, error) {
+// row returns the unit's row for a token that may read it, and whether it has a tracker. A unit without versions, also without
+// ones that are only held, is not there.
+func (u units) row(ctx context.Context, namespace, name string) (row store.Unit, tracked bool, err error) {
 	id := landfall.UnitID{Kind: u.kind, Name: name}
 	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
-	row, err := u.DB.UnitInNamespace(ctx, namespace, id)
-	if err != nil {
+	if row, err = u.DB.UnitInNamespace(ctx, namespace, id); err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
-			return row, nil, missing
+			return row, false, missing
 		}
-		return row, nil, err
+		return row, false, err
 	}
 	if !caller(ctx).Allows(store.ScopeRead, row.App) {
-		return row, nil, missing
+		return row, false, missing
 	}
-	versions, err := u.DB.Versions(ctx, row.ID, true)
-	if err == nil && len(versions) == 0 {
+	tracked, held, err := u.DB.HasVersions(ctx, row.ID)
+	if err == nil && !held {
 		err = missing
 	}
-	return row, versions, err
+	return row, tracked, err
 }
 
 func (u units) list(ctx context.Context, in *struct {
@@ -73,26 +73,28 @@ func (u units) list(ctx context.Context, in *struct {
 		if !caller(ctx).Allows(store.ScopeRead, row.App) {
 			continue
 		}
-		versions, err := u.DB.Versions(ctx, row.ID, false)
+		count, err := u.DB.CountVersions(ctx, row.ID)
 		if err != nil {
 			return nil, err
 		}
-		if len(versions) == 0 {
+		if count == 0 {
 			continue
 		}
 		app, err := u.DB.App(ctx, row.App)
 		if err != nil {
 			return nil, err
 		}
-		c := client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, App: app.Name, Versions: len(versions)}
+		c := client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, App: app.Name, Versions: count}
 		latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range versions {
-			if v.Number == latest {
-				c.Latest = v.UID
+		if latest > 0 {
+			v, err := u.DB.VersionByNumber(ctx, row.ID, latest)
+			if err != nil {
+				return nil, err
 			}
+			c.Latest = v.UID
 		}
 		p.Items = append(p.Items, c)
 	}
@@ -107,27 +109,44 @@ func (u units) number(n int64, err error) (int64, error) {
 	return n, err
 }
 
-func (u units) versions(ctx context.Context, in *UnitPath) (*body[page[client.Version]], error) {
-	row, versions, err := u.row(ctx, in.Namespace, in.Name)
+// VersionsPath names the versions of a function or package, a page of them.
+type VersionsPath struct {
+	UnitPath
+	Paging
+}
+
+func (u units) versions(ctx context.Context, in *VersionsPath) (*body[page[client.Version]], error) {
+	row, tracked, err := u.row(ctx, in.Namespace, in.Name)
 	if err != nil {
 		return nil, err
 	}
-	p := page[client.Version]{Items: []client.Version{}}
-	for _, v := range versions {
-		if v.Retired {
-			continue
-		}
-		c, err := u.versionOf(ctx, row, v)
-		if err != nil {
-			return nil, err
-		}
-		p.Items = append(p.Items, c)
-	}
-	if len(p.Items) == 0 {
+	if !tracked {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
 			"%s left the spec; releases still hold some of its versions, which answer by their uid", row.Unit)}
 	}
-	return answer(p, nil)
+	var after int64
+	if in.Cursor != "" {
+		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil {
+			return nil, wrongCursor()
+		}
+	}
+	versions, err := u.DB.VersionsAfter(ctx, row.ID, after, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	names, err := u.names(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]client.Version, 0, len(versions))
+	for _, v := range versions {
+		c, err := u.versionOf(names, v)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, c)
+	}
+	return answer(pageOf(items, in.Limit, func(v client.Version) string { return strconv.FormatInt(v.Number, 10) }), nil)
 }
 
 func (u units) version(ctx context.Context, in *struct {
@@ -142,11 +161,22 @@ func (u units) version(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return answer(u.versionOf(ctx, row, v))
+	names, err := u.names(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return answer(u.versionOf(names, v))
 }
 
 func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker], error) {
-	row, versions, err := u.row(ctx, in.Namespace, in.Name)
+	row, tracked, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !tracked {
+		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s left the spec: it has no tracker", row.Unit)}
+	}
+	versions, err := u.DB.Versions(ctx, row.ID, false)
 	if err != nil {
 		return nil, err
 	}
@@ -155,39 +185,37 @@ func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker]
 		t.Kind = "PackageVersionTracker"
 	}
 	for _, v := range versions {
-		if !v.Retired {
-			t.Spec.Versions = append(t.Spec.Versions, v.UID)
-		}
-	}
-	if t.Spec.Versions == nil {
-		return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s left the spec: it has no tracker", row.Unit)}
+		t.Spec.Versions = append(t.Spec.Versions, v.UID)
 	}
 	return answer(t, nil)
 }
 
+// versionNames are the numbers of the versions of a unit that have a name; 0 where there is none.
+type versionNames struct{ latest, live int64 }
+
+func (u units) names(ctx context.Context, row store.Unit) (n versionNames, err error) {
+	if n.latest, err = u.number(u.DB.LatestNumber(ctx, row.ID)); err != nil {
+		return n, err
+	}
+	n.live, err = u.number(u.DB.LiveNumber(ctx, row.ID))
+	return n, err
+}
+
 // versionOf shows a version as the object that Fission's documents show.
-func (u units) versionOf(ctx context.Context, row store.Unit, v landfall.Version) (client.Version, error) {
+func (u units) versionOf(names versionNames, v landfall.Version) (client.Version, error) {
 	c := client.Version{
 		Kind: "Function", Spec: v.Spec, UID: v.UID, Number: v.Number, Label: v.Label, Description: v.Description,
-		Digest: v.Digest, Commit: v.Commit, Created: v.Created,
+		Digest: v.Digest, Commit: v.Commit, Created: v.Created, Latest: v.Number == names.latest, Live: v.Number == names.live,
 		Metadata: client.Metadata{Name: v.ObjectName(), Namespace: v.Namespace, Annotations: map[string]bool{"versioned": true}},
 	}
-	latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
-	if err != nil {
-		return c, err
-	}
-	live, err := u.number(u.DB.LiveNumber(ctx, row.ID))
-	if err != nil {
-		return c, err
-	}
-	c.Latest, c.Live = v.Number == latest, v.Number == live
 	if u.kind == landfall.PackageUnit {
 		c.Kind = "Package"
 		c.Metadata.Version = strconv.FormatInt(v.Number, 10)
 		err := packageObject(&c, v)
 		return c, err
 	}
-	c.Spec, err = withPackageRef(v)
+	spec, err := withPackageRef(v)
+	c.Spec = spec
 	return c, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"reflect"
 	"strings"
 	"time"
@@ -385,6 +386,14 @@ func (q queries) Changes(ctx context.Context) (int64, error) {
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
+	}
+	return t.UnixMicro()
+}
+
+// orForever stores a time before which something is; zero is after everything. An index finds where it stands.
+func orForever(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MaxInt64
 	}
 	return t.UnixMicro()
 }

@@ -127,6 +127,25 @@ func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]lan
 		WHERE v.unit = $1 AND (v.retired = 0 OR $2 = 1) ORDER BY v.number`, unit, retired)
 }
 
+// VersionsAfter returns the versions in the tracker of a unit that come after a number, in the order of their numbers.
+func (q queries) VersionsAfter(ctx context.Context, unit string, after int64, limit int) ([]landfall.Version, error) {
+	return list(ctx, q, "store.VersionsAfter", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
+		WHERE v.unit = $1 AND v.number > $2 AND v.retired = 0 ORDER BY v.number LIMIT $3`, unit, after, limit)
+}
+
+// CountVersions returns how many versions a unit has in its tracker.
+func (q queries) CountVersions(ctx context.Context, unit string) (int, error) {
+	return one(ctx, q, "store.CountVersions", scanValue[int], `SELECT COUNT(*) FROM versions WHERE unit = $1 AND retired = 0`, unit)
+}
+
+// HasVersions reports whether a unit has versions in its tracker, and whether it has any, also such that are only held.
+func (q queries) HasVersions(ctx context.Context, unit string) (tracked, held bool, err error) {
+	there, err := one(ctx, q, "store.HasVersions", func(row scanner) (there [2]bool, err error) {
+		return there, row.Scan(&there[0], &there[1])
+	}, `SELECT EXISTS (SELECT 1 FROM versions WHERE unit = $1 AND retired = 0), EXISTS (SELECT 1 FROM versions WHERE unit = $1)`, unit)
+	return there[0], there[1], err
+}
+
 // LatestNumber returns the number of the version of a unit most recently applied on the production line of its owner
 // that still exists; for an unowned unit, or one that production never had or has no longer, NotFound.
 func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {

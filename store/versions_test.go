@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -62,6 +63,8 @@ func testVersions(t *testing.T, open opener) {
 		same(t, "a bare one", must(db.VersionByNumber(ctx, u.ID, 2))(t), bare)
 		same(t, "the newest of a digest", must(db.VersionByDigest(ctx, u.ID, v.Digest))(t), bare)
 		same(t, "the tracker", must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{v, bare})
+		same(t, "its first page", must(db.VersionsAfter(ctx, u.ID, 0, 1))(t), []landfall.Version{v})
+		same(t, "its second page", must(db.VersionsAfter(ctx, u.ID, 1, 1))(t), []landfall.Version{bare})
 		_, err := db.VersionByNumber(ctx, u.ID, 3)
 		kind(t, "no such number", err, landfall.NotFound)
 		_, err = db.VersionByDigest(ctx, u.ID, landfall.DigestOf([]byte("2")))
@@ -87,6 +90,20 @@ func testVersions(t *testing.T, open opener) {
 		same(t, "the other", must(db.VersionByNumber(ctx, u.ID, other.Number))(t), other)
 		same(t, "the tracker", must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{other})
 		same(t, "with retired ones", must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{want, other})
+		same(t, "a page of the tracker", must(db.VersionsAfter(ctx, u.ID, 0, 10))(t), []landfall.Version{other})
+		same(t, "how many it has", must(db.CountVersions(ctx, u.ID))(t), 1)
+		has := func() [2]bool {
+			tracked, held, err := db.HasVersions(ctx, u.ID)
+			return [2]bool{tracked, held || err != nil}
+		}
+		same(t, "a tracker, and versions", has(), [2]bool{true, true})
+		other.Retired = true
+		update(t, db, func(tx *store.Tx) error { return tx.MarkVersion(ctx, u.ID, other) })
+		same(t, "no tracker, but versions", has(), [2]bool{false, true})
+		update(t, db, func(tx *store.Tx) error {
+			return errors.Join(tx.DeleteVersion(ctx, u.ID, v.Number), tx.DeleteVersion(ctx, u.ID, other.Number))
+		})
+		same(t, "neither", has(), [2]bool{false, false})
 	})
 	t.Run("a deleted version takes its pointers along", func(t *testing.T) {
 		t.Parallel()
@@ -123,6 +140,9 @@ func testGroups(t *testing.T, open opener) {
 		same(t, "newest first", must(db.Groups(ctx, app.ID, time.Time{}, 10))(t), []landfall.Group{bare, full})
 		same(t, "one", must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []landfall.Group{bare})
 		same(t, "the next page", must(db.Groups(ctx, app.ID, after(1), 10))(t), []landfall.Group{full})
+		newest, oldest := newRelease(t, db, bare, false), newRelease(t, db, full, true)
+		same(t, "the releases of one", must(db.ReleasesOfGroups(ctx, app.ID, time.Time{}, 1))(t), []landfall.Release{newest})
+		same(t, "those of the next page", must(db.ReleasesOfGroups(ctx, app.ID, after(1), 10))(t), []landfall.Release{oldest})
 		same(t, "of a commit", must(db.GroupsOfCommit(ctx, app.ID, string(sha1)))(t), []landfall.Group{full})
 		same(t, "of its first digits", must(db.GroupsOfCommit(ctx, app.ID, "2222222"))(t), []landfall.Group{bare})
 		same(t, "of other digits", must(db.GroupsOfCommit(ctx, app.ID, "1111112"))(t), nil)

@@ -202,6 +202,16 @@ func (s *site) changeFunction(t *testing.T, r *repository) {
 	versions := list[client.Version](s, "/functions/checkout/versions")
 	wantEqual(t, "versions of checkout", len(versions), 2)
 	wantEqual(t, "the newest version of checkout", versions[1].UID, four)
+	type page struct {
+		Items []client.Version
+		Next  string
+	}
+	var first, second page
+	s.call(http.MethodGet, "/functions/checkout/versions?limit=1", nil, &first)
+	s.call(http.MethodGet, "/functions/checkout/versions?limit=1&cursor="+first.Next, nil, &second)
+	wantEqual(t, "versions on two pages of one", len(first.Items)+len(second.Items), 2)
+	wantEqual(t, "the version on the second page", second.Items[0].UID, four)
+	wantEqual(t, "where the second page leads", second.Next, "")
 	// D-037: a change of the configuration and one of a function are two app versions.
 	var messages []string
 	for _, g := range list[client.Group](s, "/apps/shop/groups") {
