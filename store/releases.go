@@ -131,8 +131,12 @@ func (tx *Tx) CreateMove(ctx context.Context, m landfall.Move) error {
 
 // Moves returns the moves of an app's pointer, newest first; of all its pointers for an empty one.
 func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error) {
-	return list(ctx, q, "store.Moves", scanMove, `SELECT `+moveColumns+` FROM moves
-		WHERE app = $1 AND (pointer = $2 OR $2 = '') ORDER BY id DESC LIMIT $3`, app, pointer, limit)
+	const op landfall.Op = "store.Moves"
+	if pointer == "" {
+		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves WHERE app = $1 ORDER BY id DESC LIMIT $2`, app, limit)
+	}
+	return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves
+		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3`, app, pointer, limit)
 }
 
 // StaticUnit is a static unit of a release, as the gateway needs it.
