@@ -8,8 +8,10 @@ GO ?= go
 GOLANGCI_LINT_VERSION := v2.15.0
 GITHUB_OPENAPI_VERSION := 23.0.2
 VERSITYGW_VERSION := v1.8.0
+TOXIPROXY_VERSION := v2.5.0
 GOLANGCI_LINT := build/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 VERSITYGW := build/bin/versitygw
+TOXIPROXY := build/bin/toxiproxy
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
 # RACE=1 turns the race detector on, but not inside the pure-Go SQLite: that would be 40 times slower, and races in our own
@@ -44,15 +46,20 @@ demo/scale: build $(VERSITYGW) ## the same in five processes: two workers and tw
 	@SCALE=1 S3SERVER='$(CURDIR)/$(VERSITYGW)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
 .PHONY: test
-test: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
+test: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
-test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## kill the program at every step on each pair of engines, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
+test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## kill the program at every step on each pair of engines, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
 	@for engine in sqlite+folder postgres+folder sqlite+s3 postgres+s3; do \
 		echo "$$engine:" && LANDFALL_TEST_ENGINE=$$engine LANDFALL_CRASH_ROUNDS=$${LANDFALL_CRASH_ROUNDS:-25} \
 		$(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash-$$engine.json || exit 1; \
 	done
+
+.PHONY: test/faults
+test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, a bucket and a database that fail: ten times what the tests do (LANDFALL_FAULT_ROUNDS=20 for more)
+	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestFault' ./cmd/landfall | \
+		build/bin/testreport -o build/faults.json
 
 .PHONY: bench
 bench: ## measure beside git, rclone and Argo CD's engine: build/bench.txt (ROUNDS=7; ONLY=P5 measures some)
@@ -116,6 +123,13 @@ $(VERSITYGW):
 	@mkdir -p build/bin/install
 	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	@mv build/bin/install/versitygw $@
+
+# The proxy that spoils the line to a server in tests. It is run, never linked. No newer version can be installed by its module.
+$(TOXIPROXY):
+	@echo "installing toxiproxy $(TOXIPROXY_VERSION)"
+	@mkdir -p build/bin/install
+	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
+	@mv build/bin/install/server $@
 
 # GitHub's own description of its API, against which the tests check every request to it: build/openapi/api.github.com.json
 $(GITHUB_OPENAPI):

@@ -145,10 +145,10 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 
 // storedBefore returns the keys below a prefix of the run's own that an earlier attempt stored.
 func (w *worker) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
-	if w.run.Attempt == 1 {
-		return nil, nil
-	}
 	there := map[string]bool{}
+	if w.run.Attempt == 1 {
+		return there, nil
+	}
 	for key, err := range w.Objects.List(ctx, prefix) {
 		if err != nil {
 			return nil, err

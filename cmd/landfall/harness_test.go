@@ -65,6 +65,7 @@ type site struct {
 	cmd    *exec.Cmd
 	log    *logtest.Buffer
 	done   chan struct{} // closed when the process has ended
+	strays bool          // that objects are left which nothing points at is no fault of the server's
 }
 
 // newSite makes a data folder and a free port, and starts the server. env are NAME=VALUE settings.

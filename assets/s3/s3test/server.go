@@ -45,7 +45,6 @@ func BucketInFolder(t testing.TB) (c s3.Config, folder string) {
 const (
 	accessKey = "landfall"
 	secretKey = "a secret of the tests"
-	program   = "build/bin/versitygw" // made by make test
 )
 
 // server is one S3 server of this test program.
@@ -74,26 +73,33 @@ const (
 const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
 
 func start() (*server, error) {
-	path, err := find()
-	if err != nil {
-		return nil, err
-	}
 	dir, err := os.MkdirTemp("", "landfall-s3-")
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
 	endpoint, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	serve := exec.CommandContext(context.Background(), "sh", "-c", watched, dir, path, "--access", accessKey, "--secret", secretKey,
-		"--port", endpoint, "--quiet", "posix", filepath.Join(dir, "data"))
-	serve.Dir, serve.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
-	alive, err := serve.StdinPipe()
+	alive, err := run(dir, endpoint, "build/bin/versitygw", "--access", accessKey, "--secret", secretKey,
+		"--port", endpoint, "--quiet", "posix", data)
+	return &server{endpoint: endpoint, data: data, alive: alive}, err
+}
+
+// run starts a program, which make test made, in a folder that ends with it, and waits until it takes connections. It ends when
+// what is returned is closed.
+func run(dir, endpoint, program string, args ...string) (alive io.Closer, err error) {
+	path, err := find(program)
 	if err != nil {
+		return nil, err
+	}
+	serve := exec.CommandContext(context.Background(), "sh", append([]string{"-c", watched, dir, path}, args...)...)
+	serve.Dir, serve.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
+	if alive, err = serve.StdinPipe(); err != nil {
 		return nil, err
 	}
 	if err := serve.Start(); err != nil {
@@ -102,7 +108,7 @@ func start() (*server, error) {
 	for until := time.Now().Add(startPatience); ; {
 		conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", endpoint)
 		if err == nil {
-			return &server{endpoint: endpoint, data: filepath.Join(dir, "data"), alive: alive}, conn.Close()
+			return alive, conn.Close()
 		}
 		if time.Now().After(until) {
 			log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
@@ -112,8 +118,8 @@ func start() (*server, error) {
 	}
 }
 
-// find finds the server's program below the module's folder.
-func find() (string, error) {
+// find finds a program below the module's folder.
+func find(program string) (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
 		return "", err
