@@ -118,6 +118,7 @@ func checkCommit(t *testing.T, b *bench, commit landfall.CommitSHA) {
 		states = append(states, status.State)
 	}
 	// L-008: pending is followed by a final state, whatever happened on the way
+	// N-018: whatever was answered, reports follow in order
 	if got := strings.Join(slices.Compact(states), " "); got != "pending error" {
 		t.Errorf("commit %s got %v, want pending, then error", commit.Short(), states)
 	}
@@ -186,6 +187,7 @@ func TestAnswers(t *testing.T) {
 			b.Pace = time.Nanosecond
 			b.flush(t)
 			got := b.outbox.report(1)
+			// N-018: each answer has its consequence and its reason: it is tried again when that may help, or stops
 			if got.Dropped != c.dropped || !strings.Contains(got.Problem, c.problem) || strings.Contains(got.Problem, token) {
 				t.Errorf("dropped: %t, %q; want %t, %q", got.Dropped, got.Problem, c.dropped, c.problem)
 			}

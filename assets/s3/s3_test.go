@@ -250,6 +250,7 @@ func TestTampered(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := read(store, "a/b")
+	// N-017: a store that has other bytes than it was given is found out by the checksum
 	wantKind(t, "reading it", err, landfall.Internal, `"a/b" is damaged`)
 }
 

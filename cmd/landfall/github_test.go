@@ -197,6 +197,7 @@ func TestReportsFaults(t *testing.T) {
 	w.hears(push)
 	run := wantEnds(t, w, "shop", one, landfall.RunSucceeded)
 	wantServed(t, w.site, "shop", "/", "one")
+	// N-018: after 502, 403 with Retry-After, no answer and 429 the statuses arrived, in order
 	wantTold(t, w, one, landfall.StatusSuccess, w.at("shop--"+string(run.Release), "/"))
 	// P-007: six requests for two statuses: each that failed was made once more, and none of another order
 	wantEqual(t, "requests", w.api.Requests(), 6)
@@ -219,6 +220,47 @@ func TestReportsFaults(t *testing.T) {
 	wantEnds(t, w, "shop", three, landfall.RunSucceeded)
 	// The installation's own hook tells of a repository that was given another name.
 	wantEqual(t, "repository", w.told(three)[0].Repository, "victim/vault")
+}
+
+// What the forge refuses for good stops with a reason that the run shows, and holds up neither releases nor what comes after
+// it; wrong credentials hold up all reports, and say so.
+func TestReportsThatStop(t *testing.T) {
+	t.Parallel()
+	for app, c := range map[string]struct {
+		status int
+		says   string
+	}{
+		"missing": {http.StatusNotFound, "does not show harbor/missing to us"},
+		"unknown": {http.StatusUnprocessableEntity, "is still in harbor/unknown"},
+		"token":   {http.StatusUnauthorized, "renew the token"},
+	} {
+		t.Run(app, func(t *testing.T) {
+			t.Parallel()
+			w := newReportingWorld(t)
+			h, _ := w.follow(app)
+			w.api.Fail(1, githubtest.Fault{Status: c.status})
+			one, push := h.release("one")
+			w.hears(push)
+			// N-018: the release is made, and served
+			run := wantEnds(t, w, app, one, landfall.RunSucceeded)
+			wantServed(t, w.site, app, "/", "one")
+			w.eventually("the run shows why the first report was not sent", func() bool {
+				w.call(http.MethodGet, "/runs/"+run.ID, nil, &run)
+				// N-018: a report that stops has a reason
+				return len(run.Statuses) == 2 && strings.Contains(run.Statuses[0].Problem, c.says)
+			})
+			if c.status == http.StatusUnauthorized {
+				// N-018: nothing overtakes what waits for other credentials
+				wantEqual(t, "statuses that the forge heard", len(w.api.Statuses("")), 0)
+				wantEqual(t, "requests", w.api.Requests(), 1)
+				return
+			}
+			// N-018: what was given up makes way for the next
+			heard := w.told(one)
+			wantEqual(t, "statuses that the forge heard", len(heard), 1)
+			wantEqual(t, "state", heard[0].State, string(landfall.StatusSuccess))
+		})
+	}
 }
 
 // A delivery binds an app to a repository only when its names and its addresses agree.
