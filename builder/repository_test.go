@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -160,7 +161,7 @@ func (r *repository) serve(tb testing.TB) *server {
 	backend := &cgi.Handler{
 		Path:   filepath.Join(runGit(tb, "", nil, "--exec-path"), "git-http-backend"),
 		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Dir(r.dir), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1"},
-		Stderr: &bytes.Buffer{},
+		Stderr: io.Discard,
 	}
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
