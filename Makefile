@@ -58,7 +58,7 @@ test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrepo
 
 .PHONY: test/faults
 test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, a bucket and a database that fail: ten times what the tests do (LANDFALL_FAULT_ROUNDS=20 for more)
-	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestFault' ./cmd/landfall | \
+	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 8 $(TESTFLAGS) -run '^TestFault' ./cmd/landfall | \
 		build/bin/testreport -o build/faults.json
 
 .PHONY: bench
