@@ -242,13 +242,21 @@ func runAs(dir string) (*syscall.SysProcAttr, error) {
 	return process, os.Chown(dir, int(uid), int(gid))
 }
 
-func freePort() (string, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// lastPort makes programs, and servers of one, begin to look for a port at different places.
+var lastPort atomic.Int64
+
+// freePort returns a port that nobody has, and that no connection is given while the server is started again: the kernel
+// gives those from 32768 on.
+func freePort() (port string, err error) {
+	const lowest, highest, apart, attempts = 10_000, 32_000, 37, 100
+	for range attempts {
+		port = strconv.Itoa(lowest + (os.Getpid()*apart+int(lastPort.Add(1)))%(highest-lowest))
+		var l net.Listener
+		if l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, errors.Join(err, l.Close())
+	return "", err
 }
 
 func (s *server) url(database string) string {
