@@ -84,7 +84,7 @@ func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Up
 func openPool(path string, n int, extra string) (*sql.DB, error) {
 	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String() +
 		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
-	pool, err := sql.Open("sqlite", dsn)
+	pool, err := openStatements(dsn)
 	if err != nil {
 		return nil, err
 	}

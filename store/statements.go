@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+)
+
+// statements opens connections to SQLite that keep what they compiled: a statement costs more to compile than to execute, and
+// database/sql compiles it each time.
+type statements struct {
+	dsn    string
+	driver driver.Driver
+}
+
+// openStatements returns a pool of such connections.
+func openStatements(dsn string) (*sql.DB, error) {
+	plain, err := sql.Open("sqlite", dsn) // connects to nothing yet
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(statements{dsn, plain.Driver()}), plain.Close()
+}
+
+// Connect implements driver.Connector.
+func (s statements) Connect(context.Context) (driver.Conn, error) {
+	c, err := s.driver.Open(s.dsn)
+	if err != nil {
+		return nil, err
+	}
+	if plain, ok := c.(plainConn); ok {
+		return &keepingConn{plainConn: plain, kept: map[string]*keptStatement{}}, nil
+	}
+	return c, nil
+}
+
+// Driver implements driver.Connector.
+func (s statements) Driver() driver.Driver { return s.driver }
+
+// plainConn is what a connection can do.
+type plainConn interface {
+	executor
+	pooled
+}
+
+type executor interface {
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+type pooled interface {
+	driver.Conn
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+// maxKept is how many statements a connection keeps: somewhat more than there are.
+const maxKept = 256
+
+// keepingConn keeps statements by their text. Like any connection, it is used by one goroutine at a time.
+type keepingConn struct {
+	plainConn
+
+	kept map[string]*keptStatement
+}
+
+type keptStatement struct {
+	statement
+	busy bool // its rows are being read
+}
+
+type statement interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// statement returns the statement of a text, unless it is in use.
+func (c *keepingConn) statement(ctx context.Context, text string) (s *keptStatement, free bool, err error) {
+	if s, ok := c.kept[text]; ok {
+		return s, !s.busy, nil
+	}
+	prepared, err := c.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, false, err
+	}
+	plain, ok := prepared.(statement)
+	if !ok {
+		return nil, false, prepared.Close()
+	}
+	if len(c.kept) == maxKept {
+		c.drop()
+	}
+	s = &keptStatement{statement: plain}
+	c.kept[text] = s
+	return s, true, nil
+}
+
+// drop lets go of all statements that are not in use.
+func (c *keepingConn) drop() {
+	for text, s := range c.kept {
+		if !s.busy {
+			_ = s.Close() // its memory is all that it has
+			delete(c.kept, text)
+		}
+	}
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *keepingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+	s, free, err := c.statement(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if !free {
+		return c.plainConn.ExecContext(ctx, text, args)
+	}
+	return s.ExecContext(ctx, args)
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+	s, free, err := c.statement(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	if !free {
+		return c.plainConn.QueryContext(ctx, text, args)
+	}
+	rows, err := s.QueryContext(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	s.busy = true
+	return &keptRows{rows, s}, nil
+}
+
+// Close implements driver.Conn.
+func (c *keepingConn) Close() error {
+	c.drop()
+	return c.plainConn.Close()
+}
+
+// keptRows are the rows of a statement, which is free again when they are closed.
+type keptRows struct {
+	driver.Rows
+
+	of *keptStatement
+}
+
+// Close implements driver.Rows.
+func (r *keptRows) Close() error {
+	r.of.busy = false
+	return r.Rows.Close()
+}
