@@ -41,10 +41,9 @@ func (in Intake) Find(ctx context.Context, hook, id string) (landfall.Delivery, 
 
 // Accept implements webhook.Store.
 func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
-	var apps []landfall.App
-	var pushes []arrival
-	err = in.DB.Update(ctx, func(tx *store.Tx) error {
-		repeat, pushes = false, nil
+	var came outcome
+	err = in.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
+		repeat = false
 		stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID)
 		switch {
 		case err == nil && !stored.Unmatched:
@@ -57,7 +56,8 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			return err
 		}
 		stored = intake.Delivery
-		if apps, err = in.appsOf(ctx, tx, intake); err != nil {
+		apps, err := in.appsOf(ctx, tx, intake)
+		if err != nil {
 			return err
 		}
 		if len(apps) == 0 && intake.Repository.ID != 0 {
@@ -66,28 +66,48 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 				return err
 			}
 		}
-		for _, app := range apps {
-			run, err := in.act(ctx, tx, app, intake)
-			if err != nil {
-				return err
-			}
-			if run != "" {
-				stored.Runs = append(stored.Runs, run)
-			}
-			if push, ok := pushOf(intake); ok {
-				pushes = append(pushes, arrival{app, push, run})
-			}
+		if came, err = in.actAll(ctx, tx, apps, intake); err != nil {
+			return err
 		}
+		stored.Runs = came.runs
 		return tx.CreateDelivery(ctx, stored)
 	})
 	if err == nil && !repeat {
 		crashpoint.Here("intake.stored")
-		in.logArrivals(ctx, pushes)
-		for _, app := range apps {
+		in.logArrivals(ctx, came.pushes)
+		for _, app := range came.changed {
 			in.refresh(ctx, app)
 		}
 	}
 	return stored, repeat, err
+}
+
+// outcome is what came of a delivery.
+type outcome struct {
+	runs    []string
+	pushes  []arrival
+	changed []landfall.App // those that gateways have to read again
+}
+
+// actAll does what a delivery asks for in each app that it concerns.
+func (in Intake) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, intake webhook.Intake) (outcome, error) {
+	var came outcome
+	for _, app := range apps {
+		run, err := in.act(ctx, tx, app, intake)
+		if err != nil {
+			return outcome{}, err
+		}
+		if run != "" {
+			came.runs = append(came.runs, run)
+		}
+		if push, ok := pushOf(intake); ok {
+			came.pushes = append(came.pushes, arrival{app, push, run})
+		}
+		if tx.HasChanged(app.ID) {
+			came.changed = append(came.changed, app)
+		}
+	}
+	return came, nil
 }
 
 // appsOf returns the apps that a delivery may act on, with the repository's identity bound to them.

@@ -29,6 +29,8 @@ type DB struct {
 	engine  engine
 	upgrade Upgrade       // by Open
 	rung    chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
+
+	gathering gathering
 }
 
 // Tx is one transaction. It is valid only within the function that Update calls.
@@ -37,6 +39,7 @@ type Tx struct {
 	transaction transaction
 	engine      engine
 	enqueued    bool
+	changed     map[string]bool // apps of which Changed noted something
 }
 
 // engine is one kind of database. On every kind one Update at a time is at work, also of several processes: what a
@@ -202,7 +205,15 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 		return classify(op, err)
 	}
 	tx := &Tx{queries: queries{t}, transaction: t, engine: db.engine}
-	if err := f(tx); err != nil {
+	returned := false
+	defer func() {
+		if !returned { // f panics, which a server survives: what it holds would keep all others out
+			_ = t.rollback()
+		}
+	}()
+	err = f(tx)
+	returned = true
+	if err != nil {
 		return errors.Join(err, t.rollback())
 	}
 	if err := t.commit(ctx); err != nil {
@@ -351,8 +362,15 @@ func (tx *Tx) Changed(ctx context.Context, app string) (int64, error) {
 	if err := tx.exec(ctx, op, `UPDATE apps SET changed = $2 WHERE id = $1`, app, n); err != nil {
 		return 0, err
 	}
+	if tx.changed == nil {
+		tx.changed = map[string]bool{}
+	}
+	tx.changed[app] = true
 	return n, tx.engine.notify(ctx, tx, Change{n, app})
 }
+
+// HasChanged reports whether Changed noted something of an app in this transaction.
+func (tx *Tx) HasChanged(app string) bool { return tx.changed[app] }
 
 // Notices calls listening, and from then on changed for each committed Change of another process, or of this one. It
 // returns when ctx ends, or when the connection is lost: notices may then have been lost, too. On SQLite, where there is

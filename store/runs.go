@@ -191,7 +191,7 @@ func (q queries) UIDTaken(ctx context.Context, app string, uid landfall.UID, com
 		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
 		(SELECT COUNT(*) FROM runs WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
 		(SELECT COUNT(*) FROM tags WHERE app = $1 AND name = $2) +
-		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2)`, app, uid, commit)
+		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2 AND v.label <> '')`, app, uid, commit)
 	return n > 0, err
 }
 

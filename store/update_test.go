@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,89 @@ func testUpdate(t *testing.T, open opener) {
 		app := landfall.App{ID: "a", Namespace: "default", Name: "team"} // would be taken
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "default", 0) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateApp(t.Context(), app) })
+	})
+	t.Run("those who share a transaction fail alone", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		const functions = 200
+		failed := errors.New("failed")
+		var group errgroup.Group
+		for i := range functions {
+			group.Go(func() error {
+				name := fmt.Sprintf("app%d", i)
+				taken := i%10 == 7 // its second statement is one that the database refuses
+				err := db.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
+					if err := tx.EnsureNamespace(ctx, "default", 0); err != nil {
+						return err
+					}
+					if err := tx.CreateApp(ctx, landfall.App{ID: name, Namespace: "default", Name: name}); err != nil {
+						return err
+					}
+					if taken {
+						return tx.CreateApp(ctx, landfall.App{ID: name, Namespace: "default", Name: name + "-again"})
+					}
+					if i%10 == 8 {
+						return failed
+					}
+					return second(tx.Changed(ctx, name))
+				})
+				switch {
+				case taken && landfall.KindOf(err) != landfall.Conflict:
+					return fmt.Errorf("an app with an id that is taken: %w", err)
+				case i%10 == 8 && !errors.Is(err, failed):
+					return fmt.Errorf("got %w, want the function's own error", err)
+				case i%10 < 7 && err != nil:
+					return err
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, app := range must(db.Apps(ctx))(t) {
+			names = append(names, app.Name)
+		}
+		var want []string
+		for i := range functions {
+			if i%10 != 7 && i%10 != 8 {
+				want = append(want, fmt.Sprintf("app%d", i))
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(names)
+		same(t, "the apps of those that did not fail", names, want)
+		same(t, "what they noted", must(db.Changes(ctx))(t), int64(len(want)))
+		newApp(t, db, "shop") // the connection is free
+	})
+	t.Run("one who shares a transaction and went away changes nothing", func(t *testing.T) {
+		t.Parallel()
+		db := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		gone := func(ctx context.Context, tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", 0) }
+		kind(t, "Together", db.Together(ctx, gone), landfall.Canceled)
+		kind(t, "a closed database", func() error {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			return db.Together(t.Context(), gone)
+		}(), landfall.Internal)
+	})
+	t.Run("one who panics keeps nobody from the next transaction", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		var failures []error
+		func() {
+			defer func() { same(t, "something was recovered", recover() != nil, true) }()
+			_ = db.Together(ctx, func(context.Context, *store.Tx) error {
+				return failures[len(failures)]
+			})
+		}()
+		if err := db.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", 0) }); err != nil {
+			t.Error(err)
+		}
 	})
 	t.Run("counters ascend in the order of commits, without gaps", func(t *testing.T) {
 		t.Parallel()

@@ -148,7 +148,9 @@ CREATE TABLE runs (
     forgotten   INTEGER NOT NULL DEFAULT 0 -- its log was removed
 );
 CREATE INDEX runs_app_created ON runs (app, created);
-CREATE INDEX runs_app_commit ON runs (app, commit_sha);
+CREATE INDEX runs_app_commit ON runs (app, commit_sha, created);
+CREATE INDEX runs_app_uid ON runs (app, uid);
+CREATE INDEX runs_app_unfinished ON runs (app) WHERE finished = 0;
 CREATE INDEX runs_unfinished ON runs (created) WHERE finished = 0;
 CREATE INDEX runs_leased ON runs (lease) WHERE finished = 0 AND lease > 0;
 CREATE INDEX runs_finished ON runs (finished) WHERE finished > 0;
@@ -213,6 +215,7 @@ CREATE TABLE versions (
     UNIQUE (unit, uid)
 );
 CREATE INDEX versions_digest ON versions (unit, digest);
+CREATE INDEX versions_label ON versions (label) WHERE label <> '';
 CREATE INDEX versions_loose ON versions (unit, number) WHERE retired = 1 OR production = 0; -- what collection may take away
 
 CREATE TABLE group_versions (

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+const (
+	// maxTogether is how many functions share a transaction at most: nobody waits long for others.
+	maxTogether = 64
+	// togetherLimit is when a database that does not answer is given up: GitHub does so with a delivery.
+	togetherLimit = 10 * time.Second
+)
+
+// gathering is where functions wait for the transaction that they will share.
+type gathering struct {
+	mu      sync.Mutex
+	leading bool // somebody's transaction is at work, or about to be
+	waiting []*member
+}
+
+// member is a function of Together that waits.
+type member struct {
+	f    func(context.Context, *Tx) error
+	err  error         // f's own
+	lead chan struct{} // gets one when it is the member's turn to lead
+	done chan error
+}
+
+// Together is Update for functions of which many may come at once: those that wait at the same time share one transaction, and
+// with it the time until it is on the disk. Each of them takes effect, or not, by itself, as if it had a transaction of its own;
+// only when the transaction they share fails, all fail. f has to use the context that it is given, which nobody's leaving ends.
+func (db *DB) Together(ctx context.Context, f func(context.Context, *Tx) error) error {
+	m := &member{lead: make(chan struct{}, 1), done: make(chan error, 1), f: func(shared context.Context, tx *Tx) error {
+		if err := ctx.Err(); err != nil { // nobody waits for it any more
+			return classify("store.Together", err)
+		}
+		return f(shared, tx)
+	}}
+	if !db.gathering.enter(m) {
+		select {
+		case err := <-m.done:
+			return err
+		case <-m.lead:
+		}
+	}
+	db.lead(context.WithoutCancel(ctx), db.gathering.take()) // a statement that was interrupted would take the others along
+	return <-m.done
+}
+
+// lead runs all members in one transaction, and tells each how it went, even when one of them panics.
+func (db *DB) lead(ctx context.Context, members []*member) {
+	ctx, cancel := context.WithTimeout(ctx, togetherLimit)
+	defer cancel()
+	err := error(&landfall.Error{Op: "store.Together", Kind: landfall.Internal, Message: "the transaction that was shared did not end"})
+	defer func() {
+		db.gathering.pass()
+		for _, m := range members {
+			m.done <- errors.Join(err, m.err)
+		}
+	}()
+	err = db.Update(ctx, func(tx *Tx) error {
+		for _, m := range members {
+			if err := tx.apart(ctx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &landfall.Error{Op: "store.Together", Kind: landfall.Unavailable, Message: "the database did not answer in time", Err: err}
+	}
+}
+
+// enter makes m wait, and reports whether it is to lead at once.
+func (g *gathering) enter(m *member) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting = append(g.waiting, m)
+	lead := !g.leading
+	g.leading = true
+	return lead
+}
+
+// take returns those that waited longest; the first of them leads.
+func (g *gathering) take() []*member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.waiting), maxTogether)
+	members := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	return members
+}
+
+// pass makes the next one lead.
+func (g *gathering) pass() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leading = len(g.waiting) > 0
+	if g.leading {
+		g.waiting[0].lead <- struct{}{}
+	}
+}
+
+// apart runs a member so that it can be undone alone.
+func (tx *Tx) apart(ctx context.Context, m *member) error {
+	const op = "store.Together"
+	if err := tx.exec(ctx, op, `SAVEPOINT together`); err != nil {
+		return err
+	}
+	if m.err = m.f(ctx, tx); m.err != nil {
+		if err := tx.exec(ctx, op, `ROLLBACK TO SAVEPOINT together`); err != nil { // the database has undone all already
+			return errors.Join(m.err, err)
+		}
+	}
+	return tx.exec(ctx, op, `RELEASE SAVEPOINT together`)
+}
