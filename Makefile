@@ -9,8 +9,12 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GITHUB_OPENAPI_VERSION := 23.0.2
 VERSITYGW_VERSION := v1.8.0
 TOXIPROXY_VERSION := v2.5.0
+MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+MC_VERSION := v0.0.0-20250313080218-cf909e1063a9
 GOLANGCI_LINT := build/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 VERSITYGW := build/bin/versitygw
+MINIO := build/bin/minio
+MC := build/bin/mc
 TOXIPROXY := build/bin/toxiproxy
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
@@ -18,6 +22,8 @@ GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 # code are found all the same.
 TESTFLAGS := $(if $(RACE),-race -gcflags='modernc.org/...=-race=false')
 PACKAGES ?= ./...
+# Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
+BENCH := . ./peer ./report
 GOTEST = $(GO) test -json -timeout 30m $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
@@ -62,17 +68,18 @@ test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrep
 		build/bin/testreport -o build/faults.json
 
 .PHONY: bench
-bench: ## measure beside git, rclone and Argo CD's engine: build/bench.txt (ROUNDS=7; ONLY=P5 measures some)
-	@tools/need.sh git=git rclone=rclone time=time
-	@mkdir -p build && rm -f build/bench.txt
-	$(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime $(or $(ROUNDS),7)x -timeout 1h ./bench -out $(CURDIR)/build/bench.txt
-	cd bench/argo && $(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime $(or $(ROUNDS),7)x -timeout 1h . -out $(CURDIR)/build/bench.txt
+bench: $(MINIO) $(MC) ## measure beside nginx, Caddy, gin, git, rclone, MinIO's mc and Argo CD's engine: build/bench/report.md (ROUNDS=5; ONLY=P5 measures some)
+	@tools/need.sh git=git rclone=rclone time=time nginx=nginx-light caddy=caddy wrk=wrk taskset=util-linux
+	@rm -f build/bench.json
+	cd bench && for package in . ./argo; do $(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime $(or $(ROUNDS),5)x -timeout 2h $$package -out $(CURDIR)/build/bench.json || exit 1; done
+	cd bench && $(GO) run ./report -in $(CURDIR)/build/bench.json -out $(CURDIR)/build/bench
 
 .PHONY: check
 check: ## all that CI checks: format, vet, lint, generated files, tests with the race detector, conformance
 	@$(MAKE) format vet lint generated
 	@tools/need.sh 'gcc=gcc libc6-dev'
 	@$(MAKE) test RACE=1 PACKAGES=./...
+	cd bench && $(GO) test $(BENCH)
 	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
 
 .PHONY: format
@@ -82,10 +89,12 @@ format: ## fail when a file is not formatted
 .PHONY: vet
 vet: ## look for mistakes with go vet
 	$(GO) vet ./...
+	cd bench && $(GO) vet $(BENCH)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## look for mistakes with every linter of .golangci.yml (PACKAGES=./store/... in some)
 	$(GOLANGCI_LINT) run $(PACKAGES)
+	@if [ '$(PACKAGES)' = ./... ]; then cd bench && $(CURDIR)/$(GOLANGCI_LINT) run $(BENCH); fi
 
 .PHONY: generate
 generate: ## write the generated files again
@@ -130,6 +139,13 @@ $(TOXIPROXY):
 	@mkdir -p build/bin/install
 	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
 	@mv build/bin/install/server $@
+
+# The S3 server and its client of the benchmarks (AGPL-3.0). They are run, never linked.
+$(MINIO) $(MC):
+	@echo "installing $(@F), which takes minutes"
+	@mkdir -p build/bin/install
+	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/minio/$(@F)@$(if $(filter $(MINIO),$@),$(MINIO_VERSION),$(MC_VERSION))
+	@mv build/bin/install/$(@F) $@
 
 # GitHub's own description of its API, against which the tests check every request to it: build/openapi/api.github.com.json
 $(GITHUB_OPENAPI):

@@ -74,9 +74,6 @@ func rooms() []room {
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 
-		// What is measured.
-		{"bench", "", "api/client builder assets assets/disk logtest"},
-
 		// What the Makefile needs.
 		{"tools/conformance", "", ""},
 		{"tools/image", "", ""},

@@ -126,6 +126,6 @@ func BenchmarkAccept(b *testing.B) {
 		accept.Add(ours.accepted, theirs)
 		whole.Add(ours.returned, theirs)
 	}
-	table.Notef("git push of 1 of 100 files, the server's steps, ms: %s", &steps)
+	table.Notef("git push of 1 of 100 files, where the time of the server goes: %s", &steps)
 	summarize(b, accept)
 }

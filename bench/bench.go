@@ -2,8 +2,9 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -15,36 +16,41 @@ import (
 	"text/tabwriter"
 )
 
-// Row is one figure: what it cost in every round, of Landfall and of its peer. Fields are set before the first Add.
+// Row is one figure: what it came to in every round, for Landfall and for its peer. Add fills the last two fields.
 type Row struct {
-	Figure string  // what was measured: "P6 upload, 100 of 10,000 files"
-	Peer   string  // what does the same work; empty when nothing does, and the figure stands alone
-	Unit   string  // of the samples
-	Floor  float64 // the largest ratio to ship; 0: none was agreed
-	Target float64 // the ratio aimed at; 0: none
+	Figure string `json:"figure"` // what was measured: "P6 upload, 100 of 10,000 files"
+	Peer   string `json:"peer"`   // what does the same work; empty when nothing does
+	Unit   string `json:"unit"`   // of the samples
+	More   bool   `json:"more"`   // more is better: Floor and Target are the least to reach, and not the most
 
-	ours, theirs []float64
+	// Absolute: Floor and Target are of our own figure, which is shown. Otherwise they are of the ratio, ours to the peer's,
+	// nothing else is shown, and 0 means that none was agreed.
+	Absolute bool    `json:"absolute"`
+	Floor    float64 `json:"floor"`
+	Target   float64 `json:"target"`
+
+	Ours   []float64 `json:"ours"`
+	Theirs []float64 `json:"theirs"`
 }
 
 // Add adds one round. theirs is ignored when there is no peer.
 func (r *Row) Add(ours, theirs float64) {
-	r.ours = append(r.ours, ours)
+	r.Ours = append(r.Ours, ours)
 	if r.Peer != "" {
-		r.theirs = append(r.theirs, theirs)
+		r.Theirs = append(r.Theirs, theirs)
 	}
 }
 
-// Ratio returns the ratio of each round, ours to the peer's: the median, the smallest and the largest. All are NaN
-// without a peer.
-func (r *Row) Ratio() (median, least, most float64) {
-	if len(r.theirs) == 0 {
-		return math.NaN(), math.NaN(), math.NaN()
+// Judged returns what Floor and Target are bounds of, round by round: our figures, or the ratios, ours to the peer's.
+func (r *Row) Judged() []float64 {
+	if r.Absolute {
+		return r.Ours
 	}
-	ratios := make([]float64, len(r.ours))
+	ratios := make([]float64, len(r.Theirs))
 	for i := range ratios {
-		ratios[i] = r.ours[i] / r.theirs[i]
+		ratios[i] = r.Ours[i] / r.Theirs[i]
 	}
-	return Quantile(ratios, 0.5), slices.Min(ratios), slices.Max(ratios)
+	return ratios
 }
 
 // Quantile returns the smallest sample that at least the share q of all samples does not exceed; the median of an even
@@ -57,117 +63,169 @@ func Quantile(samples []float64, q float64) float64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
-// verdict says what the median ratio comes to.
-func (r *Row) verdict() string {
-	median, _, _ := r.Ratio()
-	switch {
-	case math.IsNaN(median) || r.Floor == 0 && r.Target == 0:
+// Bounded reports whether a floor and a target were agreed.
+func (r *Row) Bounded() (floor, target bool) {
+	return r.Absolute || r.Floor != 0, r.Absolute || r.Target != 0
+}
+
+// Verdict says what the median comes to; nothing when there is nothing to compare it with.
+func (r *Row) Verdict() string {
+	floor, target := r.Bounded()
+	if len(r.Judged()) == 0 || !floor && !target {
 		return ""
-	case r.Floor != 0 && median > r.Floor:
+	}
+	median := Quantile(r.Judged(), 0.5)
+	reaches := func(bound float64) bool { return r.More && median >= bound || !r.More && median <= bound }
+	switch {
+	case floor && !reaches(r.Floor):
 		return "BELOW THE FLOOR"
-	case r.Target != 0 && median <= r.Target:
+	case target && reaches(r.Target):
 		return "target reached"
-	case r.Floor == 0:
+	case !floor:
 		return "short of the target"
 	}
 	return "above the floor"
 }
 
+// Spread writes the median, the smallest and the largest of what is judged.
+func (r *Row) Spread() string {
+	judged := r.Judged()
+	text := fmt.Sprintf("%s (%s-%s)", Figure(Quantile(judged, 0.5)), Figure(slices.Min(judged)), Figure(slices.Max(judged)))
+	if r.Absolute {
+		text += " " + r.Unit
+	}
+	return text
+}
+
+// Figure writes a figure with as many digits as mean something.
+func Figure(v float64) string {
+	switch {
+	case v == math.Trunc(v) || v >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 0.1:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return fmt.Sprintf("%.2g", v)
+}
+
+// Bounds writes the row's floor and target.
+func (r *Row) Bounds() (floor, target string) {
+	sign := "≤ "
+	if r.More {
+		sign = "≥ "
+	}
+	floor, target = "-", "-"
+	f, t := r.Bounded()
+	if f {
+		floor = sign + Figure(r.Floor)
+	}
+	if t {
+		target = sign + Figure(r.Target)
+	}
+	return floor, target
+}
+
 // Table is all rows of a run, in their order, and what has to be known beside them.
 type Table struct {
-	rows  []*Row
-	notes []string
+	Machine string   `json:"machine"`
+	Rows    []*Row   `json:"rows"`
+	Notes   []string `json:"notes"`
 }
 
 // Row adds a row, and returns it for its rounds.
 func (t *Table) Row(r Row) *Row {
-	t.rows = append(t.rows, &r)
+	t.Rows = append(t.Rows, &r)
 	return &r
 }
 
 // Notef adds a sentence that stands below the table; one that is there already is not repeated.
 func (t *Table) Notef(format string, args ...any) {
-	if note := fmt.Sprintf(format, args...); !slices.Contains(t.notes, note) {
-		t.notes = append(t.notes, note)
+	if note := fmt.Sprintf(format, args...); !slices.Contains(t.Notes, note) {
+		t.Notes = append(t.Notes, note)
 	}
 }
 
-// WriteTo writes the table: the machine, a line for each row that has rounds, the notes. It writes nothing when no row
-// has any.
-func (t *Table) WriteTo(w io.Writer) (int64, error) {
-	var text bytes.Buffer
-	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "FIGURE\tUNIT\tLANDFALL\tPEER'S\tRATIO (MIN-MAX)\tFLOOR\tTARGET\tROUNDS\t\tPEER")
-	measured := false
-	for _, r := range t.rows {
-		if len(r.ours) == 0 {
-			continue
+// Measured returns the rows that have rounds.
+func (t *Table) Measured() []*Row {
+	var rows []*Row
+	for _, r := range t.Rows {
+		if len(r.Judged()) > 0 {
+			rows = append(rows, r)
 		}
-		measured = true
-		theirs, ratio := "-", "-"
-		if median, least, most := r.Ratio(); !math.IsNaN(median) {
-			theirs = figure(Quantile(r.theirs, 0.5))
-			ratio = fmt.Sprintf("%.2f (%.2f-%.2f)", median, least, most)
-		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.Figure, r.Unit, figure(Quantile(r.ours, 0.5)), theirs, ratio,
-			bound(r.Floor), bound(r.Target), len(r.ours), r.verdict(), cmp.Or(r.Peer, "-"))
 	}
-	if !measured {
-		return 0, nil
+	return rows
+}
+
+// Print writes the table for a terminal; nothing when nothing was measured.
+func (t *Table) Print(w io.Writer) error {
+	if len(t.Measured()) == 0 {
+		return nil
+	}
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(columns, "%s\n\nFIGURE\tMEDIAN (MIN-MAX)\tFLOOR\tTARGET\tROUNDS\t\tPEER\n", cmp.Or(t.Machine, Machine()))
+	for _, r := range t.Measured() {
+		floor, target := r.Bounds()
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.Figure, r.Spread(), floor, target, len(r.Ours), r.Verdict(), cmp.Or(r.Peer, "-"))
 	}
 	if err := columns.Flush(); err != nil {
-		return 0, err
+		return err
 	}
-	for _, note := range t.notes {
-		fmt.Fprintf(&text, "  %s\n", note)
-	}
-	header := Machine() + "\nEvery figure is the median of its rounds; the sides took turns; the ratio is ours to the peer's, pair by pair.\n\n"
-	n, err := io.WriteString(w, header+text.String()+"\n")
-	return int64(n), err
+	_, err := fmt.Fprintf(w, "\n  %s\n\n", strings.Join(t.Notes, "\n  "))
+	return err
 }
 
-// Report writes the table to w, and adds it to the end of the file at path unless path is empty.
-func (t *Table) Report(w io.Writer, path string) error {
-	if _, err := t.WriteTo(w); err != nil || path == "" {
+// Keep adds what was measured to the end of the file at path.
+func (t *Table) Keep(path string) error {
+	if len(t.Measured()) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(Table{Machine: Machine(), Rows: t.Measured(), Notes: t.Notes})
+	if err != nil {
 		return err
 	}
 	f, err := os.OpenFile(filepath.Clean(path), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
+	_, err = f.Write(append(data, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// Kept returns what was kept in a file, by one or several calls of Keep, as one table.
+func Kept(path string) (*Table, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
 	defer f.Close()
-	_, err = t.WriteTo(f)
-	return err
-}
-
-// figure writes a sample with as many digits as mean something.
-func figure(v float64) string {
-	switch {
-	case v >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
+	all := &Table{}
+	for d := json.NewDecoder(f); ; {
+		var t Table
+		if err := d.Decode(&t); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all.Machine = t.Machine
+		all.Rows = append(all.Rows, t.Rows...)
+		for _, note := range t.Notes {
+			all.Notef("%s", note)
+		}
 	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-func bound(ratio float64) string {
-	if ratio == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", ratio)
 }
 
 // Machine describes the machine as far as it matters: processor, cores, memory, kernel, Go.
 func Machine() string {
-	return fmt.Sprintf("%s, %d cores, not pinned; %s memory; Linux %s; %s",
+	return fmt.Sprintf("%s, %d cores; %s memory; Linux %s; %s",
 		cmp.Or(field("/proc/cpuinfo", "model name"), "processor unknown"), runtime.NumCPU(), cmp.Or(field("/proc/meminfo", "MemTotal"), "unknown"),
 		cmp.Or(line("/proc/sys/kernel/osrelease"), "unknown"), runtime.Version())
 }
 
 // field returns the first value of a name in a file of "name: value" lines.
 func field(path, name string) string {
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
 		return ""
 	}
@@ -180,7 +238,7 @@ func field(path, name string) string {
 }
 
 func line(path string) string {
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
 		return ""
 	}
@@ -189,9 +247,14 @@ func line(path string) string {
 
 // PeakMemory returns the most memory that a process ever held at once, in MiB; pid may be "self". It is 0 when the
 // kernel does not tell.
-func PeakMemory(pid string) float64 {
+func PeakMemory(pid string) float64 { return mebibytes(pid, "VmHWM") }
+
+// Memory returns the memory that a process holds now, in MiB. It is 0 when the kernel does not tell.
+func Memory(pid string) float64 { return mebibytes(pid, "VmRSS") }
+
+func mebibytes(pid, name string) float64 {
 	var kib float64
-	if _, err := fmt.Sscanf(field("/proc/"+pid+"/status", "VmHWM"), "%f kB", &kib); err != nil {
+	if _, err := fmt.Sscanf(field("/proc/"+pid+"/status", name), "%f kB", &kib); err != nil {
 		return 0
 	}
 	return kib / (1 << 10)

@@ -1,6 +1,9 @@
 package bench_test
 
 import (
+	"math"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,9 +17,11 @@ func TestRatioIsOfPairs(t *testing.T) {
 	for _, pair := range [][2]float64{{1, 10}, {9, 10}, {2, 4}} {
 		r.Add(pair[0], pair[1])
 	}
-	median, least, most := r.Ratio()
-	if got, want := [3]float64{median, least, most}, [3]float64{0.5, 0.1, 0.9}; got != want {
-		t.Errorf("got median, least and most %v, want %v", got, want)
+	if got, want := r.Judged(), []float64{0.1, 0.9, 0.5}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := r.Spread(), "0.50 (0.10-0.90)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -38,37 +43,72 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// A table says of each row whether it is below its floor, and leaves out what was not measured.
+// A row says whether it is below its floor, be that the most or the least, a ratio or a figure of our own. Zero is a floor
+// where figures are absolute.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		row        bench.Row
+		ours, peer float64
+		want       string
+	}{
+		{bench.Row{Floor: 0.5, Target: 0.2}, 0.6, 1, "BELOW THE FLOOR"},
+		{bench.Row{Floor: 0.5, Target: 0.2}, 0.4, 1, "above the floor"},
+		{bench.Row{Floor: 0.5, Target: 0.2}, 0.1, 1, "target reached"},
+		{bench.Row{Target: 1.5}, 2, 1, "short of the target"},
+		{bench.Row{}, 2, 1, ""},
+		{bench.Row{More: true, Floor: 2, Target: 4}, 3, 2, "BELOW THE FLOOR"},
+		{bench.Row{More: true, Floor: 2, Target: 4}, 6, 2, "above the floor"},
+		{bench.Row{More: true, Floor: 2, Target: 4}, 8, 2, "target reached"},
+		{bench.Row{Absolute: true, Floor: 80, Target: 40}, 81, 1, "BELOW THE FLOOR"},
+		{bench.Row{Absolute: true, Floor: 80, Target: 40}, 40, math.NaN(), "target reached"},
+		{bench.Row{Absolute: true}, 0, 0, "target reached"},
+		{bench.Row{Absolute: true}, 1, 0, "BELOW THE FLOOR"},
+	} {
+		test.row.Peer = "a peer"
+		test.row.Add(test.ours, test.peer)
+		if got := test.row.Verdict(); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.row, got, test.want)
+		}
+	}
+}
+
+// What several runs kept is one table, without what was not measured; figures are shown only where their floor is one.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	var tab bench.Table
-	for _, row := range []struct {
-		figure               string
-		floor, target, ratio float64
-	}{{"slow", 0.5, 0.2, 0.6}, {"fair", 0.5, 0.2, 0.4}, {"fast", 0.5, 0.2, 0.1}, {"heavy", 0, 1.5, 2}} {
-		tab.Row(bench.Row{Figure: row.figure, Peer: "a peer", Floor: row.floor, Target: row.target}).Add(row.ratio, 1)
+	path := filepath.Join(t.TempDir(), "results")
+	for _, figure := range []string{"first", "second"} {
+		var tab bench.Table
+		tab.Row(bench.Row{Figure: figure, Peer: "a peer", Unit: "ms", Floor: 0.5}).Add(123, 1000)
+		tab.Row(bench.Row{Figure: figure + " memory", Unit: "MiB", Absolute: true, Floor: 80}).Add(77, 0)
+		tab.Row(bench.Row{Figure: "unmeasured"})
+		tab.Notef("The same machine.")
+		if err := tab.Keep(path); err != nil {
+			t.Fatal(err)
+		}
 	}
-	tab.Row(bench.Row{Figure: "unmeasured"})
-	var text strings.Builder
-	if _, err := tab.WriteTo(&text); err != nil {
+	kept, err := bench.Kept(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts := map[string]string{}
-	for l := range strings.Lines(text.String()) {
-		for _, verdict := range []string{"BELOW THE FLOOR", "above the floor", "target reached", "short of the target"} {
-			if strings.Contains(l, verdict) {
-				verdicts[strings.Fields(l)[0]] = verdict
-			}
+	var text strings.Builder
+	if err := kept.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(kept.Rows); got != 4 {
+		t.Errorf("got %d rows, want 4:\n%s", got, &text)
+	}
+	for _, want := range []string{"first ", "second ", "0.12 (0.12-0.12)", "77 (77-77) MiB", "cores"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("want %q in\n%s", want, &text)
 		}
 	}
-	for figure, want := range map[string]string{
-		"slow": "BELOW THE FLOOR", "fair": "above the floor", "fast": "target reached", "heavy": "short of the target",
-	} {
-		if got := verdicts[figure]; got != want {
-			t.Errorf("%s: got %q, want %q in\n%s", figure, got, want, &text)
+	for _, not := range []string{"123", "unmeasured"} {
+		if strings.Contains(text.String(), not) {
+			t.Errorf("want no %q in\n%s", not, &text)
 		}
 	}
-	if strings.Contains(text.String(), "unmeasured") {
-		t.Errorf("a row without rounds is shown:\n%s", &text)
+	if n := strings.Count(text.String(), "The same machine."); n != 1 {
+		t.Errorf("the note stands there %d times, want once:\n%s", n, &text)
 	}
 }

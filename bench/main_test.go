@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,7 +20,7 @@ import (
 // table has the figures of the whole run.
 var table bench.Table
 
-var out = flag.String("out", "", "file that the table is added to")
+var out = flag.String("out", "", "file that the results are added to")
 
 func TestMain(m *testing.M) {
 	if job := os.Getenv(childVariable); job != "" {
@@ -32,11 +32,32 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	code := m.Run()
-	if err := table.Report(os.Stdout, *out); err != nil {
+	err := table.Print(os.Stdout)
+	if *out != "" {
+		err = errors.Join(err, table.Keep(*out))
+	}
+	for _, folder := range lasting {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// lasting are the folders of what several benchmarks share.
+var lasting []string
+
+// newFolder makes a folder that lasts as long as the run.
+func newFolder(b *testing.B) string {
+	b.Helper()
+	folder, err := os.MkdirTemp("", "landfall-bench-")
+	if err != nil {
+		b.Fatal(err)
+	}
+	lasting = append(lasting, folder)
+	return folder
 }
 
 // patience is how long a figure may take: far longer than it does.
@@ -53,12 +74,12 @@ func timed(f func()) float64 {
 	return ms(time.Since(begin))
 }
 
-// summarize shows the row's median ratio in the benchmark's own line.
+// summarize shows the row's median in the benchmark's own line.
 func summarize(b *testing.B, r *bench.Row) {
 	b.Helper()
 	b.ReportMetric(0, "ns/op")
-	if median, _, _ := r.Ratio(); !math.IsNaN(median) {
-		b.ReportMetric(median, "ratio")
+	if judged := r.Judged(); len(judged) > 0 {
+		b.ReportMetric(bench.Quantile(judged, 0.5), "median")
 	}
 }
 
@@ -66,7 +87,7 @@ func summarize(b *testing.B, r *bench.Row) {
 func environ(more ...string) []string {
 	var env []string
 	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "LANDFALL_") && !strings.HasPrefix(pair, "GIT_") && !strings.HasPrefix(pair, "RCLONE_") {
+		if !strings.HasPrefix(pair, "LANDFALL_") && !strings.HasPrefix(pair, "GIT_") && !strings.HasPrefix(pair, "RCLONE_") && !strings.HasPrefix(pair, "AWS_") {
 			env = append(env, pair)
 		}
 	}

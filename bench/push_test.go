@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -65,12 +64,9 @@ func BenchmarkP5(b *testing.B) {
 	live := table.Row(bench.Row{Figure: "P5 push of 100 of 10,000 files, until live", Unit: "ms", Peer: peer, Floor: 0.5, Target: 0.25})
 	whole := table.Row(bench.Row{Figure: "P5 the same, until git push returns", Unit: "ms", Peer: peer})
 	times := table.Row(bench.Row{Figure: "P5 until live, beside a script that trusts times", Unit: "ms", Peer: "the same without " + checksum})
-	memory := table.Row(bench.Row{Figure: "Peak memory of the server, first push of 10,000 files", Unit: "MiB"})
-	later := table.Row(bench.Row{Figure: "Peak memory of the server, after all pushes and visits", Unit: "MiB"})
 
 	work.commit()
 	ours, _ := s.pushUntilLive(work, work.all())
-	memory.Add(s.peak, 0)
 	s.settled()
 	first.Add(ours, timed(func() { tuned.deploy(b, checksum) }))
 	work.check(work.all(), tuned.get(b))
@@ -100,10 +96,9 @@ func BenchmarkP5(b *testing.B) {
 		work.check(changed, inFolder(b, quick.served))
 		tuned.sync(b, checksum)
 	}
-	later.Add(bench.PeakMemory(strconv.Itoa(s.pid)), 0)
 	table.Notef("P5: %s; %s. The script's push goes to a folder of the same machine, ours through HTTP with a token. The script flushes nothing to the disk.",
 		version(b, "rclone", "version"), version(b, "git", "--version"))
-	table.Notef("P5, the server's steps, ms: %s", &steps)
+	table.Notef("P5, where the time of the server goes: %s", &steps)
 	summarize(b, live)
 }
 
@@ -134,7 +129,6 @@ func (s *server) pushUntilLive(work *site, changed []int) (live, returned float6
 	if e.err != nil {
 		s.b.Fatalf("git push: %v\n%s", e.err, e.said)
 	}
-	s.peak = bench.PeakMemory(strconv.Itoa(s.pid)) // what the check of all pages takes is not the push's
 	work.check(changed, page)
 	return live, ms(e.after)
 }

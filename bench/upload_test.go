@@ -123,6 +123,9 @@ func (s *site) uploaded(store *counter, bare string, commit landfall.CommitSHA, 
 		s.b.Fatalf("got %d files written (%d new ones), %d opened and %d other requests; want %d written, %d opened, no other",
 			created, more, opened, other, want, reads)
 	}
+	if len(changed) > siteChanged {
+		changed = some(changed)
+	}
 	s.check(changed, func(path string) []byte {
 		file, ok := manifest.Lookup(path)
 		if !ok {
@@ -178,8 +181,8 @@ func BenchmarkP6(b *testing.B) {
 		work.check(changed, inFolder(b, target))
 		starts = append(starts, timed(func() { run(b, "", "rclone", "version") }))
 	}
-	table.Notef("P6: %s. Ours reads the commit out of git and ends with a flush to the disk; rclone reads plain files and flushes nothing; %.0f ms of its time are the start of its process.",
-		version(b, "rclone", "version"), bench.Quantile(starts, 0.5))
+	table.Notef("P6: %s. Ours reads the commit out of git and ends with a flush to the disk; rclone reads plain files and flushes nothing; %.0f %% of its time for 100 files are the start of its process.",
+		version(b, "rclone", "version"), 100*bench.Quantile(starts, 0.5)/bench.Quantile(some.Theirs, 0.5))
 	table.Notef("P6: in each round exactly 100 files and 1 manifest were written, 1 manifest read, nothing listed, headed or copied.")
 	summarize(b, some)
 }
