@@ -7,7 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,24 +16,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 )
-
-// backupRounds is how often a backup is made while pushes come in; LANDFALL_BACKUP_ROUNDS=100 for more.
-func backupRounds(t *testing.T) int {
-	t.Helper()
-	return roundsOf(t, "LANDFALL_BACKUP_ROUNDS", 10)
-}
-
-// roundsOf returns how often something is done: a variable says so, or else n.
-func roundsOf(t *testing.T, variable string, n int) int {
-	t.Helper()
-	if text := os.Getenv(variable); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			t.Fatalf("%s is %q; right would be a number", variable, text)
-		}
-	}
-	return n
-}
 
 // restored restores an archive into places of the test's own, of the kind that the test runs on, and starts a server there.
 func restored(t *testing.T, archive string) *site {
@@ -98,13 +81,23 @@ func TestBackupWhileWriting(t *testing.T) {
 			pushed.Unlock()
 		}
 	}()
-	for i := range backupRounds(t) {
+	f := s.repository(s.app(farApp))
+	var ends []landfall.UID // the pointers of another app move between two releases
+	for n := range 2 {
+		f.round(farApp, n+1)
+		ends = append(ends, s.released(f.push("main"), farApp))
+	}
+	for i := range dose(t, 10) {
 		archive := filepath.Join(archives, fmt.Sprint(i))
-		before := s.showApp(nearApp).Live
+		before, moved := s.showApp(nearApp).Live, s.moves(farApp)
+		var moving sync.WaitGroup
+		moving.Go(func() { s.moveBetween(farApp, ends[0], ends[1]) })
 		if out, code := s.run(archives, "backup", archive); code != 0 {
 			t.Fatalf("landfall backup: %d\n%s", code, out)
 		}
+		moving.Wait()
 		c := restored(t, archive)
+		c.wantMoved(farApp, moved, s.moves(farApp))
 		c.wantNotBefore(nearApp, before, func(uid landfall.UID) int {
 			pushed.Lock()
 			defer pushed.Unlock()
@@ -117,6 +110,48 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+}
+
+// moveBetween goes back to an app's first release, and on to its second one, and tags them.
+func (s *site) moveBetween(app string, first, second landfall.UID) {
+	s.t.Helper()
+	for _, args := range [][]string{
+		{"rollback", app, string(first)}, {"tag", app, string(first), "v1"}, {"live", app, string(second)}, {"tag", app, string(second), "v1"},
+	} {
+		if out, code := s.run(s.data, append([]string{"release"}, args...)...); code != 0 {
+			s.t.Errorf("landfall release %v while a backup was made: %d\n%s", args, code, out)
+		}
+	}
+}
+
+// moves returns every move of an app's live release and tags, oldest first.
+func (s *site) moves(app string) []client.Move {
+	s.t.Helper()
+	all := list[client.Move](s, "/apps/"+app+"/moves?limit=1000")
+	slices.Reverse(all)
+	return all
+}
+
+// wantMoved fails the test unless the moves are those that there were at a moment after the backup began, and the pointers are
+// where the last ones left them.
+func (s *site) wantMoved(app string, before, after []client.Move) {
+	s.t.Helper()
+	got := s.moves(app)
+	if len(got) < len(before) || len(got) > len(after) || !reflect.DeepEqual(got, after[:len(got)]) {
+		s.t.Errorf("got %d moves: %+v\nwant the first ones, at least %d, of %+v", len(got), got, len(before), after)
+	}
+	at := map[string]landfall.UID{}
+	for _, m := range got {
+		at[m.Pointer] = m.To
+	}
+	wantEqual(s.t, "what is live", s.showApp(app).Live, at[landfall.LivePointer])
+	for pointer, uid := range at {
+		host := app
+		if tag, ok := strings.CutPrefix(pointer, "tag "); ok {
+			host += "--" + tag
+		}
+		wantServed(s.t, s, host, "/", s.get(s.at(app+"--"+string(uid), "/")).body)
+	}
 }
 
 // wantNotBefore fails the test unless live is at least what it was before the backup began, every release serves its own round,

@@ -59,10 +59,6 @@ func (s *site) wantNamed(what, app, key string, args ...string) landfall.Finding
 	return landfall.Finding{}
 }
 
-// damageRounds is the variable that says how often something is damaged: objects in two thirds of the rounds, the database in a
-// fifth, packs in a tenth.
-const damageRounds = "LANDFALL_DAMAGE_ROUNDS"
-
 // damage is a way in which bytes become other ones.
 type damage struct {
 	name string
@@ -127,7 +123,7 @@ func TestDamagedObjects(t *testing.T) {
 	random := rand.New(rand.NewPCG(12, 24))
 	ways := damages(random)
 	keys := []string{"/index.html", "/app.js", ".manifest.json", "deploy.zip", "source.zip"}
-	for i := range roundsOf(t, damageRounds, 30) * 2 / 3 {
+	for i := range dose(t, 21) {
 		r.round(nearApp, i+1)
 		uid := s.released(r.push("main"), nearApp)
 		s.wantWhole()
@@ -335,7 +331,7 @@ func TestDamagedPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ways := damages(random)
-	for i := range roundsOf(t, damageRounds, 30) / 10 {
+	for i := range dose(t, 3) {
 		way := ways[i%len(ways)]
 		if err := os.WriteFile(packs[0], way.do(whole), 0o600); err != nil {
 			t.Fatal(err)
@@ -370,7 +366,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	ways := damages(random)
-	for i := range roundsOf(t, damageRounds, 30) / 5 {
+	for i := range dose(t, 6) {
 		way := ways[i%len(ways)]
 		if err := os.WriteFile(file, way.do(whole), 0o600); err != nil {
 			t.Fatal(err)
