@@ -340,6 +340,7 @@ func (a *api) expire(ctx context.Context, in *GroupPath) (*body[client.App], err
 		if err := deploy.Expire(ctx, tx, *app, uid, a.Now()); err != nil {
 			return err
 		}
-		return a.Pipeline.CollectSoon(ctx, tx, app.ID)
+		a.Pipeline.CollectSoon(tx, app.ID)
+		return nil
 	})
 }

@@ -228,7 +228,8 @@ func (a *acceptance) create(ctx context.Context, rebuild bool) (string, error) {
 	if err := a.p.owe(ctx, a.tx, a.app, run, landfall.StatusPending, "Queued", ""); err != nil {
 		return "", err
 	}
-	return run.ID, a.tx.Enqueue(ctx, topicRun, run.ID, time.Time{})
+	a.tx.Enqueue(topicRun, run.ID, time.Time{})
+	return run.ID, nil
 }
 
 // newRun returns a run for the push's commit, with its UID reserved: its address is known from here on.
@@ -351,9 +352,7 @@ func (p *Pipeline) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, 
 	if err != nil {
 		return err
 	}
-	if err := p.CollectSoon(ctx, tx, app.ID); err != nil {
-		return err
-	}
+	p.CollectSoon(tx, app.ID)
 	_, err = tx.Changed(ctx, app.ID)
 	return err
 }

@@ -84,8 +84,8 @@ const uncollectedEvery = 20 * time.Millisecond
 
 // CollectSoon makes Collect run once the transaction is committed: something was let go in it. A collection that is at
 // work may have looked already, so this is a job of its own.
-func (p *Pipeline) CollectSoon(ctx context.Context, tx *store.Tx, appID string) error {
-	return tx.Enqueue(ctx, topicCollect, appID, time.Time{})
+func (p *Pipeline) CollectSoon(tx *store.Tx, appID string) {
+	tx.Enqueue(topicCollect, appID, time.Time{})
 }
 
 // repack joins the packs of an app's built-in repository, which git is not left to do by itself.

@@ -123,7 +123,8 @@ func (p *Pipeline) again(ctx context.Context, tx *store.Tx, appID string, r retr
 	if err := p.owe(ctx, tx, app, run, landfall.StatusPending, "Queued again by "+r.actor, ""); err != nil {
 		return "", err
 	}
-	return run.ID, tx.Enqueue(ctx, topicRun, run.ID, time.Time{})
+	tx.Enqueue(topicRun, run.ID, time.Time{})
+	return run.ID, nil
 }
 
 // Reach makes a group version reachable (again). When everything of it is stored still, that is done at once and run is
@@ -159,9 +160,7 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 		if _, err := deploy.ExpireSurplus(ctx, tx, app, p.Now()); err != nil {
 			return err
 		}
-		if err := p.CollectSoon(ctx, tx, app.ID); err != nil {
-			return err
-		}
+		p.CollectSoon(tx, app.ID)
 		_, err = tx.Changed(ctx, app.ID)
 		return err
 	})

@@ -34,11 +34,6 @@ func (in Intake) Secret(ctx context.Context, hook string) (string, error) {
 	return h.Secret, err
 }
 
-// Find implements webhook.Store.
-func (in Intake) Find(ctx context.Context, hook, id string) (landfall.Delivery, error) {
-	return in.DB.Delivery(ctx, hook, id)
-}
-
 // Accept implements webhook.Store.
 func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
 	var came outcome

@@ -32,8 +32,9 @@ func (a *acceptance) order(ctx context.Context) (order, error) {
 		}
 		return newer, nil
 	}
-	if err != nil { // the first that was heard of
-		return newer, a.askIf(ctx, a.push.Deleted())
+	if landfall.KindOf(err) == landfall.NotFound { // the first that was heard of
+		a.askIf(a.push.Deleted())
+		return newer, nil
 	}
 	placed, err := a.orderAsHeard(ctx)
 	_, isTag := a.push.Ref.Tag()
@@ -41,9 +42,11 @@ func (a *acceptance) order(ctx context.Context) (order, error) {
 	case err != nil:
 		return newer, err
 	case a.push.Deleted(): // it has no run that could wait for its place
-		return placed.orNewer(), a.askIf(ctx, placed != repeated)
+		a.askIf(placed != repeated)
+		return placed.orNewer(), nil
 	case isTag: // seldom moved, and an annotated tag came from a tag's object, which is no head
-		return placed.orNewer(), a.askIf(ctx, placed == unknown)
+		a.askIf(placed == unknown)
+		return placed.orNewer(), nil
 	}
 	return placed, nil
 }
@@ -56,11 +59,10 @@ func (o order) orNewer() order {
 }
 
 // askIf lets the forge be asked soon about the push's reference, when the push was taken at its word.
-func (a *acceptance) askIf(ctx context.Context, doubtful bool) error {
-	if !doubtful || a.app.Repository == "" {
-		return nil
+func (a *acceptance) askIf(doubtful bool) {
+	if doubtful && a.app.Repository != "" {
+		a.tx.Enqueue(topicPlace, a.app.ID+" "+string(a.push.Ref), time.Time{})
 	}
-	return a.tx.Enqueue(ctx, topicPlace, a.app.ID+" "+string(a.push.Ref), time.Time{})
 }
 
 // orderAsHeard places the push by what was heard of its reference, where that is a proof. Pushes come in any order, more

@@ -246,9 +246,7 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit 
 	}
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, run := range due {
-			if err := tx.EnqueueOnce(ctx, topicRun, run.ID, run.Attempt); err != nil {
-				return err
-			}
+			tx.EnqueueOnce(topicRun, run.ID, run.Attempt)
 		}
 		return nil
 	})
@@ -268,16 +266,17 @@ func (p *Pipeline) ringCollect(ctx context.Context) error {
 	}
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			if err := tx.EnqueueOnce(ctx, topicCollect, app.ID, 0); err != nil {
-				return err
-			}
+			tx.EnqueueOnce(topicCollect, app.ID, 0)
 		}
 		return nil
 	})
 }
 
 func (p *Pipeline) ringForget(ctx context.Context) error {
-	return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, topicForget, "", 0) })
+	return p.DB.Update(ctx, func(tx *store.Tx) error {
+		tx.EnqueueOnce(topicForget, "", 0)
+		return nil
+	})
 }
 
 func (p *Pipeline) lease() time.Duration {

@@ -157,9 +157,7 @@ func (pt *pointing) settle(ctx context.Context) error {
 		pt.notes = append(pt.notes, "retired "+u.String())
 	}
 	if len(expired)+len(retired) > 0 {
-		if err := pt.p.CollectSoon(ctx, pt.tx, pt.app.ID); err != nil {
-			return err
-		}
+		pt.p.CollectSoon(pt.tx, pt.app.ID)
 	}
 	pt.change, err = pt.tx.Changed(ctx, pt.app.ID)
 	return err

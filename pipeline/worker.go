@@ -263,7 +263,8 @@ func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration,
 		if after == 0 {
 			next = time.Time{}
 		}
-		return tx.Enqueue(ctx, topicRun, w.run.ID, next)
+		tx.Enqueue(topicRun, w.run.ID, next)
+		return nil
 	})
 	return ignoreLost(err)
 }

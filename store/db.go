@@ -38,8 +38,8 @@ type Tx struct {
 	queries
 	transaction transaction
 	engine      engine
-	enqueued    bool
-	changed     map[string]bool // apps of which Changed noted something
+	jobs        []river.InsertManyParams // to be inserted at the end, all at once
+	changed     map[string]bool          // apps of which Changed noted something
 }
 
 // engine is one kind of database. On every kind one Update at a time is at work, also of several processes: what a
@@ -89,7 +89,7 @@ type peerEngine interface {
 // transaction is one that has begun.
 type transaction interface {
 	conn
-	insert(ctx context.Context, j job, opts *river.InsertOpts) error
+	insert(ctx context.Context, jobs []river.InsertManyParams) error
 	commit(ctx context.Context) error
 	rollback() error
 }
@@ -211,7 +211,9 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 			_ = t.rollback()
 		}
 	}()
-	err = f(tx)
+	if err = f(tx); err == nil && len(tx.jobs) > 0 {
+		err = classify("store.Enqueue", t.insert(ctx, tx.jobs))
+	}
 	returned = true
 	if err != nil {
 		return errors.Join(err, t.rollback())
@@ -219,7 +221,7 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	if err := t.commit(ctx); err != nil {
 		return classify(op, err)
 	}
-	if tx.enqueued {
+	if len(tx.jobs) > 0 {
 		select {
 		case db.rung <- struct{}{}:
 		default: // it rings already

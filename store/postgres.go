@@ -274,9 +274,9 @@ type postgresTx struct {
 	engine *postgres
 }
 
-func (t *postgresTx) insert(ctx context.Context, j job, opts *river.InsertOpts) error {
+func (t *postgresTx) insert(ctx context.Context, jobs []river.InsertManyParams) error {
 	return t.direct(func() error {
-		_, err := t.engine.jobs.InsertTx(ctx, t.tx, j, opts)
+		_, err := t.engine.jobs.InsertManyTx(ctx, t.tx, jobs)
 		return err
 	})
 }

@@ -215,10 +215,10 @@ func TestPostgresUncleanEnd(t *testing.T) {
 	line := storetest.NewLine(t, address)
 	dying, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 	kill := queue("one", dying, hang("dying"))
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "a", 0) })
+	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "a", 0); return nil })
 	same(t, "at work", receive(t, "a job", started), "dying a")
 	killOther := queue("two", other, hang("other"))
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b", 0) })
+	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "b", 0); return nil })
 	same(t, "at work", receive(t, "a job", started), "other b")
 	line.Close() // the process is dead as far as the database can tell
 	back := storetest.Open(t, address)
@@ -227,8 +227,8 @@ func TestPostgresUncleanEnd(t *testing.T) {
 		return nil
 	})
 	same(t, "at work again", receive(t, "a job", started), "back a")
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "b", 0) })
-	update(t, other, func(tx *store.Tx) error { return tx.EnqueueOnce(t.Context(), "run", "c", 0) })
+	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "b", 0); return nil })
+	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "c", 0); return nil })
 	same(t, "what comes then", receive(t, "a job", started), "back c")
 	close(block)
 	killBack()

@@ -27,10 +27,9 @@ func (job) Kind() string { return "landfall" }
 // Enqueue adds a job to the transaction: it exists if and only if the transaction commits. It starts at or after at;
 // a zero at means at once: the library looks at times, even past ones, only every few seconds. A topic QUEUE/NAME is worked
 // by processes that work that queue.
-func (tx *Tx) Enqueue(ctx context.Context, topic, id string, at time.Time) error {
-	tx.enqueued = true
-	err := tx.transaction.insert(ctx, job{Topic: topic, ID: id}, &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at, Queue: queueOf(topic)})
-	return classify("store.Enqueue", err)
+func (tx *Tx) Enqueue(topic, id string, at time.Time) {
+	tx.jobs = append(tx.jobs, river.InsertManyParams{
+		Args: job{Topic: topic, ID: id}, InsertOpts: &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at, Queue: queueOf(topic)}})
 }
 
 // queueOf returns the queue of a topic.
@@ -139,7 +138,8 @@ func (q *Queue) reclaim(ctx context.Context, j runningJob) {
 		if err != nil {
 			return err
 		}
-		return tx.Enqueue(ctx, j.Topic, j.ID, time.Time{})
+		tx.Enqueue(j.Topic, j.ID, time.Time{})
+		return nil
 	})
 	if landfall.KindOf(err) != landfall.NotFound {
 		q.Logger.WarnContext(ctx, "a job was lost, and is enqueued again", "topic", j.Topic, "id", j.ID, "error", err)
@@ -204,14 +204,13 @@ var _ river.Worker[job] = (*worker)(nil)
 
 // EnqueueOnce adds a job to the transaction unless the same one of the same round waits, or is at work, already. A round is over
 // when it is known that whoever worked its job does not any more: a dead process's job counts as at work for long.
-func (tx *Tx) EnqueueOnce(ctx context.Context, topic, id string, round int64) error {
-	tx.enqueued = true
-	err := tx.transaction.insert(ctx, job{topic, id, round}, &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
+func (tx *Tx) EnqueueOnce(topic, id string, round int64) {
+	once := &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
 		ByState: []rivertype.JobState{rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
 			rivertype.JobStateScheduled, rivertype.JobStateRetryable},
-	}})
-	return classify("store.EnqueueOnce", err)
+	}}
+	tx.jobs = append(tx.jobs, river.InsertManyParams{Args: job{topic, id, round}, InsertOpts: once})
 }
 
 // warnings passes on what a library has to say only from warnings up: its routine is not ours.

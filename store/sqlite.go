@@ -154,12 +154,18 @@ type sqliteTx struct {
 	jobs *river.Client[*sql.Tx]
 }
 
-func (t sqliteTx) insert(ctx context.Context, j job, opts *river.InsertOpts) error {
-	_, err := t.jobs.InsertTx(ctx, t.Tx, j, opts)
+func (t sqliteTx) insert(ctx context.Context, jobs []river.InsertManyParams) error {
+	_, err := t.jobs.InsertManyTx(ctx, t.Tx, jobs)
 	return err
 }
 
-func (t sqliteTx) commit(context.Context) error { return t.Commit() }
+func (t sqliteTx) commit(ctx context.Context) error {
+	err := t.Commit()
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+		return ctx.Err() // it was undone when ctx ended
+	}
+	return err
+}
 
 func (t sqliteTx) rollback() error {
 	if err := t.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {

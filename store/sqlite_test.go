@@ -120,7 +120,7 @@ func TestUncleanEnd(t *testing.T) {
 			<-release
 			return nil
 		})
-		update(t, db, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "collect", "a", 0) })
+		update(t, db, func(tx *store.Tx) error { tx.EnqueueOnce("collect", "a", 0); return nil })
 		enqueue(t, db, "run", "r1")
 		receive(t, "a job", started)
 		receive(t, "the other job", started)
@@ -142,7 +142,7 @@ func TestUncleanEnd(t *testing.T) {
 		work(t, after, 1, quiet, into(again))
 		got := map[string]bool{receive(t, "a job that was at work", again): true, receive(t, "the other that was at work", again): true}
 		same(t, "what runs again", got, map[string]bool{"run r1": true, "collect a": true})
-		update(t, after, func(tx *store.Tx) error { return tx.EnqueueOnce(ctx, "run", "after", 0) })
+		update(t, after, func(tx *store.Tx) error { tx.EnqueueOnce("run", "after", 0); return nil })
 		same(t, "what comes then", receive(t, "a job", again), "run after")
 	})
 	t.Run("whenever it died, every transaction is whole", func(t *testing.T) {

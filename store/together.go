@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -48,6 +49,7 @@ func (db *DB) Together(ctx context.Context, f func(context.Context, *Tx) error) 
 		case <-m.lead:
 		}
 	}
+	runtime.Gosched()                                        // those that are about to come, come first
 	db.lead(context.WithoutCancel(ctx), db.gathering.take()) // a statement that was interrupted would take the others along
 	return <-m.done
 }
@@ -112,7 +114,9 @@ func (tx *Tx) apart(ctx context.Context, m *member) error {
 	if err := tx.exec(ctx, op, `SAVEPOINT together`); err != nil {
 		return err
 	}
+	jobs := len(tx.jobs)
 	if m.err = m.f(ctx, tx); m.err != nil {
+		tx.jobs = tx.jobs[:jobs]
 		if err := tx.exec(ctx, op, `ROLLBACK TO SAVEPOINT together`); err != nil { // the database has undone all already
 			return errors.Join(m.err, err)
 		}

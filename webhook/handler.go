@@ -37,9 +37,6 @@ type Store interface {
 	// an empty secret everything is refused.
 	Secret(ctx context.Context, hook string) (string, error)
 
-	// Find returns the delivery that was stored under a hook and a delivery ID, or NotFound.
-	Find(ctx context.Context, hook, id string) (landfall.Delivery, error)
-
 	// Accept stores the delivery and whatever it causes in one transaction. It acts only on apps that the delivery's
 	// hook was made for and whose repository the intake names: by its ID once that is bound, else by
 	// Repository.Matches; the first such delivery binds the ID. When no app is left, the delivery is stored alone. It
@@ -168,13 +165,6 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 		return none, false, &refusal{
 			status: http.StatusBadRequest, detail: "X-GitHub-Delivery and X-GitHub-Event must name the delivery and its event",
 		}
-	}
-	stored, err := h.Store.Find(r.Context(), delivery.Hook, delivery.ID)
-	if err == nil && !stored.Unmatched {
-		return stored, true, nil
-	}
-	if err != nil && landfall.KindOf(err) != landfall.NotFound {
-		return none, false, storeDown(err)
 	}
 	return h.accept(r.Context(), delivery, body, form)
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -363,7 +362,6 @@ func TestStoreDown(t *testing.T) {
 	body := fixture(t, "push_branch_update")
 	for method, down := range map[string]error{
 		"Secret": &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"},
-		"Find":   errors.New("database is locked"),
 		"Accept": context.Canceled,
 	} {
 		d.store.fail(method, down)

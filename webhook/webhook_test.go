@@ -54,19 +54,6 @@ func (m *memory) Secret(_ context.Context, hook string) (string, error) {
 	return s, m.down["Secret"]
 }
 
-func (m *memory) Find(_ context.Context, hook, id string) (landfall.Delivery, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	d, ok := m.stored[hook+"/"+id]
-	if err := m.down["Find"]; err != nil {
-		return landfall.Delivery{}, err
-	}
-	if !ok {
-		return d, &landfall.Error{Kind: landfall.NotFound}
-	}
-	return d, nil
-}
-
 func (m *memory) Accept(_ context.Context, intake webhook.Intake) (landfall.Delivery, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
