@@ -1,8 +1,10 @@
 package webhook
 
 import (
-	"encoding/json"
 	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"landfall.dev/landfall"
 )
@@ -31,7 +33,7 @@ func Parse(event string, payload []byte) (Intake, error) {
 	case "ping":
 		intake, err = parsePing(payload)
 	default:
-		err = decode(event, payload, &json.RawMessage{})
+		err = decode(event, payload, new(jsontext.Value))
 		intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)
 	}
 	intake.Delivery.Event = event
@@ -43,7 +45,7 @@ func Parse(event string, payload []byte) (Intake, error) {
 
 // decode reads the payload of an event.
 func decode(event string, payload []byte, into any) error {
-	if err := json.Unmarshal(payload, into); err != nil {
+	if err := json.Unmarshal(payload, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil {
 		return &landfall.Error{
 			Op: "webhook.Parse", Kind: landfall.Invalid, Err: err,
 			Message: fmt.Sprintf("the payload is not JSON in the form of event %s", event),
