@@ -53,8 +53,9 @@ type server struct {
 	objects   objectStore
 	manifests *assets.Manifests
 	repos     *remote.Repositories // nil without git, and without the role api
-	registry  *registry.Registry   // nil without the role gateway
-	gateway   *gateway.Gateway     // nil without the role gateway
+	hosts     gateway.Hosts
+	registry  *registry.Registry // nil without the role gateway
+	gateway   *gateway.Gateway   // nil without the role gateway
 	pipeline  *pipeline.Pipeline
 	sandbox   *sandbox.Sandbox
 	sender    *github.Sender // nil without credentials, and without the role api
@@ -246,13 +247,16 @@ func writeFile(path, text string) error {
 
 // buildServing builds the plane that answers visitors.
 func (s *server) buildServing() error {
+	var err error
+	if s.hosts, err = gateway.NewHosts(s.config.Domain, s.config.URL.Host); err != nil {
+		return err
+	}
 	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Now: time.Now, Logger: s.logger})
 	if !s.config.has(roleGateway) {
 		return nil
 	}
 	source := tableSource{s.db, s.process}
 	s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
-	var err error
 	s.gateway, err = gateway.New(gateway.Config{
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
@@ -435,15 +439,15 @@ func (s *server) routes() (http.Handler, error) {
 			answer(w, http.StatusNotFound, "This process has not the role api.")
 		})
 	}
-	if s.gateway == nil {
-		return control, nil
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.gateway.Classify(r.Host).Kind == gateway.Control {
+		switch {
+		case s.hosts.Classify(r.Host).Kind == gateway.Control:
 			control.ServeHTTP(w, r)
-			return
+		case s.gateway != nil:
+			s.gateway.ServeHTTP(w, r)
+		default:
+			answer(w, http.StatusNotFound, "This process does not answer at this host.")
 		}
-		s.gateway.ServeHTTP(w, r)
 	}), nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -201,4 +202,52 @@ func TestTokensAreTheOwners(t *testing.T) {
 	wantAnswer("the next owner's token", other, other.config.Token, 0)
 	wantAnswer("the token of the owner before", other, owner.config.Token, landfall.Unauthorized)
 	wantAnswer("a role secret that is set no more", other, secret, landfall.Unauthorized)
+}
+
+// Whatever a process does, it knows its own hosts: the API and the pages are at the control host, and at no other one.
+func TestEveryRoleKnowsItsHosts(t *testing.T) {
+	t.Parallel()
+	for _, roles := range [][]role{
+		roles(), {roleAPI}, {roleAPI, roleWebhook}, {roleWebhook}, {rolePipeline}, {roleWebhook, rolePipeline}, {roleGateway}, {roleAPI, roleGateway},
+	} {
+		t.Run(fmt.Sprint(roles), func(t *testing.T) {
+			t.Parallel()
+			config, err := loadConfig(os.DevNull, func(string) string { return "" }, map[string]string{
+				"DATA": t.TempDir(), "LISTEN": "127.0.0.1:0", "SANDBOX": "off", "URL": "https://landfall.example.com", "DOMAIN": "releases.example.com"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Roles = roles
+			s, err := newServer(t.Context(), config, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			if s.registry != nil {
+				if err := s.registry.Open(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ask := func(host, path string) int {
+				r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, http.NoBody)
+				r.Host = host
+				w := httptest.NewRecorder()
+				s.handler.ServeHTTP(w, r)
+				return w.Code
+			}
+			for _, path := range []string{"/", "/sign-in", "/api/v1/apps", "/webhooks/github", "/git/shop.git/info/refs", "/healthz", "/readyz", "/metrics"} {
+				for _, host := range []string{"evil.example.com", "shop.releases.example.com", "shop--abc.releases.example.com", "localhost", ""} {
+					wantEqual(t, "status of "+host+path, ask(host, path), http.StatusNotFound)
+				}
+			}
+			signIn := http.StatusNotFound
+			if slices.Contains(roles, roleAPI) {
+				signIn = http.StatusOK
+			}
+			for _, host := range []string{"landfall.example.com", "releases.example.com", "10.0.0.1:8080"} {
+				wantEqual(t, "status of the health at "+host, ask(host, "/healthz"), http.StatusOK)
+				wantEqual(t, "status of the page to sign in at "+host, ask(host, "/sign-in"), signIn)
+			}
+		})
+	}
 }

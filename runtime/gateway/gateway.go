@@ -48,9 +48,9 @@ type Config struct {
 	Answered func(app string, status int, bytes int64)
 }
 
-// Gateway serves releases. It is an http.Handler for every host that Classify does not call Control.
+// Gateway serves releases. It is an http.Handler for every host that Hosts does not call Control.
 type Gateway struct {
-	domain, suffix, control string
+	Hosts
 
 	registry  interface{ Table() *registry.Table }
 	manifests *manifests
@@ -67,15 +67,9 @@ type headers struct{ nosniff, ranges, vary, immutable, revalidated []string }
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
 // Internal.
 func New(c Config) (*Gateway, error) {
-	domain, ok := CanonicalHost(c.Domain)
-	if !ok || isIP(domain) {
-		return nil, &landfall.Error{Op: "gateway.new", Kind: landfall.Invalid, Message: "the domain of releases is no host name"}
-	}
-	control := domain
-	if c.Control != "" {
-		if control, ok = CanonicalHost(c.Control); !ok {
-			return nil, &landfall.Error{Op: "gateway.new", Kind: landfall.Invalid, Message: "the public URL has no host name"}
-		}
+	hosts, err := NewHosts(c.Domain, c.Control)
+	if err != nil {
+		return nil, err
 	}
 	if c.CacheBytes == 0 {
 		c.CacheBytes = DefaultCacheBytes
@@ -91,8 +85,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		domain: domain, suffix: "." + domain, control: control,
-		registry: c.Registry, manifests: newManifests(c.Content), objects: objects,
+		Hosts: hosts, registry: c.Registry, manifests: newManifests(c.Content), objects: objects,
 		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
 		answered: c.Answered,
 		headers: headers{

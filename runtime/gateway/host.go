@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"landfall.dev/landfall"
 )
 
 // HostKind says whose business a request is.
@@ -102,16 +104,36 @@ func isLabel(s string) bool {
 	return true
 }
 
+// Hosts are the names of one installation.
+type Hosts struct{ domain, suffix, control string }
+
+// NewHosts returns the hosts below a base domain, and that of the public URL, if it is another; a port does not matter. A name
+// that is none is Invalid.
+func NewHosts(domain, control string) (Hosts, error) {
+	const op landfall.Op = "gateway.hosts"
+	base, ok := CanonicalHost(domain)
+	if !ok || isIP(base) {
+		return Hosts{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the domain of releases is no host name"}
+	}
+	h := Hosts{domain: base, suffix: "." + base, control: base}
+	if control != "" {
+		if h.control, ok = CanonicalHost(control); !ok {
+			return Hosts{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the public URL has no host name"}
+		}
+	}
+	return h, nil
+}
+
 // Classify says whose business a request with this Host header is.
-func (g *Gateway) Classify(host string) Host {
+func (h Hosts) Classify(host string) Host {
 	name, ok := CanonicalHost(host)
 	if !ok {
 		return Host{}
 	}
-	if name == g.domain || name == g.control || isIP(name) {
+	if name == h.domain || name == h.control || isIP(name) {
 		return Host{Kind: Control}
 	}
-	labels, ok := strings.CutSuffix(name, g.suffix)
+	labels, ok := strings.CutSuffix(name, h.suffix)
 	if !ok {
 		return Host{}
 	}
