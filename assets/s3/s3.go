@@ -65,6 +65,9 @@ const (
 // promise that all others rest on: an object is created once. A store that would overwrite is refused.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	const op = "s3.open"
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	style := map[Style]minio.BucketLookupType{PathStyle: minio.BucketLookupPath, HostStyle: minio.BucketLookupDNS}[c.Style]
 	if c.Transport == nil {
 		c.Transport = transport()
@@ -74,15 +77,15 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		Transport: c.Transport, MaxRetries: maxRetries,
 	})
 	if err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: err, Message: "the object store's endpoint is wrong: " + err.Error()}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"LANDFALL_S3_ENDPOINT is %q; right would be HOST, HOST:PORT or https://HOST: %s", c.Endpoint, err)}
 	}
 	s := &Store{core: minio.Core{Client: client}, bucket: c.Bucket, memory: semaphore.NewWeighted(memoryLimit)}
 	if err := s.ensureBucket(ctx, c.Region); err != nil {
-		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
-			"the bucket %s at %s cannot be used: %s", c.Bucket, c.Endpoint, reason(err))}
+		return nil, s.unusable(ctx, c, err)
 	}
 	if err := s.probe(ctx, c.Endpoint); err != nil {
-		return nil, err
+		return nil, s.unusable(ctx, c, err)
 	}
 	return s, nil
 }

@@ -136,27 +136,42 @@ func TestOpenRefusesOverwriting(t *testing.T) {
 	wantKind(t, "Open", err, landfall.Invalid, "overwrites", "If-None-Match")
 }
 
-// What is wrong with the way to a bucket is said in one sentence, without the key.
+// What is wrong with the way to a bucket is said in one sentence: the setting to change, and the cause, without the key.
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
+	const settings = "LANDFALL_S3_"
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
 	for name, test := range map[string]struct {
 		change func(c *s3.Config)
-		words  string
+		kind   landfall.Kind
+		words  []string
 	}{
-		"another secret": {func(c *s3.Config) { c.SecretKey = "open-sesame" }, "Access Denied"},
-		"nobody there":   {func(c *s3.Config) { c.Endpoint = "127.0.0.1:1" }, "does not answer"},
-		"an address":     {func(c *s3.Config) { c.Endpoint = "127.0.0.1:1/bucket" }, "endpoint is wrong"},
-		"no bucket name": {func(c *s3.Config) { c.Bucket = "A" }, "cannot be used"},
+		"another secret":          {func(c *s3.Config) { c.SecretKey = "open-sesame" }, landfall.Invalid, []string{settings + "SECRET_KEY", "SignatureDoesNotMatch"}},
+		"another key":             {func(c *s3.Config) { c.AccessKey = "open-sesame" }, landfall.Invalid, []string{settings + "ACCESS_KEY", "access key ID"}},
+		"nobody there":            {func(c *s3.Config) { c.Endpoint = "127.0.0.1:1" }, landfall.Unavailable, []string{"does not answer", settings + "ENDPOINT", "connection refused"}},
+		"no such host":            {func(c *s3.Config) { c.Endpoint = strings.Repeat("x", 64) + ".example.com" }, landfall.Invalid, []string{settings + "ENDPOINT", "no such host"}},
+		"an address":              {func(c *s3.Config) { c.Endpoint = "127.0.0.1:1/bucket" }, landfall.Invalid, []string{settings + "ENDPOINT"}},
+		"https where http is":     {func(c *s3.Config) { c.Insecure = false }, landfall.Invalid, []string{settings + "INSECURE", "HTTP response to HTTPS client"}},
+		"http where https is":     {func(c *s3.Config) { c.Endpoint = secure.Listener.Addr().String() }, landfall.Invalid, []string{settings + "ENDPOINT", "400 Bad Request"}},
+		"no bucket name":          {func(c *s3.Config) { c.Bucket = "Bad_Bucket/x" }, landfall.Invalid, []string{settings + "BUCKET", "Bad_Bucket/x", "3 to 63"}},
+		"a short bucket name":     {func(c *s3.Config) { c.Bucket = "a" }, landfall.Invalid, []string{settings + "BUCKET", "3 to 63"}},
+		"a bucket with a capital": {func(c *s3.Config) { c.Bucket = "Bucket" }, landfall.Invalid, []string{settings + "BUCKET", "3 to 63"}},
+		"a host below an address": {func(c *s3.Config) { c.Style = s3.HostStyle }, landfall.Invalid, []string{settings + "STYLE", "path"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := s3test.Bucket(t)
 			test.change(&c)
 			_, err := s3.Open(t.Context(), c)
-			if text := landfall.MessageOf(err); err == nil || !strings.Contains(text, test.words) || strings.Contains(text, "\n") {
-				t.Errorf("got %q (%v), want one sentence with %q", text, err, test.words)
+			text := landfall.MessageOf(err)
+			wantKind(t, name, err, test.kind)
+			for _, word := range test.words {
+				if strings.Count(text, word) != 1 || strings.Contains(text, "\n") {
+					t.Errorf("got %q (%v), want one sentence with %q once", text, err, word)
+				}
 			}
-			if strings.Contains(fmt.Sprint(err), "sesame") {
+			if c.SecretKey == "open-sesame" && strings.Contains(fmt.Sprint(err), "sesame") {
 				t.Errorf("the secret stands in %v", err)
 			}
 		})
