@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,30 +64,24 @@ const (
 
 func openPostgres(ctx context.Context, url string, s schema) (*DB, error) {
 	const op landfall.Op = "store.Open"
-	e, at, err := connectPostgres(ctx, url)
+	e, err := connectPostgres(ctx, url)
 	if err != nil {
 		return nil, err
 	}
 	change, err := e.open(ctx, s)
 	if err != nil {
-		return nil, errors.Join(unusable(op, at, err), e.close())
+		return nil, errors.Join(e.unusable(op, err), e.close())
 	}
 	return &DB{queries: queries{e.sql}, engine: e, upgrade: change}, nil
 }
 
-// unusable says where the database is that cannot be used, and why in a few words.
-func unusable(op landfall.Op, at string, err error) error {
-	err = classify(op, err)
-	return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf("PostgreSQL at %s cannot be used: %s", at, reason(err))}
-}
-
-// connectPostgres returns a pool of connections, of which none need work yet, and where it leads for people.
-func connectPostgres(ctx context.Context, url string) (e *postgres, at string, err error) {
+// connectPostgres returns a pool of connections, of which none need work yet.
+func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	const op landfall.Op = "store.Open"
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // its text may hold the password
-		return nil, "", &landfall.Error{Op: op, Kind: landfall.Invalid,
-			Message: "the address of the database is wrong; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
+			Message: "LANDFALL_DATABASE is no address of a database; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
 	}
 	for name, value := range map[string]string{"idle_in_transaction_session_timeout": idleInTransaction, "application_name": "landfall"} {
 		if _, given := config.ConnConfig.RuntimeParams[name]; !given {
@@ -98,10 +93,36 @@ func connectPostgres(ctx context.Context, url string) (e *postgres, at string, e
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, "", classify(op, err)
+		return nil, classify(op, err)
 	}
-	at = fmt.Sprintf("%s:%d, database %s", config.ConnConfig.Host, config.ConnConfig.Port, config.ConnConfig.Database)
-	return &postgres{pool: pool, sql: stdlib.OpenDBFromPool(pool)}, at, nil
+	return &postgres{pool: pool, sql: stdlib.OpenDBFromPool(pool)}, nil
+}
+
+// unusable says where the database is that cannot be used at a start, why, and which setting to change. What only another
+// setting mends is Invalid; what may mend itself keeps its Kind.
+func (e *postgres) unusable(op landfall.Op, err error) error {
+	kind, cause := landfall.KindOf(classify(op, err)), reason(err)
+	c := e.pool.Config().ConnConfig
+	where := fmt.Sprintf("PostgreSQL at %s:%d, database %s", c.Host, c.Port, c.Database)
+	advice := ""
+	refusal, refused := errors.AsType[*pgconn.PgError](err)
+	name, unresolved := errors.AsType[*net.DNSError](err)
+	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
+	switch {
+	case refused && refusal.Code == "3D000":
+		kind, advice = landfall.Invalid, fmt.Sprintf("create it: createdb --host %s --port %d --username %s %s; or name another one with LANDFALL_DATABASE",
+			c.Host, c.Port, c.User, c.Database)
+	case refused && refusal.Code[:2] == "28":
+		kind, advice = landfall.Invalid, "LANDFALL_DATABASE names the user, and has the password if PGPASSWORD or PGPASSFILE has not"
+	case refused && refusal.Code == "42501":
+		kind, advice = landfall.Invalid, "the user of LANDFALL_DATABASE must own the database"
+	case unresolved && name.IsNotFound:
+		kind, advice = landfall.Invalid, "LANDFALL_DATABASE names a host that is not known here"
+	case unconnected && !refused:
+		advice = "LANDFALL_DATABASE says where it is"
+	}
+	message := strings.TrimSuffix(fmt.Sprintf("%s, cannot be used: %s; %s", where, cause, advice), "; ")
+	return &landfall.Error{Op: op, Kind: kind, Message: message}
 }
 
 // reason says in a few words why a database cannot be used.
@@ -109,13 +130,19 @@ func reason(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Message
 	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return e.Error()
+	}
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		return e.Err.Error()
+	}
+	if e, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return strings.ReplaceAll(e.Unwrap().Error(), "\n", "; ")
 	}
 	if e, ok := errors.AsType[*landfall.Error](err); ok && e.Message != "" {
 		return e.Message
 	}
-	return "it does not answer"
+	return err.Error()
 }
 
 // open migrates under a lock: several processes may start at once.

@@ -270,17 +270,24 @@ func TestPostgresPausedTransaction(t *testing.T) {
 	same(t, "live", must(other.App(t.Context(), app.ID))(t).Live, landfall.UID("other000"))
 }
 
-// A database that cannot be used is told in one sentence, which does not give the password away.
+// A database that cannot be used is told in one sentence: the setting to change, and the cause, without the password.
 func TestPostgresOpenFails(t *testing.T) {
 	t.Parallel()
 	good := must(url.Parse(storetest.Postgres(t)))(t)
+	const setting = "LANDFALL_DATABASE"
 	for name, test := range map[string]struct {
 		change func(u *url.URL)
-		words  string
+		kind   landfall.Kind
+		words  []string
 	}{
-		"another database": {func(u *url.URL) { u.Path = "/absent" }, `"absent" does not exist`},
-		"nobody there":     {func(u *url.URL) { u.Host = "127.0.0.1:1" }, "connection refused"},
-		"no port":          {func(u *url.URL) { u.RawQuery = "port=x" }, "right would be postgres://"},
+		"another database": {func(u *url.URL) { u.Path = "/absent" }, landfall.Invalid,
+			[]string{setting, `"absent" does not exist`, "create it: createdb --host 127.0.0.1 --port " + good.Port() + " --username landfall absent"}},
+		"another password": {func(u *url.URL) { u.User = url.UserPassword(storetest.LockedUser, "open-sesame") }, landfall.Invalid,
+			[]string{setting, "password authentication failed", "PGPASSFILE"}},
+		"another user": {func(u *url.URL) { u.User = url.UserPassword("absent", "open-sesame") }, landfall.Invalid, []string{setting, `"absent" does not exist`}},
+		"another host": {func(u *url.URL) { u.Host = strings.Repeat("x", 64) + ".example.com" }, landfall.Invalid, []string{setting, "no such host"}},
+		"nobody there": {func(u *url.URL) { u.Host = "127.0.0.1:1" }, landfall.Unavailable, []string{setting, "connection refused"}},
+		"no port":      {func(u *url.URL) { u.RawQuery = "port=x" }, landfall.Invalid, []string{setting, "right would be postgres://"}},
 	} {
 		u := *good
 		u.User = url.UserPassword("landfall", "open-sesame")
@@ -291,8 +298,11 @@ func TestPostgresOpenFails(t *testing.T) {
 			_ = db.Close()
 			continue
 		}
-		if text := landfall.MessageOf(err); !strings.Contains(text, test.words) || strings.Contains(text, "\n") {
-			t.Errorf("%s: got %q, want one sentence with %q", name, text, test.words)
+		kind(t, name, err, test.kind)
+		for _, word := range test.words {
+			if text := landfall.MessageOf(err); strings.Count(text, word) != 1 || strings.Contains(text, "\n") {
+				t.Errorf("%s: got %q, want one sentence with %q once", name, text, word)
+			}
 		}
 		if strings.Contains(fmt.Sprint(err), "sesame") {
 			t.Errorf("%s: the password stands in %q", name, err)

@@ -268,7 +268,7 @@ func CheckVacant(ctx context.Context, where string) error {
 		}
 		return nil
 	}
-	e, at, err := connectPostgres(ctx, where)
+	e, err := connectPostgres(ctx, where)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func CheckVacant(ctx context.Context, where string) error {
 	q := queries{e.sql}
 	tables, err := list(ctx, q, op, scanValue[string], `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
 	if err != nil {
-		return unusable(op, at, err)
+		return e.unusable(op, err)
 	}
 	for _, table := range dumped() {
 		if !slices.Contains(tables, table) {
