@@ -58,11 +58,11 @@ func (d *document) kind(n nodes) (kind, string, bool) {
 	k, ok := d.kinds[kindName]
 	switch {
 	case kindName == "":
-		d.problemf(n.pos(n.node), "kind is missing; %s", suggest("", d.kinds))
+		d.problemf(n.pos(n.node), "kind is missing; %s", Suggest("", d.kinds))
 	case version != "" && version != fissionVersion && version != ourVersion:
 		d.problemf(n.at("apiVersion"), "unknown apiVersion %s; known: %s, %s", quote(version), fissionVersion, ourVersion)
 	case !ok:
-		d.problemf(n.at("kind"), "unknown kind %s; %s", quote(kindName), suggest(kindName, d.kinds))
+		d.problemf(n.at("kind"), "unknown kind %s; %s", quote(kindName), Suggest(kindName, d.kinds))
 	case version == "" && kindName != archiveKind && kindName != deploymentKind:
 		d.problemf(n.pos(n.node), "apiVersion is missing; %s is of %s", kindName, k.apiVersion)
 	case version != "" && version != k.apiVersion:

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// suggest says which of the known names was meant, or lists them when none is near.
-func suggest[T any](written string, known map[string]T) string {
+// Suggest says which of the known names was meant, or lists them when none is near.
+func Suggest[T any](written string, known map[string]T) string {
 	names := slices.Sorted(maps.Keys(known))
 	best, least := "", max(2, len(written)/3)+1
 	if len(written) <= 64 {

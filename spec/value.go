@@ -172,7 +172,7 @@ func (c *checker) known(key *yaml.Node, f field) (string, field, bool) {
 		c.more++
 		return "", field{}, false
 	}
-	c.problemf(c.pos(key), "unknown field %s; %s", quote(key.Value), suggest(key.Value, f.fields))
+	c.problemf(c.pos(key), "unknown field %s; %s", quote(key.Value), Suggest(key.Value, f.fields))
 	return "", field{}, false
 }
 

@@ -59,8 +59,12 @@ type setting struct {
 	help   string
 }
 
+// mayBeFile reports whether NAME_FILE may name a file that the setting stands in. The address of a database may hold a password.
+func (s setting) mayBeFile() bool { return s.secret || s.name == databaseSetting }
+
 const (
 	envPrefix       = "LANDFALL_"
+	fileSuffix      = "_FILE"
 	databaseSetting = "DATABASE"
 )
 
@@ -114,23 +118,24 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 		return config{}, err
 	}
 	for _, s := range settings() {
-		if v := getenv(envPrefix + s.name); v != "" {
+		v := getenv(envPrefix + s.name)
+		if v != "" {
 			values[s.name] = v
 		}
-		// The address of a database may hold a password.
-		if path := getenv(envPrefix + s.name + "_FILE"); (s.secret || s.name == databaseSetting) && path != "" {
+		if path := getenv(envPrefix + s.name + fileSuffix); s.mayBeFile() && path != "" {
+			if v != "" {
+				return config{}, badSetting(s.name, "and %s%s%s are both set; right would be one of them", envPrefix, s.name, fileSuffix)
+			}
 			data, err := os.ReadFile(filepath.Clean(path))
 			if err != nil {
-				return config{}, badSetting(s.name+"_FILE", "cannot be read: %v", err)
+				return config{}, badSetting(s.name+fileSuffix, "cannot be read: %v", err)
 			}
 			values[s.name] = strings.TrimSpace(string(data))
 		}
 		if v, ok := flags[s.name]; ok {
-			if u, err := url.Parse(v); s.name == databaseSetting && err == nil && u.User != nil {
-				if _, given := u.User.Password(); given {
-					return config{}, badSetting(s.name, "holds a password, and other users of this machine can read arguments; "+
-						"right would be the environment, LANDFALL_DATABASE_FILE or PGPASSFILE")
-				}
+			if s.name == databaseSetting && hasPassword(v) {
+				return config{}, badSetting(s.name, "holds a password, and other users of this machine can read arguments; "+
+					"right would be the environment, LANDFALL_DATABASE_FILE or PGPASSFILE")
 			}
 			values[s.name] = v
 		}
@@ -141,7 +146,17 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 	return parseConfig(values)
 }
 
-// readConfigFile reads landfall.yaml: one key for each setting, in lower case.
+// hasPassword reports whether the address of a database holds one.
+func hasPassword(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return false
+	}
+	_, given := u.User.Password()
+	return given
+}
+
+// readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case.
 func readConfigFile(file string) (map[string]string, error) {
 	values := map[string]string{}
 	data, err := os.ReadFile(filepath.Clean(file))
@@ -155,24 +170,38 @@ func readConfigFile(file string) (map[string]string, error) {
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: %v", file, err)}
 	}
-	known := map[string]bool{}
-	for _, s := range settings() {
-		known[s.name] = true
-	}
 	if len(root.Content) == 0 {
 		return values, nil
 	}
 	pairs := root.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
-		name := strings.ToUpper(pairs[i].Value)
-		if !known[name] || pairs[i].Value != strings.ToLower(pairs[i].Value) {
-			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"%s:%d: unknown setting %q; there are %s", file, pairs[i].Line, pairs[i].Value,
-				strings.ToLower(strings.Join(slices.Sorted(maps.Keys(known)), ", ")))}
+		key, value := pairs[i].Value, pairs[i+1].Value
+		if err := checkKey(key, value); err != nil {
+			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
 		}
-		values[name] = pairs[i+1].Value
+		values[strings.ToUpper(key)] = value
 	}
 	return values, nil
+}
+
+// checkKey refuses a line of the configuration file that is no setting, or a secret: the file is one that many may read.
+func checkKey(key, value string) error {
+	known := map[string]bool{}
+	for _, s := range settings() {
+		name := strings.ToLower(s.name)
+		known[name] = !s.secret
+		secret := s.secret || s.name == databaseSetting && hasPassword(value)
+		if key != name || !secret {
+			continue
+		}
+		return invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its own, named by %[2]s%[3]s, or %[2]s",
+			key, envPrefix+s.name, fileSuffix)
+	}
+	if known[key] {
+		return nil
+	}
+	maps.DeleteFunc(known, func(_ string, open bool) bool { return !open })
+	return invalid("unknown setting %q; %s", key, spec.Suggest(key, known))
 }
 
 const (
@@ -212,10 +241,8 @@ func parseConfig(v map[string]string) (config, error) {
 	if c.Sandbox != "auto" && c.Sandbox != "off" {
 		return c, badSetting("SANDBOX", "is %q; right would be auto or off", c.Sandbox)
 	}
-	if v["URL"] != "" {
-		if c.URL, err = url.Parse(v["URL"]); err != nil || c.URL.Host == "" || (c.URL.Scheme != "http" && c.URL.Scheme != "https") {
-			return c, badSetting("URL", "is %q; right would be https://HOST", v["URL"])
-		}
+	if err := c.parseURL(v["URL"]); err != nil {
+		return c, err
 	}
 	for host := range strings.SplitSeq(v["ALLOWED_HOSTS"], ",") {
 		if host = strings.TrimSpace(host); host != "" {
@@ -236,6 +263,26 @@ func parseConfig(v map[string]string) (config, error) {
 	}
 	err = c.parseLimits(v)
 	return c, err
+}
+
+// parseURL reads the public address, if there is one: a scheme, a host and a port.
+func (c *config) parseURL(text string) error {
+	const name, right = "URL", "right would be https://HOST or https://HOST:PORT"
+	if text == "" {
+		return nil
+	}
+	if strings.Contains(text, "@") { // not shown: there may be a password before it
+		return badSetting(name, "holds a user, and people sign in with a token; %s", right)
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return badSetting(name, "is %q; %s", text, right)
+	}
+	if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return badSetting(name, "is %q, and the server has a host of its own, no path or query of one; %s", text, right)
+	}
+	c.URL = u
+	return nil
 }
 
 // parseRetention reads how long records are kept.
@@ -278,10 +325,14 @@ func (c *config) parseS3(v map[string]string) error {
 	if err != nil {
 		return badSetting("S3_INSECURE", "is %q; right would be true or false", v["S3_INSECURE"])
 	}
+	if strings.Contains(endpoint, "@") { // not shown: there may be a secret before it
+		return badSetting("S3_ENDPOINT", "holds a user; right would be HOST, HOST:PORT or https://HOST, and the keys in "+
+			"LANDFALL_S3_ACCESS_KEY and LANDFALL_S3_SECRET_KEY")
+	}
 	if u, err := url.Parse(endpoint); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && strings.Trim(u.Path, "/") == "" {
 		endpoint, insecure = u.Host, u.Scheme == "http"
 	}
-	if strings.ContainsAny(endpoint, "/ ?#@") {
+	if strings.ContainsAny(endpoint, "/ ?#") {
 		return badSetting("S3_ENDPOINT", "is %q; right would be HOST, HOST:PORT or https://HOST", endpoint)
 	}
 	style := s3.Style(v["S3_STYLE"])

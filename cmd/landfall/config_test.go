@@ -35,6 +35,14 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_LEASE": "3"}, nil, []string{"LANDFALL_LEASE", "30s"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_INSECURE": "perhaps"}, nil, []string{"LANDFALL_S3_INSECURE", "perhaps"}},
 		{map[string]string{"LANDFALL_METRICS_TOKEN": "open-sesame"}, nil, []string{"LANDFALL_METRICS_TOKEN", "32"}},
+		{map[string]string{"LANDFALL_URL": "https://u:open-sesame@host/x"}, nil, []string{"LANDFALL_URL", "https://HOST"}},
+		{map[string]string{"LANDFALL_URL": "https://host/x"}, nil, []string{"LANDFALL_URL", "https://host/x", "path"}},
+		{map[string]string{"LANDFALL_URL": "https://host/?x=y"}, nil, []string{"LANDFALL_URL", "query"}},
+		{map[string]string{"LANDFALL_URL": "host"}, nil, []string{"LANDFALL_URL", "host", "https://HOST"}},
+		{map[string]string{"LANDFALL_S3_ENDPOINT": "http://user:open-sesame@s3.example.com"}, nil,
+			[]string{"LANDFALL_S3_ENDPOINT", "HOST:PORT", "LANDFALL_S3_SECRET_KEY"}},
+		{map[string]string{"LANDFALL_TOKEN": "open-sesame", "LANDFALL_TOKEN_FILE": "/token"}, nil, []string{"LANDFALL_TOKEN and LANDFALL_TOKEN_FILE"}},
+		{map[string]string{"LANDFALL_DATABASE": "a.db", "LANDFALL_DATABASE_FILE": "/address"}, nil, []string{"LANDFALL_DATABASE and LANDFALL_DATABASE_FILE"}},
 		{map[string]string{"LANDFALL_KEEP_RUNS": "a while"}, nil, []string{"LANDFALL_KEEP_RUNS", "a while", "90d"}},
 		{map[string]string{"LANDFALL_KEEP_LOGS": "-1h"}, nil, []string{"LANDFALL_KEEP_LOGS", "-1h"}},
 		{map[string]string{"LANDFALL_KEEP_DELIVERIES": "1000000d"}, nil, []string{"LANDFALL_KEEP_DELIVERIES", "1000000d"}},
@@ -56,6 +64,64 @@ func TestWrongSettings(t *testing.T) {
 		}
 		if strings.Contains(text, "sesame") {
 			t.Errorf("the secret stands in %q", text)
+		}
+	}
+}
+
+// A line of the configuration file that is no setting, or a secret, stops the start; a secret is not repeated.
+func TestWrongLines(t *testing.T) {
+	t.Parallel()
+	for line, words := range map[string][]string{
+		"s3_secret_key: open-sesame":                      {":1: s3_secret_key holds a secret", "LANDFALL_S3_SECRET_KEY_FILE"},
+		"domain: example.com\ntoken: open-sesame":         {":2: token holds a secret", "LANDFALL_TOKEN_FILE"},
+		"database: postgres://u:open-sesame@db.test/name": {":1: database holds a secret", "LANDFALL_DATABASE_FILE"},
+		"s3_buket: x":           {`:1: unknown setting "s3_buket"`, `"s3_bucket"`},
+		"MAX_PUSH: 1":           {`:1: unknown setting "MAX_PUSH"`, `"max_push"`},
+		"teapotteapotteapot: 1": {"unknown setting", "max_push"},
+	} {
+		file := filepath.Join(t.TempDir(), "landfall.yaml")
+		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := loadConfig(file, func(string) string { return "" }, nil)
+		text := landfall.MessageOf(err)
+		for _, word := range words {
+			if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(text, word) {
+				t.Errorf("%s: got %q (%v), want %q in it", line, text, err, word)
+			}
+		}
+		if strings.Contains(text, "sesame") || strings.Contains(text, "role_secret") {
+			t.Errorf("%s: a secret, or the name of one, stands in %q", line, text)
+		}
+	}
+}
+
+// A variable that begins like a setting and is none stops the start, with the name that was meant; those that the other commands,
+// the tests and Kubernetes have are none of the server's business.
+func TestWrongVariables(t *testing.T) {
+	t.Parallel()
+	for variable, meant := range map[string]string{
+		"LANDFALL_S3_BUKET=x":            "LANDFALL_S3_BUCKET",
+		"LANDFALL_ROLES=api":             "LANDFALL_ROLE",
+		"LANDFALL_S3_BUCKET_FILE=/x":     "LANDFALL_S3_BUCKET",
+		"LANDFALL_GITHUB_TOKENS_FILE=/x": "LANDFALL_GITHUB_TOKEN_FILE",
+		"LANDFALL_PORT=8080":             "LANDFALL_",
+		"LANDFALL_SESAME=open-sesame":    "LANDFALL_",
+	} {
+		name, value, _ := strings.Cut(variable, "=")
+		text := landfall.MessageOf(checkEnvironment([]string{"HOME=/", variable}))
+		if !strings.Contains(text, "there is no setting "+name) || !strings.Contains(text, meant) || strings.Contains(text, value) && value == "open-sesame" {
+			t.Errorf("%s: got %q, want it refused, and %s offered", variable, text, meant)
+		}
+	}
+	for _, variable := range []string{
+		"LANDFALL_DATA=x", "LANDFALL_TOKEN_FILE=/x", "LANDFALL_DATABASE_FILE=/x", "LANDFALL_SERVER=http://localhost", "LANDFALL_CRASH=x",
+		"LANDFALL_TEST_ENGINE=x", "LANDFALL_CRASH_ROUNDS=1", "LANDFALL_OPENAPI_GITHUB=x", "LANDFALL_BENCH_JOB=x", "LANDFALL=x", "HOME=/",
+		"LANDFALL_SERVICE_HOST=10.0.0.1", "LANDFALL_SERVICE_PORT_HTTP=80", "LANDFALL_PORT=tcp://10.0.0.1:80", "LANDFALL_PORT_80_TCP_ADDR=10.0.0.1",
+		"LANDFALL_GATEWAY_PORT_80_TCP=tcp://10.0.0.1:80",
+	} {
+		if err := checkEnvironment([]string{variable}); err != nil {
+			t.Errorf("%s: got %v, want it let be", variable, err)
 		}
 	}
 }
