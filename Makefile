@@ -3,6 +3,8 @@
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 GO ?= go
+# What the program calls itself; nothing without git. Only a build asks.
+VERSION = $(shell git describe --always --dirty --tags 2>/dev/null)
 
 # What the project needs beside Go and git. Versions are pinned; everything goes to build/.
 GOLANGCI_LINT_VERSION := v2.15.0
@@ -34,7 +36,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build the program: build/landfall
 	@mkdir -p build
-	CGO_ENABLED=0 $(GO) build -trimpath -o build/landfall ./cmd/landfall
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o build/landfall ./cmd/landfall
 
 .PHONY: image
 image: build ## write a container image: build/landfall-image.tar (BASE=rootfs.tar puts it on a system with git and bubblewrap)

@@ -61,7 +61,7 @@ func (c *cli) offlineFlags(cmd *cobra.Command) func(ctx context.Context) (s *ser
 	configured := c.settingFlags(cmd, stateSettings()...)
 	return func(ctx context.Context) (*server, bool, error) {
 		if !offline {
-			return nil, false, nil
+			return nil, false, settingsNeedOffline(cmd)
 		}
 		config, err := configured()
 		if err != nil {
@@ -70,6 +70,16 @@ func (c *cli) offlineFlags(cmd *cobra.Command) func(ctx context.Context) (s *ser
 		s, err := openStopped(ctx, config)
 		return s, true, err
 	}
+}
+
+// settingsNeedOffline refuses settings of a server that is asked to do the work: it has its own.
+func settingsNeedOffline(cmd *cobra.Command) error {
+	for _, name := range append(stateSettings(), "CONFIG") {
+		if flag := flagOf(name); cmd.Flags().Changed(flag) {
+			return invalid("--%s needs --offline: without it the running server does the work, of its own data folder; see: %s --help", flag, cmd.CommandPath())
+		}
+	}
+	return nil
 }
 
 // openStopped opens the state of a server that is stopped.

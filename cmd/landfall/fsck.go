@@ -54,7 +54,7 @@ func (c *cli) fsckCommand() *cobra.Command {
 			result := checkResult{Findings: []landfall.Finding{}}
 			stopped, asked, err := offline(ctx)
 			switch {
-			case asked && err != nil:
+			case err != nil:
 				return err
 			case asked:
 				defer func() { _ = stopped.Close() }()

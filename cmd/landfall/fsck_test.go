@@ -374,7 +374,7 @@ func TestDamagedDatabase(t *testing.T) {
 		s.start()
 		select {
 		case <-s.done: // it says what is wrong
-			wantText(t, s.log, "the server ended")
+			wantText(t, s.log, "landfall: ")
 			continue
 		default:
 		}

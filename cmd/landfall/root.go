@@ -21,6 +21,7 @@ type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
+	environ        []string // all that getenv knows
 
 	zone *time.Location // in which people are shown times
 
@@ -35,7 +36,7 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err != nil {
 		zone = time.UTC
 	}
-	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, zone: zone}
+	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, environ: os.Environ(), zone: zone}
 	root := c.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -70,7 +71,7 @@ func (c *cli) root() *cobra.Command {
 		c.backupCommand(), c.restoreCommand(), c.fsckCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	root.Long = rootHelp
-	root.Version = version()
+	root.Version = programVersion()
 	root.SetVersionTemplate("landfall {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -182,14 +183,22 @@ func (c *cli) versionCommand() *cobra.Command {
 		v := struct {
 			Version string `json:"version"`
 			Go      string `json:"go"`
-		}{version(), runtime.Version()}
-		return c.print(v, func(t *table) { t.row("landfall", v.Version) })
+		}{programVersion(), runtime.Version()}
+		return c.print(v, func(t *table) { t.row("landfall " + v.Version) })
 	})
 }
 
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
+// version is what make build calls the commit that it builds.
+var version string
+
+// programVersion says what this program was built of; without make and git, what Go knows.
+func programVersion() string {
+	if version != "" {
+		return version
 	}
-	return "unknown"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return info.Main.Version
 }

@@ -569,6 +569,7 @@ func (s *server) Run(ctx context.Context) error {
 	group.Go(func() error {
 		<-ctx.Done()
 		s.phase.Store(stopping)
+		s.logger.Info("stopping", "reason", context.Cause(ctx))
 		leave()
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 		defer cancel()
@@ -596,8 +597,26 @@ func (s *server) Run(ctx context.Context) error {
 		group.Go(func() error { return s.sender.Run(ctx) })
 	}
 	s.phase.CompareAndSwap(starting, serving)
-	s.logger.Info("serving", "url", s.config.URL.String(), "releases", s.releaseURL("APP", ""), "data", s.config.Data)
+	s.logger.Info("serving", s.about()...)
 	return group.Wait()
+}
+
+// about says what serves where, for the log. The public URL is that of the process with the role api.
+func (s *server) about() []any {
+	state, objects, place := "sqlite", "folder", "api"
+	if store.IsPostgres(s.config.Database) {
+		state = "postgresql"
+	}
+	if s.config.S3.Endpoint != "" {
+		objects = "s3"
+	}
+	if s.config.has(roleAPI) {
+		place = "url"
+	}
+	return []any{
+		"version", programVersion(), "roles", s.config.Roles, "listen", s.listener.Addr().String(), place, s.config.URL.String(),
+		"releases", s.releaseURL("APP", ""), "state", state, "objects", objects, "data", s.config.Data,
+	}
 }
 
 // own makes what one process does for all this one's until release is called; lost tells when it is another's before. It

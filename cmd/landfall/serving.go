@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
 )
 
 func (c *cli) serveCommand() *cobra.Command {
@@ -49,12 +51,15 @@ func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, e
 		if s.def != "" {
 			help += " (default " + s.def + ")"
 		}
-		flags[s.name] = cmd.Flags().String(strings.ToLower(strings.ReplaceAll(s.name, "_", "-")), "", help)
+		flags[s.name] = cmd.Flags().String(flagOf(s.name), "", help)
 	}
 	return func() (config, error) {
+		if err := checkEnvironment(c.environ); err != nil {
+			return config{}, err
+		}
 		given := map[string]string{}
 		for name, value := range flags {
-			if cmd.Flags().Changed(strings.ToLower(strings.ReplaceAll(name, "_", "-"))) {
+			if cmd.Flags().Changed(flagOf(name)) {
 				given[name] = *value
 			}
 		}
@@ -62,20 +67,63 @@ func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, e
 	}
 }
 
+// flagOf returns the flag of a setting.
+func flagOf(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+
 // serve runs the server until ctx ends, which is no error, also when it ends while the server starts.
 func serve(ctx context.Context, config config, logger *slog.Logger) error {
 	s, err := newServer(ctx, config, logger)
-	switch {
-	case err == nil:
-		err = errors.Join(s.Run(ctx), s.Close())
-	case ctx.Err() != nil: // whatever was being opened was left in the middle
+	if err != nil && ctx.Err() != nil { // whatever was being opened was left in the middle
 		logger.InfoContext(ctx, "stopped before the server was ready", "reason", err)
 		err = nil
 	}
-	if err != nil {
-		logger.ErrorContext(ctx, "the server ended", "error", err)
+	if s != nil {
+		err = errors.Join(s.Run(ctx), s.Close())
 	}
-	return err
+	switch {
+	case s == nil:
+	case err == nil:
+		logger.InfoContext(ctx, "stopped")
+	case ctx.Err() != nil: // the command line only says that it was interrupted
+		logger.ErrorContext(ctx, "stopped", "error", err)
+	}
+	return withCause(err)
+}
+
+// withCause returns err with its cause in the message: who starts a server is who mends it.
+func withCause(err error) error {
+	if err == nil {
+		return nil
+	}
+	message := landfall.MessageOf(err)
+	cause := outside(err)
+	switch {
+	case cause == "" || strings.Contains(message, cause):
+		return err
+	case message == landfall.MessageOf(errors.New("")): // nobody wrote one
+		message = cause
+	default:
+		message += ": " + cause
+	}
+	return &landfall.Error{Op: "serve", Kind: landfall.KindOf(err), Message: message, Err: err}
+}
+
+// outside returns what the first error says that is none of ours; nothing when all are.
+func outside(err error) string {
+	switch e := any(err).(type) {
+	case nil:
+		return ""
+	case *landfall.Error:
+		return outside(e.Err)
+	case interface{ Unwrap() []error }:
+		for _, branch := range e.Unwrap() {
+			if text := outside(branch); text != "" {
+				return text
+			}
+		}
+		return ""
+	}
+	return err.Error()
 }
 
 // logger returns the server's log: for people at a terminal, for programs otherwise.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +85,59 @@ func TestStopWhileStarting(t *testing.T) {
 			t.Errorf("stopped at moment %d: got the error %v and the log\n%s", n, err, log)
 		}
 		wantEqual(t, fmt.Sprintf("exit code of moment %d", n), exitCode(err), 0)
+	}
+}
+
+// A start that fails is told once, in one sentence with the cause, by the exit code of its kind.
+func TestFailedStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		env  string
+		code int
+		text string
+	}{
+		{"LANDFALL_DATABASE=postgres://u:open-sesame@127.0.0.1:1/x", 6, "LANDFALL_DATABASE"},
+		{"LANDFALL_LISTEN=203.0.113.1:1", 2, "LANDFALL_LISTEN"},
+		{"LANDFALL_DATABASE=" + file + "/below.db", 1, "not a directory"},
+		{"LANDFALL_S3_BUKET=x", 2, "LANDFALL_S3_BUCKET"},
+	} {
+		cmd := exec.Command(path, "serve")
+		cmd.Env = append(os.Environ(), "LANDFALL_DATA="+t.TempDir(), "LANDFALL_LISTEN=127.0.0.1:0", test.env)
+		out, err := cmd.CombinedOutput()
+		said := string(out)
+		if err == nil || cmd.ProcessState.ExitCode() != test.code || strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "landfall: ") ||
+			strings.Count(said, test.text) != 1 || strings.Contains(said, "sesame") {
+			t.Errorf("%s: got exit code %d and %q, want %d and one sentence with %q", test.env, cmd.ProcessState.ExitCode(), said, test.code, test.text)
+		}
+	}
+}
+
+// The log says what serves, and why it stopped.
+func TestLifeInTheLog(t *testing.T) {
+	t.Parallel()
+	s := newSiteOn(t, engine{})
+	s.stop()
+	lines := map[any]entry{}
+	for _, line := range s.logged() {
+		lines[line["msg"]] = line
+	}
+	for name, want := range map[string]any{
+		"version": programVersion(), "url": s.URL, "listen": "127.0.0.1:" + s.port, "state": "sqlite", "objects": "folder", "data": s.data,
+	} {
+		wantEqual(t, name+" of the line that it serves", lines["serving"][name], want)
+	}
+	wantEqual(t, "roles of the line that it serves", fmt.Sprint(lines["serving"]["roles"]), fmt.Sprint(roles()))
+	wantEqual(t, "why it stopped", lines["stopping"]["reason"], any("terminated signal received"))
+	if lines["stopped"] == nil {
+		t.Errorf("it does not say that it has stopped:\n%s", s.log)
 	}
 }
 
@@ -239,6 +293,9 @@ func TestEveryRoleKnowsItsHosts(t *testing.T) {
 				for _, host := range []string{"evil.example.com", "shop.releases.example.com", "shop--abc.releases.example.com", "localhost", ""} {
 					wantEqual(t, "status of "+host+path, ask(host, path), http.StatusNotFound)
 				}
+			}
+			if about := fmt.Sprint(s.about()); strings.Contains(about, "url https://landfall.example.com") != slices.Contains(roles, roleAPI) {
+				t.Errorf("the log says %s, want the public URL as that of the role api's process only", about)
 			}
 			signIn := http.StatusNotFound
 			if slices.Contains(roles, roleAPI) {
