@@ -58,9 +58,13 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 	if err != nil {
 		return nil, err
 	}
+	deserted, err := a.Pipeline.Deserted(ctx)
+	if err != nil {
+		return nil, err
+	}
 	token := caller(ctx)
 	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Sandbox: a.Sandbox, Remote: a.Repositories != nil,
-		Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
+		Waiting: deserted, Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
 	for _, app := range apps {
 		if app.Deleted.IsZero() && token.Allows(store.ScopeRead, app.ID) {
 			s.Apps++

@@ -153,7 +153,11 @@ func (p *Pipeline) Apply(ctx context.Context, app landfall.App, push landfall.Pu
 	return run, err
 }
 
-const followEvery = 25 * time.Millisecond
+const (
+	followEvery = 25 * time.Millisecond
+	// How long a push waits before it asks whether there is a worker at all.
+	quiet = 3 * time.Second
+)
 
 // Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
 func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
@@ -162,6 +166,7 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 	var from time.Time
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
+	ask, told := d.Now().Add(quiet), false
 	for first := true; ; first = false {
 		// The run before its log: lines that were there when it ended are then all seen.
 		run, err := d.DB.Run(ctx, id)
@@ -177,12 +182,27 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 		if d.Shown(ctx, run).State.Final() {
 			return d.verdict(ctx, run, from, w)
 		}
+		if !d.Now().Before(ask) {
+			ask = d.Now().Add(quiet)
+			if told, err = d.tellDeserted(ctx, told, w); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
 	}
+}
+
+// tellDeserted says that a run waits for a worker, unless that was told already, and returns whether it is told.
+func (d Doors) tellDeserted(ctx context.Context, told bool, w io.Writer) (bool, error) {
+	deserted, err := d.Deserted(ctx)
+	if deserted && !told {
+		_, err = io.WriteString(w, "waiting for a worker: none is alive\n")
+	}
+	return deserted, err
 }
 
 // copyLog writes the lines after number seen that are not older than from, and returns the number of the last one.

@@ -38,6 +38,8 @@ type Pipeline struct {
 	Reporting  bool                                           // whether commit statuses are owed to the forge
 	Commenting bool                                           // whether comments on pull requests are, where statuses are
 
+	OthersWork bool // whether only other processes take runs through the steps
+
 	Worker string        // this process, across its lives
 	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
 	Now    func() time.Time
@@ -172,6 +174,13 @@ func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGrou
 		queues[""] = workers
 		if err := p.ringLost(ctx); err != nil {
 			return err
+		}
+		if !duties.Keep { // that one is asked whether anybody works, and knows of itself
+			defer p.leave(ctx)
+			if err := p.beat(ctx); err != nil {
+				return err
+			}
+			sweeps.Go(func() { p.every(ctx, p.lease()/beats, p.beat) })
 		}
 		sweeps.Go(func() { p.every(ctx, sweepEvery, p.ringLost) })
 	}

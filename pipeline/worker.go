@@ -68,9 +68,32 @@ type worker struct {
 	log    []string // lines that the next transaction stores
 }
 
+// beats is how often in a lease a worker gives a sign of life.
+const beats = 3
+
+// beat notes that this process's workers are alive.
+func (p *Pipeline) beat(ctx context.Context) error {
+	return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, p.Now().Add(p.lease())) })
+}
+
+// leave notes that they are no more; others find out by themselves when it cannot.
+func (p *Pipeline) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, time.Time{}) })
+}
+
+// Deserted reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
+func (p *Pipeline) Deserted(ctx context.Context) (bool, error) {
+	if !p.OthersWork {
+		return false, nil
+	}
+	alive, err := p.DB.Workers(ctx, p.Now())
+	return alive == 0 && err == nil, err
+}
+
 // heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.
 func (w *worker) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
-	const beats = 3 // in a lease
 	// Often enough, too, to notice soon that somebody ended the run.
 	tick := time.NewTicker(min(w.lease()/beats, time.Second))
 	defer tick.Stop()

@@ -80,6 +80,22 @@ func testLeases(t *testing.T, open opener) {
 		give(run, after(6), false, "")
 		same(t, "failures after an interruption", must(db.Failures(ctx, "r1"))(t), 1)
 	})
+	t.Run("which workers are alive", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		working := func(worker string, until time.Time) {
+			update(t, db, func(tx *store.Tx) error { return tx.Working(ctx, worker, until) })
+		}
+		same(t, "before any", must(db.Workers(ctx, after(1)))(t), 0)
+		working("w1", after(5))
+		working("w2", after(3))
+		same(t, "two", must(db.Workers(ctx, after(1)))(t), 2)
+		same(t, "when one gave no sign of life", must(db.Workers(ctx, after(3)))(t), 1)
+		working("w2", after(9))
+		same(t, "when it is back", must(db.Workers(ctx, after(3)))(t), 2)
+		working("w2", time.Time{})
+		same(t, "when it has left", must(db.Workers(ctx, after(3)))(t), 1)
+	})
 	t.Run("which runs are due", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

@@ -13,6 +13,7 @@ type Status struct {
 	Domain  string    `json:"domain" doc:"base domain of releases"`
 	Sandbox string    `json:"sandbox" doc:"what build commands run in"`
 	Remote  bool      `json:"remote" doc:"whether the built-in git remote is on"`
+	Waiting bool      `json:"waiting_for_worker,omitempty" doc:"whether runs wait because no pipeline worker is alive"`
 	Apps    int       `json:"apps"`
 	Token   string    `json:"token" doc:"name of the token that asked"`
 	Scope   string    `json:"scope" doc:"scope of the token that asked"`

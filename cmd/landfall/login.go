@@ -233,6 +233,7 @@ func (c *cli) statusCommand() *cobra.Command {
 				t.field("apps", strconv.Itoa(s.Apps))
 				t.field("sandbox", s.Sandbox)
 				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
+				t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
 				t.field("oldest unfinished run", c.local(s.Oldest))
 			})
 		})

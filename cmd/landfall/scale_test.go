@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 )
 
 // fleet is one installation in several processes, on one database and one bucket.
@@ -192,6 +194,43 @@ func TestScaleWorkersThatStop(t *testing.T) {
 			f.wantServed("after", "/", "after")
 			wantSound(t, f.site, false)
 		})
+	}
+}
+
+// While no worker is alive whoever pushes, and whoever asks, is told what is waited for; then the push goes on.
+func TestScaleWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1, 1)
+	ready := func() string { return f.get("http://127.0.0.1:" + f.port + "/readyz").body }
+	status := func() string {
+		said, code := f.run(t.TempDir(), "status")
+		wantEqual(t, "exit code of status: "+said, code, 0)
+		return said
+	}
+	f.eventually("the worker has given a sign of life", func() bool { return !strings.Contains(ready()+status(), "alive") })
+	f.workers[0].stop()
+	wantText(t, told{ready()}, "ready\n", "pipeline: no worker is alive")
+	wantText(t, told{status()}, "none is alive")
+	r := f.repository(f.app("shop"))
+	r.write("index.html", "one")
+	r.commit("one")
+	terminal := &logtest.Buffer{}
+	push := exec.Command("git", "push", "origin", "main")
+	push.Dir, push.Stdout, push.Stderr = r.dir, terminal, terminal
+	if err := push.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("the push says what it waits for", func() bool {
+		return strings.Contains(terminal.String(), "waiting for a worker: none is alive")
+	})
+	f.workers[0].start()
+	if err := push.Wait(); err != nil {
+		t.Errorf("the push ended with %v:\n%s", err, terminal)
+	}
+	f.wantServed("shop", "/", "one")
+	wantEqual(t, "how often the push said so: "+terminal.String(), strings.Count(terminal.String(), "none is alive"), 1)
+	if said := ready() + status(); strings.Contains(said, "alive") {
+		t.Errorf("with a worker again: got %q, want nothing about workers", said)
 	}
 }
 

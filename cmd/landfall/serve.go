@@ -285,7 +285,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: builds,
 		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: gateways{s.registry, s.db, s.process},
-		Remote: s.remote(), Elsewhere: elsewhere,
+		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
 		Specs:     s.config.Specs,
 		Retention: s.config.Retention,
 		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
@@ -504,6 +504,9 @@ func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
 	text := "ready"
 	if _, err := s.db.Changes(ctx); err != nil {
 		text += "\ndatabase: it does not answer; pushes and webhooks are refused, releases are served"
+	}
+	if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted && s.config.has(roleAPI) {
+		text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 	}
 	if s.repos == nil && s.config.has(roleAPI) {
 		text += "\ngit: it was not found at the start; the built-in remote is off, webhooks work"

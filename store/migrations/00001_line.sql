@@ -41,6 +41,12 @@ CREATE TABLE gateways (
     beat    BIGINT NOT NULL
 );
 
+-- Pipeline workers in processes of their own.
+CREATE TABLE workers (
+    process TEXT PRIMARY KEY,
+    until   BIGINT NOT NULL -- alive at least until then
+);
+
 -- Transactions that were committed, until who made them knows it.
 CREATE TABLE outcomes (
     key TEXT PRIMARY KEY,
@@ -395,6 +401,7 @@ DROP TABLE pushes;
 DROP TABLE deliveries;
 DROP TABLE hooks;
 DROP TABLE gateways;
+DROP TABLE workers;
 DROP TABLE sessions;
 DROP TABLE outcomes;
 DROP TABLE tokens;

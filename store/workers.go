@@ -1,0 +1,17 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Working notes that a worker is alive until a time; the zero time, that it is no more.
+func (tx *Tx) Working(ctx context.Context, worker string, until time.Time) error {
+	return tx.exec(ctx, "store.Working", `INSERT INTO workers (process, until) VALUES ($1, $2)
+		ON CONFLICT (process) DO UPDATE SET until = excluded.until`, worker, micros(until))
+}
+
+// Workers returns how many workers are alive at a time, as far as they noted it.
+func (q queries) Workers(ctx context.Context, now time.Time) (int, error) {
+	return one(ctx, q, "store.Workers", scanValue[int], `SELECT COUNT(*) FROM workers WHERE until > $1`, micros(now))
+}
