@@ -37,6 +37,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated), a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials", "Set a new password for the app's repository"), a.setCredentials)
+	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate", "Give the app's webhook a new secret; the old one is refused from then on"), a.rotateHook)
 	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch", "Make another branch the production branch"), a.setBranch)
 	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
@@ -45,7 +46,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, reading("diff-groups", "/apps/{app}/diff", "What differs between two app versions"), a.diff)
 	register(h, deploying("apply", http.MethodPost, "/apps/{app}/applies", "Apply a commit that was pushed to refs/landfall/apply/ID"), a.apply)
 	register(h, reading("list-moves", "/apps/{app}/moves", "Every move of live and of tags, newest first"), a.moves)
-	register(h, administering("list-deliveries", http.MethodGet, "/deliveries", "The newest webhook deliveries"), a.deliveries)
+	register(h, administering("list-deliveries", http.MethodGet, "/deliveries", "The newest webhook deliveries: what was well signed"), a.deliveries)
 	register(h, administering("show-delivery", http.MethodGet, "/deliveries/{id}", "One webhook delivery"), a.delivery)
 }
 
@@ -131,8 +132,47 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 	a.Pipeline.Show(ctx, app)
 	c := a.appOf(app)
 	if app.Repository != "" {
-		c.Hook = &client.Hook{URL: a.URL.JoinPath(webhook.Path, hook.ID).String(), Secret: hook.Secret}
+		c.Hook = a.hookOf(hook)
+		c.Hook.Secret = hook.Secret
 	}
+	return answer(c, nil)
+}
+
+// hookOf is a hook as everybody may see it.
+func (a *api) hookOf(h landfall.Hook) *client.Hook {
+	return &client.Hook{URL: a.URL.JoinPath(webhook.Path, h.ID).String()}
+}
+
+// hook returns the hook of an app. NotFound, with a sentence, when it has none.
+func (a *api) hook(ctx context.Context, app landfall.App) (landfall.Hook, error) {
+	h, err := a.DB.HookOf(ctx, app.ID)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Err: err, Message: fmt.Sprintf(
+			"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
+	}
+	return h, err
+}
+
+func (a *api) rotateHook(ctx context.Context, in *AppPath) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
+		return nil, err
+	}
+	if !app.Deleted.IsZero() {
+		return nil, deleted(app)
+	}
+	hook, err := a.hook(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	hook.Secret = randomHex(32)
+	err = a.DB.Update(ctx, func(tx *store.Tx) error { return tx.SetHookSecret(ctx, hook.ID, hook.Secret) })
+	if err != nil {
+		return nil, err
+	}
+	c := a.appOf(app)
+	c.Hook = a.hookOf(hook)
+	c.Hook.Secret = hook.Secret
 	return answer(c, nil)
 }
 
@@ -199,6 +239,13 @@ func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], erro
 		return nil, err
 	}
 	c := a.appOf(app)
+	if app.Repository != "" {
+		hook, err := a.hook(ctx, app)
+		if err != nil {
+			return nil, err
+		}
+		c.Hook = a.hookOf(hook)
+	}
 	c.Previous, err = deploy.Previous(ctx, a.DB, app)
 	return answer(c, err)
 }
@@ -442,12 +489,25 @@ func (a *api) moves(ctx context.Context, in *struct {
 }
 
 func (a *api) deliveries(ctx context.Context, in *struct {
-	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	App   string `query:"app" doc:"name of an app: only those to its own webhook; empty: all"`
 }) (*body[page[client.Delivery]], error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if in.App == "" {
+		if err := installation(ctx, store.ScopeAdmin); err != nil {
+			return nil, err
+		}
+		all, err := a.DB.Deliveries(ctx, in.Limit)
+		return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
+	}
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
 		return nil, err
 	}
-	all, err := a.DB.Deliveries(ctx, in.Limit)
+	hook, err := a.hook(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	all, err := a.DB.DeliveriesOf(ctx, hook.ID, in.Limit)
 	return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
 }
 

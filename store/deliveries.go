@@ -13,6 +13,12 @@ func (tx *Tx) CreateHook(ctx context.Context, h landfall.Hook, at int64) error {
 		h.ID, h.App, h.Secret, at)
 }
 
+// SetHookSecret gives a hook another secret. NotFound when there is no such hook.
+func (tx *Tx) SetHookSecret(ctx context.Context, id, secret string) error {
+	return tx.execOne(ctx, "store.SetHookSecret", landfall.Error{Kind: landfall.NotFound, Message: "there is no such hook"},
+		`UPDATE hooks SET secret = $2 WHERE id = $1`, id, secret)
+}
+
 func scanHook(row scanner) (landfall.Hook, error) {
 	var h landfall.Hook
 	err := row.Scan(&h.ID, &h.App, &h.Secret)
@@ -67,4 +73,10 @@ func (q queries) Delivery(ctx context.Context, hook, id string) (landfall.Delive
 func (q queries) Deliveries(ctx context.Context, limit int) ([]landfall.Delivery, error) {
 	return list(ctx, q, "store.Deliveries", scanDelivery,
 		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1`, limit)
+}
+
+// DeliveriesOf returns the newest deliveries of a hook, newest first.
+func (q queries) DeliveriesOf(ctx context.Context, hook string, limit int) ([]landfall.Delivery, error) {
+	return list(ctx, q, "store.DeliveriesOf", scanDelivery,
+		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 ORDER BY received DESC LIMIT $2`, hook, limit)
 }

@@ -60,13 +60,13 @@ type App struct {
 	URL        string                 `json:"url" doc:"where the live release answers"`
 	Created    time.Time              `json:"created"`
 	Deleted    time.Time              `json:"deleted,omitzero"`
-	Hook       *Hook                  `json:"hook,omitempty" doc:"only in the answer to its creation"`
+	Hook       *Hook                  `json:"hook,omitempty" doc:"the webhook for its repository; where one app is shown"`
 }
 
 // Hook is the webhook that was made for one repository.
 type Hook struct {
 	URL    string `json:"url"`
-	Secret string `json:"secret" doc:"shown once"`
+	Secret string `json:"secret,omitempty" doc:"shown once: in the answer that made it"`
 }
 
 // Run is one passage of one commit through the pipeline.

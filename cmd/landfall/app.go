@@ -34,6 +34,8 @@ func (c *cli) appCommand() *cobra.Command {
 				return c.showApp(app)
 			}),
 		c.appSet(),
+		c.appHook(),
+		c.get("deliveries APP", "List the newest deliveries to an app's webhook", "landfall app deliveries shop", c.appDeliveries),
 		c.appDelete(),
 		history,
 		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest", c.appDiff),
@@ -152,9 +154,55 @@ func (c *cli) showApp(app client.App) error {
 		t.field("live", live(app))
 		t.field("created", c.local(app.Created))
 		t.field("deleted", c.local(app.Deleted))
-		if app.Hook != nil {
-			t.field("webhook", app.Hook.URL)
-			t.field("webhook secret (shown once)", app.Hook.Secret)
+		showHook(t, app)
+	})
+}
+
+// showHook shows an app's webhook.
+func showHook(t *table, app client.App) {
+	if app.Hook != nil {
+		t.field("webhook", app.Hook.URL)
+		t.field("webhook secret (shown once)", app.Hook.Secret)
+	}
+}
+
+func (c *cli) appHook() *cobra.Command {
+	var rotate bool
+	cmd := c.get("hook APP", "Show the webhook of an app, or give it a new secret",
+		"landfall app hook shop\nlandfall app hook shop --rotate",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			method, path := http.MethodGet, appPath(in)
+			if rotate {
+				method, path = http.MethodPost, appPath(in, "hook", "rotate")
+			}
+			var app client.App
+			if err := cl.Do(ctx, method, path, nil, &app); err != nil {
+				return err
+			}
+			if app.Hook == nil {
+				return &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: fmt.Sprintf(
+					"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
+			}
+			return c.print(app.Hook, func(t *table) { showHook(t, app) })
+		})
+	cmd.Long = `Show the webhook of an app, or give it a new secret.
+
+The address goes into the repository's settings at the forge, with the secret, which is shown when it is made and never again. With
+--rotate there is a new one, and deliveries that are signed with the old one are refused from then on, until the forge has the new
+one. Whether deliveries come is what landfall app deliveries shows.`
+	cmd.Flags().BoolVar(&rotate, "rotate", false, "make a new secret; the old one is refused at once")
+	return cmd
+}
+
+func (c *cli) appDeliveries(ctx context.Context, cl *client.Client, in operands) error {
+	deliveries, err := client.List[client.Delivery](ctx, cl, "/deliveries", url.Values{"app": {in["app"]}})
+	if err != nil {
+		return err
+	}
+	return c.print(deliveries, func(t *table) {
+		t.row("DELIVERY", "RECEIVED", "EVENT", "DECISION")
+		for _, d := range deliveries {
+			t.row(d.ID, c.local(d.Received), d.Event, d.Decision)
 		}
 	})
 }

@@ -183,6 +183,51 @@ func TestWebhookPush(t *testing.T) {
 		wantServed(t, w.site, "cellar", "/", "two")
 	})
 
+	t.Run("a secret that was lost is replaced", func(t *testing.T) {
+		t.Parallel()
+		w := w.in(t)
+		h, app := w.follow("attic")
+		old := hook{url: app.Hook.URL, secret: app.Hook.Secret}
+		command := func(args ...string) string {
+			t.Helper()
+			out, code := w.run(t.TempDir(), args...)
+			if code != 0 {
+				t.Fatalf("landfall %s ended with %d:\n%s", strings.Join(args, " "), code, out)
+			}
+			return out
+		}
+		for _, shown := range []string{command("app", "show", "attic"), command("app", "hook", "attic"), command("app", "show", "attic", "-o", "json")} {
+			if !strings.Contains(shown, old.url) || strings.Contains(shown, "secret") || strings.Contains(shown, old.secret) {
+				t.Errorf("got %s, want the hook's address and no secret", shown)
+			}
+		}
+		fresh := decode[client.Hook](t, []byte(command("app", "hook", "attic", "--rotate", "-o", "json")))
+		if fresh.URL != old.url || fresh.Secret == old.secret || len(fresh.Secret) < 32 {
+			t.Errorf("got %+v, want the same address and a new secret", fresh)
+		}
+		commit, push := h.release("one")
+		wantEqual(t, "signed with the old secret", w.deliver(old, push).status, http.StatusUnauthorized)
+		wantEqual(t, "signed with the new secret", w.deliver(hook{url: fresh.URL, secret: fresh.Secret}, push).status, http.StatusAccepted)
+		wantEnds(t, w, "attic", commit, landfall.RunSucceeded)
+		if out := command("app", "hook", "attic"); strings.Contains(out, fresh.Secret) {
+			t.Errorf("the new secret is shown again: %s", out)
+		}
+		// Whether the hook works is seen without the forge: other hooks' deliveries are not among its own.
+		deliveries := decode[[]client.Delivery](t, []byte(command("app", "deliveries", "attic", "-o", "json")))
+		if len(deliveries) != 1 || deliveries[0].ID != push.id {
+			t.Errorf("got the deliveries %+v, want %s alone", deliveries, push.id)
+		}
+		if out := command("app", "deliveries", "attic"); !strings.Contains(out, "Branch main is now at "+commit.Short()) {
+			t.Errorf("got %s, want what became of the delivery", out)
+		}
+		w.app("cottage")
+		for _, args := range [][]string{{"app", "hook", "cottage"}, {"app", "hook", "cottage", "--rotate"}, {"app", "deliveries", "cottage"}} {
+			if out, code := w.run(t.TempDir(), args...); code != 3 || !strings.Contains(out, "cottage has no webhook") {
+				t.Errorf("landfall %s: got %d %s, want 3, and that the built-in remote needs none", strings.Join(args, " "), code, out)
+			}
+		}
+	})
+
 	t.Run("several apps of one repository", func(t *testing.T) {
 		t.Parallel()
 		w := w.in(t)
