@@ -82,6 +82,7 @@ type RunStats struct {
 	UnitsTotal    int   `json:"units_total"`
 	Built         int   `json:"built"`  // build commands that ran
 	Cached        int   `json:"cached"` // builds whose output was at hand
+	New           bool  `json:"new"`    // its release was not there before: it is no repetition
 }
 
 // StepRecord is one execution of one step.

@@ -64,6 +64,11 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	}
 	crashpoint.Here("commit.grouped")
 	pt.release = !unreleased(pushes)
+	if pt.release {
+		if w.stats.New, err = isNew(ctx, tx, pt.group); err != nil {
+			return err
+		}
+	}
 	for _, push := range pushes {
 		if err := pt.ref(ctx, push); err != nil {
 			return err
@@ -83,6 +88,15 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	}
 	crashpoint.Here("commit.pointed")
 	return w.succeed(ctx, tx, app, pt)
+}
+
+// isNew reports whether a group version never was a release.
+func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
+	_, err := tx.Release(ctx, g.App, g.UID)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return true, nil
+	}
+	return false, err
 }
 
 // wantsRelease reports whether a push asks for more than versions.

@@ -107,11 +107,12 @@ func TestCharts(t *testing.T) {
 	if strings.Contains(p.getAs(readerToken, "/apps/shop").body, "<figure") {
 		t.Error("there is a chart of nothing")
 	}
-	for i, took := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 65 * time.Second, 4 * time.Hour} {
+	for i, took := range []time.Duration{300 * time.Millisecond, 2 * time.Second, 65 * time.Second, 4 * time.Hour, 5 * time.Hour, 75 * time.Millisecond} {
 		branch := "main"
 		if i == 3 { // a preview does not become live
 			branch = "feature"
 		}
+		again := i == 4 // a rebuild, of what was live before
 		p.update(func(tx *store.Tx) error {
 			run := landfall.Run{
 				ID: fmt.Sprint("run", i), App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(fmt.Sprint(i), 40)), Branch: branch, State: landfall.RunQueued,
@@ -120,13 +121,17 @@ func TestCharts(t *testing.T) {
 				return err
 			}
 			run.State, run.Release, run.Finished = landfall.RunSucceeded, run.UID, run.Created.Add(took)
-			run.Stats = landfall.RunStats{Files: 10, FilesUploaded: 1, Bytes: 1_000_000, BytesUploaded: 2500}
+			run.Stats = landfall.RunStats{Files: 10, FilesUploaded: 1, Bytes: 1_000_000, BytesUploaded: 2500, New: !again}
 			return tx.FinishRun(t.Context(), run)
 		})
 	}
 	a := p.get("/apps/shop")
-	p.want(a, http.StatusOK, "<strong>2.0 s</strong>", "<strong>4.0 MB</strong>", "saved, 10 kB uploaded", "<strong>4</strong>", "in 30 days",
-		"<td>1 min 5 s</td>", "<td>998 kB</td>", "<title>0000000: 300 ms</title>", `role="img" aria-labelledby="chart-time"`, "<td>2026-11-20</td><td>4</td>")
+	// of 75 ms, 300 ms, 2 s and 65 s the median is between the two in the middle
+	p.want(a, http.StatusOK, "<strong>1.1 s</strong>", "<strong>5.0 MB</strong>", "saved, 12 kB uploaded", "<strong>5</strong>", "in 30 days",
+		"<td>1 min 5 s</td>", "<td>998 kB</td>", "<title>0000000: 300 ms</title>", `role="img" aria-labelledby="chart-time"`, "<td>2026-11-20</td><td>5</td>")
+	if strings.Contains(a.body, "4444444: 5 h") {
+		t.Error("a run that came to a release that was there counts as one that made it")
+	}
 }
 
 // getAs signs in and asks for a page.

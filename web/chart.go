@@ -82,11 +82,12 @@ func draw(stacks []stack, slots int) []bar {
 
 func number(f float64) string { return fmt.Sprintf("%.2f", f) }
 
-// charts draws what an app's newest runs did, given newest first. production is the branch that becomes live.
+// charts draws what an app's newest runs did, given newest first. production is the branch that becomes live. A run that came
+// to a release that was there, as a rebuild does, is no push that went live and no further release.
 func charts(runs []client.Run, production string, now time.Time) []chart {
 	var released, live []client.Run
 	for _, r := range slices.Backward(runs) {
-		if r.State != landfall.RunSucceeded || r.Release == "" {
+		if r.State != landfall.RunSucceeded || r.Release == "" || !r.Stats.New {
 			continue
 		}
 		released = append(released, r)
@@ -117,10 +118,16 @@ func timeChart(runs []client.Run) chart {
 		c.Rows = append(c.Rows, []string{r.Commit.Short(), date(r.Finished), duration(d)})
 	}
 	slices.Sort(took)
-	c.Headline = duration(took[len(took)/2])
+	c.Headline = duration(median(took))
 	c.Bars = draw(stacks, max(fewSlots, len(stacks)))
 	c.From, c.To = "older", "newest"
 	return c
+}
+
+// median is the middle of sorted durations, of an even number the mean of the two in the middle.
+func median(sorted []time.Duration) time.Duration {
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // duration is took, whose name is a variable's here.
