@@ -26,12 +26,9 @@ func checkHead(r *http.Request) (form bool, signature []byte, err error) {
 			detail: "the content type must be application/json or application/x-www-form-urlencoded",
 		}
 	}
-	signature, ok := signatureOf(r.Header)
-	if !ok {
-		return false, nil, &refusal{
-			status: http.StatusUnauthorized, unread: true,
-			detail: "there is no X-Hub-Signature-256: give the webhook a secret",
-		}
+	signature, wrong := signatureOf(r.Header)
+	if wrong != "" {
+		return false, nil, &refusal{status: http.StatusUnauthorized, unread: true, detail: wrong}
 	}
 	if r.ContentLength > MaxBody {
 		return false, nil, tooLarge(true)

@@ -143,6 +143,22 @@ func TestBadSignature(t *testing.T) {
 	}
 }
 
+// What is wrong with a signature is said: that there is none, or that it is none.
+func TestSignatureThatIsNone(t *testing.T) {
+	t.Parallel()
+	body := fixture(t, "push_branch_update")
+	for value, want := range map[string]string{
+		"": "there is no X-Hub-Signature-256", "sha256=00": "X-Hub-Signature-256 is malformed", "sha256=": "X-Hub-Signature-256 is malformed",
+		"sha1=" + strings.Repeat("00", 20): "X-Hub-Signature-256 is malformed", "sha256=" + strings.Repeat("00", 32): "the signature does not match",
+	} {
+		r := open(t).delivery(t, "push", "d-1", body)
+		r.Header.Set("X-Hub-Signature-256", value)
+		if got := send(t, r); got.status != http.StatusUnauthorized || !strings.Contains(got.Detail, want) {
+			t.Errorf("%q: got %d %q, want 401 and %q", value, got.status, got.Detail, want)
+		}
+	}
+}
+
 // emptySecret makes the installation have no secret, and signs with none.
 func emptySecret(d *door, r *http.Request, body []byte) {
 	d.store.mu.Lock()

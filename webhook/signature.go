@@ -14,14 +14,19 @@ import (
 	"landfall.dev/landfall"
 )
 
-// signatureOf returns the bytes of X-Hub-Signature-256. X-Hub-Signature, which is SHA-1, is not looked at.
-func signatureOf(header http.Header) ([]byte, bool) {
-	digits, ok := strings.CutPrefix(header.Get("X-Hub-Signature-256"), "sha256=")
-	if !ok {
-		return nil, false
+// signatureOf returns the bytes of X-Hub-Signature-256, or says what is wrong with it. X-Hub-Signature, which is SHA-1, is not
+// looked at.
+func signatureOf(header http.Header) (signature []byte, wrong string) {
+	value := header.Get("X-Hub-Signature-256")
+	if value == "" {
+		return nil, "there is no X-Hub-Signature-256: give the webhook a secret"
 	}
+	digits, ok := strings.CutPrefix(value, "sha256=")
 	signature, err := hex.DecodeString(digits)
-	return signature, err == nil && len(signature) == sha256.Size
+	if !ok || err != nil || len(signature) != sha256.Size {
+		return nil, "X-Hub-Signature-256 is malformed: it is sha256= and the 64 hexadecimal digits of the body's HMAC"
+	}
+	return signature, ""
 }
 
 // verify returns the raw body that was read into hold when its signature is good. A hook that does not exist, or has
