@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -43,8 +44,18 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 			refuse(landfall.Forbidden, fmt.Sprintf("the token lacks the scope %s", scope))
 			return
 		}
+		if query := ctx.URL().RawQuery; !wellFormed(query) {
+			refuse(landfall.Invalid, fmt.Sprintf("the query %q cannot be read: write %%, ; and & in a value as %%25, %%3B and %%26", query))
+			return
+		}
 		next(huma.WithValue(ctx, tokenKey{}, token))
 	}
+}
+
+// wellFormed reports whether all of a query can be read; what cannot would count as not said.
+func wellFormed(query string) bool {
+	_, err := url.ParseQuery(query)
+	return err == nil
 }
 
 // asking returns the token in whose name a request is made.
