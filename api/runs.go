@@ -68,10 +68,14 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 
 func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run {
 	r = a.Pipeline.Shown(ctx, r)
-	return client.Run{
+	c := client.Run{
 		ID: r.ID, App: app, Commit: r.Commit, Branch: r.Branch, State: r.State, Step: r.Step, Reason: r.Reason, UID: r.UID,
-		Release: r.Release, URL: a.ReleaseURL(app, r.UID), Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
+		Release: r.Release, Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
 	}
+	if r.Release != "" || !r.State.Final() {
+		c.URL = a.ReleaseURL(app, r.UID)
+	}
+	return c
 }
 
 // run returns a run and its app for a request that needs the scope on it.

@@ -80,7 +80,7 @@ type Run struct {
 	Reason     string             `json:"reason"`
 	UID        landfall.UID       `json:"uid" doc:"reserved from the start: the release's address is known before the build"`
 	Release    landfall.UID       `json:"release"`
-	URL        string             `json:"url" doc:"where the release answers, or will"`
+	URL        string             `json:"url,omitempty" doc:"where the release answers, or will when the run is over; absent when it ended without one"`
 	Created    time.Time          `json:"created"`
 	Started    time.Time          `json:"started,omitzero"`
 	Finished   time.Time          `json:"finished,omitzero"`

@@ -40,6 +40,10 @@ func TestPushOfNothing(t *testing.T) {
 	s := newSite(t)
 	r := s.repository(s.app("shop"))
 	s.attempt(r, "shop", "has neither spec files in specs/ nor an index.html")
+	failed := s.finished("shop", r.head())
+	if out, _ := s.run(t.TempDir(), "run", "show", failed.ID); failed.URL != "" || strings.Contains(out, "http://shop--") {
+		t.Errorf("the run has the address %q, at which nothing answers, and shows:\n%s", failed.URL, out)
+	}
 	// N-007: a commit without any file fails clearly, and nothing is created.
 	wantNothingMade(t, s, "shop")
 	r.write("README.md", "read me", "docs/index.html", "not at the root", "specs/readme.txt", "not YAML")
