@@ -42,6 +42,8 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 		why = "7 to 40 hexadecimal digits would be taken for a commit"
 	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
 		why = "a tag has at most 250 bytes of UTF-8 and no control characters"
+	case !gitAllows(name):
+		why = "it would be no git tag: right would be a name without spaces and without ~ ^ : ? * [ \\, like v1.2.0"
 	case landfall.IsUID(name) && existing(landfall.UID(name)):
 		why = "it is the id of a release"
 	default:
@@ -50,7 +52,14 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
 }
 
-// SetTag makes a tag name a release, moving it when it exists. The release must be accessible.
+// gitAllows reports whether a git tag may have a name.
+func gitAllows(name string) bool {
+	_, err := landfall.ParseRefName(landfall.TagPrefix + name)
+	return err == nil
+}
+
+// SetTag makes a tag name a release, moving it when it exists. The release must be accessible. A tag that follows a git tag is
+// moved by that alone: Conflict for one made by hand.
 func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	r, err := tx.Release(ctx, t.App, t.Release)
 	if err != nil {
@@ -62,6 +71,10 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	old, err := tx.Tag(ctx, t.App, t.Name)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return err
+	}
+	if err == nil && old.Kind == landfall.GitTag && t.Kind == landfall.HandTag {
+		return &landfall.Error{Op: "deploy.SetTag", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"the tag %s follows the git tag of that name: move it there (git tag --force, git push --force), or choose another name", t.Name)}
 	}
 	t.Moved = by.At
 	if err := tx.PutTag(ctx, t); err != nil || old.Release == t.Release {

@@ -191,6 +191,9 @@ func TestGitTags(t *testing.T) {
 	// D-054: an annotated tag that is pushed names the release of its commit, under the tag's slug.
 	wantEqual(t, "tag", s.tagged("shop")["v1.0.0"], one)
 	wantServed(t, s, host, "/", "page 1")
+	// What git says is not overruled by hand, and by git alone it is moved.
+	wantRefused(t, s.refused(http.MethodPut, "/apps/shop/tags/v1.0.0", map[string]string{"release": string(two)}), landfall.Conflict, "follows the git tag")
+	wantServed(t, s, host, "/", "page 1")
 	r.git("tag", "--force", "v1.0.0", "HEAD")
 	r.push("--force", "v1.0.0")
 	// D-055: the tag moves, and its address stays.
