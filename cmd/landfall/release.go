@@ -19,8 +19,7 @@ func (c *cli) releaseCommand() *cobra.Command {
 		c.get("list APP", "List an app's releases, newest first", "landfall release list shop", c.releaseList),
 		c.get("show APP RELEASE", "Show one release, named by its id, a tag, live, latest or a commit",
 			"landfall release show shop live", c.releaseShow),
-		c.get("create APP VERSION", "Make a version of an app reachable (again)",
-			"landfall release create shop --version owf2k7qa", c.releaseCreate),
+		c.releaseCreate(),
 		c.releaseLive(),
 		c.releaseRollback(),
 		c.get("hold APP", "Keep live where it is: pushes make releases, but do not move it", "landfall release hold shop", c.hold(true)),
@@ -93,20 +92,52 @@ func (c *cli) showRelease(r client.Release) error {
 	})
 }
 
-func (c *cli) releaseCreate(ctx context.Context, cl *client.Client, in operands) error {
+func (c *cli) releaseCreate() *cobra.Command {
+	var tag string
+	cmd := c.get("create APP VERSION", "Make a version of an app reachable (again)",
+		"landfall release create shop --version owf2k7qa\nlandfall release create shop --version owf2k7qa --tag christmas",
+		func(ctx context.Context, cl *client.Client, in operands) error { return c.reach(ctx, cl, in, tag) })
+	cmd.Long = `Make a version of an app reachable (again).
+
+It counts among the releases that stay reachable (release.keep) as the newest of its line: when so many newer ones were made it
+expires again, unless it is live or a tag names it. With --tag it gets one.`
+	cmd.Flags().StringVar(&tag, "tag", "", "name it so: a release with a tag does not expire")
+	return cmd
+}
+
+// reach makes a version reachable, and gives it a tag if one is wanted.
+func (c *cli) reach(ctx context.Context, cl *client.Client, in operands, tag string) error {
 	var reached client.Reached
 	body := map[string]string{"version": in["version"]}
 	if err := cl.Do(ctx, http.MethodPost, appPath(in, "releases"), body, &reached); err != nil {
 		return err
 	}
-	if reached.Run == nil {
-		return c.showRelease(*reached.Release)
+	made := landfall.UID("")
+	if reached.Run != nil {
+		run, err := c.follow(ctx, cl, *reached.Run)
+		if err != nil {
+			return err
+		}
+		if run.Release == "" {
+			return c.finished(run)
+		}
+		made = run.Release
+	} else {
+		made = reached.Release.ID
 	}
-	run, err := c.follow(ctx, cl, *reached.Run)
-	if err != nil {
+	if tag != "" {
+		if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", tag), pointer{Release: string(made)}, nil); err != nil {
+			return err
+		}
+	}
+	var release client.Release
+	if err := cl.Do(ctx, http.MethodGet, appPath(in, "releases", string(made)), nil, &release); err != nil {
 		return err
 	}
-	return c.finished(run)
+	if len(release.Tags) == 0 {
+		fmt.Fprintf(c.stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag %s %s NAME\n", release.App, release.ID)
+	}
+	return c.showRelease(release)
 }
 
 // pointer says where live or a tag goes.
