@@ -131,16 +131,28 @@ func logLine(line landfall.LogLine) string {
 }
 
 func (c *cli) runRetry() *cobra.Command {
-	var rebuild bool
-	cmd := c.get("retry ID", "Run a commit again", "landfall run retry 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f --rebuild",
+	var rebuild, noWait bool
+	cmd := c.get("retry ID", "Run a commit again, and wait for what becomes of it", "landfall run retry 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f --rebuild",
 		func(ctx context.Context, cl *client.Client, in operands) error {
 			var run client.Run
 			err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/retry?rebuild="+strconv.FormatBool(rebuild), nil, &run)
 			if err != nil {
 				return err
 			}
-			return c.showRun(run)
+			if noWait {
+				return c.showRun(run)
+			}
+			fmt.Fprintf(c.stderr, "run %s\n", run.ID)
+			if run, err = c.follow(ctx, cl, run); err != nil {
+				return err
+			}
+			return c.finished(run)
 		})
+	cmd.Long = `Run a commit again, under a new run, and wait for what becomes of it.
+
+With --rebuild everything is made and stored again: so is mended what landfall fsck finds damaged of a release. The exit code tells
+what became of it, as that of landfall spec version apply does.`
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the new run and do not wait for it")
 	cmd.Flags().BoolVar(&rebuild, "rebuild", false, "run build commands again, even if their output is at hand")
 	return cmd
 }
