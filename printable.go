@@ -25,3 +25,60 @@ func Printable(s string) string {
 	}
 	return b.String()
 }
+
+// Plain returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
+// last carriage return, and else Printable.
+func Plain(line string) string {
+	line = strings.TrimRight(line, "\r")
+	line = line[strings.LastIndexByte(line, '\r')+1:]
+	var b strings.Builder
+	for line != "" {
+		at := strings.IndexByte(line, Escape)
+		if at < 0 {
+			at = len(line)
+		}
+		b.WriteString(line[:at])
+		line = line[at:]
+		if line != "" {
+			line = line[len(EscapeSequence(line)):]
+		}
+	}
+	return Printable(strings.Join(strings.Fields(b.String()), " "))
+}
+
+// Escape begins every escape sequence.
+const Escape = 0x1b
+
+// EscapeSequence returns the escape sequence that s begins with (ECMA-48): a control sequence to its final byte, a string to its
+// end, or the escape and what follows it.
+func EscapeSequence(s string) string {
+	if len(s) < 2 {
+		return s
+	}
+	switch s[1] {
+	case '[':
+		for i := 2; i < len(s); i++ {
+			if s[i] >= 0x40 && s[i] <= 0x7e {
+				return s[:i+1]
+			}
+			if s[i] < 0x20 || s[i] > 0x3f {
+				return s[:i]
+			}
+		}
+		return s
+	case ']', 'P', 'X', '^', '_':
+		for i := 2; i < len(s); i++ {
+			switch {
+			case s[i] == '\a':
+				return s[:i+1]
+			case s[i] == Escape && i+1 < len(s) && s[i+1] == '\\':
+				return s[:i+2]
+			}
+		}
+		return s[:2] // it has no end: what follows is text
+	}
+	if s[1] >= 0x20 && s[1] <= 0x7e {
+		return s[:2]
+	}
+	return s[:1]
+}

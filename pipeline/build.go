@@ -512,8 +512,8 @@ func (l *logWriter) Write(p []byte) (int, error) {
 func (l *logWriter) add(line []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(line), "\uFFFD"), "\r")
 	l.lines = append(l.lines, text)
-	if strings.TrimSpace(text) != "" {
-		l.last = text
+	if said := landfall.Plain(text); said != "" { // it becomes the reason, which goes where no terminal is
+		l.last = said
 	}
 }
 

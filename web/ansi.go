@@ -19,7 +19,7 @@ func spans(line string) []span {
 	var all []span
 	var look style
 	for line != "" {
-		at := strings.IndexByte(line, escape)
+		at := strings.IndexByte(line, landfall.Escape)
 		if at < 0 {
 			at = len(line)
 		}
@@ -27,7 +27,7 @@ func spans(line string) []span {
 			all = append(all, span{look.class(), printable(line[:at])})
 		}
 		if line = line[at:]; line != "" {
-			sequence := sequenceOf(line)
+			sequence := landfall.EscapeSequence(line)
 			look.apply(sequence)
 			line = line[len(sequence):]
 		}
@@ -42,42 +42,6 @@ func printable(s string) string {
 		parts[i] = landfall.Printable(part)
 	}
 	return strings.Join(parts, "\t")
-}
-
-const escape = 0x1b
-
-// sequenceOf returns the escape sequence that s begins with (ECMA-48): a control sequence to its final byte, a string to its
-// end, or the escape and what follows it.
-func sequenceOf(s string) string {
-	if len(s) < 2 {
-		return s
-	}
-	switch s[1] {
-	case '[':
-		for i := 2; i < len(s); i++ {
-			if s[i] >= 0x40 && s[i] <= 0x7e {
-				return s[:i+1]
-			}
-			if s[i] < 0x20 || s[i] > 0x3f {
-				return s[:i]
-			}
-		}
-		return s
-	case ']', 'P', 'X', '^', '_':
-		for i := 2; i < len(s); i++ {
-			switch {
-			case s[i] == '\a':
-				return s[:i+1]
-			case s[i] == escape && i+1 < len(s) && s[i+1] == '\\':
-				return s[:i+2]
-			}
-		}
-		return s[:2] // it has no end: what follows is text
-	}
-	if s[1] >= 0x20 && s[1] <= 0x7e {
-		return s[:2]
-	}
-	return s[:1]
 }
 
 // style is how text looks.
