@@ -21,11 +21,8 @@ type attempts struct {
 	known map[string]*rate.Limiter
 }
 
-// attempt counts as failed until it succeeded.
-type attempt struct{ succeeded func() }
-
-// begin begins an attempt; nil, and how long to wait, when there were too many. Attempts at the same time all count.
-func (a *attempts) begin(remote string, now time.Time) (*attempt, time.Duration) {
+// failed counts a failure, and returns how long to wait when there were too many; what comes too soon is not counted.
+func (a *attempts) failed(remote string, now time.Time) time.Duration {
 	address, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		address = remote
@@ -41,9 +38,9 @@ func (a *attempts) begin(remote string, now time.Time) (*attempt, time.Duration)
 		a.known[address] = limit
 	}
 	taken := limit.ReserveN(now, 1)
-	if wait := taken.DelayFrom(now); wait > 0 {
+	wait := taken.DelayFrom(now)
+	if wait > 0 {
 		taken.CancelAt(now)
-		return nil, wait
 	}
-	return &attempt{succeeded: func() { taken.CancelAt(now) }}, 0
+	return wait
 }

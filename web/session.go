@@ -116,23 +116,15 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 		s.askToken(w, r, to, http.StatusBadRequest, "Enter a token.")
 		return
 	}
-	attempt, wait := s.attempts.begin(r.RemoteAddr, s.Now())
-	if attempt == nil {
-		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
-		s.askToken(w, r, to, http.StatusTooManyRequests, "Too many tokens from this address were wrong. Wait a minute.")
-		return
-	}
 	token, err := s.DB.Token(r.Context(), secret)
 	switch {
 	case err != nil && landfall.KindOf(err) == landfall.NotFound:
-		s.Logger.WarnContext(r.Context(), "sign-in refused", "from", r.RemoteAddr)
-		s.askToken(w, r, to, http.StatusUnauthorized, "This token is not known.")
+		s.refuseToken(w, r, to)
 		return
 	case err != nil:
 		s.fail(w, r, nil, err)
 		return
 	}
-	attempt.succeeded()
 	session, now := rand.Text(), s.Now()
 	err = s.DB.Update(r.Context(), func(tx *store.Tx) error {
 		return tx.CreateSession(r.Context(), session, token, now, now.Add(sessionFor))
@@ -145,6 +137,18 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: session, Path: "/", MaxAge: int(sessionFor.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	goOn(w, to)
+}
+
+// refuseToken answers who gave a token that is not known. Behind a proxy all visitors have one address: what is right is never
+// kept waiting for what others guessed.
+func (s *site) refuseToken(w http.ResponseWriter, r *http.Request, to string) {
+	if wait := s.attempts.failed(r.RemoteAddr, s.Now()); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))
+		s.askToken(w, r, to, http.StatusTooManyRequests, "This token is not known. Too many from this address were wrong: wait a minute.")
+		return
+	}
+	s.Logger.WarnContext(r.Context(), "sign-in refused", "from", r.RemoteAddr)
+	s.askToken(w, r, to, http.StatusUnauthorized, "This token is not known.")
 }
 
 func (s *site) signOut(w http.ResponseWriter, r *http.Request) {
