@@ -107,7 +107,7 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 		}
 	}
 	w.stats.UnitsChanged, w.stats.UnitsTotal = changed, len(w.changes) // removed ones are among them
-	w.sayf("%d of %d units changed", changed, w.stats.UnitsTotal)
+	w.sayf("%d of %s changed", changed, count(w.stats.UnitsTotal, "unit"))
 	return nil
 }
 

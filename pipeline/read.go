@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -41,7 +42,7 @@ func (w *worker) read(ctx context.Context) error {
 	if err := w.checkNamespaces(); err != nil {
 		return err
 	}
-	w.sayf("read %s of %q: %d files, %s", w.run.Commit.Short(), w.info.Message, len(w.files), declared(w.spec))
+	w.sayf("read %s of %q: %s, %s", w.run.Commit.Short(), w.info.Message, count(len(w.files), "file"), declared(w.spec))
 	return nil
 }
 
@@ -160,8 +161,16 @@ func declared(s *spec.Spec) string {
 	if s.App != nil {
 		static = len(s.App.Static)
 	}
-	return fmt.Sprintf("%d functions, %d packages, %d triggers, %d static units",
-		len(s.Functions), len(s.Packages), len(s.Triggers), static)
+	return strings.Join([]string{
+		count(len(s.Functions), "function"), count(len(s.Packages), "package"), count(len(s.Triggers), "trigger"), count(static, "static unit")}, ", ")
+}
+
+// count is a number of things as people say it.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
 }
 
 // close lets go of what the work holds open.

@@ -47,7 +47,7 @@ func (w *worker) upload(ctx context.Context) error {
 			return err
 		}
 	}
-	w.sayf("%d of %d files uploaded (%d of %d bytes)", w.stats.FilesUploaded, w.stats.Files, w.stats.BytesUploaded, w.stats.Bytes)
+	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
 	return nil
 }
 

@@ -114,7 +114,7 @@ func (c *cli) bring(ctx context.Context, cl *client.Client, w *worktree, app cli
 	request := client.Apply{ID: newApplyID(), Commit: w.head, Base: w.head, Clean: !changed && len(named) == 0}
 	if !request.Clean {
 		if len(named) > 0 {
-			fmt.Fprintf(c.stderr, "%d files that git ignores are applied too, because static names them and nothing else there\n", len(named))
+			fmt.Fprintf(c.stderr, "%s that git ignores are applied too, because static names them and nothing else there\n", count(len(named), "file"))
 		}
 		if request.Commit, err = w.snapshot(ctx, named); err != nil {
 			return request, err

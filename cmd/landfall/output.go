@@ -82,9 +82,23 @@ func (t *table) row(cells ...string) {
 
 // field adds a line of something shown by itself; nothing when the value is empty.
 func (t *table) field(name, value string) {
-	if value != "" {
-		t.row(name+":", value)
+	if value = strings.TrimSpace(value); value == "" {
+		return
 	}
+	name += ":"
+	for line := range strings.SplitSeq(value, "\n") {
+		t.row(name, line)
+		name = " " // of a text of several lines they stand below each other
+	}
+}
+
+// inShort is a text of one or several lines in one cell.
+func inShort(text string) string {
+	first, rest, more := strings.Cut(strings.TrimSpace(text), "\n")
+	if !more {
+		return first
+	}
+	return first + " (and " + strconv.Itoa(strings.Count(rest, "\n")+1) + " more)"
 }
 
 // section begins another table below what was written.

@@ -156,7 +156,7 @@ func TestPagesFollowWhatHappens(t *testing.T) {
 	b.until("the run is followed", `!document.querySelector(".following").hidden && `+reads("running"))
 	next()
 	b.until("the run is over", reads("succeeded")+` && document.querySelector(".following").hidden`)
-	wantReads(t, b, "Released ", "1 of 1 units changed", "commit", "upload")
+	wantReads(t, b, "Released ", "1 of 1 unit changed", "commit", "upload")
 	wantEqual(t, "the console", b.heard(), "")
 }
 

@@ -317,9 +317,9 @@ func TestLogEndsWithWhatTheRunCameTo(t *testing.T) {
 	r := s.static("shop")
 	r.write("site/index.html", "page")
 	for name, test := range map[string]struct{ file, text, says, last string }{
-		"one fault":   {"specs/more.yaml", "kind: Nothing\n", "specs/more.yaml:1", "failed: specs/more.yaml:1"},
-		"two faults":  {"specs/more.yaml", "kind: Nothing\n---\nkind: Never\n", "specs/more.yaml:3", "failed"},
-		"a long log":  {"specs/app.yaml", appSpec("shop", "build: {command: seq 30000; exit 3, inputs: [\"site/**\"], outputs: [out]}"), "failed with exit code 3", "failed: the build command"},
+		"one fault":  {"specs/more.yaml", "kind: Nothing\n", "specs/more.yaml:1", "failed: specs/more.yaml:1"},
+		"two faults": {"specs/more.yaml", "kind: Nothing\n---\nkind: Never\n", "specs/more.yaml:3", "failed"},
+		"a long log": {"specs/app.yaml", appSpec("shop", "build: {command: seq 30000; exit 3, inputs: [\"site/**\"], outputs: [out]}"), "failed with exit code 3", "failed: the build command"},
 		"colours": {"specs/app.yaml", appSpec("shop", `build: {command: "printf '\\033[31mred\\033[0m 50%%\\r\\033[1mno such\\tmodule\\033[0m\\n\\033[0m\\n'; exit 3", inputs: ["site/**"], outputs: [out]}`),
 			"failed with exit code 3: no such module", "failed: the build command of the app failed with exit code 3: no such module"},
 		"no failures": {"specs/app.yaml", appSpec("shop"), "Released ", "succeeded: Released "},

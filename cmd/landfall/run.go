@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ func (c *cli) runList(ctx context.Context, cl *client.Client, in operands) error
 	return c.print(runs, func(t *table) {
 		t.row("RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON")
 		for _, r := range runs {
-			t.row(r.ID, c.local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), r.Reason)
+			t.row(r.ID, c.local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), inShort(r.Reason))
 		}
 	})
 }
@@ -88,7 +89,7 @@ func (c *cli) showRun(r client.Run) error {
 				if !s.Finished.IsZero() {
 					seconds = strconv.FormatFloat(s.Finished.Sub(s.Started).Seconds(), 'f', 3, 64)
 				}
-				t.row(string(s.Step), strconv.FormatInt(s.Attempt, 10), c.local(s.Started), seconds, s.Message)
+				t.row(string(s.Step), strconv.FormatInt(s.Attempt, 10), c.local(s.Started), seconds, inShort(s.Message))
 			}
 		}
 		if len(r.Changes) > 0 {
@@ -170,12 +171,24 @@ func (c *cli) follow(ctx context.Context, cl *client.Client, run client.Run) (cl
 		out = c.stderr
 	}
 	var seen int64
-	var broken error // the reader of our output has gone
+	var held []landfall.LogLine // what may say how the run ended, which is the command's error, too
+	var broken error            // the reader of our output has gone
+	say := func(lines ...landfall.LogLine) {
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(out, logLine(line)); err != nil {
+				broken = err
+			}
+		}
+	}
 	for tries := 0; ; tries++ {
 		err := cl.Follow(ctx, run.ID, false, func(line landfall.LogLine) error {
 			if line.Seq > seen {
 				seen, tries = line.Seq, 0
-				_, broken = fmt.Fprintln(out, logLine(line))
+				held = append(held, line)
+				if !mayEnd(line) {
+					say(held...)
+					held = nil
+				}
 			}
 			return broken
 		})
@@ -187,7 +200,11 @@ func (c *cli) follow(ctx context.Context, cl *client.Client, run client.Run) (cl
 		}
 		switch kind := landfall.KindOf(err); {
 		case err == nil && run.State.Final():
-			return run, nil
+			if runError(run.State, run.Reason) != nil {
+				held = held[:max(0, len(held)-endOf(run))]
+			}
+			say(held...)
+			return run, broken
 		case err != nil && (tries >= followTries || (kind != landfall.Unavailable && kind != landfall.Internal)):
 			return run, err
 		}
@@ -197,6 +214,22 @@ func (c *cli) follow(ctx context.Context, cl *client.Client, run client.Run) (cl
 		case <-time.After(followAgain):
 		}
 	}
+}
+
+// mayEnd reports whether a line of a log may be one of its last, which say why a run failed: the line itself names the state, or
+// it is of the reading, which takes no time and finds all mistakes at once.
+func mayEnd(line landfall.LogLine) bool {
+	state, _, _ := strings.Cut(line.Text, ":")
+	return line.Step == landfall.StepRead || landfall.RunState(state).Final()
+}
+
+// endOf returns how many lines at the end of a log say what its run came to.
+func endOf(run client.Run) int {
+	reason := strings.TrimSpace(run.Reason)
+	if strings.Contains(reason, "\n") {
+		return strings.Count(reason, "\n") + 1 + 1 // and the state
+	}
+	return 1
 }
 
 // finished prints what a run came to: its release's address on a line of its own, or the run itself for programs.
