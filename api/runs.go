@@ -29,7 +29,9 @@ func (a *api) registerRuns(h huma.API) {
 
 func (a *api) listRuns(ctx context.Context, in *struct {
 	Paging
-	App string `query:"app" doc:"name of the app; empty: all"`
+	App    string `query:"app" doc:"name of the app; empty: all"`
+	Branch string `query:"branch" doc:"only runs of this branch"`
+	State  string `query:"state" enum:"queued,running,waiting,succeeded,failed,error,superseded,skipped,cancelled" doc:"only runs in this state"`
 }) (*body[page[client.Run]], error) {
 	var appID string
 	if in.App == "" {
@@ -47,7 +49,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	runs, err := a.DB.Runs(ctx, appID, before, in.Limit+1)
+	runs, err := a.DB.RunsLike(ctx, landfall.Run{App: appID, Branch: in.Branch, State: landfall.RunState(in.State)}, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

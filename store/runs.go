@@ -43,8 +43,14 @@ func (q queries) Run(ctx context.Context, id string) (landfall.Run, error) {
 // Runs returns the newest runs, newest first: of one app, or of all for an empty app. before, when not zero, is the
 // creation time of the last run of the page before.
 func (q queries) Runs(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Run, error) {
-	return list(ctx, q, "store.Runs", scanRun, `SELECT `+runColumns+` FROM runs
-		WHERE (app = $1 OR $1 = '') AND (created < $2 OR $2 = 0) ORDER BY created DESC, id DESC LIMIT $3`, app, micros(before), limit)
+	return q.RunsLike(ctx, landfall.Run{App: app}, before, limit)
+}
+
+// RunsLike is Runs for those that have the app, branch and state of like, each of which may be empty.
+func (q queries) RunsLike(ctx context.Context, like landfall.Run, before time.Time, limit int) ([]landfall.Run, error) {
+	return list(ctx, q, "store.RunsLike", scanRun, `SELECT `+runColumns+` FROM runs
+		WHERE (app = $1 OR $1 = '') AND (created < $2 OR $2 = 0) AND (branch = $4 OR $4 = '') AND (state = $5 OR $5 = '')
+		ORDER BY created DESC, id DESC LIMIT $3`, like.App, micros(before), limit, like.Branch, like.State)
 }
 
 // RunsOfCommit returns the runs of a commit, newest first.

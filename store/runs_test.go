@@ -73,6 +73,10 @@ func testRuns(t *testing.T, open opener) {
 		end(t, db, "r0", after(9))
 		same(t, "unfinished", ids(must(db.UnfinishedOfApp(ctx, app.ID))(t)), []string{"r1", "r2", "r3", "r4"})
 		same(t, "the oldest", must(db.OldestUnfinished(ctx))(t), after(1))
+		like := func(like landfall.Run) []string { return ids(must(db.RunsLike(ctx, like, time.Time{}, 2))(t)) }
+		same(t, "in a state", like(landfall.Run{State: landfall.RunSuperseded}), []string{"r0"})
+		same(t, "of a branch, the newest", like(landfall.Run{App: app.ID, Branch: "main"}), []string{"r4", "r3"})
+		same(t, "of no branch", like(landfall.Run{Branch: "feature"}), nil)
 	})
 	t.Run("which pushes want a run", func(t *testing.T) {
 		t.Parallel()

@@ -17,7 +17,7 @@ import (
 
 func (c *cli) runCommand() *cobra.Command {
 	return c.group("run", "Show runs: what became of each push", "landfall run list --app shop\nlandfall run logs -f RUN",
-		c.get("list [APP]", "List runs, newest first", "landfall run list\nlandfall run list --app shop", c.runList),
+		c.runList(),
 		c.get("show ID", "Show one run with its steps, changes and reports", "landfall run show 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f", c.runShow),
 		c.runLogs(),
 		c.runRetry(),
@@ -34,15 +34,34 @@ func (c *cli) runCommand() *cobra.Command {
 
 func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
 
-func (c *cli) runList(ctx context.Context, cl *client.Client, in operands) error {
-	query := url.Values{}
-	if in["app"] != "" {
-		query.Set("app", in["app"])
-	}
-	runs, err := client.List[client.Run](ctx, cl, "/runs", query)
-	if err != nil {
-		return err
-	}
+func (c *cli) runList() *cobra.Command {
+	var branch, state string
+	var limit int
+	cmd := c.get("list [APP]", "List runs, newest first",
+		"landfall run list --limit 20\nlandfall run list --app shop --branch main --state failed",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			if limit < 0 {
+				return invalid("--limit is %d; right would be a number of runs, or 0 for all", limit)
+			}
+			query := url.Values{}
+			for name, value := range map[string]string{"app": in["app"], "branch": branch, "state": state} {
+				if value != "" {
+					query.Set(name, value)
+				}
+			}
+			runs, err := client.First[client.Run](ctx, cl, "/runs", query, limit)
+			if err != nil {
+				return err
+			}
+			return c.showRuns(runs)
+		})
+	cmd.Flags().StringVar(&branch, "branch", "", "only runs of this branch")
+	cmd.Flags().StringVar(&state, "state", "", "only runs in this state: queued, running, succeeded, failed, error, superseded, skipped, cancelled")
+	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
+	return cmd
+}
+
+func (c *cli) showRuns(runs []client.Run) error {
 	return c.print(runs, func(t *table) {
 		t.row("RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON")
 		for _, r := range runs {
