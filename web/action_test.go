@@ -14,6 +14,46 @@ func field(a answer, name string) string {
 	return value
 }
 
+// A release page offers to go back to what is older than the live one only, and compares what differs.
+func TestReleaseBesideLive(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	p.shop()
+	p.signIn(adminToken)
+	selected := func(a answer) (uids []string) {
+		for _, option := range strings.Split(a.body, "<option ")[1:] {
+			if uid, ok := strings.CutPrefix(option, `value="`); ok && strings.Contains(option[:strings.Index(option, ">")], " selected") {
+				uids = append(uids, uid[:8])
+			}
+		}
+		return uids
+	}
+	wantSelected := func(path, want string) {
+		t.Helper()
+		a := p.get(path)
+		p.want(a, http.StatusOK)
+		if got := strings.Join(selected(a), " to "); got != want {
+			t.Errorf("%s compares %s, want %s", path, got, want)
+		}
+	}
+	p.want(p.get("/apps/shop/releases/aaaaaaaa"), http.StatusOK, "Promote", "Roll back to it")
+	wantSelected("/apps/shop/releases/aaaaaaaa", "bbbbbbbb to aaaaaaaa")
+	wantSelected("/apps/shop/releases/bbbbbbbb", "aaaaaaaa to bbbbbbbb")
+	wantSelected("/apps/shop/diff", "aaaaaaaa to bbbbbbbb")
+
+	a := p.post("/apps/shop/rollback", url.Values{"live": {"bbbbbbbb"}, "release": {"aaaaaaaa"}})
+	back := p.get(a.Header.Get("Location"))
+	p.want(back, http.StatusOK, "Rolled back")
+	if strings.Contains(back.body, "rolled back") {
+		t.Error("that live was rolled back is said twice")
+	}
+	newer := p.get("/apps/shop/releases/bbbbbbbb")
+	p.want(newer, http.StatusOK, "Promote")
+	if strings.Contains(newer.body, "Roll back") {
+		t.Error("a release that is newer than live is offered as one to go back to")
+	}
+}
+
 // Each move is asked for on a page of its own, which says from where to where, and done by its form.
 func TestMoves(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/url"
+	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -16,6 +17,8 @@ type releasePage struct {
 	Missing string // why its files cannot be listed
 	At      string // cursor of the files that are shown
 	Others  []client.Group
+	Earlier bool         // it was made before the one that is live: to go to it is to go back
+	From    landfall.UID // what it is compared with, unless another is chosen
 }
 
 // How many files one page shows, and among how many releases one can choose.
@@ -46,8 +49,28 @@ func release(r *request) (*view, error) {
 	if p.Others, err = choices(r, path); err != nil {
 		return nil, err
 	}
+	if p.App.Live != "" {
+		var live client.Release
+		if err := r.get(path+"/releases/"+string(p.App.Live), &live); err != nil {
+			return nil, err
+		}
+		p.Earlier = p.Created.Before(live.Created)
+	}
+	p.From = comparedWith(p.ID, p.App.Live, p.Others)
 	return &view{page: "release", title: string(p.ID) + " of " + p.App.Name, crumbs: append(appCrumbs(p.App.Name),
 		crumb{string(p.ID), releaseURL(p.App.Name, p.ID)}), data: p}, nil
+}
+
+// comparedWith is what a version is compared with unless another is chosen: the live one, or for that the one before it.
+func comparedWith(uid, live landfall.UID, newestFirst []client.Group) landfall.UID {
+	if uid != live {
+		return live
+	}
+	i := slices.IndexFunc(newestFirst, func(g client.Group) bool { return g.UID == uid })
+	if i < 0 || i+1 == len(newestFirst) {
+		return ""
+	}
+	return newestFirst[i+1].UID
 }
 
 func appPath(r *request) string { return "/apps/" + url.PathEscape(r.PathValue("app")) }
@@ -121,6 +144,10 @@ func diff(r *request) (*view, error) {
 		if d.Files.Next != "" {
 			p.Next = "?" + query("from", p.From, "to", p.To, "files", d.Files.Next)
 		}
+	}
+	if p.From == "" && p.To == "" && len(p.Others) > 0 { // what is likely wanted
+		p.To = string(p.Others[0].UID)
+		p.From = string(comparedWith(p.Others[0].UID, p.App.Live, p.Others))
 	}
 	return &view{page: "diff", title: "Compare releases of " + p.App.Name, crumbs: append(appCrumbs(p.App.Name),
 		crumb{"Compare", appURL(p.App.Name) + "/diff"}), data: p}, nil

@@ -18,8 +18,16 @@ func functions() template.FuncMap {
 		"text": text, "whole": whole, "short": landfall.CommitSHA.Short, "bytes": humanBytes, "signed": signedBytes, "took": took, "iso": iso, "date": date,
 		"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly) }, "count": count, "escape": url.PathEscape,
 		"add": func(a, b int) int { return a + b }, "word": func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "-", " ") },
-		"dict": dict, "pointer": func(p string) string { return text(strings.TrimPrefix(p, "tag ")) },
+		"dict": dict, "why": why, "pointer": func(p string) string { return text(strings.TrimPrefix(p, "tag ")) },
 	}
+}
+
+// why is the reason of a move, empty where it only says again that it was one back.
+func why(m landfall.Move) string {
+	if m.Back && m.Reason == "rolled back" {
+		return ""
+	}
+	return text(m.Reason)
 }
 
 // dict makes the values that a template hands on to another: names and values in turn.
