@@ -22,8 +22,9 @@ func TestReleaseBesideLive(t *testing.T) {
 	p.signIn(adminToken)
 	selected := func(a answer) (uids []string) {
 		for _, option := range strings.Split(a.body, "<option ")[1:] {
-			if uid, ok := strings.CutPrefix(option, `value="`); ok && strings.Contains(option[:strings.Index(option, ">")], " selected") {
-				uids = append(uids, uid[:8])
+			head, _, _ := strings.Cut(option, ">")
+			if uid, ok := strings.CutSuffix(head, `" selected`); ok {
+				uids = append(uids, strings.TrimPrefix(uid, `value="`))
 			}
 		}
 		return uids

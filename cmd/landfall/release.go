@@ -112,8 +112,10 @@ func (c *cli) reach(ctx context.Context, cl *client.Client, in operands, tag str
 	if err := cl.Do(ctx, http.MethodPost, appPath(in, "releases"), body, &reached); err != nil {
 		return err
 	}
-	made := landfall.UID("")
-	if reached.Run != nil {
+	var made landfall.UID
+	if reached.Run == nil {
+		made = reached.Release.ID
+	} else {
 		run, err := c.follow(ctx, cl, *reached.Run)
 		if err != nil {
 			return err
@@ -122,8 +124,6 @@ func (c *cli) reach(ctx context.Context, cl *client.Client, in operands, tag str
 			return c.finished(run)
 		}
 		made = run.Release
-	} else {
-		made = reached.Release.ID
 	}
 	if tag != "" {
 		if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", tag), pointer{Release: string(made)}, nil); err != nil {
