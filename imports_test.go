@@ -97,7 +97,7 @@ type library struct {
 // library only what is listed is restricted. Where two entries fit, the longer path counts.
 func libraries() []library {
 	return []library{
-		{"database/sql", "store", "", "SQL has one place"},
+		{"database/sql", "store store/storetest", "", "SQL has one place"},
 		{"log", "", "", "the log is log/slog"},
 		{"log/slog", every, "", "written by the edges only"},
 		{"net/http/cgi", "remote", every, "the remote is git's own http-backend"},

@@ -308,10 +308,13 @@ func (s *site) remote(app client.App) string {
 
 // try runs git and returns what it printed on both outputs. Each repository has a committer of its own: two that commit
 // the same files in the same second would else have one commit.
-func (r *repository) try(args ...string) (string, error) {
+func (r *repository) try(args ...string) (string, error) { return r.tryWith(nil, args...) }
+
+// tryWith is try with an input.
+func (r *repository) tryWith(in io.Reader, args ...string) (string, error) {
 	committer := fmt.Sprintf("GIT_COMMITTER_EMAIL=ada+%08x@example.com", crc32.ChecksumIEEE([]byte(r.dir)))
 	cmd := exec.Command("git", args...)
-	cmd.Dir = r.dir
+	cmd.Dir, cmd.Stdin = r.dir, in
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", committer)
 	out, err := cmd.CombinedOutput()

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store/storetest"
+)
+
+// visit asks a host for / and returns what it answers, and of which release that is.
+func (s *soak) visit(ctx context.Context, host string) (status int, release landfall.UID, body string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.at(host, "/"), nil)
+	if err != nil {
+		return 0, "", "", err
+	}
+	resp, err := s.visitor.Do(r)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, landfall.UID(resp.Header.Get("Landfall-Release")), string(data), err
+}
+
+// soakSample is what was measured after so many pushes, by the names of soakFigures.
+type soakSample struct {
+	pushes int
+	at     time.Time
+	values map[string]float64
+	tables map[string]storetest.Table
+}
+
+// A figure is what is measured. Flat means: between the second fifth of the samples (the first is warming up) and the last one
+// it grows by less than flatRatio and the slack, which is what a single pool, garbage collection or sweep comes to. What cannot
+// be flat grows by no more than so much for each push.
+type figure struct {
+	name    string
+	unit    float64 // what is told is the value divided by it
+	slack   float64
+	perPush float64 // 0: flat
+	why     string  // it is not flat
+	free    bool    // it is told only
+}
+
+const (
+	flatRatio = 1.15
+	kib       = 1 << 10
+	mib       = 1 << 20
+)
+
+func soakFigures() []figure {
+	return []figure{
+		{name: "rss MiB", unit: mib, slack: 8 * mib},
+		{name: "peak MiB", unit: mib, slack: 8 * mib},
+		{name: "heap MiB", unit: mib, slack: 8 * mib},
+		{name: "fds", unit: 1, slack: 8},
+		{name: "goroutines", unit: 1, slack: 16},
+		{name: "threads", unit: 1, slack: 8},
+		{name: "objects", unit: 1, slack: 100},
+		{name: "objects KiB", unit: kib, slack: mib},
+		{name: "caches KiB", unit: kib, slack: mib},
+		{name: "scratch", unit: 1, slack: 8},
+		{name: "rows that go", unit: 1, slack: 1000},
+		{name: "rows kept", unit: 1, perPush: 12, why: "pushes, versions, group versions, applies, expired releases and the history of live stay for ever"},
+		{name: "database MiB", unit: mib, perPush: 6 * kib, slack: 8 * mib, why: "these rows"},
+		{name: "git files", unit: 1, perPush: 2, slack: 5000, why: "each app version keeps its commit by a reference"},
+		{name: "git MiB", unit: mib, perPush: 16 * kib, slack: 16 * mib, why: "history is kept"},
+		{name: "mirrors MiB", unit: mib, slack: mib},
+		{name: "CPU ms/push", unit: 1, slack: 10},
+		{name: "pushes/s", unit: 1, free: true},
+		{name: "p50 ms", unit: 1, free: true},
+		{name: "p99 ms", unit: 1, free: true},
+	}
+}
+
+// keptTables are those whose rows stay.
+func keptTables() []string {
+	return []string{"pushes", "versions", "group_versions", "group_units", "applies", "releases", "moves", "heads"}
+}
+
+// sample measures when everything is at rest.
+func (s *soak) sample(pushes int) {
+	s.t.Helper()
+	now := time.Now()
+	s.eventually("no run is unfinished", func() bool {
+		_, got := s.metrics(s.Token)
+		return got[`landfall_runs_unfinished{state="queued"}`]+got[`landfall_runs_unfinished{state="running"}`]+
+			got[`landfall_runs_unfinished{state="waiting"}`] == 0
+	})
+	_, got := s.metrics(s.Token)
+	status := s.processStatus()
+	v := map[string]float64{
+		"rss MiB": status["VmRSS"], "peak MiB": status["VmHWM"], "threads": status["Threads"],
+		"heap MiB": got["go_memstats_heap_inuse_bytes"], "goroutines": got["go_goroutines"],
+		"fds": float64(len(must(os.ReadDir(s.proc("fd")))(s.t))),
+	}
+	s.space(v)
+	tables := storetest.Tables(s.t, s.address())
+	for name, table := range tables {
+		if slices.Contains(keptTables(), name) {
+			v["rows kept"] += float64(table.Rows)
+		} else {
+			v["rows that go"] += float64(table.Rows)
+		}
+	}
+	s.pace(v, now)
+	s.samples = append(s.samples, soakSample{pushes, time.Now(), v, tables})
+	s.t.Log(s.row(len(s.samples) - 1))
+}
+
+// address is where the server's database is.
+func (s *soak) address() string {
+	if s.engine.database != "" {
+		return s.engine.database
+	}
+	return filepath.Join(s.data, "landfall.db")
+}
+
+// proc returns a file of the kernel's about the server.
+func (s *soak) proc(name string) string {
+	return filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), name)
+}
+
+// processStatus returns the numbers of /proc/PID/status; sizes are in bytes.
+func (s *soak) processStatus() map[string]float64 {
+	s.t.Helper()
+	status := map[string]float64{}
+	for line := range strings.Lines(string(must(os.ReadFile(s.proc("status")))(s.t))) {
+		name, text, _ := strings.Cut(line, ":")
+		text, kibibytes := strings.CutSuffix(strings.TrimSpace(text), " kB")
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			continue
+		}
+		if kibibytes {
+			value *= kib
+		}
+		status[name] = value
+	}
+	return status
+}
+
+// processors returns how long the server and its children that have ended were at work.
+func (s *soak) processors() time.Duration {
+	s.t.Helper()
+	const (
+		tick        = 10 * time.Millisecond // the kernel's, for /proc
+		first, last = 11, 15                // utime, stime, cutime, cstime, counted behind the name
+	)
+	stat := string(must(os.ReadFile(s.proc("stat")))(s.t))
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	var ticks int64
+	for _, text := range fields[first:last] {
+		ticks += must(strconv.ParseInt(text, 10, 64))(s.t)
+	}
+	return time.Duration(ticks) * tick
+}
+
+// usage is what the files below a folder take on the disk. Files may come and go meanwhile.
+func (s *soak) usage(folder string) (files, bytes float64) {
+	s.t.Helper()
+	err := filepath.WalkDir(filepath.Join(s.data, folder), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		files++
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			const block = 512
+			bytes += float64(stat.Blocks * block)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	return files, bytes
+}
+
+// space measures what is stored.
+func (s *soak) space(v map[string]float64) {
+	s.t.Helper()
+	objects := must(s.openObjects())(s.t)
+	defer func() { _ = objects.Close() }()
+	for _, err := range objects.List(s.t.Context(), "") {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		v["objects"]++
+	}
+	_, v["objects KiB"] = s.usage("objects")
+	_, v["caches KiB"] = s.usage("cache")
+	_, v["mirrors MiB"] = s.usage("mirrors")
+	v["scratch"], _ = s.usage("scratch")
+	v["git files"], v["git MiB"] = s.usage("git")
+	for _, file := range []string{"landfall.db", "landfall.db-wal"} {
+		info, err := os.Stat(filepath.Join(s.data, file))
+		if err == nil {
+			v["database MiB"] += float64(info.Size())
+		}
+	}
+}
+
+// pace measures the pushes since the last sample.
+func (s *soak) pace(v map[string]float64, now time.Time) {
+	s.t.Helper()
+	worked := s.processors()
+	const half, most = 50, 99
+	slices.Sort(s.took)
+	at := func(percent int) float64 {
+		return float64(s.took[len(s.took)*percent/100].Milliseconds())
+	}
+	n := float64(len(s.took))
+	v["p50 ms"], v["p99 ms"] = at(half), at(most)
+	v["CPU ms/push"] = float64((worked - s.worked).Milliseconds()) / n
+	v["pushes/s"] = n / now.Sub(s.since).Seconds()
+	s.worked, s.since = worked, time.Now()
+}
+
+// row is a line of the table.
+func (s *soak) row(i int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%12d", s.samples[i].pushes)
+	for _, f := range soakFigures() {
+		fmt.Fprintf(&b, "%14.1f", s.samples[i].values[f.name]/f.unit)
+	}
+	return b.String()
+}
+
+// tell logs the whole table, and what each table of the database has for each push.
+func (s *soak) tell() {
+	s.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%12s", "pushes")
+	for _, f := range soakFigures() {
+		fmt.Fprintf(&b, "%14s", f.name)
+	}
+	for i := range s.samples {
+		b.WriteString("\n" + s.row(i))
+	}
+	last := s.samples[len(s.samples)-1]
+	fmt.Fprintf(&b, "\n\n%-20s%10s%12s%12s%12s\n", "table", "rows", "KiB", "rows/push", "bytes/push")
+	n := float64(last.pushes)
+	for _, name := range slices.Sorted(maps.Keys(last.tables)) {
+		table := last.tables[name]
+		fmt.Fprintf(&b, "%-20s%10d%12d%12.2f%12.0f\n", name, table.Rows, table.Bytes/kib, float64(table.Rows)/n, float64(table.Bytes)/n)
+	}
+	s.t.Log(b.String())
+}
+
+// fifth returns the median of a figure in a fifth of the samples, and of how many pushes it is.
+func (s *soak) fifth(which int, name string) (value, pushes float64) {
+	const fifths = 5
+	part := s.samples[(which-1)*len(s.samples)/fifths : which*len(s.samples)/fifths]
+	var values, counts []float64
+	for _, sample := range part {
+		values, counts = append(values, sample.values[name]), append(counts, float64(sample.pushes))
+	}
+	slices.Sort(values)
+	return values[len(values)/2], counts[len(counts)/2]
+}
+
+// wantFlat fails the test when a figure grows by more than it may.
+func (s *soak) wantFlat() {
+	s.t.Helper()
+	const second, last = 2, 5
+	for _, f := range soakFigures() {
+		if f.free {
+			continue
+		}
+		was, from := s.fifth(second, f.name)
+		is, to := s.fifth(last, f.name)
+		most := flatRatio*was + f.slack
+		if f.perPush > 0 {
+			most = was + f.perPush*(to-from) + f.slack
+			s.t.Logf("%s: %.2f for each push, at most %.2f (%s)", f.name, (is-was)/(to-from), f.perPush, f.why)
+		}
+		if is > most {
+			s.t.Errorf("%s: %.1f in the second fifth and %.1f in the last, want at most %.1f", f.name, was/f.unit, is/f.unit, most/f.unit)
+		}
+	}
+}
