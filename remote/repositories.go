@@ -275,12 +275,16 @@ func lockAlone(ctx context.Context, lock *os.File) error {
 	}
 }
 
-// maxPacks is how many packs a repository may have before they are joined: readers look into each of them.
-const maxPacks = 50
+// How many packs, and how many objects with a file of their own, a repository may have before they are joined: readers look into
+// each of the ones, and each of the others takes a block of the disk. A small push brings no pack, but a handful of such objects.
+const (
+	maxPacks = 50
+	maxLoose = 1024
+)
 
-// Repack joins the packs of a repository once there are many, and keeps every object, also those that no reference
-// reaches: a run may still need them. It must run while nobody opens the repository's packs. It does nothing when there is
-// no repository.
+// Repack joins the packs, the loose objects and the references of a repository once there are many, and keeps every object,
+// also those that no reference reaches: a run may still need them. It must run while nobody opens the repository's packs. It
+// does nothing when there is no repository.
 func (r *Repositories) Repack(ctx context.Context, appID string) error {
 	const op landfall.Op = "remote.Repack"
 	path, err := r.existingPath(op, appID)
@@ -290,10 +294,26 @@ func (r *Repositories) Repack(ctx context.Context, appID string) error {
 		}
 		return err
 	}
-	packs, err := filepath.Glob(filepath.Join(path, "objects", "pack", "*.pack"))
-	if err != nil || len(packs) <= maxPacks {
+	if many, err := isScattered(path); err != nil || !many {
 		return err
 	}
-	_, err = output(ctx, op, r.in(path, r.git(ctx, "repack", "-a", "-d", "-k", "-q")))
+	if _, err := output(ctx, op, r.in(path, r.git(ctx, "repack", "-a", "-d", "-k", "-q"))); err != nil {
+		return err
+	}
+	// Each app version has a reference, and git reads them all at each push.
+	_, err = output(ctx, op, r.in(path, r.git(ctx, "pack-refs", "--all")))
 	return err
+}
+
+// isScattered reports whether a repository has too many packs or loose objects. Of the latter's folders it looks into one in
+// sixteen: names are as good as random.
+func isScattered(path string) (bool, error) {
+	const sixteenth = 16
+	objects := os.DirFS(filepath.Join(path, "objects")) // the path itself is no pattern
+	packs, err := fs.Glob(objects, "pack/*.pack")
+	if err != nil || len(packs) > maxPacks {
+		return true, err
+	}
+	loose, err := fs.Glob(objects, "0?/*")
+	return len(loose) > maxLoose/sixteenth, err
 }

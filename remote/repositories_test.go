@@ -286,3 +286,59 @@ func TestDamagedReferences(t *testing.T) {
 		t.Errorf("got the damage %q, %v of a repository that is whole", found, err)
 	}
 }
+
+// What many small pushes leave is joined: a file for each object, and for each reference, would make git slower with each push.
+func TestRepackOfManySmallPushes(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if err := r.Create(t.Context(), "one", ""); err != nil {
+		t.Fatal(err)
+	}
+	const few, many = 100, 2000
+	git := func(input string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"--git-dir", r.Path("one"), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)...)
+		cmd.Stdin = strings.NewReader(input)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	files := t.TempDir()
+	write := func(n int) (objects string) {
+		t.Helper()
+		var paths strings.Builder
+		for i := range n {
+			path := filepath.Join(files, fmt.Sprint(i))
+			if err := os.WriteFile(path, []byte(path), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(&paths, path)
+		}
+		return git(paths.String(), "hash-object", "-w", "--stdin-paths")
+	}
+	loose := func() string { return strings.Fields(git("", "count-objects"))[0] }
+	commit := git("", "commit-tree", "-m", "one", git("", "mktree"))
+	for i := range few {
+		git("", "update-ref", fmt.Sprintf("refs/landfall/keep/%d", i), commit)
+	}
+	git("", "repack", "-d", "-q") // where there is no pack yet, git leaves what no reference reaches for the next time
+	write(few)
+	if err := r.Repack(t.Context(), "one"); err != nil || loose() == "0" {
+		t.Errorf("%v, %s loose objects, want the few left alone", err, loose())
+	}
+	objects := write(many) // which no reference reaches
+	if err := r.Repack(t.Context(), "one"); err != nil || loose() != "0" {
+		t.Errorf("%v, %s loose objects, want none", err, loose())
+	}
+	if lost := git(objects, "cat-file", "--batch-check"); strings.Contains(lost, "missing") {
+		t.Errorf("objects are lost:\n%s", lost)
+	}
+	if left, err := filepath.Glob(filepath.Join(r.Path("one"), "refs", "landfall", "keep", "*")); err != nil || len(left) != 0 {
+		t.Errorf("%d references have a file of their own, want none: %v", len(left), err)
+	}
+	if kept := strings.Count(git("", "for-each-ref", "refs/landfall/keep"), commit); kept != few {
+		t.Errorf("%d references are left, want %d", kept, few)
+	}
+}
