@@ -56,6 +56,7 @@ const (
 	fetchInterval = time.Second // for jobs whose time has come: of new ones the queue is told
 	stopGrace     = 20 * time.Second
 	reclaimEvery  = 2 * time.Second
+	doneFor       = time.Minute // a job that was done tells nobody anything, and a push has four
 )
 
 // Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
@@ -78,7 +79,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		JobTimeout:                  -1, // each step of a run has a deadline of its own
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           fetchInterval,
-		CompletedJobRetentionPeriod: time.Hour,
+		CompletedJobRetentionPeriod: doneFor,
 		Logger:                      slog.New(warnings{q.Logger.Handler()}),
 	})
 	if err != nil {
