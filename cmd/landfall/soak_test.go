@@ -82,7 +82,6 @@ type soakedApp struct {
 	local  *repository
 	line   soakLine
 
-	page      string                  // of the newest push to main
 	live      landfall.UID            //
 	before    landfall.UID            // was live before
 	served    map[landfall.UID]string // pages of releases that are watched
