@@ -167,7 +167,7 @@ func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGrou
 			return err
 		}
 		sweeps.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
-		sweeps.Go(func() { p.every(ctx, collectEvery, p.ringForget) })
+		sweeps.Go(func() { p.every(ctx, p.Retention.every(), p.ringForget) })
 		sweeps.Go(func() { p.every(ctx, sweepEvery, p.recordKept) })
 	}
 	if duties.Work {

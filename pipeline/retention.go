@@ -15,6 +15,18 @@ type Retention struct {
 	Deliveries time.Duration
 }
 
+// every is how often something is looked for that is to be deleted: what is kept for a shorter time than collectEvery goes in its
+// time, too.
+func (r Retention) every() time.Duration {
+	every := collectEvery
+	for _, keep := range []time.Duration{r.Runs, r.Logs, r.Deliveries} {
+		if keep > 0 {
+			every = min(every, keep)
+		}
+	}
+	return max(every, time.Minute)
+}
+
 // forgetBatch bounds one transaction: the log of a run may have thousands of lines.
 const forgetBatch = 20
 
