@@ -69,6 +69,11 @@ test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrep
 	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 8 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./cmd/landfall | \
 		build/bin/testreport -o build/faults.json
 
+.PHONY: soak
+soak: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## 20,000 pushes to 50 apps, about an hour: what the server takes of the machine stays flat (LANDFALL_SOAK_PUSHES=5000 for fewer)
+	@LANDFALL_SOAK_PUSHES=$${LANDFALL_SOAK_PUSHES:-20000} LANDFALL_SOAK_FILE='$(CURDIR)/build/soak.txt' $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSoak$$' ./cmd/landfall | \
+		build/bin/testreport -o build/soak.json; ended=$$?; cat build/soak.txt && exit $$ended
+
 .PHONY: bench
 bench: $(MINIO) $(MC) ## measure beside nginx, Caddy, gin, git, rclone, MinIO's mc and Argo CD's engine: build/bench/report.md (ROUNDS=5; ONLY=P5 measures some)
 	@tools/need.sh git=git rclone=rclone time=time nginx=nginx-light caddy=caddy wrk=wrk taskset=util-linux

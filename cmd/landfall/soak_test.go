@@ -16,8 +16,12 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-// soakVariable says how many pushes the soak is; the full dose is 20,000.
-const soakVariable = "LANDFALL_SOAK_PUSHES"
+// soakVariable says how many pushes the soak is; the full dose is 20,000. What is measured is also written to a file, if one is
+// named, so that people see how it goes on.
+const (
+	soakVariable     = "LANDFALL_SOAK_PUSHES"
+	soakFileVariable = "LANDFALL_SOAK_FILE"
+)
 
 // The doses of the soak.
 const (
@@ -51,7 +55,7 @@ func TestSoak(t *testing.T) {
 		s.visitor.CloseIdleConnections()
 		s.sample(min(from+soakEvery, pushes))
 	}
-	s.tell()
+	s.say(s.tables())
 	for _, a := range s.apps {
 		wantEqual(t, "live of "+a.name, s.showApp(a.name).Live, a.live)
 		wantServed(t, s.site, a.name, "/", a.served[a.live])
@@ -70,6 +74,7 @@ type soak struct {
 	visitor *http.Client
 	took    []time.Duration // of the pushes since the last sample, by the place of the push
 	samples []soakSample
+	told    strings.Builder
 	since   time.Time     // the last sample
 	worked  time.Duration // what the server had worked then
 }
@@ -110,6 +115,7 @@ func newSoak(t *testing.T, on engine, apps, pushes int) *soak {
 		s.apps = append(s.apps, a)
 	}
 	s.since, s.worked = time.Now(), s.processors()
+	s.say(heading())
 	return s
 }
 
