@@ -245,6 +245,32 @@ func TestMirrorsOfNamespacesAreApart(t *testing.T) {
 	wantError(t, m.Remove(t.Context(), origin.local()), landfall.Invalid)
 }
 
+// A fetch does not look at what keeps the commits of earlier releases: there is more of it with each. Here it could not be read.
+func TestFetchLooksAtNothingKept(t *testing.T) {
+	t.Parallel()
+	origin := newRepository(t)
+	commit := origin.commit(map[string]string{"a": "b"})
+	origin.set(mainRef, commit)
+	s := origin.serve(t)
+	m := mirrors(t, s)
+	if err := fetch(t, m, s.remote(), mainRef, commit).Keep("k2f7qaow", commit); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := filepath.Glob(filepath.Join(m.Root, "*", "refs", "landfall", "keep", "*"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("got %q, %v, want one reference", kept, err)
+	}
+	if err := os.Truncate(kept[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	next := origin.commit(map[string]string{"a": "c"}, commit)
+	origin.set(mainRef, next)
+	mirror := fetch(t, m, s.remote(), mainRef, next)
+	if got := read(t, mirror, list(t, mirror, next)["a"]); got != "c" {
+		t.Errorf("got %q of the next commit, want c", got)
+	}
+}
+
 func TestKeepHoldsACommit(t *testing.T) {
 	t.Parallel()
 	origin := newRepository(t)

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder/pack"
 
+	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -132,8 +134,21 @@ func (m *Mirrors) open(r Remote) *Mirror {
 	dir := m.dir(r)
 	return &Mirror{
 		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir), listed: &m.listed,
-		storage: filesystem.NewStorage(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(0)),
+		storage: filesystem.NewStorage(public{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
 	}
+}
+
+// public is the folder of a repository without the list of what Keep wrote: that is a file for each release that ever was, and
+// who looks for branches and tags would read them all.
+type public struct{ billy.Filesystem }
+
+// ReadDir implements billy.Dir.
+func (p public) ReadDir(path string) ([]fs.FileInfo, error) {
+	entries, err := p.Filesystem.ReadDir(path)
+	if path == "refs" {
+		entries = slices.DeleteFunc(entries, func(e fs.FileInfo) bool { return e.Name() == "landfall" })
+	}
+	return entries, err
 }
 
 // ready makes the mirror one that can be fetched into: it is made when there is none, cleaned of what a killed process
