@@ -78,13 +78,13 @@ func (tx *Tx) MarkDeleting(ctx context.Context, app string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = tx.exec(ctx, op, `UPDATE versions SET content = '' WHERE EXISTS (SELECT 1 FROM version_prefixes vp
-		JOIN prefixes p ON p.prefix = vp.prefix WHERE p.app = $1 AND p.deleting = 1 AND vp.unit = versions.unit AND vp.number = versions.number)`, app)
+	err = tx.exec(ctx, op, `UPDATE versions SET content = '' WHERE (unit, number) IN (SELECT vp.unit, vp.number FROM version_prefixes vp
+		JOIN prefixes p ON p.prefix = vp.prefix WHERE p.app = $1 AND p.deleting = 1)`, app)
 	if err != nil {
 		return nil, err
 	}
-	err = tx.exec(ctx, op, `DELETE FROM version_prefixes WHERE EXISTS (SELECT 1 FROM version_prefixes vp JOIN prefixes p ON p.prefix = vp.prefix
-		WHERE p.app = $1 AND p.deleting = 1 AND vp.unit = version_prefixes.unit AND vp.number = version_prefixes.number)`, app)
+	err = tx.exec(ctx, op, `DELETE FROM version_prefixes WHERE (unit, number) IN (SELECT vp.unit, vp.number FROM version_prefixes vp
+		JOIN prefixes p ON p.prefix = vp.prefix WHERE p.app = $1 AND p.deleting = 1)`, app)
 	if err != nil {
 		return nil, err
 	}
