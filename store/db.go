@@ -402,6 +402,14 @@ func (q queries) Changes(ctx context.Context) (int64, error) {
 		`SELECT COALESCE(MAX(value), 0) FROM counters WHERE name = $1`, changesCounter)
 }
 
+// ChangesSince returns the newest change of each app that has one behind a number, in their order.
+func (q queries) ChangesSince(ctx context.Context, number int64) ([]Change, error) {
+	return list(ctx, q, "store.ChangesSince", func(row scanner) (c Change, err error) {
+		err = row.Scan(&c.Number, &c.App)
+		return c, err
+	}, `SELECT changed, id FROM apps WHERE changed > $1 ORDER BY changed`, number)
+}
+
 // micros stores a time; zero stays zero.
 func micros(t time.Time) int64 {
 	if t.IsZero() {

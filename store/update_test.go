@@ -159,6 +159,7 @@ func testUpdate(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		same(t, "at first", must(db.Changes(ctx))(t), 0)
+		app := newApp(t, db, "shop")
 		const workers, times = 4, 10
 		var group errgroup.Group
 		for range workers {
@@ -175,6 +176,9 @@ func testUpdate(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		same(t, "at the end", must(db.Changes(ctx))(t), workers*times)
+		update(t, db, func(tx *store.Tx) error { return second(tx.Changed(ctx, app.ID)) })
+		same(t, "what changed last", must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
+		same(t, "what changed since", len(must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
 	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for them.
 	t.Run("readers see before or after", func(t *testing.T) {

@@ -27,6 +27,19 @@ var (
 // Changes implements registry.Source.
 func (s tableSource) Changes(ctx context.Context) (int64, error) { return s.db.Changes(ctx) }
 
+// ChangesSince implements registry.Source.
+func (s tableSource) ChangesSince(ctx context.Context, number int64) ([]registry.Change, error) {
+	changes, err := s.db.ChangesSince(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]registry.Change, len(changes))
+	for i, c := range changes {
+		all[i] = registry.Change(c)
+	}
+	return all, nil
+}
+
 // Notices implements registry.Peers.
 func (s tableSource) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
 	return s.db.Notices(ctx, listening, func(c store.Change) { changed(registry.Change(c)) })

@@ -21,6 +21,8 @@ type Source interface {
 	App(ctx context.Context, id string) (App, error)
 	// Changes returns the number of the newest change of what Apps shows: they ascend by one.
 	Changes(ctx context.Context) (int64, error)
+	// ChangesSince returns the newest change of each app that has one behind a number.
+	ChangesSince(ctx context.Context, number int64) ([]Change, error)
 }
 
 // Peers are the processes that share a Source.
@@ -143,8 +145,8 @@ func (r *Registry) Shown(id string) int64 {
 // maxHeard is how many notices may wait. Those beyond it are lost, which the next one shows.
 const maxHeard = 1000
 
-// Run refreshes at once, unless nothing changed since Open, then what Peers give notice of, and all whenever the Source moved
-// otherwise, until ctx ends. It returns nil.
+// Run refreshes at once, unless nothing changed since Open, then what Peers give notice of, and what else changes in the
+// Source, until ctx ends. It returns nil.
 func (r *Registry) Run(ctx context.Context) error {
 	interval := r.Interval
 	if interval <= 0 {
@@ -220,17 +222,22 @@ func (r *Registry) hear(ctx context.Context, seen int64, c Change, more <-chan C
 		break
 	}
 	for id, number := range apps {
-		if r.Shown(id) >= number {
-			continue // this process did it
-		}
-		if err := r.RefreshApp(ctx, id); err != nil {
+		if err := r.catchUp(ctx, Change{number, id}); err != nil {
 			return seen, err // polling finds it
 		}
 	}
 	return last, nil
 }
 
-// poll refreshes unless nothing changed since seen, and returns what is seen then.
+// catchUp refreshes an app unless a change of it is shown already: this process did it.
+func (r *Registry) catchUp(ctx context.Context, c Change) error {
+	if r.Shown(c.App) >= c.Number {
+		return nil
+	}
+	return r.RefreshApp(ctx, c.App)
+}
+
+// poll refreshes what changed since seen, all at first, and returns what is seen then.
 func (r *Registry) poll(ctx context.Context, seen int64) (int64, error) {
 	changes, err := r.Source.Changes(ctx)
 	if err != nil {
@@ -239,8 +246,21 @@ func (r *Registry) poll(ctx context.Context, seen int64) (int64, error) {
 	if changes == seen && r.Table() != nil {
 		return seen, nil
 	}
-	if err := r.Refresh(ctx); err != nil {
-		return seen, err
+	if r.Table() == nil {
+		err := r.Refresh(ctx)
+		if err != nil {
+			changes = seen
+		}
+		return changes, err
+	}
+	apps, err := r.Source.ChangesSince(ctx, seen)
+	if err != nil {
+		return seen, &landfall.Error{Op: "registry.poll", Kind: landfall.KindOf(err), Err: err}
+	}
+	for _, c := range apps {
+		if err := r.catchUp(ctx, c); err != nil {
+			return seen, err
+		}
 	}
 	return changes, nil
 }

@@ -71,6 +71,17 @@ func (s *source) Changes(context.Context) (int64, error) {
 	return s.changes, s.err
 }
 
+// ChangesSince says that all apps changed just now.
+func (s *source) ChangesSince(context.Context, int64) ([]registry.Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []registry.Change
+	for id := range s.apps {
+		all = append(all, registry.Change{Number: max(1, s.apps[id].Changed), App: id})
+	}
+	return all, s.err
+}
+
 func (s *source) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
 	listening()
 	for {
@@ -292,6 +303,49 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 	if want := []string{"all"}; !slices.Equal(reads, want) {
+		t.Errorf("got reads %v, want %v", reads, want)
+	}
+}
+
+// Of what nobody gave notice of only the apps that changed are read, and none that this process has read since: there may be
+// many apps, with many releases.
+func TestPollReadsWhatChanged(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	shown := func(id, name string, live landfall.UID, change int64) registry.App {
+		a := app(id, name, live)
+		a.Changed = change
+		return a
+	}
+	var reads []string
+	src := &source{changes: 2, beats: make(chan int64), gate: func(read string) { reads = append(reads, read) }, apps: map[string]registry.App{
+		"1": shown("1", "shop", "aaaaaaa2", 1), "2": shown("2", "blog", "bbbbbbb2", 2), "3": shown("3", "docs", "ccccccc2", 2)}}
+	r := &registry.Registry{Source: src, Peers: src, Interval: time.Microsecond}
+	if err := r.Open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	src.set(func() { src.apps["1"] = shown("1", "shop", "ddddddd2", 3) })
+	if err := r.RefreshApp(ctx, "1"); err != nil {
+		t.Fatal(err)
+	}
+	src.set(func() { src.apps["2"] = shown("2", "blog", "eeeeeee2", 4) })
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	for seen := int64(0); seen != 4; {
+		select {
+		case seen = <-src.beats:
+		case <-ctx.Done():
+			t.Fatal("it was never told that all is shown")
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	wantLive(t, r.Table(), "shop", "ddddddd2")
+	wantLive(t, r.Table(), "blog", "eeeeeee2")
+	if want := []string{"all", "1", "2"}; !slices.Equal(reads, want) {
 		t.Errorf("got reads %v, want %v", reads, want)
 	}
 }
