@@ -60,6 +60,25 @@ func (b *bounded[K, V]) remove(key K) {
 	b.lru.Remove(key)
 }
 
+// retain drops what is not wanted, and returns how many entries are left.
+func (b *bounded[K, V]) retain(wanted func(K) bool) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range b.lru.Keys() {
+		if !wanted(key) {
+			b.lru.Remove(key)
+		}
+	}
+	return b.lru.Len()
+}
+
+// entries returns how many entries there are.
+func (b *bounded[K, V]) entries() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lru.Len()
+}
+
 // used returns the weight of what is kept.
 func (b *bounded[K, V]) used() int64 {
 	b.mu.Lock()

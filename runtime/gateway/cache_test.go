@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -356,4 +357,41 @@ func TestBadDigest(t *testing.T) {
 		{ID: "aaaaaaa2", Units: []registry.Unit{{Path: "/", Manifest: "m"}}},
 	}})
 	s.get(t, host, "/a.txt").wantPage(t, http.StatusBadGateway, "aaaaaaa2", "cannot be read")
+}
+
+// What lists the files of releases leaves the memory when nobody can reach them any more, and no sooner.
+func TestManifestsOfExpiredReleases(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	const half, expired = 100, 90
+	app := registry.App{ID: "1", Name: "shop"}
+	for i := range 2 * half {
+		app.Releases = append(app.Releases, content.release(landfall.UID(fmt.Sprintf("r%d", i)), files{"/index.html": fmt.Sprint(i)}))
+	}
+	s := newSite(t, content, nil, app)
+	visit := func(i int) (read int64) {
+		t.Helper()
+		before := content.read.Load()
+		s.get(t, fmt.Sprintf("shop--r%d.releases.test", i), "/").want(t, http.StatusOK, landfall.UID(fmt.Sprintf("r%d", i)), fmt.Sprint(i))
+		return content.read.Load() - before
+	}
+	for i := range half {
+		visit(i)
+	}
+	later := app
+	later.Releases = slices.Clone(app.Releases)
+	for i := range expired {
+		later.Releases[i].Expired = true
+	}
+	s.tables.Store(registry.New([]registry.App{later}))
+	for i := range half {
+		visit(half + i)
+	}
+	s.tables.Store(registry.New([]registry.App{app}))
+	if read := visit(0); read != 1 {
+		t.Errorf("a release that had expired is served again with %d manifests read, want 1", read)
+	}
+	if read := visit(half - 1); read != 0 {
+		t.Errorf("a release that was there all the time is served with %d manifests read, want none", read)
+	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -33,18 +34,34 @@ type File struct {
 	Type   string // the Content-Type
 }
 
-// maxListed is how many files the manifests in memory list together.
-const maxListed = 200_000
+// maxListed is how many files the manifests in memory list together; fewManifests is how many are not worth a look.
+const (
+	maxListed    = 200_000
+	fewManifests = 64
+)
 
-// manifests holds the manifests that were used last.
+// manifests holds the manifests that were used last. Those of releases that nobody can reach any more are let go whenever there
+// are twice as many as were wanted before.
 type manifests struct {
 	content Content
+	table   func() *registry.Table
 	kept    *bounded[string, *Manifest]
 	flights singleflight.Group
+	many    atomic.Int64 // from which number on it is looked which are wanted
 }
 
-func newManifests(content Content) *manifests {
-	return &manifests{content: content, kept: newBounded[string, *Manifest](maxListed, nil)}
+func newManifests(content Content, table func() *registry.Table) *manifests {
+	return &manifests{content: content, table: table, kept: newBounded[string, *Manifest](maxListed, nil)}
+}
+
+// sweep lets go of what nobody can reach, if that may be much.
+func (m *manifests) sweep() {
+	table := m.table()
+	if table == nil || int64(m.kept.entries()) <= max(fewManifests, m.many.Load()) {
+		return
+	}
+	reachable := table.Manifests()
+	m.many.Store(2 * int64(m.kept.retain(func(key string) bool { return reachable[key] })))
 }
 
 // at returns the manifest at key.
@@ -59,6 +76,7 @@ func (m *manifests) at(ctx context.Context, key string) (*Manifest, error) {
 		manifest, err := m.content.Manifest(ctx, key)
 		if err == nil {
 			m.kept.add(key, manifest, int64(len(manifest.Files))+1)
+			m.sweep()
 		}
 		return manifest, err
 	})

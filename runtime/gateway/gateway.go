@@ -85,7 +85,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	return &Gateway{
-		Hosts: hosts, registry: c.Registry, manifests: newManifests(c.Content), objects: objects,
+		Hosts: hosts, registry: c.Registry, manifests: newManifests(c.Content, c.Registry.Table), objects: objects,
 		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
 		answered: c.Answered,
 		headers: headers{

@@ -116,6 +116,23 @@ func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 	return s.commit(selector)
 }
 
+// Manifests returns the manifests of all releases that can be reached.
+func (t *Table) Manifests() map[string]bool {
+	all := map[string]bool{}
+	for _, s := range t.ids {
+		for i := range s.app.Releases {
+			r := &s.app.Releases[i]
+			if r.Expired || s.app.Deleted {
+				continue
+			}
+			for _, unit := range r.Units {
+				all[unit.Manifest] = true
+			}
+		}
+	}
+	return all
+}
+
 func found(r *Release) Resolution {
 	if r.Expired {
 		return Resolution{Outcome: ExpiredRelease, Release: r}
