@@ -316,6 +316,19 @@ func (s *soak) fifth(which int, name string) (value, pushes float64) {
 	return values[len(values)/2], counts[len(counts)/2]
 }
 
+// wantMeasured fails the test unless all that cannot be nothing was measured.
+func (s *soak) wantMeasured() {
+	s.t.Helper()
+	for _, f := range soakFigures() {
+		if f.name == "scratch" || f.name == "mirrors MiB" || (f.name == "objects KiB" && s.engine.bucket.Endpoint != "") {
+			continue // there are none
+		}
+		if last := s.samples[len(s.samples)-1].values[f.name]; last <= 0 {
+			s.t.Errorf("%s was measured as %v", f.name, last)
+		}
+	}
+}
+
 // wantFlat fails the test when a figure grows by more than it may.
 func (s *soak) wantFlat() {
 	s.t.Helper()

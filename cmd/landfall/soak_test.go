@@ -60,6 +60,7 @@ func TestSoak(t *testing.T) {
 		wantEqual(t, "live of "+a.name, s.showApp(a.name).Live, a.live)
 		wantServed(t, s.site, a.name, "/", a.served[a.live])
 	}
+	s.wantMeasured()
 	if len(s.samples) >= soakFlatFrom {
 		s.wantFlat()
 	}
