@@ -131,13 +131,12 @@ func (q queries) AppliesOf(ctx context.Context, app string, group landfall.UID) 
 // MarkProduction notes that the production line had every version of a group version.
 func (tx *Tx) MarkProduction(ctx context.Context, app string, group landfall.UID) error {
 	err := tx.exec(ctx, "store.MarkProduction", `UPDATE versions SET production = 1, retired = 0 WHERE (production = 0 OR retired = 1)
-		AND EXISTS (SELECT 1 FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2 AND gu.unit = versions.unit AND gu.number = versions.number)`,
-		app, group)
+		AND (unit, number) IN (SELECT gu.unit, gu.number FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2)`, app, group)
 	if err != nil {
 		return err
 	}
 	return tx.exec(ctx, "store.MarkProduction", `UPDATE units SET retired = 0 WHERE retired = 1
-		AND EXISTS (SELECT 1 FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2 AND gu.unit = units.id)`, app, group)
+		AND id IN (SELECT gu.unit FROM group_units gu WHERE gu.app = $1 AND gu.grp = $2)`, app, group)
 }
 
 // GroupComplete reports whether every version of a group version still exists.
