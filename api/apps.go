@@ -37,7 +37,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("create-app", http.MethodPost, "/apps", "Make an app").answering(http.StatusCreated), a.createApp)
 	register(h, reading("show-app", "/apps/{app}", "One app"), a.showApp)
 	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials", "Set a new password for the app's repository"), a.setCredentials)
-	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate", "A new secret for the app's webhook in place of the old one"), a.rotateHook)
+	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate", "Replace the secret of the app's webhook"), a.rotateHook)
 	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch", "Make another branch the production branch"), a.setBranch)
 	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)

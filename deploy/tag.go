@@ -42,20 +42,12 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 		why = "7 to 40 hexadecimal digits would be taken for a commit"
 	case len(name) > 250 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
 		why = "a tag has at most 250 bytes of UTF-8 and no control characters"
-	case !gitAllows(name):
-		why = "it would be no git tag: right would be a name without spaces and without ~ ^ : ? * [ \\, like v1.2.0"
 	case landfall.IsUID(name) && existing(landfall.UID(name)):
 		why = "it is the id of a release"
 	default:
 		return nil
 	}
 	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
-}
-
-// gitAllows reports whether a git tag may have a name.
-func gitAllows(name string) bool {
-	_, err := landfall.ParseRefName(landfall.TagPrefix + name)
-	return err == nil
 }
 
 // SetTag makes a tag name a release, moving it when it exists. The release must be accessible. A tag that follows a git tag is
