@@ -35,7 +35,7 @@ func TestRetention(t *testing.T) {
 		t.Helper()
 		return w.readAs(w.runPage(second.ID)).body
 	}
-	if text := log(); !strings.Contains(text, "files uploaded") {
+	if text := log(); !strings.Contains(text, "1 file uploaded") {
 		t.Fatalf("the log of a run says %q", text)
 	}
 
@@ -44,7 +44,7 @@ func TestRetention(t *testing.T) {
 	// L-028: what is not needed does not pile up: it goes by itself, also when the process never lives for long
 	w.eventually("what is old is gone", func() bool {
 		return len(list[client.Run](w.site, "/runs?app=shop")) == 1 && len(list[client.Delivery](w.site, "/deliveries")) == 0 &&
-			!strings.Contains(log(), "files uploaded")
+			!strings.Contains(log(), "1 file uploaded")
 	})
 	kept, _ := w.runOf("shop", two)
 	wantEqual(t, "the run of the release that is live", kept.ID, second.ID)
