@@ -26,9 +26,7 @@ TESTFLAGS := $(if $(RACE),-race -gcflags='modernc.org/...=-race=false')
 PACKAGES ?= ./...
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./peer ./report
-# End-to-end tests wait for processes more than they compute.
-PARALLEL := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-GOTEST = $(GO) test -json -timeout 45m -parallel $(PARALLEL) $(TESTFLAGS)
+GOTEST = $(GO) test -json -timeout 45m $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help

@@ -106,7 +106,16 @@ func Lock(path string) (io.Closer, error) {
 			"another landfall process uses the data folder %s: stop it, or give this one a folder of its own with LANDFALL_DATA",
 			filepath.Dir(path))}, f.Close())
 	}
-	return f, nil
+	return fileLock{f}, nil
+}
+
+// fileLock is a file that is locked.
+type fileLock struct{ *os.File }
+
+// Close drops the lock, and does not leave that to the end of the file: a process that is being started at this moment has it
+// open, too, until its program runs.
+func (l fileLock) Close() error {
+	return errors.Join(unix.Flock(int(l.Fd()), unix.LOCK_UN), l.File.Close())
 }
 
 func (e *sqliteFile) close() error {

@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
+	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
@@ -37,6 +39,25 @@ func TestOpenTwice(t *testing.T) {
 	if _, err := again.AppByName(t.Context(), "shop"); err != nil {
 		t.Errorf("after the first is closed: %v", err)
 	}
+}
+
+// A database that was closed can be opened again at once, also while a process is being started, which has a copy of all that
+// is open until its program runs.
+func TestOpenAfterAFork(t *testing.T) {
+	t.Parallel()
+	path := storetest.SQLite(t)
+	db := storetest.Open(t, path)
+	for _, entry := range must(os.ReadDir("/proc/self/fd"))(t) {
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", entry.Name())); err != nil || to != path+".lock" {
+			continue
+		}
+		child := must(unix.Dup(must(strconv.Atoi(entry.Name()))(t)))(t)
+		t.Cleanup(func() { _ = unix.Close(child) })
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Open(t, path)
 }
 
 // A database lies where it was asked for, whatever the path is made of, and only its owner can read it.
