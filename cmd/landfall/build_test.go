@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -33,15 +34,18 @@ func (s *site) build(r *repository, app, input string) (ran bool) {
 	return stats.Built == 1
 }
 
-// kept returns the bytes of what builds made that is kept.
+// kept returns the bytes of what builds made that is kept. What goes meanwhile is not kept.
 func (s *site) kept() (bytes int64) {
 	s.t.Helper()
 	err := filepath.WalkDir(filepath.Join(s.data, "cache", "builds"), func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
+		var info fs.FileInfo
 		if err == nil {
+			info, err = entry.Info()
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err == nil && !entry.IsDir():
 			bytes += info.Size()
 		}
 		return err
