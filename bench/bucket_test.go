@@ -14,7 +14,6 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/bench"
@@ -141,12 +140,7 @@ func BenchmarkP6Bucket(b *testing.B) {
 	m := newMinIO(b)
 	work := newSite(b, siteFiles)
 	bare := work.newBare("origin")
-	push := func() landfall.CommitSHA {
-		commit := work.commit()
-		run(b, work.dir, "git", "push", "--quiet", "origin", "main")
-		return commit
-	}
-	commit := push()
+	commit := work.push()
 	const listed, mirror = "rclone sync " + checksum + " --fast-list", "mc mirror"
 	first := table.Row(bench.Row{Figure: "P6 first upload of 10,000 files to S3", Unit: "ms", Peer: listed, Target: 0.75})
 	beside := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files to S3", Unit: "ms", Peer: listed})
@@ -168,7 +162,7 @@ func BenchmarkP6Bucket(b *testing.B) {
 		work.check(some(work.all()), m.read(b, empty))
 
 		changed := work.changeSome()
-		commit = push()
+		commit = work.push()
 		key, ours = work.uploaded(store, bare, commit, key, changed)
 		beside.Add(ours, timed(func() { m.rclone(b, source, "listed") }))
 		short.Add(ours, timed(func() { m.mirror(b, source, "mirrored") }))

@@ -86,6 +86,14 @@ func (s *site) commit() landfall.CommitSHA {
 	return landfall.CommitSHA(run(s.b, s.dir, "git", "rev-parse", "HEAD"))
 }
 
+// push commits everything, and pushes it to the bare repository.
+func (s *site) push() landfall.CommitSHA {
+	s.b.Helper()
+	commit := s.commit()
+	run(s.b, s.dir, "git", "push", "--quiet", "origin", "main")
+	return commit
+}
+
 // all returns the numbers of all files.
 func (s *site) all() []int {
 	all := make([]int, len(s.bytes))

@@ -150,12 +150,7 @@ func (s *site) uploaded(store *counter, bare string, commit landfall.CommitSHA, 
 func BenchmarkP6(b *testing.B) {
 	work := newSite(b, siteFiles)
 	bare := work.newBare("origin")
-	push := func() landfall.CommitSHA {
-		commit := work.commit()
-		run(b, work.dir, "git", "push", "--quiet", "origin", "main")
-		return commit
-	}
-	commit := push()
+	commit := work.push()
 	peer := "rclone sync " + checksum
 	first := table.Row(bench.Row{Figure: "P6 first upload of 10,000 files", Unit: "ms", Peer: peer, Floor: 0.5})
 	some := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files", Unit: "ms", Peer: peer, Floor: 0.5})
@@ -175,7 +170,7 @@ func BenchmarkP6(b *testing.B) {
 		work.check(work.all(), inFolder(b, empty))
 
 		changed := work.changeSome()
-		commit = push()
+		commit = work.push()
 		key, ours = work.uploaded(store, bare, commit, key, changed)
 		some.Add(ours, sync(target))
 		work.check(changed, inFolder(b, target))
