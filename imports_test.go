@@ -53,7 +53,7 @@ func rooms() []room {
 
 		// A visitor gets an answer.
 		{"runtime/registry", "", ""},
-		{"runtime/gateway", "runtime/registry", ""},
+		{"runtime/gateway", "runtime/registry", "logtest"},
 
 		// What operators watch.
 		{"metrics", "runtime/gateway store webhook", "logtest"},

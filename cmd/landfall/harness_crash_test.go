@@ -74,7 +74,10 @@ spec:
     - {src: fixed, path: /fixed}
   release: {keep: 2}
 ---
-apiVersion: fission.io/v1
+` + builtFunction
+
+// builtFunction is a function whose package is built of what lies in the folder function.
+const builtFunction = `apiVersion: fission.io/v1
 kind: Function
 metadata: {name: APP-function}
 spec:

@@ -23,7 +23,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/assets/s3"
@@ -37,8 +36,6 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/store"
-	"landfall.dev/landfall/web"
-	"landfall.dev/landfall/webhook"
 )
 
 // server is the whole program, or the part of it that the process's roles are.
@@ -397,132 +394,6 @@ func (noRemote) SetHead(context.Context, string, string) error { return nil }
 
 // Repack implements pipeline.Remote.
 func (noRemote) Repack(context.Context, string) error { return nil }
-
-func (s *server) runURL(run string) string { return s.config.URL.JoinPath("runs", run).String() }
-
-func (s *server) deliveryURL(d landfall.Delivery) string {
-	u := s.config.URL.JoinPath("api/v1/deliveries", d.ID)
-	if d.Hook != "" {
-		u.RawQuery = url.Values{"hook": {d.Hook}}.Encode()
-	}
-	return u.String()
-}
-
-// releaseURL is where a release answers; without a selector, where the live release does.
-func (s *server) releaseURL(app string, selector landfall.UID) string {
-	host := app
-	if selector != "" {
-		host = landfall.JoinedLabel(app, string(selector))
-	}
-	host += "." + s.config.Domain
-	if port := s.config.URL.Port(); port != "" {
-		host = net.JoinHostPort(host, port)
-	}
-	return s.config.URL.Scheme + "://" + host + "/"
-}
-
-// routes tells the control host from the hosts of releases.
-func (s *server) routes() (http.Handler, error) {
-	control := http.NewServeMux()
-	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	control.HandleFunc("GET /readyz", s.readiness)
-	control.Handle("GET /metrics", s.measured())
-	if s.config.has(roleWebhook) {
-		s.routeWebhooks(control)
-	}
-	if s.config.has(roleAPI) {
-		if err := s.routeAPI(control); err != nil {
-			return nil, err
-		}
-	} else {
-		control.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusNotFound, "This process has not the role api.")
-		})
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case s.hosts.Classify(r.Host).Kind == gateway.Control:
-			control.ServeHTTP(w, r)
-		case s.gateway != nil:
-			s.gateway.ServeHTTP(w, r)
-		default:
-			answer(w, http.StatusNotFound, "This process does not answer at this host.")
-		}
-	}), nil
-}
-
-func (s *server) routeWebhooks(control *http.ServeMux) {
-	hooks := &webhook.Handler{
-		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
-		DeliveryURL: s.deliveryURL,
-		RunURL:      s.runURL,
-		Count:       s.metrics.Delivered,
-	}
-	control.Handle(webhook.Path, hooks)
-	control.Handle(webhook.Path+"/", hooks)
-}
-
-func (s *server) routeAPI(control *http.ServeMux) error {
-	var repositories api.Repositories // none without git
-	if s.repos != nil {
-		repositories = s.repos
-		control.Handle("/git/", remote.New(remote.Config{
-			Repositories: s.repos, Doors: pipeline.Doors{Pipeline: s.pipeline}, MaxInput: s.config.MaxPush, Logger: s.logger}))
-	} else {
-		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
-			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
-		})
-	}
-	rest := api.New(api.Config{
-		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
-		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
-		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger, Keeper: s,
-	})
-	control.Handle("/api/", rest)
-	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Now: time.Now, Logger: s.logger})
-	if err != nil {
-		return err
-	}
-	control.Handle("/", pages)
-	return nil
-}
-
-// readiness says whether the server serves, and what does not. It stays ready without its database: who asks may be a proxy,
-// and releases are served all the same.
-func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
-	switch s.phase.Load() {
-	case starting:
-		answer(w, http.StatusServiceUnavailable, "starting: the routes of releases and the database are being read")
-		return
-	case stopping:
-		answer(w, http.StatusServiceUnavailable, "stopping: requests and runs at work come to an end")
-		return
-	}
-	const patience = 2 * time.Second
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
-	text := "ready"
-	if _, err := s.db.Changes(ctx); err != nil {
-		text += "\ndatabase: it does not answer; pushes and webhooks are refused, releases are served"
-	}
-	if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted && s.config.has(roleAPI) {
-		text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
-	}
-	if s.repos == nil && s.config.has(roleAPI) {
-		text += "\ngit: it was not found at the start; the built-in remote is off, webhooks work"
-	}
-	if s.sandbox.Kind() == "none" && s.config.has(rolePipeline) {
-		text += "\nsandbox: there is none here; build commands are refused"
-	}
-	answer(w, http.StatusOK, text)
-}
-
-func answer(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n")
-}
 
 const (
 	headerTimeout = 10 * time.Second

@@ -307,27 +307,7 @@ spec:
     - {src: site, path: /}
   release: {keep: KEEP}
 ---
-apiVersion: fission.io/v1
-kind: Function
-metadata: {name: APP-function}
-spec:
-  environment: {name: python}
-  package:
-    packageref: {name: APP-package}
-    functionName: main.main
----
-apiVersion: fission.io/v1
-kind: Package
-metadata: {name: APP-package}
-spec:
-  environment: {name: python}
-  source: {url: "archive://APP-source"}
-  buildcmd: cp -r "$SRC_PKG" "$DEPLOY_PKG"
----
-kind: ArchiveUploadSpec
-name: APP-source
-include: ["function/*"]
-`
+` + builtFunction
 
 // stream is what git fast-import makes the life's commits of: those of main are named mainAt, the others by their branch. The
 // function changes on other branches only: a version that production applied keeps its archive for ever.

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 )
@@ -109,14 +110,14 @@ type site struct {
 	store   *store
 	tables  *tables
 	url     string
-	log     *syncBuffer
+	log     *logtest.Buffer
 	client  *http.Client
 }
 
 // newSite serves apps from content. change may alter the gateway's configuration.
 func newSite(t testing.TB, content *store, change func(*gateway.Config), apps ...registry.App) *site {
 	t.Helper()
-	s := &site{store: content, tables: &tables{}, log: &syncBuffer{}}
+	s := &site{store: content, tables: &tables{}, log: &logtest.Buffer{}}
 	s.tables.Store(registry.New(apps))
 	config := gateway.Config{
 		Domain: domain, Registry: s.tables, Content: content, CacheDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(s.log, nil)),
@@ -215,24 +216,6 @@ func (r response) wantHeaders(t testing.TB, pairs ...string) {
 			t.Errorf("got %s: %q, want %q", pairs[i], got, pairs[i+1])
 		}
 	}
-}
-
-// syncBuffer is a log that a test reads while it is written.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // shop returns an app with one release, which is live and latest, and the content of its files.
