@@ -39,6 +39,10 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 	var came outcome
 	err = in.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
 		repeat = false
+		owner, err := ownerOf(ctx, tx, intake)
+		if err != nil {
+			return err
+		}
 		stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID)
 		switch {
 		case err == nil && !stored.Unmatched:
@@ -51,15 +55,13 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 			return err
 		}
 		stored = intake.Delivery
-		apps, err := in.appsOf(ctx, tx, intake)
+		apps, err := in.appsOf(ctx, tx, owner, intake)
 		if err != nil {
 			return err
 		}
 		if len(apps) == 0 && intake.Repository.ID != 0 {
 			stored.Unmatched = true
-			if stored.Decision, err = unconcerned(ctx, tx, intake); err != nil {
-				return err
-			}
+			stored.Decision = unconcerned(owner, intake)
 		}
 		if came, err = in.actAll(ctx, tx, apps, intake); err != nil {
 			return err
@@ -105,19 +107,14 @@ func (in Intake) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, 
 	return came, nil
 }
 
-// appsOf returns the apps that a delivery may act on, with the repository's identity bound to them.
-func (in Intake) appsOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) ([]landfall.App, error) {
+// appsOf returns the apps that a delivery may act on, with the repository's identity bound to them: the owner of its hook alone,
+// when it has one.
+func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, intake webhook.Intake) ([]landfall.App, error) {
 	if intake.Repository.ID == 0 {
 		return nil, nil
 	}
-	var candidates []landfall.App
-	if hook := intake.Delivery.Hook; hook != "" {
-		app, err := appOfHook(ctx, tx, hook)
-		if err != nil {
-			return nil, err
-		}
-		candidates = []landfall.App{app}
-	} else {
+	candidates := []landfall.App{owner}
+	if intake.Delivery.Hook == "" {
 		var err error
 		if candidates, err = tx.Apps(ctx); err != nil {
 			return nil, err
@@ -142,23 +139,19 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, intake webhook.Intake
 }
 
 // unconcerned says why a delivery that names a repository acts on no app.
-func unconcerned(ctx context.Context, tx *store.Tx, intake webhook.Intake) (string, error) {
+func unconcerned(app landfall.App, intake webhook.Intake) string {
 	named := repositoryName(landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name})
-	if intake.Delivery.Hook == "" {
-		return fmt.Sprintf("No app has the repository %s.", named), nil
-	}
-	app, err := appOfHook(ctx, tx, intake.Delivery.Hook)
 	switch {
-	case err != nil:
-		return "", err
+	case intake.Delivery.Hook == "":
+		return fmt.Sprintf("No app has the repository %s.", named)
 	case !app.Deleted.IsZero():
-		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name), nil
+		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name)
 	}
 	own := app.Repository
 	if app.GitHub.ID != 0 {
 		own = repositoryName(app.GitHub)
 	}
-	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named), nil
+	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named)
 }
 
 // repositoryName is a repository for people: two of one name differ by their id.
@@ -166,10 +159,19 @@ func repositoryName(r landfall.GitHubRepository) string {
 	return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID)
 }
 
-func appOfHook(ctx context.Context, tx *store.Tx, hook string) (landfall.App, error) {
-	h, err := tx.Hook(ctx, hook)
-	if err != nil {
+// ownerOf returns the app that a delivery's hook was made for; none for the installation's hook. Unauthorized when the hook has
+// another secret by now than the one that the delivery was verified with, or is gone.
+func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall.App, error) {
+	if intake.Delivery.Hook == "" {
+		return landfall.App{}, nil
+	}
+	h, err := tx.Hook(ctx, intake.Delivery.Hook)
+	if ignoreNotFound(err) != nil {
 		return landfall.App{}, err
+	}
+	if err != nil || h.Secret != intake.Secret {
+		return landfall.App{}, &landfall.Error{
+			Op: "pipeline.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
 	}
 	return tx.App(ctx, h.App)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall.dev/landfall"
@@ -41,7 +42,8 @@ type Store interface {
 	// hook was made for and whose repository the intake names: by its ID once that is bound, else by
 	// Repository.Matches; the first such delivery binds the ID. When no app is left, the delivery is stored alone. It
 	// returns the delivery as stored, with its runs, and with a decision that says so when nothing was done. When
-	// hook and delivery ID are stored already, it changes nothing and returns the stored delivery and true.
+	// hook and delivery ID are stored already, it changes nothing and returns the stored delivery and true. Unauthorized
+	// when the hook has another secret by now than the intake's, or is no longer there: then nothing is stored.
 	Accept(ctx context.Context, intake Intake) (stored landfall.Delivery, repeat bool, err error)
 }
 
@@ -63,7 +65,8 @@ type Handler struct {
 	Budget      int64         // bytes of all bodies together; 0: DefaultBudget
 	BodyTimeout time.Duration // how long a body may take to arrive; 0: BodyTimeout
 
-	held budget
+	held    budget
+	secrets sync.Map // of hooks, as last read: Accept compares them with what is stored
 }
 
 // Decision says what became of a delivery.
@@ -152,27 +155,31 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	if err := h.read(w, r, hold); err != nil {
 		return none, false, err
 	}
-	body, err := h.verify(r.Context(), hook, hold, signature)
-	if err != nil {
-		return none, false, err
+	delivery := landfall.Delivery{Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent), Received: h.Now()}
+	stored, repeat, err := h.accept(r.Context(), delivery, hold, form, signature)
+	if landfall.KindOf(err) == landfall.Unauthorized { // the secret that was kept is an old one
+		h.secrets.Delete(hook)
+		stored, repeat, err = h.accept(r.Context(), delivery, hold, form, signature)
 	}
+	if _, refused := errors.AsType[*refusal](err); err != nil && !refused {
+		err = storeDown(err)
+	}
+	return stored, repeat, err
+}
 
-	delivery := landfall.Delivery{
-		Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent),
-		Digest: landfall.DigestOf(body), Received: h.Now(),
+// accept verifies, parses and stores a delivery whose body is in hold.
+func (h *Handler) accept(
+	ctx context.Context, delivery landfall.Delivery, hold *hold, form bool, signature []byte,
+) (landfall.Delivery, bool, error) {
+	body, secret, err := h.verify(ctx, delivery.Hook, hold, signature)
+	if err != nil {
+		return landfall.Delivery{}, false, err
 	}
 	if !deliveryID.MatchString(delivery.ID) || !eventName.MatchString(delivery.Event) {
-		return none, false, &refusal{
+		return landfall.Delivery{}, false, &refusal{
 			status: http.StatusBadRequest, detail: "X-GitHub-Delivery and X-GitHub-Event must name the delivery and its event",
 		}
 	}
-	return h.accept(r.Context(), delivery, body, form)
-}
-
-// accept parses a verified delivery and stores it.
-func (h *Handler) accept(
-	ctx context.Context, delivery landfall.Delivery, body []byte, form bool,
-) (landfall.Delivery, bool, error) {
 	payload, err := payloadOf(body, form)
 	if err != nil {
 		return landfall.Delivery{}, false, malformed(err)
@@ -181,17 +188,13 @@ func (h *Handler) accept(
 	if err != nil {
 		return landfall.Delivery{}, false, malformed(err)
 	}
-	delivery.Decision = intake.Delivery.Decision
-	intake.Delivery = delivery
+	delivery.Digest, delivery.Decision = landfall.DigestOf(body), intake.Delivery.Decision
+	intake.Delivery, intake.Secret = delivery, secret
 	if intake.Push != nil {
 		intake.Push.Accepted = delivery.Received
 		intake.Push.Delivery = delivery.ID
 	}
-	stored, repeat, err := h.Store.Accept(ctx, intake)
-	if err != nil {
-		return landfall.Delivery{}, false, storeDown(err)
-	}
-	return stored, repeat, nil
+	return h.Store.Accept(ctx, intake)
 }
 
 // short cuts what a stranger sent to the length that a log line bears.

@@ -167,6 +167,49 @@ func emptySecret(d *door, r *http.Request, body []byte) {
 	r.Header.Set("X-Hub-Signature-256", sign("", body))
 }
 
+// The secret that a hook had when it was last asked for is not good any more once it has another one, whoever set that.
+func TestSecretReplaced(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	deliver := func(id, key string) int {
+		t.Helper()
+		body := fixture(t, "push_branch_update")
+		r := d.delivery(t, "push", id, body)
+		r.URL.Path += "/" + hook
+		r.Header.Set("X-Hub-Signature-256", sign(key, body))
+		return send(t, r).status
+	}
+	secretIs := func(keys map[string]string) {
+		d.store.mu.Lock()
+		defer d.store.mu.Unlock()
+		d.store.secrets = keys
+	}
+	const fresh = "another secret of one repository"
+	for i, step := range []struct {
+		secrets   map[string]string
+		key       string
+		status    int
+		delivered int
+	}{
+		{map[string]string{hook: hookSecret}, hookSecret, http.StatusAccepted, 1},
+		{map[string]string{hook: hookSecret}, hookSecret, http.StatusAccepted, 2},
+		{map[string]string{hook: fresh}, hookSecret, http.StatusUnauthorized, 2},
+		{map[string]string{hook: fresh}, fresh, http.StatusAccepted, 3},
+		{map[string]string{hook: hookSecret}, hookSecret, http.StatusAccepted, 4},
+		{map[string]string{hook: ""}, hookSecret, http.StatusUnauthorized, 4},
+		{map[string]string{}, hookSecret, http.StatusUnauthorized, 4},
+		{map[string]string{}, "", http.StatusUnauthorized, 4},
+	} {
+		secretIs(step.secrets)
+		if got := deliver(fmt.Sprintf("d-%d", i), step.key); got != step.status {
+			t.Errorf("step %d: got %d, want %d", i, got, step.status)
+		}
+		if got := len(d.store.deliveries()); got != step.delivered {
+			t.Errorf("step %d: %d deliveries are stored, want %d", i, got, step.delivered)
+		}
+	}
+}
+
 // A repeat is answered with the first answer's addresses, whenever it comes and however many come at once.
 func TestRepeats(t *testing.T) {
 	t.Parallel()

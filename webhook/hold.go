@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -97,5 +98,13 @@ func (h *hold) writeTo(w io.Writer) {
 	}
 }
 
-// size returns the length of the body.
-func (h *hold) size() int { return (len(h.chunks)-1)*chunkSize + h.last }
+// bytes returns the body, which is the hold's own until release.
+func (h *hold) bytes() []byte {
+	if len(h.chunks) == 1 {
+		return h.chunks[0][:h.last]
+	}
+	var body bytes.Buffer
+	body.Grow((len(h.chunks)-1)*chunkSize + h.last)
+	h.writeTo(&body)
+	return body.Bytes()
+}

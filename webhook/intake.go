@@ -13,6 +13,7 @@ import (
 // the delivery is only recorded.
 type Intake struct {
 	Delivery    landfall.Delivery
+	Secret      string         // of the hook: what the delivery was verified with
 	Repository  Repository     // zero when the event names none
 	Push        *landfall.Push // without App and ID
 	PullRequest *PullRequest

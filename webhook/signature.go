@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -29,30 +28,35 @@ func signatureOf(header http.Header) (signature []byte, wrong string) {
 	return signature, ""
 }
 
-// verify returns the raw body that was read into hold when its signature is good. A hook that does not exist, or has
-// no secret, is refused after the same work and in the same words as a wrong signature.
-func (h *Handler) verify(ctx context.Context, hook string, hold *hold, signature []byte) ([]byte, error) {
-	secret, err := h.Store.Secret(ctx, hook)
-	if err != nil && landfall.KindOf(err) != landfall.NotFound {
-		return nil, storeDown(err)
+// verify returns the raw body that was read into hold when its signature is good, and the secret that made it. A hook that does
+// not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
+func (h *Handler) verify(ctx context.Context, hook string, hold *hold, signature []byte) (body []byte, secret string, err error) {
+	kept, tried := h.secrets.Load(hook)
+	if tried && signs(kept.(string), hold, signature) {
+		return hold.bytes(), kept.(string), nil
 	}
-	key := make([]byte, sha256.Size)
-	rand.Read(key) // never fails
-	known := err == nil && secret != ""
-	if known {
-		key = []byte(secret)
-	} else if err == nil {
+	secret, err = h.Store.Secret(ctx, hook)
+	switch {
+	case err != nil && landfall.KindOf(err) != landfall.NotFound:
+		return nil, "", storeDown(err)
+	case err == nil && secret == "":
 		err = errors.New("the hook has no secret")
 	}
-	mac := hmac.New(sha256.New, key)
-	hold.writeTo(mac)
-	if !hmac.Equal(mac.Sum(nil), signature) || !known {
-		return nil, &refusal{
+	if err != nil {
+		signs(rand.Text(), hold, signature)
+	}
+	if err != nil || tried && secret == kept || !signs(secret, hold, signature) {
+		return nil, "", &refusal{
 			status: http.StatusUnauthorized, detail: "the signature does not match the webhook's secret", cause: err,
 		}
 	}
-	var body bytes.Buffer
-	body.Grow(hold.size())
-	hold.writeTo(&body)
-	return body.Bytes(), nil
+	h.secrets.Store(hook, secret) // of hooks that exist alone: no stranger fills the memory
+	return hold.bytes(), secret, nil
+}
+
+// signs reports whether a signature is the one that a secret makes of the body in hold.
+func signs(secret string, hold *hold, signature []byte) bool {
+	mac := hmac.New(sha256.New, []byte(secret))
+	hold.writeTo(mac)
+	return hmac.Equal(mac.Sum(nil), signature)
 }

@@ -61,6 +61,9 @@ func (m *memory) Accept(_ context.Context, intake webhook.Intake) (landfall.Deli
 	if err := m.down["Accept"]; err != nil {
 		return landfall.Delivery{}, false, err
 	}
+	if s, ok := m.secrets[d.Hook]; !ok || s != intake.Secret {
+		return landfall.Delivery{}, false, &landfall.Error{Kind: landfall.Unauthorized}
+	}
 	if first, ok := m.stored[d.Hook+"/"+d.ID]; ok {
 		return first, true, nil
 	}

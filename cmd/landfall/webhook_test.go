@@ -201,11 +201,14 @@ func TestWebhookPush(t *testing.T) {
 				t.Errorf("got %s, want the hook's address and no secret", shown)
 			}
 		}
+		commit, push := h.release("zero")
+		wantEqual(t, "before", w.deliver(old, push).status, http.StatusAccepted)
+		wantEnds(t, w, "attic", commit, landfall.RunSucceeded)
 		fresh := decode[client.Hook](t, []byte(command("app", "hook", "attic", "--rotate", "-o", "json")))
 		if fresh.URL != old.url || fresh.Secret == old.secret || len(fresh.Secret) < 32 {
 			t.Errorf("got %+v, want the same address and a new secret", fresh)
 		}
-		commit, push := h.release("one")
+		commit, push = h.release("one")
 		wantEqual(t, "signed with the old secret", w.deliver(old, push).status, http.StatusUnauthorized)
 		wantEqual(t, "signed with the new secret", w.deliver(hook{url: fresh.URL, secret: fresh.Secret}, push).status, http.StatusAccepted)
 		wantEnds(t, w, "attic", commit, landfall.RunSucceeded)
@@ -214,8 +217,8 @@ func TestWebhookPush(t *testing.T) {
 		}
 		// Whether the hook works is seen without the forge: other hooks' deliveries are not among its own.
 		deliveries := decode[[]client.Delivery](t, []byte(command("app", "deliveries", "attic", "-o", "json")))
-		if len(deliveries) != 1 || deliveries[0].ID != push.id {
-			t.Errorf("got the deliveries %+v, want %s alone", deliveries, push.id)
+		if len(deliveries) != 2 || deliveries[0].ID != push.id {
+			t.Errorf("got the deliveries %+v, want two and %s first", deliveries, push.id)
 		}
 		if out := command("app", "deliveries", "attic"); !strings.Contains(out, "Branch main is now at "+commit.Short()) {
 			t.Errorf("got %s, want what became of the delivery", out)
