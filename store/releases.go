@@ -42,22 +42,18 @@ func (q queries) Releases(ctx context.Context, app string) ([]landfall.Release, 
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 ORDER BY created DESC, uid`, app)
 }
 
-// ReleasesShown returns all releases of an app, expired ones included, in any order, with what gateways show of them: ID, line,
-// commit, and when they were made and expired.
-func (q queries) ReleasesShown(ctx context.Context, app string) ([]landfall.Release, error) {
-	return list(ctx, q, "store.ReleasesShown", func(row scanner) (landfall.Release, error) {
-		r := landfall.Release{App: app}
-		var created, expired int64
-		err := row.Scan(&r.ID, &r.Line, &r.Commit, &created, &expired)
-		r.Created, r.Expired = moment(created), moment(expired)
-		return r, err
-	}, `SELECT uid, line, commit_sha, created, expired FROM releases WHERE app = $1`, app)
-}
-
 // AccessibleReleases returns the releases of an app that are not expired, newest first.
 func (q queries) AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error) {
 	return list(ctx, q, "store.AccessibleReleases", scanRelease,
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND expired = 0 ORDER BY created DESC, uid`, app)
+}
+
+// ExpiredRelease returns the expired release of an app with an ID, or else the newest one of those whose commits begin with
+// the digits. NotFound when there is none.
+func (q queries) ExpiredRelease(ctx context.Context, app, idOrDigits string) (landfall.Release, error) {
+	return one(ctx, q, "store.ExpiredRelease", scanRelease, `SELECT `+releaseColumns+` FROM releases
+		WHERE app = $1 AND expired > 0 AND (uid = $2 OR commit_sha >= $2 AND commit_sha < $2 || 'g')
+		ORDER BY CASE WHEN uid = $2 THEN 0 ELSE 1 END, created DESC LIMIT 1`, app, idOrDigits)
 }
 
 // LatestRelease returns the accessible release that production applied last, also by going back to it; empty when there is

@@ -37,11 +37,24 @@ func testReleases(t *testing.T, open opener) {
 		put(older)
 		same(t, "newest first", must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
 		same(t, "accessible", must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
-		shown := must(db.ReleasesShown(ctx, app.ID))(t)
-		slices.SortFunc(shown, func(a, b landfall.Release) int { return cmp.Compare(a.ID, b.ID) })
-		same(t, "as gateways show them", shown, []landfall.Release{
-			{ID: want.ID, App: app.ID, Line: want.Line, Commit: want.Commit, Created: want.Created, Expired: want.Expired}, younger, older,
-		})
+		expired := func(id landfall.UID, at int, commit landfall.CommitSHA) landfall.Release {
+			r := landfall.Release{ID: id, App: app.ID, Line: landfall.Production, Created: after(at), Expired: after(at + 1), Commit: commit}
+			put(r)
+			return r
+		}
+		earlier, later := expired("dddddddd", 6, sha2), expired("eeeeeeee", 7, sha2)
+		byID := expired("cafecafe", 1, sha1)
+		expired("ffffffff", 9, "cafecafe00000000000000000000000000000000")
+		for idOrDigits, want := range map[string]landfall.Release{
+			"dddddddd": earlier, string(sha2): later, string(sha2[:7]): later, "cafecafe": byID, string(want.ID): want,
+		} {
+			same(t, "expired "+idOrDigits, must(db.ExpiredRelease(ctx, app.ID, idOrDigits))(t), want)
+		}
+		for _, none := range []string{"bbbbbbbb", "zzzzzzzz", "9999999"} {
+			if _, err := db.ExpiredRelease(ctx, app.ID, none); landfall.KindOf(err) != landfall.NotFound {
+				t.Errorf("expired %s: got %v, want none", none, err)
+			}
+		}
 	})
 	t.Run("tags", func(t *testing.T) {
 		t.Parallel()

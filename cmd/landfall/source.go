@@ -76,9 +76,15 @@ func (s tableSource) App(ctx context.Context, id string) (registry.App, error) {
 	return s.read(ctx, app)
 }
 
+// Expired implements registry.Source.
+func (s tableSource) Expired(ctx context.Context, app, idOrDigits string) (registry.Release, error) {
+	r, err := s.db.ExpiredRelease(ctx, app, idOrDigits)
+	return registry.Release{ID: r.ID, Commit: r.Commit}, err
+}
+
 func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, error) {
 	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed, Tags: map[string]landfall.UID{}}
-	releases, err := s.db.ReleasesShown(ctx, app.ID)
+	releases, err := s.db.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return a, err
 	}
@@ -91,10 +97,8 @@ func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, 
 	}
 	accessible := map[landfall.UID]bool{}
 	for _, r := range releases {
-		expired := !r.Expired.IsZero()
-		accessible[r.ID] = !expired
-		a.Releases = append(a.Releases, registry.Release{
-			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Expired: expired, Units: units[r.ID]})
+		accessible[r.ID] = true
+		a.Releases = append(a.Releases, registry.Release{ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID]})
 	}
 	tags, err := s.db.Tags(ctx, app.ID)
 	if err != nil {

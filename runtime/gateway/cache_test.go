@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -379,10 +378,7 @@ func TestManifestsOfExpiredReleases(t *testing.T) {
 		visit(i)
 	}
 	later := app
-	later.Releases = slices.Clone(app.Releases)
-	for i := range expired {
-		later.Releases[i].Expired = true
-	}
+	later.Releases = app.Releases[expired:]
 	s.tables.Store(registry.New([]registry.App{later}))
 	for i := range half {
 		visit(half + i)

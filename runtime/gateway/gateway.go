@@ -34,7 +34,7 @@ type Config struct {
 	Domain  string // the base domain: releases are below it
 	Control string // host of the control host's public URL, if it is another; a port does not matter
 
-	Registry interface{ Table() *registry.Table }
+	Registry Registry
 	Content  Content
 
 	CacheDir    string // a folder of the gateway's own; it is made when missing, and can be deleted while nothing runs
@@ -48,11 +48,17 @@ type Config struct {
 	Answered func(app string, status int, bytes int64)
 }
 
+// Registry knows what can be reached; a *registry.Registry does.
+type Registry interface {
+	Table() *registry.Table
+	Expired(ctx context.Context, app, selector string, joined bool) (landfall.UID, error)
+}
+
 // Gateway serves releases. It is an http.Handler for every host that Hosts does not call Control.
 type Gateway struct {
 	Hosts
 
-	registry  interface{ Table() *registry.Table }
+	registry  Registry
 	manifests *manifests
 	objects   *objects
 	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
@@ -132,6 +138,18 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	found := table.Resolve(host.App, host.Selector, host.Joined)
 	if found.Outcome != registry.UnknownApp && found.Outcome != registry.DeletedApp {
 		app = host.App
+	}
+	if found.Outcome == registry.UnknownRelease {
+		id, err := g.registry.Expired(r.Context(), host.App, host.Selector, host.Joined)
+		if err != nil {
+			g.log.WarnContext(r.Context(), "whether a release expired is not known", "app", app, "error", err)
+			h.Set("Retry-After", "1")
+			writePage(w, r, pageUnsure())
+			return app
+		}
+		if id != "" {
+			found = registry.Resolution{Outcome: registry.ExpiredRelease, Release: &registry.Release{ID: id}}
+		}
 	}
 	if found.Release != nil {
 		h[ReleaseHeader] = []string{string(found.Release.ID)}

@@ -27,12 +27,12 @@ func TestPastAssets(t *testing.T) {
 	older := site("bbbbbbb2", files{"/js/app-22222b22.js": "older", "/js/only-99999f99.js": "kept in memory"})
 	live := site("ccccccc2", files{"/js/app-33333c33.js": "live"})
 	preview := site("ddddddd2", files{"/js/app-44444d44.js": "never live"})
-	oldest.Expired = true
 	app := registry.App{
 		ID: "1", Name: "shop", Live: "ccccccc2", Latest: "ddddddd2", Releases: []registry.Release{oldest, older, live, preview},
 		Past: []landfall.UID{"ccccccc2", "bbbbbbb2", "aaaaaaa2"}, Tags: map[string]landfall.UID{"beta": "ccccccc2"},
 	}
 	s := newSite(t, content, nil, app)
+	s.tables.expired = map[string]landfall.UID{"shop.eeeeeee2": "eeeeeee2"}
 
 	// L-033: a chunk that the live release lacks comes from the newest earlier live release that has it
 	s.get(t, host, "/js/app-22222b22.js").want(t, http.StatusOK, "bbbbbbb2", "older")
@@ -55,7 +55,7 @@ func TestPastAssets(t *testing.T) {
 	s.get(t, "shop.ccccccc2.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
 	s.get(t, "shop--beta.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
 	s.get(t, "shop.latest.releases.test", "/js/app-22222b22.js").wantPage(t, http.StatusNotFound, "ddddddd2", "No such page")
-	s.get(t, "shop.aaaaaaa2.releases.test", "/js/app-11111a11.js").wantPage(t, http.StatusGone, "aaaaaaa2", "has expired")
+	s.get(t, "shop.eeeeeee2.releases.test", "/js/app-11111a11.js").wantPage(t, http.StatusGone, "eeeeeee2", "has expired")
 }
 
 // Earlier releases are asked as long as their content is there; when it was collected the next one is, and then nothing.

@@ -72,6 +72,11 @@ func pageStarting() page {
 	return newPage(http.StatusServiceUnavailable, "Starting", "The server does not know its releases yet. Try again in a moment.")
 }
 
+func pageUnsure() page {
+	return newPage(http.StatusServiceUnavailable, "Not known right now",
+		"No release that is accessible has this address, and the list of earlier ones cannot be read. Try again in a moment.")
+}
+
 const pageHTML = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

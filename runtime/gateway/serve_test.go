@@ -24,22 +24,22 @@ const (
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	release := func(id landfall.UID, commit landfall.CommitSHA, expired bool) registry.Release {
+	release := func(id landfall.UID, commit landfall.CommitSHA) registry.Release {
 		r := content.release(id, files{"/index.html": "page of " + string(id)})
-		r.Commit, r.Expired = commit, expired
+		r.Commit = commit
 		return r
 	}
 	app := registry.App{
 		ID: "1", Name: "shop", Live: "bbbbbbb2", Latest: "ccccccc2",
 		Releases: []registry.Release{
-			release("aaaaaaa2", "1111111111111111111111111111111111111111", true),
-			release("bbbbbbb2", "2222222222222222222222222222222222222222", false),
-			release("ccccccc2", "2222222333333333333333333333333333333333", false),
-			release("ddddddd2", "4444444444444444444444444444444444444444", false),
+			release("bbbbbbb2", "2222222222222222222222222222222222222222"),
+			release("ccccccc2", "2222222333333333333333333333333333333333"),
+			release("ddddddd2", "4444444444444444444444444444444444444444"),
 		},
 		Tags: map[string]landfall.UID{"beta": "ddddddd2", "v1.2.0": "ddddddd2", "old": "aaaaaaa2"},
 	}
 	s := newSite(t, content, nil, app, registry.App{ID: "2", Name: "gone", Deleted: true}, registry.App{ID: "3", Name: "empty"})
+	s.tables.expired = map[string]landfall.UID{"shop.aaaaaaa2": "aaaaaaa2", "shop--aaaaaaa2": "aaaaaaa2", "shop.1111111": "aaaaaaa2"}
 	slug := landfall.ReleaseLabel("v1.2.0")
 	page := func(t *testing.T, host string, want landfall.UID) {
 		t.Helper()
@@ -481,5 +481,20 @@ func TestUnkeyedHeaders(t *testing.T) {
 				t.Errorf("%s with %s: got headers %v, want %v", path, header, got.Header, want.Header)
 			}
 		}
+	}
+}
+
+// While nobody can tell whether a release was there once, its address is neither unknown nor gone; all else is served.
+func TestExpiredUnknown(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	s := newSite(t, content, nil, shop(content, files{"/index.html": "one"}))
+	s.tables.err = &landfall.Error{Kind: landfall.Unavailable, Message: "no database"}
+	s.get(t, "shop.eeeeeee2.releases.test", "/").wantPage(t, http.StatusServiceUnavailable, "", "Not known right now")
+	s.get(t, "shop.eeeeeee2.releases.test", "/").wantHeaders(t, "Retry-After", "1", "Cache-Control", "no-store")
+	s.get(t, "shop.aaaaaaa2.releases.test", "/").want(t, http.StatusOK, "aaaaaaa2", "one")
+	s.get(t, "none.eeeeeee2.releases.test", "/").wantPage(t, http.StatusNotFound, "", "No such app")
+	if log := s.log.String(); !strings.Contains(log, "no database") {
+		t.Errorf("got the log %s, want the cause", log)
 	}
 }

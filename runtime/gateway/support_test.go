@@ -100,7 +100,19 @@ func (s *store) release(id landfall.UID, content files) registry.Release {
 }
 
 // tables is a registry whose table a test sets.
-type tables struct{ atomic.Pointer[registry.Table] }
+type tables struct {
+	atomic.Pointer[registry.Table]
+
+	expired map[string]landfall.UID // by APP.SELECTOR or APP--SELECTOR
+	err     error                   // what Expired returns
+}
+
+func (t *tables) Expired(_ context.Context, app, selector string, joined bool) (landfall.UID, error) {
+	if joined {
+		return t.expired[app+"--"+selector], t.err
+	}
+	return t.expired[app+"."+selector], t.err
+}
 
 func (t *tables) Table() *registry.Table { return t.Load() }
 

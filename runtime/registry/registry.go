@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ type Source interface {
 	App(ctx context.Context, id string) (App, error)
 	// Changes returns the number of the newest change of what Apps shows: they ascend by one.
 	Changes(ctx context.Context) (int64, error)
+	// Expired returns the expired release of an app with that ID, or else the newest one of those whose commits begin with the
+	// digits, or a NotFound error.
+	Expired(ctx context.Context, app, idOrDigits string) (Release, error)
 	// ChangesSince returns the newest change of each app that has one behind a number.
 	ChangesSince(ctx context.Context, number int64) ([]Change, error)
 }
@@ -49,7 +53,8 @@ type Registry struct {
 	Log      *slog.Logger  // what Run could not read; nil: nowhere
 
 	table  atomic.Pointer[Table]
-	opened int64 // the newest change that Open saw
+	opened int64        // the newest change that Open saw
+	asked  atomic.Int64 // how many are in Expired
 
 	mu    sync.Mutex
 	reads uint64            // counts the reads of Source in the order in which they began
@@ -140,6 +145,39 @@ func (r *Registry) Shown(id string) int64 {
 		}
 	}
 	return 0
+}
+
+// The bounds of Expired: anybody can ask for any address.
+const (
+	maxAsked     = 64 // questions at once
+	expiredLimit = 2 * time.Second
+)
+
+// Expired returns the expired release that the label selector means for the app with that name, as in Table.Resolve, which
+// did not know it; nothing when there is none. It asks the Source, which may have any number of them, and returns
+// its error; Unavailable when too many ask.
+func (r *Registry) Expired(ctx context.Context, app, selector string, joined bool) (landfall.UID, error) {
+	s, ok := r.Table().names[app]
+	digits, _, cut := strings.Cut(selector, "-") // a commit that does not fit into its label is a slug
+	if !ok || !(landfall.IsUID(selector) || isCommit(digits)) {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, expiredLimit)
+	defer cancel()
+	defer r.asked.Add(-1)
+	if r.asked.Add(1) > maxAsked {
+		return "", &landfall.Error{Op: "registry.expired", Kind: landfall.Unavailable, Message: "too many ask for releases that are not there"}
+	}
+	release, err := r.Source.Expired(ctx, s.app.ID, digits)
+	switch {
+	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+		return "", nil
+	case err != nil:
+		return "", &landfall.Error{Op: "registry.expired", Kind: landfall.KindOf(err), Err: err}
+	case cut && s.label(string(release.Commit), joined) != selector:
+		return "", nil
+	}
+	return release.ID, nil
 }
 
 // maxHeard is how many notices may wait. Those beyond it are lost, which the next one shows.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,23 @@ func (s *source) App(_ context.Context, id string) (registry.App, error) {
 		err = &landfall.Error{Kind: landfall.NotFound, Message: "no such app"}
 	}
 	return app, err
+}
+
+// Expired knows one release, of the app 1.
+func (s *source) Expired(_ context.Context, app, idOrDigits string) (registry.Release, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := registry.Release{ID: "xxxxxxx2", Commit: firstCommit}
+	if s.gate != nil {
+		s.gate(idOrDigits)
+	}
+	switch {
+	case s.err != nil:
+		return registry.Release{}, s.err
+	case app == "1" && (idOrDigits == string(old.ID) || strings.HasPrefix(string(old.Commit), idOrDigits)):
+		return old, nil
+	}
+	return registry.Release{}, &landfall.Error{Kind: landfall.NotFound, Message: "no such release"}
 }
 
 func (s *source) Changes(context.Context) (int64, error) {
@@ -162,6 +180,100 @@ func TestRefresh(t *testing.T) {
 		t.Fatalf("refresh of an app that left: %v", err)
 	}
 	wantLive(t, r.Table(), "shop", "")
+}
+
+// What expired is asked for where it is stored, by its ID or its commit's digits, also those of a label that was cut; never for
+// what neither can be.
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	const name, long = "shop", "a-shop-with-a-name-that-leaves-little-room"
+	src := &source{apps: map[string]registry.App{"1": app("1", name, "aaaaaaa2"), "2": app("2", "blog", "bbbbbbb2")}}
+	r := &registry.Registry{Source: src}
+	mustRefresh(t, r)
+	commit := string(firstCommit)
+	var asked []string
+	src.gate = func(idOrDigits string) { asked = append(asked, idOrDigits) }
+	for _, c := range []struct {
+		app, selector string
+		joined        bool
+		want          landfall.UID
+		asked         string
+	}{
+		{name, "xxxxxxx2", false, "xxxxxxx2", "xxxxxxx2"},
+		{name, "xxxxxxx2", true, "xxxxxxx2", "xxxxxxx2"},
+		{name, "yyyyyyy2", true, "", "yyyyyyy2"},
+		{name, commit, false, "xxxxxxx2", commit},
+		{name, commit[:7], true, "xxxxxxx2", commit[:7]},
+		{name, commit[:6], false, "", ""},
+		{name, "fffffff", false, "", "fffffff"},
+		{name, "www", false, "", ""},
+		{name, "branch-main", true, "", ""},
+		{"blog", "xxxxxxx2", false, "", "xxxxxxx2"},
+		{"shoq", "xxxxxxx2", false, "", ""},
+	} {
+		asked = nil
+		got, err := r.Expired(t.Context(), c.app, c.selector, c.joined)
+		if err != nil || got != c.want || strings.Join(asked, " ") != c.asked {
+			t.Errorf("%s of %s: got %q, %v and the question %q, want %q and %q", c.selector, c.app, got, err, asked, c.want, c.asked)
+		}
+	}
+	src.gate = nil
+	src.set(func() { src.apps["1"] = app("1", long, "aaaaaaa2") })
+	mustRefresh(t, r)
+	cut := strings.TrimPrefix(landfall.JoinedLabel(long, commit), long+"--")
+	for selector, want := range map[string]landfall.UID{cut: "xxxxxxx2", commit[:9] + "-000000": "", cut + "-": ""} {
+		if got, err := r.Expired(t.Context(), long, selector, true); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, want %q", selector, got, err, want)
+		}
+	}
+	src.set(func() { src.err = &landfall.Error{Kind: landfall.Unavailable, Err: errors.New("no database")} })
+	if got, err := r.Expired(t.Context(), long, "xxxxxxx2", false); landfall.KindOf(err) != landfall.Unavailable || got != "" {
+		t.Errorf("got %q, %v while the source fails, want it unavailable", got, err)
+	}
+}
+
+// However many ask at once, few of them reach the Source.
+func TestExpiredIsBounded(t *testing.T) {
+	t.Parallel()
+	const all = 1000
+	src := &slowSource{source: source{apps: map[string]registry.App{"1": app("1", "shop", "aaaaaaa2")}}, let: make(chan struct{})}
+	r := &registry.Registry{Source: src}
+	mustRefresh(t, r)
+	refused, known := make(chan error, all), make(chan landfall.UID, all)
+	for range all {
+		go func() {
+			id, err := r.Expired(t.Context(), "shop", "xxxxxxx2", false)
+			if err != nil {
+				refused <- err
+				return
+			}
+			known <- id
+		}()
+	}
+	const few = 64
+	for range all - few {
+		if err := <-refused; landfall.KindOf(err) != landfall.Unavailable {
+			t.Fatalf("got %v, want it unavailable", err)
+		}
+	}
+	close(src.let)
+	for range few {
+		if id := <-known; id != "xxxxxxx2" {
+			t.Errorf("got %q, want the release", id)
+		}
+	}
+}
+
+// slowSource knows of a release that expired once it is let go.
+type slowSource struct {
+	source
+
+	let chan struct{}
+}
+
+func (s *slowSource) Expired(context.Context, string, string) (registry.Release, error) {
+	<-s.let
+	return registry.Release{ID: "xxxxxxx2"}, nil
 }
 
 // A Source that fails changes nothing, and its kind of error comes out.

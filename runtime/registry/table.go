@@ -19,7 +19,7 @@ type App struct {
 	Deleted  bool                    // every address answers that it is gone
 	Live     landfall.UID            // empty while nothing is live
 	Latest   landfall.UID            // the accessible release that production applied last; empty when there is none
-	Releases []Release               // expired ones included
+	Releases []Release               // those that are accessible
 	Tags     map[string]landfall.UID // tag name to release
 	Past     []landfall.UID          // releases that were live before, newest first
 	Changed  int64                   // number of the newest change that the Source made to the app
@@ -31,8 +31,9 @@ type Release struct {
 	Commit  landfall.CommitSHA
 	Line    landfall.Line
 	Created time.Time
-	Expired bool
 	Units   []Unit // the static units, in any order; a table orders them, the most specific path first
+
+	expired bool
 }
 
 // Unit is one static unit of a release.
@@ -89,7 +90,8 @@ func New(apps []App) *Table {
 }
 
 // Resolve returns what the label selector means for the app with that name: nothing or "live" the live release, else a
-// release id, a tag, "latest" or the beginning of a commit, in this order. joined tells the label of
+// release id, a tag, "latest" or the beginning of a commit, in this order. Expired releases are known by their tags alone;
+// Registry.Expired finds the others. joined tells the label of
 // APP--RELEASE.DOMAIN, where a long one is cut earlier, from that of APP.RELEASE.DOMAIN.
 func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 	s, ok := t.names[app]
@@ -120,11 +122,10 @@ func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 func (t *Table) Manifests() map[string]bool {
 	all := map[string]bool{}
 	for _, s := range t.ids {
-		for i := range s.app.Releases {
-			r := &s.app.Releases[i]
-			if r.Expired || s.app.Deleted {
-				continue
-			}
+		if s.app.Deleted {
+			continue
+		}
+		for _, r := range s.app.Releases {
 			for _, unit := range r.Units {
 				all[unit.Manifest] = true
 			}
@@ -134,16 +135,21 @@ func (t *Table) Manifests() map[string]bool {
 }
 
 func found(r *Release) Resolution {
-	if r.Expired {
+	if r.expired {
 		return Resolution{Outcome: ExpiredRelease, Release: r}
 	}
 	return Resolution{Outcome: Found, Release: r}
 }
 
+// isCommit reports whether a selector can be the first digits of a commit.
+func isCommit(digits string) bool {
+	const fewest, most = 7, 40
+	return len(digits) >= fewest && len(digits) <= most && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
 // commit resolves the first digits of a commit.
 func (s *site) commit(digits string) Resolution {
-	const fewest, most = 7, 40
-	if len(digits) < fewest || len(digits) > most || strings.Trim(digits, "0123456789abcdef") != "" {
+	if !isCommit(digits) {
 		return Resolution{Outcome: UnknownRelease}
 	}
 	begins := func(i int) bool { return i < len(s.commits) && strings.HasPrefix(string(s.commits[i].Commit), digits) }
@@ -190,7 +196,11 @@ func (t *Table) put(app App) {
 		s.name(string(r.ID), &r)
 	}
 	for _, tag := range slices.Sorted(maps.Keys(app.Tags)) {
-		s.name(tag, ids[app.Tags[tag]])
+		r, ok := ids[app.Tags[tag]]
+		if !ok {
+			r = &Release{ID: app.Tags[tag], expired: true}
+		}
+		s.name(tag, r)
 	}
 	s.name(landfall.Latest, ids[app.Latest])
 	s.live = ids[app.Live]
@@ -212,13 +222,20 @@ func (s *site) name(selector string, r *Release) {
 	if r == nil {
 		return
 	}
-	if label := landfall.ReleaseLabel(selector); s.labels[label] == nil {
+	if label := s.label(selector, false); s.labels[label] == nil {
 		s.labels[label] = r
 	}
-	label := strings.TrimPrefix(landfall.JoinedLabel(s.app.Name, selector), s.app.Name+"--")
-	if s.joined[label] == nil {
+	if label := s.label(selector, true); s.joined[label] == nil {
 		s.joined[label] = r
 	}
+}
+
+// label returns what stands for selector in addresses of the app.
+func (s *site) label(selector string, joined bool) string {
+	if joined {
+		return strings.TrimPrefix(landfall.JoinedLabel(s.app.Name, selector), s.app.Name+"--")
+	}
+	return landfall.ReleaseLabel(selector)
 }
 
 // newest returns the newest release of each commit, ascending by commit.

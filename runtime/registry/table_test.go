@@ -15,13 +15,13 @@ const (
 	thirdCommit  = landfall.CommitSHA("77aa00bb11223344556677889900aabbccddeeff")
 )
 
-// shop has a release of each sort: live, expired, rebuilt, tagged.
+// shop has a release of each sort: live, rebuilt, tagged; the tag old is that of an expired one.
 func shop() registry.App {
 	day := func(n int) time.Time { return time.Date(2026, 11, n, 0, 0, 0, 0, time.UTC) }
 	return registry.App{
 		ID: "app-1", Name: "shop", Live: "bbbbbbb2", Latest: "ccccccc2",
 		Releases: []registry.Release{
-			{ID: "aaaaaaa2", Commit: firstCommit, Created: day(1), Expired: true},
+			{ID: "aaaaaaa2", Commit: firstCommit, Created: day(1)},
 			{ID: "bbbbbbb2", Commit: secondCommit, Created: day(2), Units: []registry.Unit{
 				{Path: "/", Manifest: "root"}, {Path: "static/js/", Manifest: "js"}, {Path: "/static", Manifest: "static"},
 			}},
@@ -29,7 +29,7 @@ func shop() registry.App {
 			{ID: "ddddddd2", Commit: thirdCommit, Created: day(4)},
 		},
 		Tags: map[string]landfall.UID{
-			"beta": "ccccccc2", "v1.2.0": "bbbbbbb2", "old": "aaaaaaa2", "dangling": "zzzzzzz2",
+			"beta": "ccccccc2", "v1.2.0": "bbbbbbb2", "old": "zzzzzzz2",
 			strings.Repeat("long", 20): "ccccccc2",
 		},
 		Past: []landfall.UID{"ddddddd2", "bbbbbbb2", "aaaaaaa2", "zzzzzzz2"},
@@ -57,13 +57,11 @@ func TestResolve(t *testing.T) {
 		{"latest", "shop", "latest", false, registry.Found, "ccccccc2"},
 		{"id", "shop", "ccccccc2", false, registry.Found, "ccccccc2"},
 		{"id, joined", "shop", "ccccccc2", true, registry.Found, "ccccccc2"},
-		{"expired id", "shop", "aaaaaaa2", false, registry.ExpiredRelease, "aaaaaaa2"},
 		{"unknown id", "shop", "eeeeeee2", false, registry.UnknownRelease, ""},
 		{"tag", "shop", "beta", false, registry.Found, "ccccccc2"},
 		{"tag as a slug", "shop", landfall.ReleaseLabel("v1.2.0"), false, registry.Found, "bbbbbbb2"},
 		{"tag's letters without the hash", "shop", "v1-2-0", false, registry.UnknownRelease, ""},
-		{"tag of an expired release", "shop", "old", false, registry.ExpiredRelease, "aaaaaaa2"},
-		{"tag of a release that does not exist", "shop", "dangling", false, registry.UnknownRelease, ""},
+		{"tag of an expired release", "shop", "old", false, registry.ExpiredRelease, "zzzzzzz2"},
 		{"long tag", "shop", landfall.ReleaseLabel(long), false, registry.Found, "ccccccc2"},
 		{"long tag, joined", "shop", label(long), true, registry.Found, "ccccccc2"},
 		{"long tag, the other form's label", "shop", landfall.ReleaseLabel(long), true, registry.UnknownRelease, ""},
@@ -72,7 +70,7 @@ func TestResolve(t *testing.T) {
 		{"commit's newest release", "shop", string(thirdCommit), false, registry.Found, "ddddddd2"},
 		{"7 digits of a commit", "shop", "77aa00b", false, registry.Found, "ddddddd2"},
 		{"6 digits of a commit", "shop", "77aa00", false, registry.UnknownRelease, ""},
-		{"8 digits that tell two commits apart", "shop", "3f9c1ab0", false, registry.ExpiredRelease, "aaaaaaa2"},
+		{"8 digits that tell two commits apart", "shop", "3f9c1ab0", false, registry.Found, "aaaaaaa2"},
 		{"7 digits that two commits share", "shop", "3f9c1ab", false, registry.AmbiguousCommit, ""},
 		{"digits past the last commit", "shop", "fffffff", false, registry.UnknownRelease, ""},
 		{"capital digits", "shop", "77AA00B", false, registry.UnknownRelease, ""},

@@ -275,6 +275,7 @@ CREATE TABLE releases (
     PRIMARY KEY (app, uid)
 );
 CREATE INDEX releases_accessible ON releases (app, created) WHERE expired = 0;
+CREATE INDEX releases_expired ON releases (app, commit_sha) WHERE expired > 0;
 
 CREATE TABLE tags (
     app         TEXT NOT NULL REFERENCES apps (id),
