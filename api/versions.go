@@ -3,10 +3,13 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -219,22 +222,31 @@ func (u units) versionOf(names versionNames, v landfall.Version) (client.Version
 	return c, err
 }
 
-// withPackageRef is a function's spec with the version of its package in place of the package's name.
+// withPackageRef is a function's spec with the version of its package in place of the package's name. What is not replaced
+// stays unread: a page shows many.
 func withPackageRef(v landfall.Version) (json.RawMessage, error) {
-	var spec map[string]any
-	if err := json.Unmarshal(v.Spec, &spec); err != nil || v.Content == nil {
-		return v.Spec, err
-	}
 	var content versioning.FunctionContent
-	if err := json.Unmarshal(v.Content, &content); err != nil {
-		return v.Spec, err
-	}
-	pkg, ok := spec["package"].(map[string]any)
-	if !ok {
+	var spec, pkg map[string]jsontext.Value
+	if v.Content == nil {
 		return v.Spec, nil
 	}
-	pkg["packageref"] = content.Package
-	return json.Marshal(spec)
+	if err := errors.Join(jsonv2.Unmarshal(v.Content, &content), jsonv2.Unmarshal(v.Spec, &spec)); err != nil {
+		return v.Spec, err
+	}
+	if spec["package"].Kind() != '{' {
+		return v.Spec, nil
+	}
+	err := jsonv2.Unmarshal(spec["package"], &pkg)
+	if err != nil {
+		return v.Spec, err
+	}
+	if pkg["packageref"], err = jsonv2.Marshal(content.Package); err != nil {
+		return v.Spec, err
+	}
+	if spec["package"], err = jsonv2.Marshal(pkg, jsonv2.Deterministic(true)); err != nil {
+		return v.Spec, err
+	}
+	return jsonv2.Marshal(spec, jsonv2.Deterministic(true))
 }
 
 // packageObject adds where a package's archives are, as Fission's snapshots show them.
