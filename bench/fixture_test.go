@@ -20,9 +20,6 @@ func fixture(b *testing.B, name string, fill func(folder string)) string {
 	}
 	digest := sha256.Sum256(text)
 	kept := filepath.Join(fixtures, name+"-"+hex.EncodeToString(digest[:6]))
-	if k := os.Getenv("DEVKEY"); k != "" {
-		kept = filepath.Join(fixtures, name+"-"+k)
-	}
 	if _, err := os.Stat(kept); err != nil {
 		old, err := filepath.Glob(filepath.Join(fixtures, name+"-*"))
 		if err != nil {

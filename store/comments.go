@@ -56,7 +56,7 @@ type Comments struct{ DB *DB }
 // Due returns owed comments that may be tried by now, the longest waiting first.
 func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
 	return list(ctx, c.DB.queries, "store.Comments", scanComment, `SELECT `+commentColumns+` FROM comments
-		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2`, micros(now), limit)
+		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2 + 0`, micros(now), limit)
 }
 
 // Told records that the forge has the comment: its ID, its Body, and as much as was Wanted when it was composed.

@@ -72,11 +72,11 @@ func (q queries) Delivery(ctx context.Context, hook, id string) (landfall.Delive
 // Deliveries returns the newest deliveries, newest first.
 func (q queries) Deliveries(ctx context.Context, limit int) ([]landfall.Delivery, error) {
 	return list(ctx, q, "store.Deliveries", scanDelivery,
-		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1`, limit)
+		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1 + 0`, limit)
 }
 
 // DeliveriesOf returns the newest deliveries of a hook, newest first.
 func (q queries) DeliveriesOf(ctx context.Context, hook string, limit int) ([]landfall.Delivery, error) {
 	return list(ctx, q, "store.DeliveriesOf", scanDelivery,
-		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 ORDER BY received DESC LIMIT $2`, hook, limit)
+		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 ORDER BY received DESC LIMIT $2 + 0`, hook, limit)
 }

@@ -79,13 +79,13 @@ func (q queries) GroupUnits(ctx context.Context, app string, uid landfall.UID) (
 // Groups returns the group versions of an app, newest first. before, when not zero, is where the page before ended.
 func (q queries) Groups(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Group, error) {
 	return list(ctx, q, "store.Groups", scanGroup, `SELECT `+groupColumns+` FROM group_versions
-		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3`, app, orForever(before), limit)
+		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, orForever(before), limit)
 }
 
 // ReleasesOfGroups returns the releases of the group versions that Groups returns, in any order.
 func (q queries) ReleasesOfGroups(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Release, error) {
 	return list(ctx, q, "store.ReleasesOfGroups", scanRelease, `SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND uid IN (
-		SELECT uid FROM group_versions WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3)`, app, orForever(before), limit)
+		SELECT uid FROM group_versions WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0)`, app, orForever(before), limit)
 }
 
 // GroupsOfCommit returns the group versions of a commit, newest first. The commit may be given by its first digits.

@@ -129,10 +129,10 @@ func (tx *Tx) CreateMove(ctx context.Context, m landfall.Move) error {
 func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error) {
 	const op landfall.Op = "store.Moves"
 	if pointer == "" {
-		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves WHERE app = $1 ORDER BY id DESC LIMIT $2`, app, limit)
+		return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves WHERE app = $1 ORDER BY id DESC LIMIT $2 + 0`, app, limit)
 	}
 	return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves
-		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3`, app, pointer, limit)
+		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3 + 0`, app, pointer, limit)
 }
 
 // StaticUnit is a static unit of a release, as the gateway needs it.

@@ -63,7 +63,7 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 		FROM reports r
 		WHERE sent = 0 AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (SELECT 1 FROM reports e
 			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context AND e.id < r.id)
-		ORDER BY id LIMIT $2`, micros(now), limit)
+		ORDER BY id LIMIT $2 + 0`, micros(now), limit)
 }
 
 // Sent records that a report arrived.

@@ -21,7 +21,7 @@ func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int,
 			WHERE h.app = r.app AND h.sha = r.commit_sha AND a.deleted = 0)
 		AND NOT EXISTS (SELECT 1 FROM reports p
 			WHERE p.app = r.app AND p.commit_sha = r.commit_sha AND p.run = r.id AND p.sent = 0 AND p.dropped = 0)
-		ORDER BY finished LIMIT $2`, micros(before), limit)
+		ORDER BY finished LIMIT $2 + 0`, micros(before), limit)
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +46,7 @@ func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int,
 func (tx *Tx) ForgetLogs(ctx context.Context, before time.Time, limit int, why string, now time.Time) (int, error) {
 	const op landfall.Op = "store.ForgetLogs"
 	runs, err := list(ctx, tx.queries, op, scanRun, `SELECT `+runColumns+` FROM runs
-		WHERE finished > 0 AND forgotten = 0 AND finished < $1 ORDER BY finished LIMIT $2`, micros(before), limit)
+		WHERE finished > 0 AND forgotten = 0 AND finished < $1 ORDER BY finished LIMIT $2 + 0`, micros(before), limit)
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func (tx *Tx) ForgetLogs(ctx context.Context, before time.Time, limit int, why s
 func (tx *Tx) ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetDeliveries"
 	old, err := list(ctx, tx.queries, op, scanDelivery,
-		`SELECT `+deliveryColumns+` FROM deliveries WHERE received < $1 ORDER BY received LIMIT $2`, micros(before), limit)
+		`SELECT `+deliveryColumns+` FROM deliveries WHERE received < $1 ORDER BY received LIMIT $2 + 0`, micros(before), limit)
 	if err != nil {
 		return 0, err
 	}

@@ -50,7 +50,7 @@ func (q queries) Runs(ctx context.Context, app string, before time.Time, limit i
 func (q queries) RunsLike(ctx context.Context, like landfall.Run, before time.Time, limit int) ([]landfall.Run, error) {
 	return list(ctx, q, "store.RunsLike", scanRun, `SELECT `+runColumns+` FROM runs
 		WHERE (app = $1 OR $1 = '') AND (created < $2 OR $2 = 0) AND (branch = $4 OR $4 = '') AND (state = $5 OR $5 = '')
-		ORDER BY created DESC, id DESC LIMIT $3`, like.App, micros(before), limit, like.Branch, like.State)
+		ORDER BY created DESC, id DESC LIMIT $3 + 0`, like.App, micros(before), limit, like.Branch, like.State)
 }
 
 // RunsOfCommit returns the runs of a commit, newest first.
@@ -78,7 +78,7 @@ func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, 
 	return list(ctx, q, "store.DueRuns", scanDueRun, `SELECT id, attempt FROM runs
 		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND app NOT IN (
 			SELECT app || '' FROM runs WHERE finished = 0 AND lease > 0 AND lease > $1 GROUP BY app || '' HAVING COUNT(*) >= $3)
-		ORDER BY created LIMIT $4`, micros(now), app, share, limit)
+		ORDER BY created LIMIT $4 + 0`, micros(now), app, share, limit)
 }
 
 // atWork counts the runs of a run's app that somebody works on at $1.

@@ -7,7 +7,8 @@ import (
 )
 
 // statements opens connections to SQLite that keep what they compiled: a statement costs more to compile than to execute, and
-// database/sql compiles it each time.
+// database/sql compiles it each time. SQLite itself compiles again what has a parameter for its LIMIT, of which the planner looks
+// at the value: statements say LIMIT $1 + 0, which it does not look through.
 type statements struct {
 	dsn    string
 	driver driver.Driver

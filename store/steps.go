@@ -77,7 +77,7 @@ func (q queries) Log(ctx context.Context, run string, after int64, limit int) ([
 		err := row.Scan(&l.Seq, &at, &l.Step, &l.Text)
 		l.Time = moment(at)
 		return l, err
-	}, `SELECT seq, at, step, text FROM run_log WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3`, run, after, limit)
+	}, `SELECT seq, at, step, text FROM run_log WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 0`, run, after, limit)
 }
 
 // RecordStep records a step that was done after the run was over.

@@ -130,7 +130,7 @@ func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]lan
 // VersionsAfter returns the versions in the tracker of a unit that come after a number, in the order of their numbers.
 func (q queries) VersionsAfter(ctx context.Context, unit string, after int64, limit int) ([]landfall.Version, error) {
 	return list(ctx, q, "store.VersionsAfter", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
-		WHERE v.unit = $1 AND v.number > $2 AND v.retired = 0 ORDER BY v.number LIMIT $3`, unit, after, limit)
+		WHERE v.unit = $1 AND v.number > $2 AND v.retired = 0 ORDER BY v.number LIMIT $3 + 0`, unit, after, limit)
 }
 
 // CountVersions returns how many versions a unit has in its tracker.
