@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -349,6 +350,24 @@ func TestDamagedPack(t *testing.T) {
 	s.wantWhole()
 }
 
+// wantNothingElse fails the test when the server serves anything but the first round of an app. Its error says that the server
+// does not answer.
+func (s *site) wantNothingElse(uid landfall.UID, why string) error {
+	s.t.Helper()
+	for path, want := range map[string]string{"/": pageOf(nearApp, 1), "/app.js": scriptOf(nearApp, 1)} {
+		for _, host := range []string{nearApp, nearApp + "--" + string(uid)} {
+			p, err := tryGet(s.at(host, path))
+			if err != nil {
+				return err
+			}
+			if p.status == http.StatusOK && p.body != want {
+				s.t.Errorf("%s: %s%s served %.200q", why, host, path, p.body)
+			}
+		}
+	}
+	return nil
+}
+
 // A database file of which bytes were lost never makes the server serve what is not a release's own: it does not start, or answers
 // with an error, or with the right bytes. When the file is cut off fsck says so.
 func TestDamagedDatabase(t *testing.T) {
@@ -372,21 +391,18 @@ func TestDamagedDatabase(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.start()
+		unanswered := s.wantNothingElse(uid, way.name)
+		if unanswered == nil {
+			_ = s.cmd.Process.Kill()
+		}
 		select {
-		case <-s.done: // it says what is wrong
-			wantText(t, s.log, "landfall: ")
-			continue
-		default:
+		case <-s.done:
+		case <-time.After(patience):
+			t.Fatalf("round %d, %s: the server neither answers nor ends: %v", i, way.name, unanswered)
 		}
-		for path, want := range map[string]string{"/": pageOf(nearApp, 1), "/app.js": scriptOf(nearApp, 1)} {
-			for _, host := range []string{nearApp, nearApp + "--" + string(uid)} {
-				if p := s.get(s.at(host, path)); p.status == http.StatusOK && p.body != want {
-					t.Errorf("round %d, %s: %s%s served %.200q", i, way.name, host, path, p.body)
-				}
-			}
+		if unanswered != nil {
+			wantText(t, s.log, "landfall: ") // it says what is wrong
 		}
-		_ = s.cmd.Process.Kill()
-		<-s.done
 	}
 	for _, rest := range []string{"-wal", "-shm"} {
 		_ = os.Remove(file + rest)

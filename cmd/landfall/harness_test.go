@@ -260,17 +260,23 @@ type page struct {
 // get asks for an address as a browser does: names below localhost are this machine.
 func (s *site) get(address string) page {
 	s.t.Helper()
+	p, err := tryGet(address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// tryGet gets an address of a server that may end meanwhile.
+func tryGet(address string) (page, error) {
 	c := http.Client{Transport: client.LocalTransport(), Timeout: patience}
 	resp, err := c.Get(address)
 	if err != nil {
-		s.t.Fatal(err)
+		return page{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return page{resp.StatusCode, string(body), resp.Header}
+	return page{resp.StatusCode, string(body), resp.Header}, err
 }
 
 // at returns the address of a path at a host below the domain: at("shop", "/x") is the live release's.
