@@ -31,9 +31,10 @@ func signatureOf(header http.Header) (signature []byte, wrong string) {
 // verify returns the raw body that was read into hold when its signature is good, and the secret that made it. A hook that does
 // not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
 func (h *Handler) verify(ctx context.Context, hook string, hold *hold, signature []byte) (body []byte, secret string, err error) {
-	kept, tried := h.secrets.Load(hook)
-	if tried && signs(kept.(string), hold, signature) {
-		return hold.bytes(), kept.(string), nil
+	value, _ := h.secrets.Load(hook)
+	kept, tried := value.(string)
+	if tried && signs(kept, hold, signature) {
+		return hold.bytes(), kept, nil
 	}
 	secret, err = h.Store.Secret(ctx, hook)
 	switch {

@@ -20,11 +20,17 @@ type Source interface {
 	Apps(ctx context.Context) ([]App, error)
 	// App returns the app with that ID, or a NotFound error.
 	App(ctx context.Context, id string) (App, error)
-	// Changes returns the number of the newest change of what Apps shows: they ascend by one.
-	Changes(ctx context.Context) (int64, error)
 	// Expired returns the expired release of an app with that ID, or else the newest one of those whose commits begin with the
 	// digits, or a NotFound error.
 	Expired(ctx context.Context, app, idOrDigits string) (Release, error)
+
+	Journal
+}
+
+// Journal numbers the changes of what a Source returns.
+type Journal interface {
+	// Changes returns the number of the newest change of what Apps shows: they ascend by one.
+	Changes(ctx context.Context) (int64, error)
 	// ChangesSince returns the newest change of each app that has one behind a number.
 	ChangesSince(ctx context.Context, number int64) ([]Change, error)
 }
@@ -159,7 +165,7 @@ const (
 func (r *Registry) Expired(ctx context.Context, app, selector string, joined bool) (landfall.UID, error) {
 	s, ok := r.Table().names[app]
 	digits, _, cut := strings.Cut(selector, "-") // a commit that does not fit into its label is a slug
-	if !ok || !(landfall.IsUID(selector) || isCommit(digits)) {
+	if !ok || !landfall.IsUID(selector) && !isCommit(digits) {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, expiredLimit)
