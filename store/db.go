@@ -31,6 +31,7 @@ type DB struct {
 	rung    chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
 
 	gathering gathering
+	ownership ownership
 }
 
 // Tx is one transaction. It is valid only within the function that Update calls.
@@ -79,7 +80,7 @@ type noticeEngine interface {
 
 type peerEngine interface {
 	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
-	own(ctx context.Context, owned func()) error
+	own(ctx context.Context, o *ownership, owned func()) error
 	// beat notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
 	beat(ctx context.Context, process string, seen int64) error
 	// seen returns what all processes but one have seen that gave a sign of life lately.
@@ -187,13 +188,6 @@ func newer(op landfall.Op, form, known int64) error {
 
 // Close lets go of the database. Repeating it is safe.
 func (db *DB) Close() error { return db.engine.close() }
-
-// Own makes the database this process's until ctx ends: it calls owned once that is so, and again after a connection was lost.
-// It returns a Conflict when another process has it. Others may use the database meanwhile, but not own it: what one process does
-// for all is done once.
-func (db *DB) Own(ctx context.Context, owned func()) error {
-	return classify("store.Own", db.engine.own(ctx, owned))
-}
 
 // Update runs f in one transaction: all of it becomes visible and durable, or nothing when f or the commit fails.
 // f must not call Update. A full or failing disk, or a database that is away, is Unavailable; only when the database stays

@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -51,6 +52,7 @@ const (
 	// A process that stops in the middle of a transaction holds up all others: the server ends its transaction after this.
 	idleInTransaction = "10s"
 	connectTimeout    = 10 * time.Second
+	nextHostAfter     = 3 * time.Second // instead, where there is another host to try
 	// How long the outcome of a commit is asked for when the connection was lost.
 	resolveTimeout = 30 * time.Second
 	resolveEvery   = 50 * time.Millisecond
@@ -58,6 +60,8 @@ const (
 	// How long a start waits for an earlier process's lock, which ends when the database sees its connection end.
 	ownPatience = 5 * time.Second
 	ownEvery    = 250 * time.Millisecond
+	// How long a server may take for the least question; after that, another one is looked for.
+	answerLimit = 5 * time.Second
 	// How long others wait for a gateway that gives no sign of life.
 	aliveFor = 10 * time.Second
 )
@@ -90,12 +94,47 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
+		if len(hosts(config.ConnConfig)) > 1 {
+			config.ConnConfig.ConnectTimeout = nextHostAfter
+		}
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
+	if config.ConnConfig.ValidateConnect == nil { // everything is written here: a server that only reads is none
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = answerLimit
+	}
+	e := &postgres{}
+	config.ConnConfig.OnPgError = e.leaveReadOnly(config.ConnConfig.OnPgError)
+	if e.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, classify(op, err)
 	}
-	return &postgres{pool: pool, sql: stdlib.OpenDBFromPool(pool)}, nil
+	e.sql = stdlib.OpenDBFromPool(e.pool)
+	return e, nil
+}
+
+// leaveReadOnly makes every connection go that leads to a server which turned out to take no writes: those made after it find the
+// one that does.
+func (e *postgres) leaveReadOnly(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
+	return func(conn *pgconn.PgConn, refusal *pgconn.PgError) bool {
+		const readOnly = "25006" // read_only_sql_transaction
+		if refusal.Code != readOnly {
+			return next(conn, refusal)
+		}
+		e.pool.Reset()
+		return false
+	}
+}
+
+// hosts returns where the servers of a database are, in the order in which they are tried.
+func hosts(c *pgx.ConnConfig) []string {
+	all := []string{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))}
+	for _, f := range c.Fallbacks { // one for each host, and for each way to encrypt
+		if host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))); !slices.Contains(all, host) {
+			all = append(all, host)
+		}
+	}
+	return all
 }
 
 // unusable says where the database is that cannot be used at a start, why, and which setting to change. What only another
@@ -103,7 +142,7 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 func (e *postgres) unusable(op landfall.Op, err error) error {
 	kind, cause := landfall.KindOf(classify(op, err)), reason(err)
 	c := e.pool.Config().ConnConfig
-	where := fmt.Sprintf("PostgreSQL at %s:%d, database %s", c.Host, c.Port, c.Database)
+	where := fmt.Sprintf("PostgreSQL at %s, database %s", strings.Join(hosts(c), " and "), c.Database)
 	advice := ""
 	refusal, refused := errors.AsType[*pgconn.PgError](err)
 	name, unresolved := errors.AsType[*net.DNSError](err)
@@ -184,10 +223,11 @@ func (e *postgres) close() error {
 }
 
 // own takes the lock that makes the database one process's, and keeps it: a connection that is lost is followed by another
-// one, unless the lock is another process's by then. It tells owned when it has the lock.
-func (e *postgres) own(ctx context.Context, owned func()) error {
+// one, unless the lock is another process's by then. It tells owned when it has the lock and has left its key.
+func (e *postgres) own(ctx context.Context, o *ownership, owned func()) error {
+	defer o.lose("")
 	for {
-		err := e.hold(ctx, owned)
+		err := e.hold(ctx, o, owned)
 		if kind := landfall.KindOf(classify("store.own", err)); ctx.Err() != nil || kind == landfall.Conflict {
 			return err
 		}
@@ -197,8 +237,9 @@ func (e *postgres) own(ctx context.Context, owned func()) error {
 	}
 }
 
-// hold holds the lock on one connection, for as long as that lives.
-func (e *postgres) hold(ctx context.Context, owned func()) error {
+// hold holds the lock on one connection, for as long as that lives and nobody else has won. When it is lost with the connection
+// the key stays this process's: whether another one has won since is asked in each transaction, and none may have.
+func (e *postgres) hold(ctx context.Context, o *ownership, owned func()) error {
 	pooled, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -221,15 +262,51 @@ func (e *postgres) hold(ctx context.Context, owned func()) error {
 			return err
 		}
 	}
+	key, err := win(ctx, conn, o.current())
+	if err != nil {
+		return err
+	}
+	lost := o.won(key)
 	owned()
 	for {
+		select {
+		case <-lost:
+			return errLost
+		default:
+		}
 		if err := sleep(ctx, ownEvery); err != nil {
 			return err
 		}
-		if err := conn.Ping(ctx); err != nil {
+		if err := takesWrites(ctx, conn); err != nil {
 			return err
 		}
 	}
+}
+
+// errLost says that another process has won: the lock that this one has is one of a server that is not the database any more.
+var errLost = errors.New("another process has won the database")
+
+// win leaves a key on the connection that has the lock: on another one it might be left on another server. It waits for an Update
+// that is at work, which has asked for the key already.
+func win(ctx context.Context, conn *pgx.Conn, before string) (key string, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(updateLock)); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, winOwner, rand.Text(), before).Scan(&key)
+	})
+	return key, err
+}
+
+// takesWrites fails when the server at the other end of a connection takes no writes any more, or does not answer.
+func takesWrites(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn.PgConn())
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) {
+		err = &landfall.Error{Op: "store.takesWrites", Kind: landfall.Unavailable, Message: "the database takes no writes any more", Err: err}
+	}
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -356,19 +433,22 @@ func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 }
 
 // outcome asks whether the transaction is over, and then whether it was committed. A server that crashed may have forgotten
-// its id, and given it to another one: only the key is ours.
+// its id, and given it to another one: only the key is ours. A replica may not have heard of it yet, so it is not over there. The
+// key is written once more, which changes nothing: a server that waits for replicas says then that they have the commit, too, and
+// what it has itself may be lost when one of them takes its place.
 func (t *postgresTx) outcome(ctx context.Context) (committed, over bool, err error) {
+	const inProgress = "in progress"
 	var status string
-	err = t.engine.pool.QueryRow(ctx, `SELECT pg_xact_status($1::text::xid8)`, t.id).Scan(&status)
+	err = t.engine.pool.QueryRow(ctx, `SELECT CASE WHEN pg_is_in_recovery() THEN '`+inProgress+`' ELSE pg_xact_status($1::text::xid8) END`, t.id).Scan(&status)
 	const inTheFuture = "22023" // invalid_parameter_value: the id was forgotten, and is nobody's yet
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == inTheFuture {
-		return false, true, nil
+		status, err = "", nil // the key decides: the database may have moved to another server meanwhile
 	}
-	if err != nil || status == "in progress" {
+	if err != nil || status == inProgress {
 		return false, false, err
 	}
-	err = t.engine.pool.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outcomes WHERE key = $1)`, t.key).Scan(&committed)
-	return committed, err == nil, err
+	found, err := t.engine.pool.Exec(ctx, `UPDATE outcomes SET at = at WHERE key = $1`, t.key)
+	return found.RowsAffected() > 0, err == nil, err
 }
 
 func (t *postgresTx) rollback() error {
@@ -441,7 +521,7 @@ func (e *postgres) notices(ctx context.Context, listening func(), changed func(C
 	}
 	listening()
 	for {
-		notice, err := conn.WaitForNotification(ctx)
+		notice, err := nextNotice(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -450,6 +530,22 @@ func (e *postgres) notices(ctx context.Context, listening func(), changed func(C
 			return fmt.Errorf("a notice that says %q", notice.Payload)
 		}
 		changed(c)
+	}
+}
+
+// nextNotice waits for a notice. When none comes for a while it asks whether the server still is one whose notices count.
+func nextNotice(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	for {
+		wait, cancel := context.WithTimeout(ctx, answerLimit)
+		notice, err := conn.WaitForNotification(wait)
+		waited := wait.Err() != nil
+		cancel()
+		if err == nil || !waited || ctx.Err() != nil {
+			return notice, err
+		}
+		if err := takesWrites(ctx, conn); err != nil {
+			return nil, err
+		}
 	}
 }
 

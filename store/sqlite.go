@@ -48,7 +48,7 @@ func openSQLite(ctx context.Context, path string, s schema) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(classify(op, err), e.close())
 	}
-	return &DB{queries: queries{e.read}, engine: e, upgrade: change, rung: make(chan struct{}, 1)}, nil
+	return &DB{queries: queries{e.read}, engine: e, upgrade: change, rung: make(chan struct{}, 1), ownership: ownership{alone: true}}, nil
 }
 
 func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Upgrade, err error) {
@@ -202,8 +202,8 @@ func (e *sqliteFile) running(ctx context.Context, _ string) ([]runningJob, error
 	return list(ctx, queries{e.read}, "store.running", scanRunningJob, selectRunning)
 }
 
-// own: the file is locked since it was opened.
-func (e *sqliteFile) own(ctx context.Context, owned func()) error {
+// own: the file is locked since it was opened, and the key is left when it is needed first.
+func (e *sqliteFile) own(ctx context.Context, _ *ownership, owned func()) error {
 	owned()
 	<-ctx.Done()
 	return ctx.Err()

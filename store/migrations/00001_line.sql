@@ -47,6 +47,12 @@ CREATE TABLE workers (
     until   BIGINT NOT NULL -- alive at least until then
 );
 
+-- Which process does what one does for all: one row. Who wins that leaves a key that nobody else knows.
+CREATE TABLE owners (
+    id  BIGINT PRIMARY KEY CHECK (id = 1),
+    key TEXT NOT NULL
+);
+
 -- Transactions that were committed, until who made them knows it.
 CREATE TABLE outcomes (
     key TEXT PRIMARY KEY,

@@ -18,6 +18,8 @@ type Line struct {
 	mu    sync.Mutex
 	open  []net.Conn
 	armed atomic.Int32
+	then  atomic.Value // func(): what else happens at the cut
+	stall sync.RWMutex // locked while nothing is carried
 }
 
 const (
@@ -81,11 +83,13 @@ func (l *Line) carry(from net.Conn) {
 			if bytes.Contains(bytes.ToLower(buffer[:n]), []byte("commit\x00")) { // the statement, not the isolation level
 				switch {
 				case l.armed.CompareAndSwap(armedBefore, fired):
+					l.atCut()
 					return
 				case l.armed.CompareAndSwap(armedAfter, fired):
 					committing.Store(true)
 				}
 			}
+			l.pass()
 			if _, err2 := to.Write(buffer[:n]); err != nil || err2 != nil {
 				return
 			}
@@ -96,8 +100,10 @@ func (l *Line) carry(from net.Conn) {
 	for buffer := make([]byte, 64<<10); ; {
 		n, err := to.Read(buffer)
 		if committing.Load() {
+			l.atCut()
 			return // the answer is lost
 		}
+		l.pass()
 		if _, err2 := from.Write(buffer[:n]); err != nil || err2 != nil {
 			return
 		}
@@ -127,6 +133,36 @@ func (l *Line) CutAtCommit(before bool) {
 		return
 	}
 	l.armed.Store(armedAfter)
+}
+
+// CloseAtCommit is CutAtCommit that ends the whole line at that moment, with a close of the channel that it returns.
+func (l *Line) CloseAtCommit(before bool) (closed <-chan struct{}) {
+	done := make(chan struct{})
+	l.then.Store(func() {
+		l.Close()
+		close(done)
+	})
+	l.CutAtCommit(before)
+	return done
+}
+
+// atCut does what else is to happen at the cut.
+func (l *Line) atCut() {
+	if then, ok := l.then.Load().(func()); ok {
+		then()
+	}
+}
+
+// Stall lets nothing through any more, as when the other machine is gone, until it is told to resume.
+func (l *Line) Stall() (resume func()) {
+	l.stall.Lock()
+	return l.stall.Unlock
+}
+
+// pass waits while the line is stalled.
+func (l *Line) pass() {
+	l.stall.RLock()
+	defer l.stall.RUnlock()
 }
 
 // WasCut reports whether the connection was ended at the commit.

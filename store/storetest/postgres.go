@@ -114,10 +114,36 @@ func Hold(t testing.TB, address, table string) (waiting func() bool, release fun
 	return waiting, release
 }
 
+// EndOwner ends the connection that has the lock of the owner of the database at an address, as far as the server is concerned.
+func EndOwner(t testing.TB, address string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	// Only the owner's lock belongs to a session that is in no transaction.
+	err = eventually(func() error {
+		var left int
+		err := conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
+			WHERE l.locktype = 'advisory' AND a.datname = current_database() AND a.state = 'idle'`).Scan(&left)
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%d connections have the lock still", left)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // server is one PostgreSQL server of this test program.
 type server struct {
+	cluster
+
 	port  string
 	alive io.WriteCloser // open until the server is to end; a signal's name in it ends and starts it
+	ended chan struct{}  // closed when it has
 	last  atomic.Int64
 	mu    sync.Mutex // a template cannot be copied twice at once
 }
@@ -149,45 +175,43 @@ const (
 )
 
 // watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
-// server and its folder away. A line of the input is a signal that ends the server, which is then started anew.
+// server and its folder away. A line of the input is a signal that ends the server, which is then started anew, unless the line says
+// that this is the end.
 const watched = `while :; do
 	"$@" </dev/null >>server.log 2>&1 & pid=$!
-	if read -r signal; then kill -"$signal" $pid; wait $pid; else kill -QUIT $pid; wait $pid; break; fi
+	if read -r signal end; then kill -"$signal" $pid; wait $pid; [ -z "$end" ] || break; else kill -QUIT $pid; wait $pid; break; fi
 done
 cd /; rm -rf "$0"`
 
-// start makes a cluster in a folder of its own and serves it on a free port of the loopback interface. The server does
-// not sync: the tests are of what we do, not of a machine that loses power.
+// start makes a cluster in a folder of its own and serves it on a free port.
 func start() (*server, error) {
-	bin, err := programs()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "landfall-postgres-")
-	if err != nil {
-		return nil, err
-	}
-	process, err := runAs(dir)
-	if err != nil {
-		return nil, err
-	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	data := filepath.Join(dir, "data")
-	initdb := exec.CommandContext(context.Background(), filepath.Join(bin, "initdb"), "--auth=trust", "--username=landfall", "--no-sync", "--pgdata="+data)
-	initdb.Dir, initdb.SysProcAttr = dir, process
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	if err := lock(filepath.Join(data, "pg_hba.conf")); err != nil {
+	return startAt(port, func(c cluster) error {
+		if err := c.run("initdb", "--auth=trust", "--username="+superuser, "--no-sync", "--pgdata="+c.data()); err != nil {
+			return err
+		}
+		return lock(filepath.Join(c.data(), "pg_hba.conf"))
+	})
+}
+
+const superuser = "landfall"
+
+// startAt serves the cluster that fill makes, on a port of the loopback interface. The server does not sync: the tests are of what we
+// do, not of a machine that loses power.
+func startAt(port string, fill func(cluster) error) (*server, error) {
+	c, err := newCluster()
+	if err != nil {
 		return nil, err
 	}
-	serve := exec.CommandContext(context.Background(), "sh", "-c", watched, dir,
-		filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+	if err := fill(c); err != nil {
+		return nil, err
+	}
+	serve := c.command("sh", "-c", watched, c.dir,
+		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
-	serve.Dir, serve.SysProcAttr = dir, process
 	alive, err := serve.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -195,18 +219,59 @@ func start() (*server, error) {
 	if err := serve.Start(); err != nil {
 		return nil, err
 	}
-	s := &server{port: port, alive: alive}
-	for until := time.Now().Add(startPatience); ; {
-		err := s.exec(`SELECT 1`)
-		if err == nil {
-			return s, nil
-		}
-		if time.Now().After(until) {
-			log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
-			return nil, fmt.Errorf("%w\n%s", err, log)
-		}
-		<-time.After(startPoll)
+	s := &server{cluster: c, port: port, alive: alive, ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		_ = serve.Wait()
+	}()
+	err = eventually(func() error { return s.exec(`SELECT 1`) })
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(c.dir, "server.log"))
+		return nil, fmt.Errorf("%w\n%s", err, log)
 	}
+	return s, nil
+}
+
+// eventually tries something until it succeeds, or for too long.
+func eventually(try func() error) error {
+	for until := time.Now().Add(startPatience); ; <-time.After(startPoll) {
+		if err := try(); err == nil || time.Now().After(until) {
+			return err
+		}
+	}
+}
+
+// cluster is a folder with the data of a server, and as whom PostgreSQL's programs run there.
+type cluster struct {
+	bin, dir string
+	process  *syscall.SysProcAttr
+}
+
+func newCluster() (c cluster, err error) {
+	if c.bin, err = programs(); err != nil {
+		return c, err
+	}
+	if c.dir, err = os.MkdirTemp("", "landfall-postgres-"); err != nil {
+		return c, err
+	}
+	c.process, err = runAs(c.dir)
+	return c, err
+}
+
+func (c cluster) data() string { return filepath.Join(c.dir, "data") }
+
+func (c cluster) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd.Dir, cmd.SysProcAttr = c.dir, c.process
+	return cmd
+}
+
+// run runs one of PostgreSQL's programs.
+func (c cluster) run(program string, args ...string) error {
+	if out, err := c.command(filepath.Join(c.bin, program), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", program, err, out)
+	}
+	return nil
 }
 
 // LockedUser is a user whom no password lets in.
@@ -275,7 +340,11 @@ func freePort() (port string, err error) {
 }
 
 func (s *server) url(database string) string {
-	return fmt.Sprintf("postgres://landfall@127.0.0.1:%s/%s?sslmode=disable", s.port, database)
+	return urlOf("127.0.0.1:"+s.port, database)
+}
+
+func urlOf(hosts, database string) string {
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", superuser, hosts, database)
 }
 
 // ask returns what a query of one value says.
