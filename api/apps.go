@@ -106,7 +106,7 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 		return nil, err
 	}
 	hook := landfall.Hook{ID: randomHex(16), App: app.ID, Secret: randomHex(32)}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
 		if err := tx.EnsureNamespace(ctx, app.Namespace, app.Created.UnixMicro()); err != nil {
 			return err
 		}
@@ -294,7 +294,7 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 	if err := checkBranch(in.Body.Branch); err != nil {
 		return nil, err
 	}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
 		if app, err = tx.App(ctx, app.ID); err != nil {
 			return err
 		}

@@ -12,21 +12,44 @@ const defaultWorkers = 16
 
 // Collector deletes what nothing refers to any more. Whether something does is its caller's to know.
 type Collector struct {
-	Workers int // deletions at once; 0: 16
+	Workers int                             // deletions at once; 0: 16
+	Check   func(ctx context.Context) error // asked right before each batch of deletions, which its error keeps back; nil: nobody is
 }
+
+// batch is how many objects are deleted between two checks.
+const batch = 256
 
 // DeletePrefix deletes every object below prefix, which cannot be empty. It can be repeated after a failure.
 func (c Collector) DeletePrefix(ctx context.Context, store Remover, prefix string) error {
 	if err := CheckKey(strings.TrimSuffix(prefix, "/")); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(workers(c.Workers))
+	var keys []string
 	for key, err := range store.List(ctx, prefix) {
 		if err != nil {
-			group.Go(func() error { return err })
-			break
+			return err
 		}
+		if keys = append(keys, key); len(keys) < batch {
+			continue
+		}
+		if err := c.delete(ctx, store, keys); err != nil {
+			return err
+		}
+		keys = keys[:0]
+	}
+	return c.delete(ctx, store, keys)
+}
+
+// delete deletes a batch.
+func (c Collector) delete(ctx context.Context, store Remover, keys []string) error {
+	if c.Check != nil && len(keys) > 0 {
+		if err := c.Check(ctx); err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers(c.Workers))
+	for _, key := range keys {
 		group.Go(func() error { return store.Delete(ctx, key) })
 	}
 	return group.Wait()

@@ -45,8 +45,8 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 	var v verdict
 	if comment.ID == 0 || comment.Body != digest {
 		response, err := s.write(ctx, &comment, text)
-		if err != nil && ctx.Err() != nil {
-			return ctx.Err()
+		if err := unasked(ctx, err); err != nil {
+			return err
 		}
 		v = s.judge(commentSubject(comment), response, err)
 	}

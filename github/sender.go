@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/url"
 	"time"
@@ -59,6 +60,7 @@ type Sender struct {
 	Interval time.Duration                                    // between two looks into the outbox; 0: DefaultInterval
 	Pace     time.Duration                                    // from one request to the next; 0: DefaultPace
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: by a timer
+	Allowed  func(ctx context.Context) error                  // asked right before each request: its error keeps it back; nil: it is not asked
 
 	next   time.Time // before this the next request would be too soon
 	paused time.Time // before this GitHub wants no request at all
@@ -114,8 +116,8 @@ func (s *Sender) flushReports(ctx context.Context) (bool, error) {
 // send makes one attempt at one report, and records what came of it.
 func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 	response, err := s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err()
+	if err := unasked(ctx, err); err != nil {
+		return err
 	}
 	v := s.judge(statusSubject(report), response, err)
 	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report", report.ID, "state", report.State)
@@ -144,6 +146,11 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
 		return nil, err
 	}
+	if s.Allowed != nil {
+		if err := s.Allowed(ctx); err != nil {
+			return nil, notAllowed{err}
+		}
+	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	response, err := request(limited)
@@ -153,6 +160,23 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	}
 	s.next = s.Now().Add(pace)
 	return response, err
+}
+
+// notAllowed is why a request was kept back.
+type notAllowed struct{ error }
+
+// Unwrap returns what Allowed said.
+func (n notAllowed) Unwrap() error { return n.error }
+
+// unasked returns the reason when it is not for GitHub that nothing came of a call; nil otherwise.
+func unasked(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if kept, ok := errors.AsType[notAllowed](err); ok {
+		return kept.error
+	}
+	return nil
 }
 
 // judge turns GitHub's answer into a verdict, and keeps the pause that it may ask for.

@@ -50,8 +50,12 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name}, nil
 }
 
-// Check implements remote.Doors: an app that has a repository elsewhere takes only applies here.
+// Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
+// database any more takes nothing: another one may have the repositories.
 func (d Doors) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
+	if err := d.DB.CheckOwner(ctx); err != nil {
+		return err
+	}
 	app, err := d.DB.App(ctx, repository.App)
 	if err != nil {
 		return err
@@ -84,7 +88,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	var runs []string
 	var pushes []arrival
 	app := landfall.App{ID: repository.App, Name: repository.Name}
-	err = d.DB.Update(ctx, func(tx *store.Tx) error {
+	err = d.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		runs, pushes = nil, nil
 		for _, u := range inOrder(updates) {
 			push := landfall.Push{

@@ -315,7 +315,7 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	}
 	p.loggerOf(app).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
 	var pushes []arrival
-	err = p.DB.Update(ctx, func(tx *store.Tx) error {
+	err = p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		pushes = nil
 		for _, ref := range refs {
 			head, err := tx.Head(ctx, app.ID, ref)

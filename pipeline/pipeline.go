@@ -134,7 +134,7 @@ const (
 // Duties are what a process does of the pipeline.
 type Duties struct {
 	Work bool // takes runs through the steps
-	Keep bool // does what one process does for all: it has the built-in repositories, and collects
+	Keep bool // does what one process does for all: it has the built-in repositories, and collects; the process owns the database
 }
 
 // Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at.
@@ -273,7 +273,7 @@ func (p *Pipeline) ringCollect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.DB.Update(ctx, func(tx *store.Tx) error {
+	return p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
 			tx.EnqueueOnce(topicCollect, app.ID, 0)
 		}
@@ -282,7 +282,7 @@ func (p *Pipeline) ringCollect(ctx context.Context) error {
 }
 
 func (p *Pipeline) ringForget(ctx context.Context) error {
-	return p.DB.Update(ctx, func(tx *store.Tx) error {
+	return p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		tx.EnqueueOnce(topicForget, "", 0)
 		return nil
 	})

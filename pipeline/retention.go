@@ -30,7 +30,8 @@ func (r Retention) every() time.Duration {
 // forgetBatch bounds one transaction: the log of a run may have thousands of lines.
 const forgetBatch = 20
 
-// Forget deletes the records that are older than they are kept. It begins where it was broken off when it is called again.
+// Forget deletes the records that are older than they are kept. It begins where it was broken off when it is called again. Only the
+// owner of the database does so: in another process it does nothing but fail.
 func (p *Pipeline) Forget(ctx context.Context) error {
 	now := p.Now()
 	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(p.Retention.Logs))
@@ -53,7 +54,7 @@ func (p *Pipeline) Forget(ctx context.Context) error {
 		gone := 0
 		for more := true; more; {
 			var n int
-			err := p.DB.Update(ctx, func(tx *store.Tx) error {
+			err := p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 				var err error
 				n, err = kind.forget(tx, now.Add(-kind.keep))
 				return err

@@ -76,7 +76,7 @@ func (c Comments) Drop(ctx context.Context, comment landfall.Comment, problem st
 
 func (c Comments) update(ctx context.Context, counter string, comment landfall.Comment, set string, args ...any) error {
 	r := comment.Repository
-	return c.DB.Update(ctx, func(tx *Tx) error {
+	return c.DB.UpdateAsOwner(ctx, func(tx *Tx) error {
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}

@@ -21,7 +21,14 @@ func TestPostgres(t *testing.T) {
 	t.Parallel()
 	suite(t, func(t *testing.T) *store.DB {
 		t.Helper()
-		return storetest.Open(t, storetest.Postgres(t))
+		db := storetest.Open(t, storetest.Postgres(t))
+		o := own(t, db)
+		receive(t, "ownership", o.owned)
+		t.Cleanup(func() {
+			o.stop()
+			<-o.ended
+		})
+		return db
 	})
 }
 

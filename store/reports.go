@@ -36,7 +36,7 @@ func (q queries) ReportsOf(ctx context.Context, app string, commit landfall.Comm
 		`SELECT `+reportColumns+` FROM reports WHERE app = $1 AND commit_sha = $2 ORDER BY id`, app, commit)
 }
 
-// Outbox is the durable queue of reports.
+// Outbox is the durable queue of reports. Only the owner of the database sends them: others can look, and fail to record anything.
 type Outbox struct{ DB *DB }
 
 // scanDue reads a report with what a log says of it.
@@ -82,7 +82,7 @@ func (o Outbox) Drop(ctx context.Context, id int64, problem string) error {
 }
 
 func (o Outbox) update(ctx context.Context, counter, query string, args ...any) error {
-	return o.DB.Update(ctx, func(tx *Tx) error {
+	return o.DB.UpdateAsOwner(ctx, func(tx *Tx) error {
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}

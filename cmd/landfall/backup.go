@@ -18,15 +18,22 @@ import (
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/backup"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/store"
 )
 
 var _ api.Keeper = (*server)(nil)
 
-// Backup implements api.Keeper.
+// Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected.
 func (s *server) Backup(ctx context.Context, w io.Writer, objects bool) error {
-	return s.pipeline.Uncollected(ctx, func() error {
-		_, err := s.writeBackup(ctx, w, objects)
+	owner, err := s.db.Owner(ctx)
+	if err != nil {
 		return err
+	}
+	return s.pipeline.Uncollected(ctx, func() error {
+		if _, err := s.writeBackup(ctx, w, objects); err != nil {
+			return err
+		}
+		return owner.Update(ctx, func(*store.Tx) error { return nil })
 	})
 }
 

@@ -205,7 +205,7 @@ func (s *server) readToken() error {
 // storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of earlier
 // starts: only who owns the database may.
 func (s *server) storeTokens(ctx context.Context) error {
-	return s.db.Update(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
 			return err
 		}
@@ -300,7 +300,7 @@ func (s *server) buildDelivery(ctx context.Context) error {
 		return err
 	}
 	s.sender = &github.Sender{
-		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger,
+		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns,
 		Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline},
 	}
 	if s.config.Comments { // one that was owed before it was turned off is not sent any more
@@ -510,6 +510,11 @@ func (s *server) own(ctx context.Context) (lost <-chan error, release func(), er
 	}
 	release()
 	return nil, release, err
+}
+
+// owns fails unless this process owns the database, as a transaction finds out.
+func (s *server) owns(ctx context.Context) error {
+	return s.db.UpdateAsOwner(ctx, func(*store.Tx) error { return nil })
 }
 
 // Close lets go of everything that the server opened.

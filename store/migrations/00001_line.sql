@@ -411,6 +411,7 @@ DROP TABLE gateways;
 DROP TABLE workers;
 DROP TABLE sessions;
 DROP TABLE outcomes;
+DROP TABLE owners;
 DROP TABLE tokens;
 DROP TABLE apps;
 DROP TABLE namespaces;
