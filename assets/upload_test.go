@@ -370,8 +370,16 @@ func TestCollector(t *testing.T) {
 	first, _ := shop.upload(t, store, rootRule, "firstuid")
 	before := keys(t, store)
 	second, _ := shop.with(tree{"site/app.js": "app 2"}).upload(t, store, rootRule, "firstui2", first)
-	if err := (assets.Collector{}).DeletePrefix(t.Context(), store, second.Prefix()); err != nil {
-		t.Fatal(err)
+	all, refusal := keys(t, store), errors.New("somebody else's")
+	err := assets.Collector{Check: func(context.Context) error { return refusal }}.DeletePrefix(t.Context(), store, second.Prefix())
+	if !errors.Is(err, refusal) {
+		t.Errorf("got %v, want what the check said", err)
+	}
+	wantEqual(t, "objects after a check that refused", keys(t, store), all)
+	checks := 0
+	err = assets.Collector{Check: func(context.Context) error { checks++; return nil }}.DeletePrefix(t.Context(), store, second.Prefix())
+	if err != nil || checks != 1 {
+		t.Fatalf("got %v after %d checks, want one for one batch", err, checks)
 	}
 	// L-028: what only the deleted version had is gone, and everything else is there.
 	wantEqual(t, "objects", keys(t, store), before)

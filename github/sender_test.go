@@ -339,6 +339,26 @@ func TestRunOutlivesAFailingOutbox(t *testing.T) {
 	}
 }
 
+// Who may not send does not ask GitHub for anything, and counts no attempt: it is another process's turn.
+func TestNotAllowed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.outbox.owe(commitA, landfall.StatusPending, "Building the release.")
+	refusal := errors.New("another process does")
+	b.Allowed = func(context.Context) error { return refusal }
+	if err := b.Flush(t.Context()); !errors.Is(err, refusal) {
+		t.Errorf("got %v, want %v", err, refusal)
+	}
+	if got, attempts := b.server.Statuses(commitA), b.outbox.reports[0].Attempts; len(got) != 0 || attempts != 0 {
+		t.Errorf("got %+v and %d attempts, want none", got, attempts)
+	}
+	b.Allowed = func(context.Context) error { return nil }
+	b.flush(t)
+	if got := b.server.Statuses(commitA); len(got) != 1 {
+		t.Errorf("got %+v, want one status", got)
+	}
+}
+
 // A server that takes a request and never answers is left by the client's own timeout.
 func TestHang(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -70,6 +71,26 @@ func TestPostgresReadOnly(t *testing.T) {
 	receive(t, "ownership of the promoted server", o.owned)
 	must(0, ensure(t, db, "owned"))(t)
 	kind(t, "what listened to the first", receive(t, "its end", deaf), landfall.Unavailable)
+}
+
+// Of several hosts the one that takes writes is used, whichever it is and whatever the others are.
+func TestPostgresHosts(t *testing.T) {
+	t.Parallel()
+	pair := storetest.NewPair(t)
+	for name, address := range map[string]string{
+		"a replica first":   storetest.Join(pair.Replica, pair.Primary),
+		"nobody first":      strings.Replace(pair.Primary, "@", "@127.0.0.1:1,", 1),
+		"a replica behind":  pair.URL,
+		"any server":        storetest.Join(pair.Replica, pair.Primary) + "&target_session_attrs=any",
+		"the one that says": storetest.Join(pair.Replica, pair.Primary) + "&target_session_attrs=primary",
+	} {
+		db := storetest.Open(t, address)
+		if err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "there", 1) }); err != nil {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	_, err := store.Open(t.Context(), pair.Replica)
+	sentence(t, "a replica alone", err, landfall.Unavailable, "no server there takes writes", "promote", "LANDFALL_DATABASE")
 }
 
 // ownership is what a process hears of owning a database.

@@ -157,6 +157,8 @@ func (e *postgres) unusable(op landfall.Op, err error) error {
 		kind, advice = landfall.Invalid, "the user of LANDFALL_DATABASE must own the database"
 	case unresolved && name.IsNotFound:
 		kind, advice = landfall.Invalid, "LANDFALL_DATABASE names a host that is not known here"
+	case errors.Is(err, pgconn.ErrReadOnlyConnection):
+		kind, advice = landfall.Unavailable, "promote a replica, or name the server that takes writes in LANDFALL_DATABASE"
 	case unconnected && !refused:
 		advice = "LANDFALL_DATABASE says where it is"
 	}
@@ -166,6 +168,9 @@ func (e *postgres) unusable(op landfall.Op, err error) error {
 
 // reason says in a few words why a database cannot be used.
 func reason(err error) string {
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) { // whatever became of other hosts
+		return "no server there takes writes"
+	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Message
 	}

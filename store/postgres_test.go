@@ -294,7 +294,12 @@ func TestPostgresOpenFails(t *testing.T) {
 		"another user": {func(u *url.URL) { u.User = url.UserPassword("absent", "open-sesame") }, landfall.Invalid, []string{setting, `"absent" does not exist`}},
 		"another host": {func(u *url.URL) { u.Host = strings.Repeat("x", 64) + ".example.com" }, landfall.Invalid, []string{setting, "no such host"}},
 		"nobody there": {func(u *url.URL) { u.Host = "127.0.0.1:1" }, landfall.Unavailable, []string{setting, "connection refused"}},
-		"no port":      {func(u *url.URL) { u.RawQuery = "port=x" }, landfall.Invalid, []string{setting, "right would be postgres://"}},
+		"nobody at any host": {func(u *url.URL) { u.Host = "127.0.0.1:1,127.0.0.1:2" }, landfall.Unavailable,
+			[]string{setting, "127.0.0.1:1 and 127.0.0.1:2", "connection refused"}},
+		"another password at the second host": {func(u *url.URL) {
+			u.User, u.Host = url.UserPassword(storetest.LockedUser, "open-sesame"), "127.0.0.1:1,"+u.Host
+		}, landfall.Invalid, []string{setting, "password authentication failed"}},
+		"no port": {func(u *url.URL) { u.RawQuery = "port=x" }, landfall.Invalid, []string{setting, "right would be postgres://"}},
 	} {
 		u := *good
 		u.User = url.UserPassword("landfall", "open-sesame")

@@ -75,7 +75,7 @@ func settings() []setting {
 		{"LISTEN", "127.0.0.1:8080", false, "address to listen on"},
 		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
 		{"URL", "", false, "public URL of this server (default: from the listen address)"},
-		{databaseSetting, "", false, "path of an SQLite file, or postgres://… (default: a file in the data folder)"},
+		{databaseSetting, "", false, "path of an SQLite file, or postgres://…, of one host or several (default: a file in the data folder)"},
 		{"ROLE", "", false, "what this process does, comma separated: api, webhook, pipeline, gateway (default: all)"},
 		{"ROLE_SECRET", "", true, "what processes with different roles share, 32 or more characters"},
 		{"LEASE", "30s", false, "how long a pipeline worker may give no sign of life before another one takes its runs"},
@@ -146,14 +146,24 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 	return parseConfig(values)
 }
 
-// hasPassword reports whether the address of a database holds one.
+// hasPassword reports whether the address of a database holds one. It may name several hosts, which is no URL to others than
+// PostgreSQL's libraries, so it is not parsed as one; when in doubt, there is a password.
 func hasPassword(address string) bool {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
+	_, rest, ok := strings.Cut(address, "://")
+	if !ok {
 		return false
 	}
-	_, given := u.User.Password()
-	return given
+	before, parameters, _ := strings.Cut(rest, "?")
+	if at := strings.LastIndexByte(before, '@'); at >= 0 && strings.Contains(before[:at], ":") {
+		return true
+	}
+	for parameter := range strings.SplitSeq(parameters, "&") {
+		name, _, _ := strings.Cut(parameter, "=")
+		if name, err := url.QueryUnescape(name); err != nil || name == "password" || name == "sslpassword" {
+			return true
+		}
+	}
+	return false
 }
 
 // readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case.

@@ -23,6 +23,14 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_DATABASE": "mysql://db/x"}, nil, []string{"LANDFALL_DATABASE", "mysql://", "postgres://"}},
 		{map[string]string{"LANDFALL_DATABASE": "POSTGRES://u:open-sesame@db/x"}, nil, []string{"LANDFALL_DATABASE", "POSTGRES://"}},
 		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db/x"}, []string{"LANDFALL_DATABASE", "password", "LANDFALL_DATABASE_FILE"}},
+		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db1:5432,db2:5432/x"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db1:5432,db2/x"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgresql://u:open-sesame@[::1]:5432,[::2]/x"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgres://u:open%zzsesame@db1,db2/x"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame/@db1,db2/x"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgres://u@db1,db2/x?sslmode=disable&password=open-sesame"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgres://db1,db2/x?user=u&p%61ssword=open-sesame"}, []string{"LANDFALL_DATABASE", "password"}},
+		{nil, map[string]string{"DATABASE": "postgres://u@db/x?sslpassword=open-sesame"}, []string{"LANDFALL_DATABASE", "password"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com"}, nil, []string{"LANDFALL_S3_ACCESS_KEY", "LANDFALL_S3_ENDPOINT"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "https://s3.example.com/bucket"}, nil, []string{"LANDFALL_S3_ENDPOINT", "HOST:PORT"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_STYLE": "virtual"}, nil, []string{"LANDFALL_S3_STYLE", "virtual", "path"}},
@@ -75,6 +83,7 @@ func TestWrongLines(t *testing.T) {
 		"s3_secret_key: open-sesame":                      {":1: s3_secret_key holds a secret", "LANDFALL_S3_SECRET_KEY_FILE"},
 		"domain: example.com\ntoken: open-sesame":         {":2: token holds a secret", "LANDFALL_TOKEN_FILE"},
 		"database: postgres://u:open-sesame@db.test/name": {":1: database holds a secret", "LANDFALL_DATABASE_FILE"},
+		"database: postgres://u:open-sesame@db1:1,db2/x":  {":1: database holds a secret", "LANDFALL_DATABASE_FILE"},
 		"s3_buket: x":           {`:1: unknown setting "s3_buket"`, `"s3_bucket"`},
 		"MAX_PUSH: 1":           {`:1: unknown setting "MAX_PUSH"`, `"max_push"`},
 		"teapotteapotteapot: 1": {"unknown setting", "max_push"},
@@ -149,6 +158,27 @@ func TestDatabaseFromFile(t *testing.T) {
 	c, err := loadConfig(os.DevNull, func(name string) string { return map[string]string{"LANDFALL_DATABASE_FILE": file}[name] }, nil)
 	if err != nil || c.Database != address {
 		t.Errorf("got %q (%v), want %q", c.Database, err, address)
+	}
+}
+
+// A database may be on several hosts, wherever its address stands.
+func TestDatabaseHosts(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{
+		"postgres://landfall@db1:5432,db2:5432/landfall?target_session_attrs=read-write", "postgres://landfall@db1:5432,db2/landfall",
+		"postgresql://landfall@[::1]:5432,[::2]:5432/landfall", "postgres://db1,db2/landfall?user=landfall&passfile=/etc/landfall/pgpass",
+	} {
+		file := filepath.Join(t.TempDir(), "landfall.yaml")
+		if err := os.WriteFile(file, []byte("database: "+address+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		nothing := func(string) string { return "" }
+		if c, err := loadConfig(file, nothing, nil); err != nil || c.Database != address {
+			t.Errorf("in the file: got %q (%v), want %q", c.Database, err, address)
+		}
+		if c, err := loadConfig(os.DevNull, nothing, map[string]string{"DATABASE": address}); err != nil || c.Database != address {
+			t.Errorf("as a flag: got %q (%v), want %q", c.Database, err, address)
+		}
 	}
 }
 

@@ -59,6 +59,23 @@ func TestFaultDatabase(t *testing.T) {
 	})
 }
 
+// The database's server dies, and its replica takes its place, while pushes come in: each push that was accepted becomes a release
+// once, in order, and nothing needs to be started again.
+func TestFaultDatabaseFailover(t *testing.T) {
+	t.Parallel()
+	const failovers = 2
+	pair := storetest.NewPair(t)
+	// R13: a replica is promoted while pushes come in: none that was accepted is lost, and none is done twice
+	testDatabase(t, pair.URL, pair.URL, dose(t, failovers), func(w *twins, i int) *attempt {
+		pair.Repair()
+		a := w.launch(2+i, nearApp, farApp)
+		<-time.After(rand.N(time.Second)) // each time somewhere else on their way
+		pair.Failover()
+		<-time.After(triedFirst)
+		return a
+	})
+}
+
 // triedFirst is how long a connection must be idle that is tried before it is used: after that, none is left from before a
 // restart. Until then requests may fail.
 const triedFirst = 1100 * time.Millisecond
@@ -101,6 +118,9 @@ func testDatabase(t *testing.T, address, direct string, times int, fault func(w 
 		if got := v.rounds(t); !slices.IsSorted(got) {
 			t.Errorf("a visitor of %s saw the rounds %v, want none twice", v.app, got)
 		}
+	}
+	if result, code := w.fsck(); code != 0 || len(result.Findings) > 0 {
+		t.Errorf("fsck: got %d %+v, want nothing damaged", code, result)
 	}
 	w.stop()
 	w.engine.database = direct
