@@ -40,7 +40,12 @@ const appID = "shop-id"
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	db := storetest.Open(t, storetest.SQLite(t))
+	return newShopIn(t, storetest.Open(t, storetest.SQLite(t)))
+}
+
+// newShopIn is newShop in a database.
+func newShopIn(t *testing.T, db *store.DB) *shop {
+	t.Helper()
 	git, err := remote.FindGit()
 	if err != nil {
 		t.Fatal(err)
