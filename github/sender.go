@@ -148,7 +148,7 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	}
 	if s.Allowed != nil {
 		if err := s.Allowed(ctx); err != nil {
-			return nil, notAllowed{err}
+			return nil, keptBackError{err}
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -162,18 +162,18 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	return response, err
 }
 
-// notAllowed is why a request was kept back.
-type notAllowed struct{ error }
+// keptBackError is why a request was kept back.
+type keptBackError struct{ error }
 
 // Unwrap returns what Allowed said.
-func (n notAllowed) Unwrap() error { return n.error }
+func (k keptBackError) Unwrap() error { return k.error }
 
 // unasked returns the reason when it is not for GitHub that nothing came of a call; nil otherwise.
 func unasked(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if kept, ok := errors.AsType[notAllowed](err); ok {
+	if kept, ok := errors.AsType[keptBackError](err); ok {
 		return kept.error
 	}
 	return nil

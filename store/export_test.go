@@ -3,12 +3,16 @@ package store
 import (
 	"context"
 	"io/fs"
+	"net"
 )
 
 // OpenWith is Open of a program that knows other migrations.
 func OpenWith(ctx context.Context, where string, migrations fs.FS) (*DB, error) {
 	return openWith(ctx, where, schema{migrations: migrations})
 }
+
+// Dialer makes connections to PostgreSQL servers.
+func Dialer() *net.Dialer { return dialer() }
 
 // Dumped are the tables of a dump.
 func Dumped() []string { return dumped() }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall"
 )
@@ -62,6 +64,8 @@ const (
 	ownEvery    = 250 * time.Millisecond
 	// How long a server may take for the least question; after that, another one is looked for.
 	answerLimit = 5 * time.Second
+	// After how long without a sign of life from the other machine's system a connection ends.
+	deadAfter = 15 * time.Second
 	// How long others wait for a gateway that gives no sign of life.
 	aliveFor = 10 * time.Second
 )
@@ -101,6 +105,7 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	if config.ConnConfig.ValidateConnect == nil { // everything is written here: a server that only reads is none
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	config.ConnConfig.DialFunc = dialer().DialContext
 	if config.PingTimeout == 0 {
 		config.PingTimeout = answerLimit
 	}
@@ -111,6 +116,25 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	}
 	e.sql = stdlib.OpenDBFromPool(e.pool)
 	return e, nil
+}
+
+// dialer makes connections that end when the machine at the other end is gone without a word: the system would go on trying for a
+// quarter of an hour, and whoever waits for an answer would, too.
+func dialer() *net.Dialer {
+	const apart = deadAfter / 5
+	return &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: apart, Interval: apart, Count: int(deadAfter/apart) - 1},
+		Control: func(network, _ string, c syscall.RawConn) error {
+			if !strings.HasPrefix(network, "tcp") {
+				return nil
+			}
+			var err error
+			controlErr := c.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadAfter.Milliseconds()))
+			})
+			return errors.Join(controlErr, err)
+		},
+	}
 }
 
 // leaveReadOnly makes every connection go that leads to a server which turned out to take no writes: those made after it find the

@@ -89,8 +89,7 @@ func (l *Line) carry(from net.Conn) {
 					committing.Store(true)
 				}
 			}
-			l.pass()
-			if _, err2 := to.Write(buffer[:n]); err != nil || err2 != nil {
+			if err2 := l.write(to, buffer[:n]); err != nil || err2 != nil {
 				return
 			}
 		}
@@ -103,8 +102,7 @@ func (l *Line) carry(from net.Conn) {
 			l.atCut()
 			return // the answer is lost
 		}
-		l.pass()
-		if _, err2 := from.Write(buffer[:n]); err != nil || err2 != nil {
+		if err2 := l.write(from, buffer[:n]); err != nil || err2 != nil {
 			return
 		}
 	}
@@ -159,10 +157,12 @@ func (l *Line) Stall() (resume func()) {
 	return l.stall.Unlock
 }
 
-// pass waits while the line is stalled.
-func (l *Line) pass() {
+// write passes bytes on, unless the line is stalled: then it waits.
+func (l *Line) write(to net.Conn, bytes []byte) error {
 	l.stall.RLock()
 	defer l.stall.RUnlock()
+	_, err := to.Write(bytes)
+	return err
 }
 
 // WasCut reports whether the connection was ended at the commit.
