@@ -158,10 +158,10 @@ func (l *Line) Stall() (resume func()) {
 }
 
 // write passes bytes on, unless the line is stalled: then it waits.
-func (l *Line) write(to net.Conn, bytes []byte) error {
+func (l *Line) write(to net.Conn, data []byte) error {
 	l.stall.RLock()
 	defer l.stall.RUnlock()
-	_, err := to.Write(bytes)
+	_, err := to.Write(data)
 	return err
 }
 
