@@ -110,7 +110,7 @@ func libraries() []library {
 		{"github.com/danielgtaylor/huma", "api", "cmd/landfall", "REST is described by its code"},
 		{"github.com/getkin/kin-openapi", "github/githubtest", "api github", "requests are checked against published descriptions"},
 		{"github.com/go-git", "builder builder/pack", "remote pipeline cmd/landfall", "repositories are read in one room"},
-		{"github.com/go-json-experiment/json", "webhook", "", "payloads are read in a quarter of the time"},
+		{"github.com/go-json-experiment/json", "webhook api", "", "payloads are read in a quarter of the time, and pages of versions shown"},
 		{"github.com/google/go-cmp", "", every, "differences that a person can read"},
 		{"github.com/google/go-containerregistry", "tools/image", "", "container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},

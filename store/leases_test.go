@@ -95,6 +95,8 @@ func testLeases(t *testing.T, open opener) {
 		same(t, "when it is back", must(db.Workers(ctx, after(3)))(t), 2)
 		working("w2", time.Time{})
 		same(t, "when it has left", must(db.Workers(ctx, after(3)))(t), 1)
+		working("w3", after(5).Add(25*time.Hour))
+		same(t, "when one was killed a day ago", must(db.Workers(ctx, noon))(t), 1)
 	})
 	t.Run("which runs are due", func(t *testing.T) {
 		t.Parallel()

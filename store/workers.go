@@ -5,8 +5,20 @@ import (
 	"time"
 )
 
-// Working notes that a worker is alive until a time; the zero time, that it is no more.
+// forgetWorkers is when a worker that said nothing more is forgotten.
+const forgetWorkers = 24 * time.Hour
+
+// Working notes that a worker is alive until a time; the zero time, that it is no more. Those that were killed long before are
+// forgotten.
 func (tx *Tx) Working(ctx context.Context, worker string, until time.Time) error {
+	dead := ""
+	if until.IsZero() {
+		dead = worker
+	}
+	err := tx.exec(ctx, "store.Working", `DELETE FROM workers WHERE process = $1 OR until < $2`, dead, micros(until.Add(-forgetWorkers)))
+	if err != nil || until.IsZero() {
+		return err
+	}
 	return tx.exec(ctx, "store.Working", `INSERT INTO workers (process, until) VALUES ($1, $2)
 		ON CONFLICT (process) DO UPDATE SET until = excluded.until`, worker, micros(until))
 }

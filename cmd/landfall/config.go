@@ -174,7 +174,7 @@ func readConfigFile(file string) (map[string]string, error) {
 		return values, nil
 	}
 	if err != nil {
-		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("the configuration %s cannot be read", file), Err: err}
+		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("the configuration cannot be read: %v", err), Err: err}
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
@@ -189,7 +189,11 @@ func readConfigFile(file string) (map[string]string, error) {
 		if err := checkKey(key, value); err != nil {
 			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
 		}
-		values[strings.ToUpper(key)] = value
+		name := strings.ToUpper(key)
+		if _, twice := values[name]; twice {
+			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s stands here a second time", file, pairs[i].Line, key)}
+		}
+		values[name] = value
 	}
 	return values, nil
 }

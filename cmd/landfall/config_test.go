@@ -84,7 +84,8 @@ func TestWrongLines(t *testing.T) {
 		"domain: example.com\ntoken: open-sesame":         {":2: token holds a secret", "LANDFALL_TOKEN_FILE"},
 		"database: postgres://u:open-sesame@db.test/name": {":1: database holds a secret", "LANDFALL_DATABASE_FILE"},
 		"database: postgres://u:open-sesame@db1:1,db2/x":  {":1: database holds a secret", "LANDFALL_DATABASE_FILE"},
-		"s3_buket: x":           {`:1: unknown setting "s3_buket"`, `"s3_bucket"`},
+		"s3_buket: x": {`:1: unknown setting "s3_buket"`, `"s3_bucket"`},
+		"domain: a.test\nlisten: :80\ndomain: b.test": {":3: domain stands here a second time"},
 		"MAX_PUSH: 1":           {`:1: unknown setting "MAX_PUSH"`, `"max_push"`},
 		"teapotteapotteapot: 1": {"unknown setting", "max_push"},
 	} {
@@ -125,7 +126,7 @@ func TestWrongVariables(t *testing.T) {
 	}
 	for _, variable := range []string{
 		"LANDFALL_DATA=x", "LANDFALL_TOKEN_FILE=/x", "LANDFALL_DATABASE_FILE=/x", "LANDFALL_SERVER=http://localhost", "LANDFALL_CRASH=x",
-		"LANDFALL_TEST_ENGINE=x", "LANDFALL_CRASH_ROUNDS=1", "LANDFALL_OPENAPI_GITHUB=x", "LANDFALL_BENCH_JOB=x", "LANDFALL=x", "HOME=/",
+		"LANDFALL_TEST_ENGINE=x", "LANDFALL_CRASH_ROUNDS=1", "LANDFALL_SOAK_PUSHES=1", "LANDFALL_SOAK_FILE=x", "LANDFALL_OPENAPI_GITHUB=x", "LANDFALL_BENCH_JOB=x", "LANDFALL=x", "HOME=/",
 		"LANDFALL_SERVICE_HOST=10.0.0.1", "LANDFALL_SERVICE_PORT_HTTP=80", "LANDFALL_PORT=tcp://10.0.0.1:80", "LANDFALL_PORT_80_TCP_ADDR=10.0.0.1",
 		"LANDFALL_GATEWAY_PORT_80_TCP=tcp://10.0.0.1:80",
 	} {

@@ -30,7 +30,7 @@ func checkEnvironment(environ []string) error {
 
 // ofOurTests reports whether a variable is for tests and measurements of this program, or for the program that they build.
 func ofOurTests(name string) bool {
-	return regexp.MustCompile(`^LANDFALL_(CRASH|OPENAPI_GITHUB|(TEST|BENCH)_.*|[A-Z]+_ROUNDS)$`).MatchString(name)
+	return regexp.MustCompile(`^LANDFALL_(CRASH|OPENAPI_GITHUB|(TEST|BENCH|SOAK)_.*|[A-Z]+_ROUNDS)$`).MatchString(name)
 }
 
 // ofKubernetes reports whether a variable is one that Kubernetes makes for each service, in every container beside it; such a

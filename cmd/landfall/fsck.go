@@ -132,5 +132,5 @@ func showFindings(t *table, r checkResult) {
 	}
 	t.row(strings.Join([]string{count(r.Checked.Apps, "app"), count(r.Checked.Releases, "release"), count(r.Checked.Manifests, "manifest"),
 		count(r.Checked.Objects, "object"), strconv.FormatInt(r.Checked.Bytes, 10) + " bytes",
-		strconv.Itoa(r.Checked.Repositories) + " built-in repositories"}, ", ") + " checked")
+		count(r.Checked.Repositories, "built-in repo")}, ", ") + " checked")
 }
