@@ -51,29 +51,35 @@ func (s tableSource) Beat(ctx context.Context, seen int64) error {
 }
 
 // Apps implements registry.Source.
-func (s tableSource) Apps(ctx context.Context) ([]registry.App, error) {
-	apps, err := s.db.Apps(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]registry.App, 0, len(apps))
-	for _, app := range apps {
-		a, err := s.read(ctx, app)
+func (s tableSource) Apps(ctx context.Context) (all []registry.App, err error) {
+	err = s.db.Snapshot(ctx, func(at *store.Snapshot) error {
+		apps, err := at.Apps(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, a)
-	}
-	return all, nil
+		all = make([]registry.App, 0, len(apps))
+		for _, app := range apps {
+			a, err := moment{at}.read(ctx, app)
+			if err != nil {
+				return err
+			}
+			all = append(all, a)
+		}
+		return nil
+	})
+	return all, err
 }
 
 // App implements registry.Source.
-func (s tableSource) App(ctx context.Context, id string) (registry.App, error) {
-	app, err := s.db.App(ctx, id)
-	if err != nil {
-		return registry.App{}, err
-	}
-	return s.read(ctx, app)
+func (s tableSource) App(ctx context.Context, id string) (a registry.App, err error) {
+	err = s.db.Snapshot(ctx, func(at *store.Snapshot) error {
+		app, err := at.App(ctx, id)
+		if err == nil {
+			a, err = moment{at}.read(ctx, app)
+		}
+		return err
+	})
+	return a, err
 }
 
 // Expired implements registry.Source.
@@ -82,16 +88,20 @@ func (s tableSource) Expired(ctx context.Context, app, idOrDigits string) (regis
 	return registry.Release{ID: r.ID, Commit: r.Commit}, err
 }
 
-func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, error) {
+// moment is what there was at one moment: a tag that is read later than the releases may be that of one that came meanwhile, and
+// would look like one that has expired.
+type moment struct{ *store.Snapshot }
+
+func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error) {
 	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed, Tags: map[string]landfall.UID{}}
-	releases, err := s.db.AccessibleReleases(ctx, app.ID)
+	releases, err := m.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return a, err
 	}
-	if a.Latest, err = s.db.LatestRelease(ctx, app.ID); err != nil {
+	if a.Latest, err = m.LatestRelease(ctx, app.ID); err != nil {
 		return a, err
 	}
-	units, err := s.units(ctx, app.ID)
+	units, err := m.units(ctx, app.ID)
 	if err != nil {
 		return a, err
 	}
@@ -100,20 +110,20 @@ func (s tableSource) read(ctx context.Context, app landfall.App) (registry.App, 
 		accessible[r.ID] = true
 		a.Releases = append(a.Releases, registry.Release{ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID]})
 	}
-	tags, err := s.db.Tags(ctx, app.ID)
+	tags, err := m.Tags(ctx, app.ID)
 	if err != nil {
 		return a, err
 	}
 	for _, t := range tags {
 		a.Tags[t.Name] = t.Release
 	}
-	a.Past, err = s.past(ctx, app, accessible)
+	a.Past, err = m.past(ctx, app, accessible)
 	return a, err
 }
 
 // units returns the static units of an app's accessible releases.
-func (s tableSource) units(ctx context.Context, app string) (map[landfall.UID][]registry.Unit, error) {
-	rows, err := s.db.StaticUnits(ctx, app)
+func (m moment) units(ctx context.Context, app string) (map[landfall.UID][]registry.Unit, error) {
+	rows, err := m.StaticUnits(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -138,18 +148,18 @@ func (s tableSource) units(ctx context.Context, app string) (map[landfall.UID][]
 const maxPast = 200
 
 // past returns the accessible releases that were live before, newest first.
-func (s tableSource) past(ctx context.Context, app landfall.App, accessible map[landfall.UID]bool) ([]landfall.UID, error) {
-	moves, err := s.db.Moves(ctx, app.ID, landfall.LivePointer, maxPast)
+func (m moment) past(ctx context.Context, app landfall.App, accessible map[landfall.UID]bool) ([]landfall.UID, error) {
+	moves, err := m.Moves(ctx, app.ID, landfall.LivePointer, maxPast)
 	if err != nil {
 		return nil, err
 	}
 	var past []landfall.UID
 	seen := map[landfall.UID]bool{app.Live: true}
-	for _, m := range moves {
-		if m.From != "" && !seen[m.From] && accessible[m.From] {
-			past = append(past, m.From)
+	for _, move := range moves {
+		if move.From != "" && !seen[move.From] && accessible[move.From] {
+			past = append(past, move.From)
 		}
-		seen[m.From] = true
+		seen[move.From] = true
 	}
 	return past, nil
 }
