@@ -191,6 +191,20 @@ func TestAcceptFails(t *testing.T) {
 	}
 }
 
+// Where another process accepts what is pushed by now, nobody may ever look at the heads of this one: the pusher is not told to wait.
+func TestAcceptIsAnothersByNow(t *testing.T) {
+	t.Parallel()
+	d := &doors{accept: func([]remote.Update) ([]string, error) {
+		return nil, &landfall.Error{Kind: landfall.Conflict, Message: "another landfall process owns the database meanwhile"}
+	}}
+	s := serve(t, remote.Config{Doors: d})
+	out := newWork(t).git(t, "push", s.address("shop", token), "main")
+	said(t, out, "could not be recorded: another landfall process owns the database", "remote: It may never be recorded: push again as soon as a server answers")
+	if strings.Contains(out, "no need to push again") {
+		t.Errorf("the pusher was told to do nothing: %s", out)
+	}
+}
+
 // The heads are never read between the agreement to a move and its acceptance.
 func TestHeadsWaitForAcceptance(t *testing.T) {
 	t.Parallel()

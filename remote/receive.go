@@ -301,7 +301,11 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 	runs, err := p.server.Doors.Accept(context.WithoutCancel(ctx), p.repository, moved)
 	if err != nil {
 		p.complain(ctx, p.logger, "The push is kept, but could not be recorded", err)
-		p.terminal.say("It is recorded as soon as that works; there is no need to push again.")
+		advice := "It is recorded as soon as that works; there is no need to push again."
+		if landfall.KindOf(err) == landfall.Conflict {
+			advice = "It may never be recorded: push again as soon as a server answers, which may be another one by then."
+		}
+		p.terminal.say(advice)
 	}
 	return runs
 }

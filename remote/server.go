@@ -33,7 +33,8 @@ type Doors interface {
 	Check(ctx context.Context, repository Repository, updates []Update) error
 	// Accept stores the pushes of references that moved, without those of applies, and returns the runs that they made.
 	// It must be durable when it returns. When it fails, the references have moved all the same: the comparison of
-	// Repositories.Heads with the accepted pushes finds them. ctx does not end.
+	// Repositories.Heads with the accepted pushes finds them; of a Conflict, which says that another process accepts by now,
+	// the person who pushed is told that it may not. ctx does not end.
 	Accept(ctx context.Context, repository Repository, updates []Update) ([]string, error)
 	// Follow writes the progress of a run as lines, until the run is final or ctx ends, which it does when the client
 	// goes away or the server stops. Of a run that was over before the time since, when the push came, it writes only what
