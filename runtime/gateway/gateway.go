@@ -141,6 +141,9 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	}
 	if found.Outcome == registry.UnknownRelease {
 		id, err := g.registry.Expired(r.Context(), host.App, host.Selector, host.Joined)
+		if err != nil && r.Context().Err() != nil {
+			return app // nobody waits for the answer
+		}
 		if err != nil {
 			g.log.WarnContext(r.Context(), "whether a release expired is not known", "app", app, "error", err)
 			h.Set("Retry-After", "1")

@@ -1,12 +1,14 @@
 package gateway_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -496,5 +498,20 @@ func TestExpiredUnknown(t *testing.T) {
 	s.get(t, "none.eeeeeee2.releases.test", "/").wantPage(t, http.StatusNotFound, "", "No such app")
 	if log := s.log.String(); !strings.Contains(log, "no database") {
 		t.Errorf("got the log %s, want the cause", log)
+	}
+}
+
+// A visitor who goes away while it is asked whether a release expired is no fault of the database's: anybody could fill the log so.
+func TestExpiredNobodyWaits(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, newStore(), nil, registry.App{ID: "1", Name: "shop"})
+	s.tables.err = context.Canceled
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(gone, http.MethodGet, "http://shop.0123abc."+domain+"/", http.NoBody)
+	w := httptest.NewRecorder()
+	s.gateway.ServeHTTP(w, r)
+	if s.log.String() != "" || w.Body.Len() != 0 {
+		t.Errorf("it logged %q and answered %q, want nothing", s.log.String(), w.Body.String())
 	}
 }
