@@ -406,6 +406,20 @@ func TestBrokenOff(t *testing.T) {
 	wantError(t, "reading", err, landfall.Unavailable, "broken off", "refs/heads/main")
 }
 
+// So does one that may not be taken for whole although all of it was written.
+func TestBrokenOffAtTheEnd(t *testing.T) {
+	t.Parallel()
+	b := furnished(t, databases()["sqlite"]).backup()
+	b.Check = func(context.Context) error {
+		return &landfall.Error{Kind: landfall.Conflict, Message: "somebody collected meanwhile"}
+	}
+	var archive bytes.Buffer
+	_, err := b.Write(t.Context(), &archive)
+	wantError(t, "writing", err, landfall.Conflict, "somebody collected")
+	_, _, err = backup.Reader{}.Read(t.Context(), &archive)
+	wantError(t, "reading", err, landfall.Unavailable, "broken off", "somebody collected")
+}
+
 // A data folder that a restore was killed in is told from one that can be used.
 func TestHalfDone(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ type Backup struct {
 	Token        []byte   // the administrator's, as the data folder has it; nil: it has none
 	Scratch      string   // folder for what must be measured before it is written
 	Now          func() time.Time
+
+	// Check is asked when all else is written: its error keeps the archive from being whole. nil: nobody is.
+	Check func(ctx context.Context) error
 }
 
 // Write writes an archive to w. When it fails, Read of what was written fails too, and says why unless w failed.
@@ -51,7 +54,9 @@ func (b *Backup) Write(ctx context.Context, w io.Writer) (Totals, error) {
 		return Totals{}, &landfall.Error{Op: "backup.Write", Err: err}
 	}
 	a := &writing{Backup: b, archive: tar.NewWriter(packed), digest: newSum()}
-	err = a.write(ctx)
+	if err = a.write(ctx); err == nil && b.Check != nil {
+		err = b.Check(ctx)
+	}
 	e := end{Totals: a.totals, Digest: a.digest.String()}
 	if err != nil {
 		e.Problem = landfall.MessageOf(err)

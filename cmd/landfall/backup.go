@@ -23,23 +23,23 @@ import (
 
 var _ api.Keeper = (*server)(nil)
 
-// Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected.
+// Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected; the archive says so.
 func (s *server) Backup(ctx context.Context, w io.Writer, objects bool) error {
-	owner, err := s.db.Owner(ctx)
-	if err != nil {
-		return err
-	}
+	owner, notOwner := s.db.Owner(ctx)
 	return s.pipeline.Uncollected(ctx, func() error {
-		if _, err := s.writeBackup(ctx, w, objects); err != nil {
-			return err
-		}
-		return owner.Update(ctx, func(*store.Tx) error { return nil })
+		_, err := s.writeBackup(ctx, w, objects, func(ctx context.Context) error {
+			if notOwner != nil {
+				return notOwner
+			}
+			return owner.Update(ctx, func(*store.Tx) error { return nil })
+		})
+		return err
 	})
 }
 
-// writeBackup writes an archive while nothing is collected.
-func (s *server) writeBackup(ctx context.Context, w io.Writer, objects bool) (backup.Totals, error) {
-	b := &backup.Backup{DB: s.db, Scratch: filepath.Join(s.config.Data, "scratch"), Now: time.Now}
+// writeBackup writes an archive while nothing is collected. check is asked at the end, unless it is nil.
+func (s *server) writeBackup(ctx context.Context, w io.Writer, objects bool, check func(context.Context) error) (backup.Totals, error) {
+	b := &backup.Backup{DB: s.db, Scratch: filepath.Join(s.config.Data, "scratch"), Now: time.Now, Check: check}
 	if objects {
 		b.Objects = s.objects
 	}
@@ -127,7 +127,7 @@ func (c *cli) backupCommand() *cobra.Command {
 				defer func() { _ = stopped.Close() }()
 				write = func(w io.Writer) (totals backup.Totals, err error) {
 					err = stopped.alone(ctx, func() error {
-						totals, err = stopped.writeBackup(ctx, w, !without)
+						totals, err = stopped.writeBackup(ctx, w, !without, nil)
 						return err
 					})
 					return totals, err

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -15,6 +18,9 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/backup"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
 )
 
 // restored restores an archive into places of the test's own, of the kind that the test runs on, and starts a server there.
@@ -47,6 +53,72 @@ func (s *site) restore(archive string) (out string, code int) {
 	cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data), s.env...)
 	data, _ := cmd.CombinedOutput()
 	return string(data), cmd.ProcessState.ExitCode()
+}
+
+// A backup of a process that does not own the database, or not any more when it ends, is none to whoever reads it: somebody else may
+// have collected meanwhile.
+func TestBackupIsTheOwners(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	s := serverAt(t, address, map[string]string{})
+	defer func() { _ = s.Close() }()
+	other := storetest.Open(t, address)
+	want := func(what, problem string) {
+		t.Helper()
+		var archive bytes.Buffer
+		err := s.Backup(t.Context(), &archive, true)
+		_, _, read := backup.Reader{}.Read(t.Context(), &archive)
+		if problem == "" {
+			if err != nil || read != nil {
+				t.Errorf("%s: got %v, and %v of who read it, want none", what, err, read)
+			}
+			return
+		}
+		if err == nil || read == nil || !strings.Contains(landfall.MessageOf(read), problem) {
+			t.Errorf("%s: got %v, and %v of who read it, want %q", what, err, read, problem)
+		}
+	}
+	want("before it owns the database", "this process does not own the database")
+	stop := owning(t, s.db)
+	want("the owner", "")
+	stopOther := func() {}
+	objects := s.objects
+	s.objects = listed{objects, func() {
+		stop()
+		stopOther = owning(t, other)
+	}}
+	want("replaced before the end", "another landfall process owns the database")
+	s.objects = objects
+	stopOther()
+}
+
+// owning makes a process own a database until it is stopped.
+func owning(t *testing.T, db *store.DB) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	owned, ended := make(chan bool, 1), make(chan error, 1)
+	go func() { ended <- db.Own(ctx, func() { owned <- true }) }()
+	select {
+	case <-owned:
+	case err := <-ended:
+		t.Fatalf("it does not own the database: %v", err)
+	}
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// listed is objects of which something happens when they are listed.
+type listed struct {
+	objectStore
+
+	happens func()
+}
+
+func (l listed) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	l.happens()
+	return l.objectStore.List(ctx, prefix)
 }
 
 // A backup that is made while pushes, promotions and collections go on is restored elsewhere, as what was there at a moment
