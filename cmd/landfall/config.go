@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,6 +237,10 @@ func parseConfig(v map[string]string) (config, error) {
 	if scheme, _, ok := strings.Cut(c.Database, "://"); ok && !store.IsPostgres(c.Database) {
 		return c, badSetting("DATABASE", "begins with %q; right would be a path, or postgres://USER@HOST:5432/NAME", scheme+"://")
 	}
+	if otherAddress.MatchString(c.Database) { // not shown: there may be a password in it
+		return c, badSetting("DATABASE", "is how other programs name a PostgreSQL database, and would be a new file here; "+
+			"right would be postgres://USER@HOST:5432/NAME, or a path")
+	}
 	if c.Database == "" {
 		c.Database = filepath.Join(c.Data, "landfall.db")
 	}
@@ -278,6 +283,10 @@ func parseConfig(v map[string]string) (config, error) {
 	err = c.parseLimits(v)
 	return c, err
 }
+
+// otherAddress finds the other forms in which PostgreSQL's programs take an address: as a path, each is that of a new and empty
+// database.
+var otherAddress = regexp.MustCompile(`(?i)^(jdbc|postgres|postgresql):(/?[^/]|$)|(^|\s)(host|hostaddr|port|dbname|user|password|service)\s*=`)
 
 // parseURL reads the public address, if there is one: a scheme, a host and a port.
 func (c *config) parseURL(text string) error {

@@ -22,6 +22,10 @@ func TestWrongSettings(t *testing.T) {
 	}{
 		{map[string]string{"LANDFALL_DATABASE": "mysql://db/x"}, nil, []string{"LANDFALL_DATABASE", "mysql://", "postgres://"}},
 		{map[string]string{"LANDFALL_DATABASE": "POSTGRES://u:open-sesame@db/x"}, nil, []string{"LANDFALL_DATABASE", "POSTGRES://"}},
+		{map[string]string{"LANDFALL_DATABASE": "host=db user=u password=open-sesame dbname=x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
+		{map[string]string{"LANDFALL_DATABASE": "dbname = x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
+		{map[string]string{"LANDFALL_DATABASE": "postgres:/u:open-sesame@db/x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
+		{map[string]string{"LANDFALL_DATABASE": "jdbc:postgresql://db/x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
 		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db/x"}, []string{"LANDFALL_DATABASE", "password", "LANDFALL_DATABASE_FILE"}},
 		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db1:5432,db2:5432/x"}, []string{"LANDFALL_DATABASE", "password"}},
 		{nil, map[string]string{"DATABASE": "postgres://u:open-sesame@db1:5432,db2/x"}, []string{"LANDFALL_DATABASE", "password"}},
