@@ -27,13 +27,14 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		return err
 	}
 	var app landfall.App
+	var expired []landfall.Release
 	var prefixes []string
 	err = owner.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if app, err = tx.App(ctx, appID); err != nil {
 			return err
 		}
-		if _, err := deploy.ExpireSurplus(ctx, tx, app, p.Now()); err != nil {
+		if expired, err = p.expire(ctx, tx, app); err != nil {
 			return err
 		}
 		unheld, err := tx.Unheld(ctx, appID)
@@ -52,6 +53,9 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		return err
 	}
 	crashpoint.Here("collect.marked")
+	if len(expired) > 0 {
+		p.Show(ctx, app) // before their files are gone
+	}
 	// Objects are deleted outside of transactions. That the list is still this process's to work off is asked in one right before each
 	// batch. What remains is a process that stops between that and the end of the batch for so long that another one wins, deletes
 	// the same, and lets the prefix be used again: what the first deletes then is missed. It would have to stop for at least the time
@@ -76,6 +80,16 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		p.loggerOf(app).InfoContext(ctx, "collected", "prefixes", len(prefixes))
 	}
 	return nil
+}
+
+// expire expires what time alone has let go since the last push: the releases of branches that nobody pushed to for long.
+func (p *Pipeline) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]landfall.Release, error) {
+	expired, err := deploy.ExpireSurplus(ctx, tx, app, p.Now())
+	if err != nil || len(expired) == 0 {
+		return nil, err
+	}
+	_, err = tx.Changed(ctx, app.ID)
+	return expired, err
 }
 
 // Uncollected runs f while nothing is collected. It waits for a collection that is at work.
