@@ -58,16 +58,34 @@ func (s *server) routes() (http.Handler, error) {
 			answer(w, http.StatusNotFound, "This process has not the role api.")
 		})
 	}
+	leaving := s.untilStop(control)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.hosts.Classify(r.Host).Kind == gateway.Control:
-			control.ServeHTTP(w, r)
+			leaving.ServeHTTP(w, r)
 		case s.gateway != nil:
 			s.gateway.ServeHTTP(w, r)
 		default:
 			answer(w, http.StatusNotFound, "This process does not answer at this host.")
 		}
 	}), nil
+}
+
+// untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
+// get what they asked for.
+func (s *server) untilStop(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-s.leaving:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 func (s *server) routeWebhooks(control *http.ServeMux) {

@@ -59,7 +59,8 @@ type server struct {
 	metrics   *metrics.Metrics
 	handler   http.Handler
 
-	phase atomic.Int32
+	phase   atomic.Int32
+	leaving chan struct{} // closed when the server stops
 }
 
 // The phases of a server's life.
@@ -71,7 +72,7 @@ const (
 
 // newServer builds the program. Close lets go of what it opened, also after an error.
 func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, error) {
-	s := &server{config: c, logger: logger}
+	s := &server{config: c, logger: logger, leaving: make(chan struct{})}
 	err := s.open(ctx)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -424,12 +425,11 @@ func (s *server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Followers of runs leave with this context, so that they do not hold up the drain.
-	following, leave := context.WithCancel(context.WithoutCancel(ctx))
+	leave, requests := sync.OnceFunc(func() { close(s.leaving) }), context.WithoutCancel(ctx)
 	defer leave()
 	httpServer := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		BaseContext: func(net.Listener) context.Context { return following },
+		BaseContext: func(net.Listener) context.Context { return requests },
 		ConnContext: gateway.ConnContext,
 		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}

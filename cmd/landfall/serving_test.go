@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
 
@@ -231,6 +232,62 @@ func TestGatewayCountsFromTheStart(t *testing.T) {
 	}
 	release()
 	stop()
+}
+
+// A visitor who waits for an answer when the server stops gets it.
+func TestVisitorsOutliveTheStop(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	s := serverAt(t, address, map[string]string{})
+	err := s.db.Update(t.Context(), func(tx *store.Tx) error {
+		if err := tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, 1); err != nil {
+			return err
+		}
+		return tx.CreateApp(t.Context(), landfall.App{ID: "1", Namespace: landfall.DefaultNamespace, Name: "shop"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	until := func(reached func() bool) {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for !reached() {
+			<-tick.C
+		}
+	}
+	until(func() bool { return s.phase.Load() == serving })
+	waiting, release := storetest.Hold(t, address, "releases")
+	answered := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.listener.Addr().String(), http.NoBody)
+		if err != nil {
+			answered <- err
+			return
+		}
+		r.Host = "shop--aaaaaaa2.localhost"
+		resp, err := http.DefaultClient.Do(r)
+		if err == nil {
+			defer func() { _ = resp.Body.Close() }()
+			if resp.StatusCode == http.StatusOK {
+				err = errors.New("it says 200")
+			}
+		}
+		answered <- err
+	}()
+	until(waiting)
+	stop()
+	until(func() bool { return s.phase.Load() == stopping })
+	release()
+	if err := <-answered; err != nil {
+		t.Errorf("the visitor got %v, want an answer", err)
+	}
+	if err := errors.Join(<-ended, s.Close()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A process that may not have the database leaves the tokens of the one that has it as they are; a role secret that is no longer
