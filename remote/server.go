@@ -56,7 +56,7 @@ type Config struct {
 // sent as the password of basic authentication with any user name, or as a bearer token.
 //
 // Its requests may last long: it sets the deadlines of its connections itself. Its response writer must be net/http's
-// own or unwrap to it. When the base context of the http.Server ends, clients stop following; pushes that are being
+// own or unwrap to it. When the contexts of its requests end, as the server stops, clients stop following; pushes that are being
 // received end by themselves.
 type Server struct {
 	Config
