@@ -159,8 +159,9 @@ func repositoryName(r landfall.GitHubRepository) string {
 	return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID)
 }
 
-// ownerOf returns the app that a delivery's hook was made for; none for the installation's hook. Unauthorized when the hook has
-// another secret by now than the one that the delivery was verified with, or is gone.
+// ownerOf returns the app that a delivery's hook was made for; none for the installation's hook, and for a delivery that names no
+// repository, which acts on no app. Unauthorized when the hook has another secret by now than the one that the delivery was
+// verified with, or is gone.
 func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall.App, error) {
 	if intake.Delivery.Hook == "" {
 		return landfall.App{}, nil
@@ -172,6 +173,9 @@ func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall
 	if err != nil || h.Secret != intake.Secret {
 		return landfall.App{}, &landfall.Error{
 			Op: "pipeline.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
+	}
+	if intake.Repository.ID == 0 {
+		return landfall.App{}, nil
 	}
 	return tx.App(ctx, h.App)
 }
