@@ -51,7 +51,8 @@ func rooms() []room {
 		{"github", "crashpoint", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
-		// A visitor gets an answer.
+		// A visitor or an event gets an answer.
+		{"event", "", ""},
 		{"runtime/registry", "", ""},
 		{"runtime/gateway", "runtime/registry", "logtest"},
 
@@ -107,10 +108,11 @@ func libraries() []library {
 		{"github.com/andybalholm/brotli", "runtime/gateway", "cmd/landfall", "compressed at the edge, once per digest"},
 		{"github.com/bmatcuk/doublestar", "spec assets builder pipeline", "", "the globs of the specs"},
 		{"github.com/chromedp", "", "cmd/landfall", "pages are looked at in a browser"},
+		{"github.com/cloudevents/sdk-go", "event", "", "CloudEvents are read and written by their own library"},
 		{"github.com/danielgtaylor/huma", "api", "cmd/landfall", "REST is described by its code"},
 		{"github.com/getkin/kin-openapi", "github/githubtest", "api github", "requests are checked against published descriptions"},
 		{"github.com/go-git", "builder builder/pack", "remote pipeline cmd/landfall", "repositories are read in one room"},
-		{"github.com/go-json-experiment/json", "webhook api", "", "payloads are read in a quarter of the time, and pages of versions shown"},
+		{"github.com/go-json-experiment/json", "webhook api event", "", "payloads are read in a quarter of the time, and pages of versions shown"},
 		{"github.com/google/go-cmp", "", every, "differences that a person can read"},
 		{"github.com/google/go-containerregistry", "tools/image", "", "container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},

@@ -1,0 +1,149 @@
+package event
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The attributes that are ours.
+const (
+	attributeProtocol  = "protocol"
+	attributeConfig    = "config"
+	attributeTrigger   = "trigger"
+	attributeError     = "error"
+	attributeFunction  = "function"
+	attributeExecution = "execution"
+)
+
+// isMap reports whether an attribute holds a map.
+func isMap(name string) bool {
+	return name == attributeProtocol || name == attributeConfig || name == attributeTrigger || name == attributeError
+}
+
+// Error is what an event says that stands for an answer that could not be given.
+type Error struct {
+	Message string `json:"message"`         // what went wrong, for the caller
+	Type    string `json:"type,omitempty"`  // what kind of error it is
+	Trace   string `json:"trace,omitempty"` // where it happened
+}
+
+// Protocol is what the protocol of an event's source knows beside the data. For HTTP, a request has all but Status, and an
+// answer has Status and Headers.
+type Protocol struct {
+	Type       string              `json:"type,omitempty"` // "http"
+	Method     string              `json:"method,omitempty"`
+	RequestURL string              `json:"request_url,omitempty"`
+	Status     int                 `json:"status_code,omitzero"` // 0: the answer does not say
+	Headers    map[string][]string `json:"headers,omitempty"`
+}
+
+// Trigger is what a trigger adds to an event.
+type Trigger struct {
+	FunctionURL string            `json:"function_url"`
+	Config      map[string]string `json:"config,omitempty"` // of app and trigger
+}
+
+// ErrorOf returns the error that an event is, and false when it is none. Invalid when it has an error that is not like one.
+func ErrorOf(e Event) (Error, bool, error) {
+	var fault Error
+	ok, err := get(e, attributeError, &fault)
+	if err == nil && ok && fault.Message == "" {
+		err = invalid("error.message", "it is missing", nil)
+	}
+	return fault, ok, err
+}
+
+// SetError makes an event one that stands for an answer: it has no data.
+func SetError(e *Event, fault Error) {
+	e.DataEncoded, e.DataBase64 = nil, false
+	set(e, attributeError, fault)
+}
+
+// ProtocolOf returns what an event's protocol says; zero when nothing. Invalid when it is not like that.
+func ProtocolOf(e Event) (Protocol, error) {
+	var p Protocol
+	_, err := get(e, attributeProtocol, &p)
+	return p, err
+}
+
+// SetProtocol sets what an event's protocol says.
+func SetProtocol(e *Event, p Protocol) { set(e, attributeProtocol, p) }
+
+// ConfigOf returns the configuration that came with an event. Invalid when it is no map of strings.
+func ConfigOf(e Event) (map[string]string, error) {
+	var config map[string]string
+	_, err := get(e, attributeConfig, &config)
+	return config, err
+}
+
+// SetConfig sets the configuration of app and trigger.
+func SetConfig(e *Event, config map[string]string) { set(e, attributeConfig, config) }
+
+// TriggerOf returns what a trigger added. Invalid when it is not like that.
+func TriggerOf(e Event) (Trigger, error) {
+	var t Trigger
+	_, err := get(e, attributeTrigger, &t)
+	return t, err
+}
+
+// SetTrigger sets what a trigger adds, and the function's address also by itself, where the document's flow has it.
+func SetTrigger(e *Event, t Trigger) {
+	set(e, attributeTrigger, t)
+	e.SetExtension(attributeFunction, t.FunctionURL)
+}
+
+// ExecutionOf returns the name of the execution that an event belongs to, or nothing.
+func ExecutionOf(e Event) string {
+	name, _ := e.Extensions()[attributeExecution].(string)
+	return name
+}
+
+// SetExecution names the execution that an event belongs to.
+func SetExecution(e *Event, name string) { e.SetExtension(attributeExecution, name) }
+
+// Strip takes away what only a function is told: configuration, which may hold secrets, and what the trigger added. A
+// function that hands its request back does not tell it to its caller.
+func Strip(e *Event) {
+	for _, name := range []string{attributeConfig, attributeTrigger, attributeFunction} {
+		if _, ok := e.Extensions()[name]; ok {
+			e.SetExtension(name, nil)
+		}
+	}
+}
+
+// Answer returns an event with nothing in it that answers another: its source and type, and an ID of its own.
+func Answer(request Event, id string) Event {
+	e := New()
+	e.SetID(id)
+	e.SetSource(request.Source())
+	e.SetType(request.Type())
+	if version, ok := request.Extensions()[draftTypeVersion]; ok {
+		e.SetExtension(draftTypeVersion, version)
+	}
+	return e
+}
+
+// get reads an attribute that is a map.
+func get(e Event, name string, to any) (bool, error) {
+	value, ok := e.Extensions()[name]
+	if !ok {
+		return false, nil
+	}
+	said, ok := value.(string)
+	if !ok {
+		return true, invalid(name, "it must be a map", nil)
+	}
+	if err := json.Unmarshal([]byte(said), to); err != nil {
+		return true, invalid(name, "it is not the map that it should be", err)
+	}
+	return true, nil
+}
+
+// set writes an attribute that is a map.
+func set(e *Event, name string, value any) {
+	said, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return // there are only strings and numbers in it
+	}
+	e.SetExtension(name, string(said))
+}

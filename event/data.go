@@ -1,0 +1,92 @@
+package event
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// isJSON reports whether the SDK writes data of this type as it is.
+func isJSON(mediaType string) bool {
+	switch mediaType {
+	case "", cloudevents.ApplicationJSON, cloudevents.TextJSON, cloudevents.ApplicationCloudEventsJSON, cloudevents.ApplicationCloudEventsBatchJSON:
+		return true
+	}
+	return false
+}
+
+// jsonSuffix reports whether a content type is JSON by its suffix.
+func jsonSuffix(contentType string) bool {
+	mediaType := mediaTypeOf(contentType)
+	return strings.HasSuffix(mediaType, "+json") && !isJSON(mediaType)
+}
+
+// takenForText reports whether the SDK would read data of this type as text although it is JSON.
+func takenForText(contentType string) bool {
+	mediaType := mediaTypeOf(contentType)
+	return jsonSuffix(mediaType) || (isJSON(mediaType) && !strings.HasPrefix(contentType, mediaType))
+}
+
+// mediaTypeOf returns a content type without its parameters.
+func mediaTypeOf(contentType string) string {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(mediaType))
+}
+
+// setData sets the data of an event whose type the SDK takes for text. It was checked before.
+func setData(e *Event, content member) {
+	switch {
+	case content.value.Kind() == 'n':
+	case content.name == "data":
+		e.DataEncoded = slices.Clone(content.value)
+	default:
+		e.DataEncoded, _ = base64.StdEncoding.DecodeString(text(content.value))
+		e.DataBase64 = true
+	}
+}
+
+// ready makes data fit for a stream: JSON on one line, text that is text, and everything else as base64. What is in an event
+// can therefore never look like another event.
+func ready(e *Event) {
+	if e.DataBase64 || e.DataEncoded == nil {
+		return
+	}
+	mediaType := mediaTypeOf(e.DataContentType())
+	switch {
+	case isJSON(mediaType):
+		v := jsontext.Value(e.DataEncoded)
+		if !v.IsValid() {
+			e.DataBase64 = true
+		} else if slices.Contains(v, '\n') || slices.Contains(v, '\r') {
+			v = slices.Clone(v)
+			_ = v.Compact() // it is valid
+			e.DataEncoded = v
+		}
+	default:
+		e.DataBase64 = strings.HasSuffix(mediaType, "+json") || !utf8.Valid(e.DataEncoded)
+	}
+}
+
+// Append appends an event as JSON on one line, without the line's end. Internal when the event is not valid.
+func Append(out []byte, form Form, e Event) ([]byte, error) {
+	if form == Draft {
+		return appendDraft(out, e)
+	}
+	ready(&e)
+	w := appender(out)
+	err := cloudevents.WriteJson(&e, &w)
+	return w, err
+}
+
+// appender is a writer to the end of a slice.
+type appender []byte
+
+// Write implements io.Writer.
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
+}

@@ -1,0 +1,80 @@
+// Package event reads and writes CloudEvents: 1.0 in all forms that HTTP has for it, and the 0.1 shape of the Fn document.
+//
+// The CloudEvents SDK does the format. What stands here is what it leaves open: limits, errors that name the field, text
+// that must not break a stream of lines, and the older shape.
+//
+// # Attributes that are maps
+//
+// The Fn document gives an event four maps: protocol, config, trigger and error. In its 0.1 shape they are JSON objects. An
+// attribute of CloudEvents 1.0 is never a map, so there each stands as JSON in a string, which every library reads. An object
+// in its place is understood, too. ProtocolOf, ConfigOf, TriggerOf and ErrorOf read them, whatever shape they came in.
+package event
+
+import (
+	"fmt"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+
+	"landfall.dev/landfall"
+)
+
+// Event is one event. It is always held as 1.0, whatever it was read from.
+type Event = cloudevents.Event
+
+// New returns an event of 1.0 with nothing in it.
+func New() Event { return cloudevents.New() }
+
+// Form is how events are written. An answer has the form of what it answers.
+type Form uint8
+
+// The forms.
+const (
+	Structured Form = iota // one event of 1.0 as JSON
+	Binary                 // one event of 1.0 over HTTP: attributes are headers, the data is the body
+	Batch                  // a JSON array of events of 1.0
+	Draft                  // one event of 0.1 as JSON, as the Fn document has it
+)
+
+// Limits bound what is read. Zero fields take the defaults.
+type Limits struct {
+	Bytes  int // of one request, or of one event in a stream; 6 MiB
+	Events int // in a batch; 1,000
+}
+
+func (l Limits) withDefaults() Limits {
+	const bytes, events = 6 << 20, 1000
+	if l.Bytes == 0 {
+		l.Bytes = bytes
+	}
+	if l.Events == 0 {
+		l.Events = events
+	}
+	return l
+}
+
+// TooLargeError is the cause of an Invalid error that only a limit made.
+type TooLargeError struct {
+	Limit string // its name
+	Max   int
+}
+
+// Error implements error.
+func (e *TooLargeError) Error() string { return fmt.Sprintf("%s is %d", e.Limit, e.Max) }
+
+// The names of the limits.
+const (
+	limitBytes  = "event bytes"
+	limitEvents = "events in a batch"
+)
+
+func tooLarge(op landfall.Op, limit string, most int) error {
+	return &landfall.Error{
+		Op: op, Kind: landfall.Invalid, Err: &TooLargeError{Limit: limit, Max: most},
+		Message: fmt.Sprintf("the event is too large: the limit %q is %d", limit, most),
+	}
+}
+
+// invalid returns an Invalid error that begins with the field that is wrong.
+func invalid(field, problem string, cause error) error {
+	return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: field + ": " + problem, Err: cause}
+}

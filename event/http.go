@@ -1,0 +1,224 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	cloudhttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"landfall.dev/landfall"
+)
+
+const (
+	headerPrefix  = "Ce-"
+	headerVersion = "Ce-Specversion"
+	headerType    = "Content-Type"
+	plainJSON     = "application/json"
+)
+
+// Read reads the events of a request, and how they were written: only a Batch has another number of them than one. A body
+// that is application/json is read as an event, too. It reads the body, but never more than the limit. Invalid names the
+// field that is wrong, with a TooLargeError as its cause where a limit was reached.
+func Read(r *http.Request, limits Limits) ([]Event, Form, error) {
+	const op landfall.Op = "event.Read"
+	limits = limits.withDefaults()
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get(headerType))
+	_, binary := r.Header[headerVersion]
+	structured := mediaType == cloudevents.ApplicationCloudEventsJSON || (mediaType == plainJSON && !binary)
+	batch := mediaType == cloudevents.ApplicationCloudEventsBatchJSON
+	if !structured && !batch && !binary {
+		return nil, Structured, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"the request is no event: its content type must be %s or %s, or the header ce-specversion must be there",
+			cloudevents.ApplicationCloudEventsJSON, cloudevents.ApplicationCloudEventsBatchJSON)}
+	}
+	body, err := readBody(r, limits.Bytes)
+	switch {
+	case err != nil:
+		return nil, Structured, err
+	case batch:
+		events, err := parseBatch(body, limits.Events)
+		return events, Batch, err
+	case structured:
+		e, form, err := Parse(body)
+		return []Event{e}, form, err
+	}
+	e, err := parseBinary(r.Header, body)
+	return []Event{e}, Binary, err
+}
+
+func readBody(r *http.Request, most int) ([]byte, error) {
+	const op landfall.Op = "event.Read"
+	if r.ContentLength > int64(most) {
+		return nil, tooLarge(op, limitBytes, most)
+	}
+	if r.Body == nil {
+		return nil, nil
+	}
+	var body bytes.Buffer
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	_, err := body.ReadFrom(io.LimitReader(r.Body, int64(most)+1))
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large || body.Len() > most:
+		return nil, tooLarge(op, limitBytes, most)
+	case err != nil:
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the body could not be read to its end", Err: err}
+	}
+	return body.Bytes(), nil
+}
+
+// parseBatch reads a batch.
+func parseBatch(body []byte, most int) ([]Event, error) {
+	const op landfall.Op = "event.Parse"
+	var values []jsontext.Value
+	if err := json.Unmarshal(body, &values); err != nil {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "a batch is a JSON array of events, and this is none", Err: err}
+	}
+	if len(values) > most {
+		return nil, tooLarge(op, limitEvents, most)
+	}
+	events := make([]Event, 0, len(values))
+	for i, value := range values {
+		e, form, err := Parse(value)
+		if err == nil && form != Structured {
+			err = invalid("specversion", "a batch has events of 1.0 only", nil)
+		}
+		if err != nil {
+			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: fmt.Sprintf("event %d of the batch: %s", i+1, landfall.MessageOf(err)), Err: err}
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// parseBinary reads an event whose attributes are headers.
+func parseBinary(headers http.Header, body []byte) (Event, error) {
+	clean := http.Header{}
+	for name, values := range headers {
+		attribute, ours := strings.CutPrefix(name, headerPrefix)
+		attribute = strings.ToLower(attribute)
+		switch {
+		case name == headerType:
+			attribute = "datacontenttype"
+		case !ours:
+			continue
+		case !isName(attribute) || attribute == "data":
+			return Event{}, invalid(printable(strings.ToLower(name)), "the name of an attribute has only a to z and 0 to 9, and is not data", nil)
+		}
+		if len(values) != 1 {
+			return Event{}, invalid(attribute, "the header is there more than once", nil)
+		}
+		value := values[0]
+		if ours {
+			var ok bool
+			if value, ok = decodeHeader(value); !ok {
+				return Event{}, invalid(attribute, "the header is no UTF-8, written in percent where it is not ASCII", nil)
+			}
+		}
+		if err := checkHeader(attribute, value); err != nil {
+			return Event{}, err
+		}
+		clean[name] = []string{value}
+	}
+	if version := clean.Get(headerVersion); version != cloudevents.CloudEventsVersionV1 {
+		return Event{}, wrongVersion(version)
+	}
+	e, err := binding.ToEvent(context.Background(), cloudhttp.NewMessage(clean, io.NopCloser(bytes.NewReader(body))))
+	if err != nil {
+		return Event{}, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: printable(err.Error()), Err: err}
+	}
+	ready(e)
+	return *e, validate(*e)
+}
+
+// checkHeader refuses the value of a header that the SDK could not name.
+func checkHeader(attribute, value string) error {
+	switch attribute {
+	case "specversion":
+		return nil
+	case "id", "source", "type", "subject", "time", "datacontenttype", "dataschema":
+		return checkText(attribute, value)
+	}
+	return nil
+}
+
+// decodeHeader undoes what encodeHeader does. A percent sign that introduces nothing stands for itself.
+func decodeHeader(value string) (string, bool) {
+	if strings.Contains(value, "%") {
+		if decoded, err := url.PathUnescape(value); err == nil {
+			value = decoded
+		}
+	}
+	return value, utf8.ValidString(value)
+}
+
+// encodeHeader writes the value of an attribute so that a header can hold it (CloudEvents over HTTP, section 3.1.3.2).
+func encodeHeader(value string) string {
+	const hex = "0123456789ABCDEF"
+	var out strings.Builder
+	for _, c := range []byte(value) {
+		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+			out.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			continue
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
+}
+
+// Write writes events as an answer in a form. One event is written in the forms of one; an event with an error, and one of
+// several, never as Binary. An error of the connection is returned as it is.
+func Write(w http.ResponseWriter, status int, form Form, events ...Event) error {
+	if form == Binary && len(events) == 1 {
+		if _, fault := events[0].Extensions()[attributeError]; !fault {
+			e := events[0]
+			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &encoded{ResponseWriter: w})
+		}
+	}
+	contentType, body := cloudevents.ApplicationCloudEventsJSON, []byte(nil)
+	if form == Batch || len(events) != 1 {
+		contentType, form, body = cloudevents.ApplicationCloudEventsBatchJSON, Batch, append(body, '[')
+	}
+	for i, e := range events {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		var err error
+		if body, err = Append(body, form, e); err != nil {
+			return &landfall.Error{Op: "event.Write", Err: err}
+		}
+	}
+	if form == Batch {
+		body = append(body, ']')
+	}
+	w.Header().Set(headerType, contentType)
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	return err
+}
+
+// encoded writes the attributes of an event as headers may have them, which the SDK leaves out.
+type encoded struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *encoded) WriteHeader(status int) {
+	for name, values := range w.Header() {
+		if strings.HasPrefix(name, headerPrefix) {
+			for i := range values {
+				values[i] = encodeHeader(values[i])
+			}
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}

@@ -1,0 +1,303 @@
+package event
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"landfall.dev/landfall"
+)
+
+// Parse reads one event as JSON, of 1.0 or 0.1, and says which. It keeps nothing of data. Invalid names the field that is
+// wrong.
+func Parse(data []byte) (Event, Form, error) {
+	members, err := scan(data)
+	if err != nil {
+		return Event{}, Structured, err
+	}
+	if slices.ContainsFunc(members, func(m member) bool { return m.name == draftVersion }) {
+		e, err := parseDraft(members)
+		return e, Draft, err
+	}
+	e, err := parse(data, members)
+	return e, Structured, err
+}
+
+// member is one member of an event's object.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// scan reads the members of the one object that data is.
+func scan(data []byte) ([]member, error) {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(data))
+	if decoder.PeekKind() != '{' {
+		_, err := decoder.ReadValue()
+		return nil, noJSON(err)
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, noJSON(err)
+	}
+	const usual = 12
+	members := make([]member, 0, usual)
+	for decoder.PeekKind() != '}' {
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return nil, noJSON(err)
+		}
+		m := member{name: name.String()}
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return nil, noJSON(err)
+		}
+		m.value = value
+		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are its own until the next read
+			m.value = jsontext.Value(data[end-len(value) : end])
+		}
+		members = append(members, m)
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, noJSON(err)
+	}
+	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "there is more than one JSON value where one event should be", Err: err}
+	}
+	return members, nil
+}
+
+func noJSON(err error) error {
+	if err == nil {
+		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "an event is a JSON object, and this is another value"}
+	}
+	message := "the event is no valid JSON"
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		message = "a name is there twice in the event"
+	}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		message += fmt.Sprintf(", at byte %d", syntax.ByteOffset)
+	}
+	return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: message, Err: err}
+}
+
+// parse reads an event of 1.0.
+func parse(data []byte, members []member) (Event, error) {
+	var version, mediaType string
+	var content *member
+	plain := true
+	for _, m := range members {
+		if err := check(m); err != nil {
+			return Event{}, err
+		}
+		switch m.name {
+		case "specversion":
+			version = text(m.value)
+		case "datacontenttype":
+			mediaType = text(m.value)
+		case "data", "data_base64":
+			if content != nil {
+				return Event{}, invalid("data_base64", "there is also data", nil)
+			}
+			content = &m
+		}
+		plain = plain && m.value.Kind() != 'n' && (!isMap(m.name) || m.value.Kind() == '"')
+	}
+	if version != cloudevents.CloudEventsVersionV1 {
+		return Event{}, wrongVersion(version)
+	}
+	ownData := content != nil && takenForText(mediaType)
+	if content != nil {
+		if err := checkData(*content, mediaType); err != nil {
+			return Event{}, err
+		}
+	}
+	if !plain || ownData {
+		data = rewrite(members, ownData)
+	}
+	e := New()
+	if err := e.UnmarshalJSON(data); err != nil {
+		return Event{}, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: printable(err.Error()), Err: err}
+	}
+	if ownData {
+		setData(&e, *content)
+	}
+	return e, validate(e)
+}
+
+// wrongVersion refuses what is of no version that is read here.
+func wrongVersion(version string) error {
+	if version == "" {
+		return invalid("specversion", "it is missing, so this is no event; write \"1.0\"", nil)
+	}
+	return invalid("specversion", fmt.Sprintf("%q is not known; known are \"1.0\", and \"0.1\" as cloud-events-version", printable(version)), nil)
+}
+
+// check refuses a member of 1.0 that the SDK would misread or could not name.
+func check(m member) error {
+	kind := m.value.Kind()
+	switch m.name {
+	case "data":
+		return nil
+	case "data_base64", "specversion", "id", "type", "subject", "datacontenttype", "source", "dataschema", "time":
+		if kind != '"' && kind != 'n' {
+			return invalid(m.name, "it must be a string", nil)
+		}
+		if m.name == "data_base64" || kind == 'n' {
+			return nil
+		}
+		return checkText(m.name, text(m.value))
+	}
+	if !isName(m.name) {
+		return invalid(printable(m.name), "the name of an attribute has only a to z and 0 to 9", nil)
+	}
+	switch {
+	case kind == '{' && isMap(m.name), kind == '"', kind == 't', kind == 'f', kind == 'n':
+		return nil
+	case kind == '0':
+		if _, err := strconv.ParseInt(string(m.value), 10, 32); err == nil {
+			return nil
+		}
+		return invalid(m.name, "a number must be a whole one of 32 bits; write others as strings", nil)
+	}
+	return invalid(m.name, "it must be a string, a whole number, true or false", nil)
+}
+
+// checkData refuses data that does not fit its type.
+func checkData(m member, contentType string) error {
+	if m.value.Kind() == 'n' {
+		return nil
+	}
+	if m.name == "data_base64" {
+		if _, err := base64.StdEncoding.DecodeString(text(m.value)); err != nil {
+			return invalid(m.name, "it is no base64", err)
+		}
+		return nil
+	}
+	mediaType := mediaTypeOf(contentType)
+	if m.value.Kind() != '"' && !isJSON(mediaType) && !jsonSuffix(mediaType) {
+		return invalid(m.name, "it must be a string, because its content type is "+printable(mediaType), nil)
+	}
+	return nil
+}
+
+// checkText refuses a value of an attribute that 1.0 gives a type.
+func checkText(name, value string) error {
+	var err error
+	problem := "it is empty"
+	switch name {
+	case "source":
+		_, err = url.Parse(value)
+		problem = "it is no URI reference"
+	case "dataschema":
+		var parsed *url.URL
+		if parsed, err = url.Parse(value); err == nil && !parsed.IsAbs() {
+			value = ""
+		}
+		problem = "it is no absolute URI"
+	case "time":
+		_, err = time.Parse(time.RFC3339Nano, value)
+		problem = "it is no time like 2026-11-20T15:00:00Z"
+	case "datacontenttype":
+		_, _, err = mime.ParseMediaType(value)
+		problem = "it is no media type like application/json"
+	}
+	if err != nil || strings.TrimSpace(value) == "" {
+		return invalid(name, problem, err)
+	}
+	return nil
+}
+
+// isName reports whether an attribute of 1.0 can have this name.
+func isName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// text returns what a JSON string says, and nothing for another value.
+func text(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	said, err := jsontext.AppendUnquote(nil, v)
+	if err != nil {
+		return "" // it was read as a value before
+	}
+	return string(said)
+}
+
+// rewrite returns the event again, with maps as strings and without what is null or, when the caller sets it, the data.
+func rewrite(members []member, withoutData bool) []byte {
+	out := []byte{'{'}
+	for _, m := range members {
+		if m.value.Kind() == 'n' || (withoutData && strings.HasPrefix(m.name, "data") && m.name != "datacontenttype" && m.name != "dataschema") {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = quote(out, m.name)
+		out = append(out, ':')
+		if isMap(m.name) && m.value.Kind() == '{' {
+			out = quote(out, compact(m.value))
+			continue
+		}
+		out = append(out, m.value...)
+	}
+	return append(out, '}')
+}
+
+// quote appends a JSON string.
+func quote(out []byte, s string) []byte {
+	out, _ = jsontext.AppendQuote(out, s) // its error is about bytes that are no text, and they are replaced
+	return out
+}
+
+// compact returns a JSON value without white space.
+func compact(v jsontext.Value) string {
+	v = slices.Clone(v)
+	_ = v.Compact() // it was read as a value before
+	return string(v)
+}
+
+// validate refuses an event without what every event has.
+func validate(e Event) error {
+	for _, field := range []struct{ name, value string }{{"id", e.ID()}, {"source", e.Source()}, {"type", e.Type()}} {
+		if strings.TrimSpace(field.value) == "" {
+			return invalid(field.name, "it is missing", nil)
+		}
+	}
+	if err := e.Validate(); err != nil {
+		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: printable(err.Error()), Err: err}
+	}
+	return nil
+}
+
+// printable returns what a stranger wrote so that it can stand in a message.
+func printable(s string) string {
+	const most = 100
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s))
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
