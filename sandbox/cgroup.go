@@ -19,8 +19,9 @@ import (
 // cgroups is where systems mount their control groups.
 const cgroups = "/sys/fs/cgroup"
 
-// groups are the folders in which this process can make control groups. Either may be empty: then the watch holds the limit.
-type groups struct{ memory, processes string }
+// groups are the folders in which this process can make control groups. Each may be empty: then the watch holds the limit, but
+// nothing limits the processor.
+type groups struct{ memory, processes, cpu string }
 
 // group are the control groups of one command.
 type group groups
@@ -32,8 +33,11 @@ func findGroups(ctx context.Context) groups {
 		for _, folder := range upwards(cgroups, own[""]) {
 			// A group that has processes of its own cannot hand down its controllers; the groups above it can.
 			_ = os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+memory +pids"), 0o600)
-			if g := (groups{memory: folder, processes: folder}); g.work(ctx) {
-				return g
+			_ = os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+cpu"), 0o600)
+			for _, cpu := range []string{folder, ""} {
+				if g := (groups{memory: folder, processes: folder, cpu: cpu}); g.work(ctx) {
+					return g
+				}
 			}
 		}
 		return groups{}
@@ -48,6 +52,12 @@ func findGroups(ctx context.Context) groups {
 	for _, folder := range upwards(filepath.Join(cgroups, "pids"), own["pids"]) {
 		if g := (groups{processes: folder}); g.work(ctx) {
 			found.processes = folder
+			break
+		}
+	}
+	for _, folder := range upwards(filepath.Join(cgroups, "cpu"), own["cpu"]) {
+		if g := (groups{cpu: folder}); g.work(ctx) {
+			found.cpu = folder
 			break
 		}
 	}
@@ -85,9 +95,9 @@ func upwards(mount, own string) []string {
 
 // work reports whether a group can be made there and a process can enter it.
 func (g groups) work(ctx context.Context) bool {
-	made := g.make(Limits{}.withDefaults())
+	made := g.make(Limits{CPU: 1000}.withDefaults())
 	defer made.remove()
-	if len(made.folders()) != len(g.folders()) {
+	if len(made.folders()) != len(g.folders()) || (g.cpu != "" && made.cpu == "") {
 		return false
 	}
 	for _, folder := range made.folders() {
@@ -100,7 +110,8 @@ func (g groups) work(ctx context.Context) bool {
 
 // folders returns what there is, each once.
 func (g groups) folders() []string {
-	return slices.DeleteFunc(slices.Compact([]string{g.memory, g.processes}), func(s string) bool { return s == "" })
+	all := slices.DeleteFunc([]string{g.memory, g.processes, g.cpu}, func(s string) bool { return s == "" })
+	return slices.Compact(all)
 }
 
 // make makes the groups of one command. What cannot be made is left out.
@@ -113,6 +124,11 @@ func (g groups) make(l Limits) group {
 	}
 	if g.processes != "" && (g.processes != g.memory || made.memory != "") {
 		made.processes = makeGroup(filepath.Join(g.processes, name), setting{"pids.max", processes})
+	}
+	if g.cpu != "" && l.CPU > 0 && (g.cpu != g.memory || made.memory != "") {
+		const period = 100_000 // microseconds, which is the kernel's own
+		quota := strconv.Itoa(l.CPU * (period / 1000))
+		made.cpu = makeGroup(filepath.Join(g.cpu, name), setting{"cpu.max", quota + " " + strconv.Itoa(period)}, setting{"cpu.cfs_quota_us", quota})
 	}
 	if made.memory != "" { // where swap is not counted, there may be no such file
 		for _, s := range []setting{{"memory.swap.max", "0"}, {"memory.memsw.limit_in_bytes", memory}} {

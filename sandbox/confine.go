@@ -5,12 +5,14 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
 	workDir = "/build"             // where a confined command sees Dir
+	homeDir = "/function"          // where a confined program does
 	initAt  = "/run/landfall/init" // where it sees our own binary
 	nobody  = 65534                // the user that it is
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
@@ -20,8 +22,8 @@ const (
 
 // confinement are bubblewrap's arguments for every command: namespaces of its own for everything, no controlling terminal, and
 // of the machine's files only programs and what they need to start. The init keeps no capability but, from root, those to
-// become another user.
-func (s *Sandbox) confinement(l Limits) []string {
+// become another user. The host has the name; temporary is the size of /tmp.
+func (s *Sandbox) confinement(name string, temporary int64) []string {
 	args := []string{"--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
@@ -29,7 +31,7 @@ func (s *Sandbox) confinement(l Limits) []string {
 	} else {
 		args = append(args, "--unshare-all", "--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody))
 	}
-	args = append(args, "--hostname", "build", "--ro-bind", "/usr", "/usr")
+	args = append(args, "--hostname", name, "--ro-bind", "/usr", "/usr")
 	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
 		args = append(args, "--perms", "0755", "--dir", path)
 	}
@@ -48,7 +50,7 @@ func (s *Sandbox) confinement(l Limits) []string {
 		args = append(args, "--ro-bind-try", path, path)
 	}
 	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
-	for path, size := range map[string]int64{"/tmp": l.Memory / 2, "/dev/shm": l.Memory / 4} {
+	for path, size := range map[string]int64{"/tmp": temporary, "/dev/shm": temporary / 2} {
 		if s.sized {
 			args = append(args, "--size", strconv.FormatInt(size, 10))
 		}
@@ -74,18 +76,21 @@ func (r *run) prepare() error {
 	if err != nil {
 		return err
 	}
-	if os.Geteuid() == 0 {
+	bind, temporary, host := "--bind", r.command.Limits.Memory/2, strings.TrimPrefix(r.at, "/")
+	if r.stays {
+		bind, temporary = "--ro-bind", r.command.Limits.Disk
+	} else if os.Geteuid() == 0 {
 		if err := giveAway(r.command.Dir, nobody); err != nil {
 			return err
 		}
 	}
-	r.args = append([]string{r.sandbox.bwrap}, r.sandbox.confinement(r.command.Limits)...)
-	r.args = append(r.args, "--ro-bind", self, initAt, "--bind", r.command.Dir, workDir)
+	r.args = append([]string{r.sandbox.bwrap}, r.sandbox.confinement(host, temporary)...)
+	r.args = append(r.args, "--ro-bind", self, initAt, bind, r.command.Dir, r.at)
 	for _, data := range []struct{ path, content string }{
 		{"", string(filter)},
 		{"/etc/passwd", "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n"},
 		{"/etc/group", "root:x:0:\nnogroup:x:65534:\n"},
-		{"/etc/hosts", "127.0.0.1 localhost build\n::1 localhost\n"},
+		{"/etc/hosts", "127.0.0.1 localhost " + host + "\n::1 localhost\n"},
 	} {
 		file, err := dataFile([]byte(data.content))
 		if err != nil {
@@ -121,8 +126,8 @@ func (r *run) prepareInit() error {
 		}
 	}
 	maps.Copy(env, r.command.Env)
-	r.args = append(r.args, "--remount-ro", "/", "--", initAt, initArgument, strconv.Itoa(control), strconv.Itoa(len(env)))
-	r.args = append(append(r.args, variables(env)...), "/bin/sh", "-c", r.command.Shell)
+	r.args = append(r.args, "--remount-ro", "/", "--", initAt, initArgument, r.at, strconv.Itoa(control), strconv.Itoa(len(env)))
+	r.args = append(append(r.args, variables(env)...), r.argv...)
 	return nil
 }
 
@@ -140,7 +145,7 @@ func (r *run) prepareUnconfined() error {
 	if err != nil {
 		return err
 	}
-	r.args = append(append([]string{self, parentArgument, "/usr/bin/env", "-i"}, variables(env)...), "/bin/sh", "-c", r.command.Shell)
+	r.args = append(append([]string{self, parentArgument, "/usr/bin/env", "-i"}, variables(env)...), r.argv...)
 	return nil
 }
 

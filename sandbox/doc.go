@@ -14,6 +14,10 @@
 // reaps, and ends with it. All that the command started ends with the init, because it is process 1, and bwrap ends after
 // that: so when bwrap has ended, nothing is left. bwrap ends with the server, and the init with bwrap.
 //
+// Run runs a command to its end. Start starts a program that stays, which is a function: it has pipes instead of a log, its
+// folder is read-only, and its /tmp has a size. Control groups hold its limits alone, so that it costs nothing while it waits;
+// the watch looks after it only where they cannot be made. Whoever speaks to it says how long it may take.
+//
 // Limits are held by the kernel's control groups where the server may make them, and by a watch that looks every moment. The
 // watch alone is late by that moment.
 package sandbox

@@ -10,7 +10,10 @@ import (
 
 // disk returns the bytes that the command holds on the disk of its folder.
 func (r *run) disk(processes []process) int64 {
-	total := folderSize(r.command.Dir) + unlinkedSize(r.command.Dir, processes)
+	var total int64
+	if !r.stays {
+		total = folderSize(r.command.Dir) + unlinkedSize(r.command.Dir, processes)
+	}
 	if r.temp != "" {
 		total += folderSize(r.temp)
 	}

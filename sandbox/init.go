@@ -40,19 +40,20 @@ func Forward(args []string) (code int, handled bool) {
 	}
 	if err != nil {
 		const failed = 125
-		fmt.Fprintln(os.Stderr, "the sandbox of the build cannot be set up:", err)
+		fmt.Fprintln(os.Stderr, "the sandbox cannot be set up:", err)
 		return failed, true
 	}
 	return code, true
 }
 
-// initialize is the init. Its arguments are the number of the socket to the server, 0 for none; how many variables the
-// environment has; the variables; and the command.
+// initialize is the init. Its arguments are the folder to start in; the number of the socket to the server, 0 for none; how
+// many variables the environment has; the variables; and the command.
 func initialize(args []string) (code int, err error) {
 	const own = 3
-	if len(args) < own {
+	if len(args) < own+1 {
 		return 0, errors.New("arguments are missing")
 	}
+	dir, args := args[0], args[1:]
 	control, err := strconv.Atoi(args[0])
 	if err != nil {
 		return 0, err
@@ -75,7 +76,7 @@ func initialize(args []string) (code int, err error) {
 		}
 	}
 	process, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
-		Dir: workDir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Dir: dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 	})
 	if err != nil {
 		return 0, err

@@ -156,6 +156,8 @@ func probe(args []string) int {
 		return probeTunnel(args[1])
 	case "hog":
 		return probeHog(args[1])
+	case "burn":
+		return probeBurn(args[1])
 	default:
 		return 2
 	}
@@ -191,4 +193,22 @@ func probeHog(size string) int {
 	}
 	fmt.Println("the hog has it all")
 	select {}
+}
+
+// probeBurn uses a processor for so long, and prints how long that took.
+func probeBurn(length string) int {
+	want, err := time.ParseDuration(length)
+	if err != nil {
+		return 2
+	}
+	var used unix.Rusage
+	for start := time.Now(); ; {
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+			return 1
+		}
+		if time.Duration(used.Utime.Nano()+used.Stime.Nano()) > want {
+			fmt.Println(time.Since(start))
+			return 0
+		}
+	}
 }

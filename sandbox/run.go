@@ -19,7 +19,10 @@ import (
 type run struct {
 	sandbox *Sandbox
 	command Command
-	output  *capped
+	argv    []string // what to run
+	at      string   // where it sees Dir when it is confined
+	stays   bool     // it is a program: Dir is not its own
+	output  *capped  // of a command
 	group   group
 	temp    string       // HOME and TMPDIR on the host, in mode Off
 	args    []string     // what to start
@@ -82,15 +85,8 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer stdin.Close()
-	const blockSize = 512
-	folders := r.group.folders()
-	launch := append([]string{"-c", launcher, "sh", strconv.Itoa(len(folders))}, folders...)
-	// One block more than the limit, so that a file that reaches it is seen to be too large.
-	launch = append(append(launch, strconv.FormatInt(r.command.Limits.Disk/blockSize+1, 10)), r.args...)
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", launch...) // the watch ends it, whole
-	cmd.Dir, cmd.Env, cmd.ExtraFiles = r.command.Dir, []string{}, r.files
+	cmd := r.launch(ctx)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, writer, writer
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
 	// The command ends with the thread that started it.
 	runtime.LockOSThread()
@@ -116,6 +112,19 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	return Result{ExitCode: exitCode(cmd.ProcessState.Sys()), Killed: killed}, nil
+}
+
+// launch returns what to start.
+func (r *run) launch(ctx context.Context) *exec.Cmd {
+	const blockSize = 512
+	folders := r.group.folders()
+	launch := append([]string{"-c", launcher, "sh", strconv.Itoa(len(folders))}, folders...)
+	// One block more than the limit, so that a file that reaches it is seen to be too large.
+	launch = append(append(launch, strconv.FormatInt(r.command.Limits.Disk/blockSize+1, 10)), r.args...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", launch...) // the watch ends it, whole
+	cmd.Dir, cmd.Env, cmd.ExtraFiles = r.command.Dir, []string{}, r.files
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
 }
 
 // wait watches the process until it has ended, ends what it left, and returns the limit that it reached. The process is not

@@ -49,7 +49,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	}
 	for _, s.sized = range []bool{true, false} {
 		var out []byte
-		args := append(s.confinement(Limits{}.withDefaults()), "--", "/bin/true")
+		args := append(s.confinement("probe", Limits{}.withDefaults().Memory/2), "--", "/bin/true")
 		if out, err = exec.CommandContext(ctx, path, args...).CombinedOutput(); err == nil {
 			s.bwrap = path
 			return s
@@ -78,6 +78,7 @@ type Limits struct {
 	Disk      int64 // bytes in Dir; every file counts as whole blocks, and so does one that has lost its name but is open
 	Processes int   // processes and threads at one time, with a few of ours
 	Output    int64 // bytes; what is printed beyond is dropped, and a line says so
+	CPU       int   // thousandths of a processor; 0: no limit. Held only where control groups can be made
 }
 
 func (l Limits) withDefaults() Limits {
@@ -126,15 +127,16 @@ type Result struct {
 // commands are refused here, with what to do about it; Canceled when ctx ended it.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	const op landfall.Op = "sandbox.Run"
-	if s.Kind() == "none" {
-		return Result{}, &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: "build commands are refused because nothing can confine them: " +
-			s.reason + "; install it on the server (apt-get install bubblewrap), or start the server with --sandbox off"}
+	if err := s.refused(op, "build commands"); err != nil {
+		return Result{}, err
 	}
 	if ctx.Err() != nil {
 		return Result{}, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: context.Cause(ctx)}
 	}
 	c.Limits = c.Limits.withDefaults()
-	r := &run{sandbox: s, command: c, output: &capped{to: c.Output, left: c.Limits.Output}}
+	r := &run{
+		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &capped{to: c.Output, left: c.Limits.Output},
+	}
 	result, err := r.do(ctx)
 	if err != nil {
 		return result, &landfall.Error{Op: op, Err: err}
@@ -143,4 +145,13 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 		return result, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: context.Cause(ctx)}
 	}
 	return result, nil
+}
+
+// refused returns the error where nothing can confine processes.
+func (s *Sandbox) refused(op landfall.Op, what string) error {
+	if s.Kind() != "none" {
+		return nil
+	}
+	return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: what + " are refused because nothing can confine them: " +
+		s.reason + "; install it on the server (apt-get install bubblewrap), or start the server with --sandbox off"}
 }

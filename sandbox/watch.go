@@ -27,6 +27,12 @@ func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 	defer wall.Stop()
 	look := time.NewTimer(every)
 	defer look.Stop()
+	if w.run.stays {
+		wall.Stop()
+		if w.run.held() {
+			look.Stop()
+		}
+	}
 	for {
 		select {
 		case <-ended:
@@ -75,6 +81,12 @@ func (w *watch) kill(ended <-chan struct{}) {
 // excess says which limit is exceeded now.
 func (w *watch) excess() string {
 	limits, group := w.run.command.Limits, w.run.group
+	if w.run.stays && w.run.held() {
+		if group.outOfMemory() {
+			return limitText("memory", limits.Memory)
+		}
+		return ""
+	}
 	processes := descendants(w.leader)
 	if w.run.disk(processes) > limits.Disk {
 		return limitText("disk", limits.Disk)

@@ -1,0 +1,166 @@
+package sandbox_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall/sandbox"
+)
+
+// start starts a program that ends with the test at the latest.
+func start(t *testing.T, s *sandbox.Sandbox, p sandbox.Program) *sandbox.Process {
+	t.Helper()
+	if p.Dir == "" {
+		p.Dir = t.TempDir()
+	}
+	process, err := s.Start(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		process.Kill()
+		<-process.Done()
+		process.Close()
+	})
+	return process
+}
+
+func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
+
+// A program is spoken to for as long as it lives, and ends when its input does. Nothing of it is left.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", t.TempDir()) // what is left there is seen; so not parallel
+	for kind, s := range kinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			word := fmt.Sprintf("landfall-program-%d", os.Getpid())
+			p := start(t, s, sandbox.Program{
+				Dir: dir, Args: shell(`while read -r line; do echo "$GREETING $line"; echo "$line was here" >&2; done; exit 7 # ` + word), Env: map[string]string{"GREETING": "hello"},
+			})
+			out, log := bufio.NewReader(p.Stdout), bufio.NewReader(p.Stderr)
+			for _, name := range []string{"Ada", "Grace"} {
+				if _, err := fmt.Fprintln(p.Stdin, name); err != nil {
+					t.Fatal(err)
+				}
+				said, err := out.ReadString('\n')
+				if want := "hello " + name + "\n"; said != want {
+					t.Fatalf("it says %q, %v; want %q", said, err, want)
+				}
+				if said, err := log.ReadString('\n'); said != name+" was here\n" {
+					t.Fatalf("its log has %q, %v", said, err)
+				}
+			}
+			p.Stdin.Close()
+			if result, err := p.Result(); err != nil || result.ExitCode != 7 || result.Killed != "" {
+				t.Errorf("Result = %+v, %v; want exit code 7", result, err)
+			}
+			if left := leftovers(t, s, word); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// A program that is deaf to signals, and all that it started, ends when it is killed, at once.
+func TestProgramIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", t.TempDir()) // what is left there is seen; so not parallel
+	for kind, s := range kinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			word := fmt.Sprintf("landfall-deaf-%d", os.Getpid())
+			p := start(t, s, sandbox.Program{Dir: dir, Args: shell(`trap "" TERM INT HUP; sleep 600 & setsid sleep 600 & echo ready; while :; do sleep 0.1; done # ` + word)})
+			if said, err := bufio.NewReader(p.Stdout).ReadString('\n'); said != "ready\n" {
+				t.Fatalf("it says %q, %v", said, err)
+			}
+			p.Kill()
+			p.Kill()
+			if result, err := p.Result(); err != nil || result.ExitCode == 0 {
+				t.Errorf("Result = %+v, %v", result, err)
+			}
+			// N-025: nothing of it is left
+			if left := leftovers(t, s, word); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+			if rest, err := io.ReadAll(p.Stdout); err != nil || len(rest) > 0 {
+				t.Errorf("its output goes on: %q, %v", rest, err)
+			}
+		})
+	}
+}
+
+// A program that wants more memory than it may have is ended, and the result says so.
+func TestProgramOutOfMemory(t *testing.T) {
+	t.Parallel()
+	for kind, s := range kinds(t) {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			at := sandbox.InitAt
+			if s.Kind() == "off" {
+				at = self(t)
+			}
+			p := start(t, s, sandbox.Program{Args: []string{at, "probe", "hog", "1500000000"}, Limits: sandbox.Limits{Memory: 256 * mib}})
+			result, err := p.Result()
+			// N-023: what is killed for its memory is said to be
+			if want := "memory limit of 256 MiB"; err != nil || !strings.Contains(result.Killed, want) {
+				t.Errorf("Result = %+v, %v; want %q", result, err, want)
+			}
+		})
+	}
+}
+
+// Of the machine a program sees its folder, which it cannot change, and a temporary folder of its own that is as large as it
+// was said to be.
+func TestProgramSeesLittle(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho handled\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, confined(t), sandbox.Program{
+		Args: shell(`pwd; ./handler; echo x > here || echo no; head -c 9M /dev/zero > /tmp/big || echo full; stat -c %s /tmp/big; id -u; hostname; ls /proc/self/fd | wc -l`),
+		Dir:  dir, Limits: sandbox.Limits{Disk: 8 * mib},
+	})
+	out, err := io.ReadAll(p.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(out), "/function\nhandled\nno\nfull\n8388608\n65534\nfunction\n4\n"; got != want {
+		t.Errorf("it prints\n%swant\n%s", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "here")); err == nil {
+		t.Error("it wrote into its folder")
+	}
+}
+
+// A program gets no more of the processors than its share.
+func TestProgramHasAShareOfTheProcessors(t *testing.T) {
+	t.Parallel()
+	s := confined(t)
+	if !sandbox.HasGroups(s) {
+		t.Fatal("no control groups can be made here")
+	}
+	p := start(t, s, sandbox.Program{Args: []string{sandbox.InitAt, "probe", "burn", "300ms"}, Limits: sandbox.Limits{CPU: 200}})
+	out, err := io.ReadAll(p.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	took, err := time.ParseDuration(strings.TrimSpace(string(out)))
+	if err != nil || took < time.Second {
+		t.Errorf("300 ms of a processor took %s, %v; want at least a second with a fifth of one", took, err)
+	}
+}
+
+// Where nothing can confine programs they are refused.
+func TestProgramRefused(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	s := sandbox.Detect(t.Context(), sandbox.Auto)
+	if _, err := s.Start(sandbox.Program{Args: shell("true"), Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "functions are refused") {
+		t.Errorf("the error is %v", err)
+	}
+}
