@@ -1,0 +1,165 @@
+package runner_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/runner"
+)
+
+const mib = 1 << 20
+
+// read returns the text of a function.
+func read(t testing.TB, dir string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "function"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// faults are what functions do wrong, and what their callers are told.
+func faults() []struct {
+	name, bad string
+	reason    runner.Reason
+	message   string
+	trace     string
+} {
+	return []struct {
+		name, bad string
+		reason    runner.Reason
+		message   string
+		trace     string
+	}{
+		{"exit", `echo "Traceback: line 7" >&2; exit 3`, runner.Exit, "exit code 3 before it answered", "Traceback: line 7"},
+		{"exit 0", `exit 0`, runner.Exit, "exit code 0 before it answered", ""},
+		{"segfault", `kill -SEGV $$`, runner.Exit, "signal 11 (segmentation fault)", ""},
+		{"killed", `kill -KILL $$`, runner.Exit, "signal 9", ""},
+		{"memory", `exec tail /dev/zero`, runner.Memory, "memory limit of 64 MiB", ""},
+		{"hang", `echo "waiting" >&2; exec sleep 600`, runner.Timeout, "did not answer within 1s", "waiting"},
+		{"busy loop", `while :; do :; done`, runner.Timeout, "did not answer within 1s", ""},
+		{"deaf to signals", `trap "" TERM INT HUP; while :; do sleep 0.1; done`, runner.Timeout, "did not answer within 1s", ""},
+		{"returns nothing", `:`, runner.Timeout, "did not answer within 1s", ""},
+		{"half a frame", `printf '{"specversion":"1.0","id":"'; exec sleep 600`, runner.Timeout, "did not answer within 1s", ""},
+		{"half a frame, then the end", `printf '{"specversion":"1.0","id":"'; exit 4`, runner.Exit, "exit code 4 in the middle of its answer", ""},
+		{"garbage", `echo "handling the event"; ` + answer, runner.Protocol, `"handling the event`, ""},
+		{"bytes", `exec cat /dev/zero`, runner.Protocol, "what is no event", ""},
+		{"no event", `echo '{"hello":"world"}'`, runner.Protocol, "specversion: it is missing", ""},
+		{"no JSON", `echo '{hello}'`, runner.Protocol, "no valid JSON", ""},
+		{"a stream", `printf '{"specversion":"1.0","id":"%s","source":"/s","type":"t"}\n' 1 2`, runner.Protocol, "more than one", ""},
+		{"a late answer", `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","execution":"another"}\n'`, runner.Protocol, "another execution", ""},
+		{"flood", `printf '{"specversion":"1.0","id":"'; yes | tr -d '\n'`, runner.TooLarge, "limit of 1048576 bytes", ""},
+		{"flood of its log", `yes >&2`, runner.Timeout, "did not answer within 1s", "y\ny\n"},
+		{"many children", `for i in 1 2 3 4 5 6 7 8; do sleep 600 & done; setsid sleep 600 & exec sleep 600`, runner.Timeout, "did not answer within 1s", ""},
+	}
+}
+
+// A function that does anything but answer gives an error that says what it did, in time. Its next call works, and other
+// functions do not notice. Nothing is left.
+func TestFaults(t *testing.T) {
+	descriptors, goroutines := held(t)
+	t.Run("all", func(t *testing.T) {
+		for _, kind := range []string{"confined", "off"} {
+			log := newLogs()
+			r := start(t, &runner.Runner{
+				Sandbox: box(t, kind), Logs: log, Limits: runner.Limits{Answer: mib, Log: 10_000},
+				Defaults: runner.Resources{Memory: 64 * mib, Timeout: time.Second, Concurrency: 1},
+			})
+			stop := neighbour(t, r)
+			for _, test := range faults() {
+				t.Run(kind+"/"+test.name, func(t *testing.T) {
+					f := counter(t, test.bad)
+					began := time.Now()
+					_, err := r.Run(t.Context(), f, ask("bad", t.Name()))
+					took := time.Since(began)
+					got := reason(err)
+					// N-023, N-024, N-025: the documented error
+					if got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
+						t.Errorf("the error is %q (%v), want %q with %q; its log: %q", got, err, test.reason, test.message, log.of(t.Name()))
+					}
+					// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do
+					if limit := time.Second + 10*100*time.Millisecond; took > limit {
+						t.Errorf("it came after %s, want at most %s", took, limit)
+					}
+					// N-023: with type and trace
+					fault := runner.ErrorOf(err)
+					if test.reason != "" && (fault.Type == "" || !strings.Contains(fault.Trace, test.trace)) {
+						t.Errorf("the error's type is %q, its trace %q; want %q in it", fault.Type, fault.Trace, test.trace)
+					}
+					eventually(t, "its process has gone", func() bool {
+						processes, idle := r.Count(f.ID)
+						return processes == idle
+					})
+					// N-023: the pool refills
+					if n := count(t, r, f); n != 1 {
+						t.Errorf("the next answer is %d; want 1, by a new process", n)
+					}
+					if text := log.of(t.Name()); len(text) > 10_100 {
+						t.Errorf("the log has %d bytes, more than its limit", len(text))
+					}
+				})
+			}
+			// N-025: nobody else notices
+			if failed := stop(); failed != 0 {
+				t.Errorf("%s: %d calls of another function failed meanwhile", kind, failed)
+			}
+			// N-025: the log of a flood is cut, with a line that says so
+			if text := log.of(t.Name() + "/" + kind + "/flood_of_its_log"); !strings.HasSuffix(text, "(the log is cut here: it reached its limit)\n") {
+				t.Errorf("the log of the flood ends with %q", text[max(0, len(text)-80):])
+			}
+		}
+	})
+	eventually(t, "no descriptor and no goroutine is left", func() bool {
+		d, g := held(t)
+		return d <= descriptors && g <= goroutines
+	})
+}
+
+// neighbour calls a function all the time. What it returns ends that, and says how many calls failed.
+func neighbour(t *testing.T, r *runner.Runner) (stop func() int64) {
+	t.Helper()
+	f := counter(t, "")
+	f.ID, f.Resources.Timeout = "neighbour", patience
+	var failed atomic.Int64
+	var wait sync.WaitGroup
+	end := make(chan struct{})
+	wait.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if _, err := r.Run(t.Context(), f, ask("good", "")); err != nil {
+				failed.Add(1)
+			}
+			select {
+			case <-tick.C:
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() int64 {
+		close(end)
+		wait.Wait()
+		return failed.Load()
+	}
+}
+
+// A program that is not there is said to be missing, to the caller and in the log.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"confined", "off"} {
+		r := start(t, &runner.Runner{Sandbox: box(t, kind)})
+		_, err := r.Run(t.Context(), runner.Function{ID: "missing", Args: []string{"./missing"}, Dir: t.TempDir()}, ask("good", ""))
+		// N-023: a missing handler
+		if fault := runner.ErrorOf(err); reason(err) != runner.Exit || !strings.Contains(fault.Trace, "missing") {
+			t.Errorf("%s: the error is %+v", kind, fault)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"landfall.dev/landfall/sandbox"
+)
+
+// log reads the standard error of a process, and gives it to the execution that the process is in.
+//
+// A function writes its log before its answer. So when the answer was read, what belongs to the execution lies in the pipe at
+// the latest; end takes it out there and does not wait for the goroutine that reads otherwise.
+type log struct {
+	function string
+	sink     Logs // nil: nobody wants it
+	most     int  // bytes of one execution
+	conn     syscall.RawConn
+	kill     func()
+	ended    chan struct{}
+	take     func(fd uintptr) // for drain: made once
+
+	mu        sync.Mutex
+	execution string
+	left      int // bytes that the execution may still write
+	tail      []byte
+	buffer    [4 << 10]byte
+}
+
+const (
+	tailSize = 4 << 10 // bytes that a failure tells
+	cutLine  = "\n(the log is cut here: it reached its limit)\n"
+)
+
+func newLog(p *sandbox.Process, function string, sink Logs, most int) (*log, error) {
+	conn, err := p.Stderr.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &log{function: function, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{})}
+	l.take = func(fd uintptr) {
+		const pipe = 64 << 10 // what was there when the answer came; a flood goes on
+		for n := 0; n <= pipe; n += len(l.buffer) {
+			if more, _ := l.piece(int(fd)); !more {
+				return
+			}
+		}
+	}
+	return l, nil
+}
+
+// read reads until the process has ended.
+func (l *log) read() {
+	defer close(l.ended)
+	_ = l.conn.Read(func(fd uintptr) bool { // ends with the pipe, or when it is closed
+		for {
+			if more, end := l.piece(int(fd)); !more {
+				return end
+			}
+		}
+	})
+}
+
+// drain takes what is there now.
+func (l *log) drain() { _ = l.conn.Control(l.take) }
+
+// piece reads one piece. more is false when there is nothing now, end is true when nothing is going to come.
+func (l *log) piece(fd int) (more, end bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := unix.Read(fd, l.buffer[:])
+	switch {
+	case errors.Is(err, unix.EINTR):
+		return true, false
+	case errors.Is(err, unix.EAGAIN):
+		return false, false
+	case err != nil || n == 0:
+		return false, true
+	}
+	l.write(l.buffer[:n])
+	return true, false
+}
+
+// write passes on what the limit lets through. The caller holds the lock.
+func (l *log) write(text []byte) {
+	if keep := tailSize - len(text); keep < len(l.tail) {
+		l.tail = append(l.tail[:0], l.tail[len(l.tail)-max(keep, 0):]...)
+	}
+	l.tail = append(l.tail, text[max(0, len(text)-tailSize):]...)
+	if l.left == 0 {
+		return
+	}
+	keep := min(len(text), l.left)
+	l.left -= keep
+	if l.sink != nil {
+		l.sink.Log(l.function, l.execution, text[:keep])
+		if l.left == 0 {
+			l.sink.Log(l.function, l.execution, []byte(cutLine))
+		}
+	}
+	if l.left == 0 && l.execution == "" {
+		l.kill() // it floods a log that nobody asked for
+	}
+}
+
+// begin says whose log comes now.
+func (l *log) begin(execution string) {
+	l.drain()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.execution, l.left, l.tail = execution, l.most, l.tail[:0]
+}
+
+// end ends an execution's log.
+func (l *log) end() {
+	l.drain()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.execution, l.left = "", l.most
+}
+
+// trace returns the end of the execution's log.
+func (l *log) trace() string {
+	l.drain()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.ToValidUTF8(string(l.tail), "")
+}

@@ -1,0 +1,259 @@
+package runner
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/sandbox"
+)
+
+// grace is how long a process may take to end by itself when its input has ended. In killing is how long an answer waits for
+// the death of the process that did not give it.
+const (
+	grace   = time.Second
+	killing = 50 * time.Millisecond
+)
+
+// key tells pools apart.
+type key struct {
+	id           string
+	memory, disk int64
+	cpu          int
+}
+
+func keyOf(f Function) key {
+	return key{f.ID, f.Resources.Memory, f.Resources.Disk, f.Resources.MilliCPU}
+}
+
+// pool has the processes of one function version. The runner's lock guards it.
+type pool struct {
+	key       key
+	function  Function
+	idle      []*process // the one that has waited longest first
+	total     int        // also those that are being started
+	timer     *time.Timer
+	forgotten bool
+}
+
+// acquire returns a process that waits for an event: an idle one, or a new one.
+func (r *Runner) acquire(f Function) (*process, error) {
+	for {
+		p := r.pop(keyOf(f))
+		if p == nil {
+			break
+		}
+		if p.waits() {
+			return p, nil
+		}
+		r.discard(p)
+	}
+	p, err := r.grow(f, f.Resources.Concurrency)
+	if errors.Is(err, errFull) {
+		return nil, busy("%d executions of the function are under way, which is its limit", f.Resources.Concurrency)
+	}
+	return p, err
+}
+
+// pop takes the idle process that waited for the shortest time, so that those that are too many become old.
+func (r *Runner) pop(k key) *process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pool := r.pools[k]
+	if pool == nil || len(pool.idle) == 0 || r.closed {
+		return nil
+	}
+	last := len(pool.idle) - 1
+	p := pool.idle[last]
+	pool.idle[last], pool.idle = nil, pool.idle[:last]
+	return p
+}
+
+// errFull says that a pool has as many processes as it may.
+var errFull = errors.New("the pool is full")
+
+// grow starts a process, unless there are most: then it returns errFull.
+func (r *Runner) grow(f Function, most int) (*process, error) {
+	pool, err := r.reserve(f, most)
+	if err != nil {
+		return nil, err
+	}
+	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Env: f.Env, Limits: sandbox.Limits{
+		Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU,
+	}})
+	var p *process
+	if err == nil {
+		p, err = r.newProcess(pool, started)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.left.Done()
+	if err != nil {
+		r.free(pool)
+		return nil, &landfall.Error{Op: "runner.Run", Kind: landfall.KindOf(err), Message: landfall.MessageOf(err), Err: err}
+	}
+	r.all[p] = struct{}{}
+	if r.closed {
+		p.Kill() // Close did not see it
+	}
+	r.left.Add(1)
+	go r.reap(p)
+	return p, nil
+}
+
+// reserve makes room for a process.
+func (r *Runner) reserve(f Function, most int) (*pool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the runner is stopping"}
+	}
+	k := keyOf(f)
+	p := r.pools[k]
+	if p == nil {
+		p = &pool{key: k, function: f}
+	}
+	if p.total >= most {
+		return nil, errFull
+	}
+	if limit := r.Limits.withDefaults().Processes; r.total >= limit && !r.evict() {
+		return nil, busy("%d executions are under way, which is the limit of this machine", limit)
+	}
+	if r.pools == nil {
+		r.pools, r.all = map[key]*pool{}, map[*process]struct{}{}
+	}
+	r.pools[k] = p
+	p.function = f
+	p.total++
+	r.total++
+	r.left.Add(1)
+	return p, nil
+}
+
+// evict ends the process that has been idle for longest, whatever its function, and reports whether there was one. The
+// caller holds the lock.
+func (r *Runner) evict() bool {
+	var oldest *pool
+	for _, pool := range r.pools {
+		if len(pool.idle) > 0 && (oldest == nil || pool.idle[0].since.Before(oldest.idle[0].since)) {
+			oldest = pool
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	p := oldest.idle[0]
+	oldest.idle = slices.Delete(oldest.idle, 0, 1)
+	p.evicted = true
+	r.free(oldest)
+	p.Kill()
+	return true
+}
+
+// free gives back the room of one process. The caller holds the lock.
+func (r *Runner) free(p *pool) {
+	r.total--
+	p.total--
+	if p.total == 0 && r.pools[p.key] == p {
+		if p.timer != nil {
+			p.timer.Stop()
+		}
+		delete(r.pools, p.key)
+	}
+}
+
+// release makes a process idle that has answered.
+func (r *Runner) release(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pool := p.pool
+	p.answered = true
+	if r.closed || pool.forgotten {
+		p.Kill()
+		return
+	}
+	if p.ended {
+		return
+	}
+	p.since = time.Now()
+	pool.idle = append(pool.idle, p)
+	if len(pool.idle) == 1 {
+		r.arm(pool)
+	}
+}
+
+// arm sets the pool's timer for the process that has been idle for longest. The caller holds the lock.
+func (r *Runner) arm(p *pool) {
+	wait := time.Until(p.idle[0].since.Add(p.function.Resources.IdleTimeout))
+	if p.timer == nil {
+		p.timer = time.AfterFunc(wait, func() { r.shrink(p) })
+		return
+	}
+	p.timer.Reset(wait)
+}
+
+// shrink ends the processes that have been idle for too long.
+func (r *Runner) shrink(p *pool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, now := 0, time.Now()
+	for old < len(p.idle) && p.total-old > p.function.Resources.KeepWarm && now.Sub(p.idle[old].since) >= p.function.Resources.IdleTimeout {
+		old++
+	}
+	p.stop(old)
+	if len(p.idle) > 0 && p.total > p.function.Resources.KeepWarm {
+		r.arm(p)
+	}
+}
+
+// stop ends the idle processes that have waited for longest. The caller holds the lock.
+func (p *pool) stop(n int) {
+	for _, process := range p.idle[:n] {
+		process.stop()
+	}
+	p.idle = slices.Delete(p.idle, 0, n)
+}
+
+// discard kills a process that did not answer, and waits for its death, as far as somebody can wait for that who waits for an
+// answer.
+func (r *Runner) discard(p *process) {
+	p.Kill()
+	timer := time.NewTimer(killing)
+	defer timer.Stop()
+	select {
+	case <-p.gone:
+	case <-timer.C:
+	}
+}
+
+// reap waits for the end of a process, and forgets it.
+func (r *Runner) reap(p *process) {
+	defer r.left.Done()
+	<-p.Done()
+	p.calling.Lock()
+	p.Close()
+	p.calling.Unlock()
+	<-p.log.ended
+	r.mu.Lock()
+	pool := p.pool
+	p.ended = true
+	delete(r.all, p)
+	if i := slices.Index(pool.idle, p); i >= 0 {
+		pool.idle = slices.Delete(pool.idle, i, i+1)
+	}
+	if !p.evicted {
+		r.free(pool)
+	}
+	refill := p.answered && !r.closed && !pool.forgotten && pool.total < pool.function.Resources.KeepWarm
+	function := pool.function
+	if refill {
+		r.left.Add(1)
+	}
+	r.mu.Unlock()
+	close(p.gone)
+	if refill {
+		defer r.left.Done()
+		_ = r.Warm(function) // what is wrong shows at the next call
+	}
+}

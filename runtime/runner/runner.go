@@ -1,0 +1,241 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/sandbox"
+)
+
+// Function is a version of a function, ready to run.
+type Function struct {
+	ID        string            // names the version; whatever has the same ID is the same in everything but Resources
+	Args      []string          // the program, by a path that may be relative to Dir, and its arguments
+	Dir       string            // where it starts, which it cannot change
+	Env       map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
+	Form      event.Form        // how it reads events: Structured or Draft
+	Resources Resources
+}
+
+// Resources bound a function. Zero fields take the runner's defaults.
+type Resources struct {
+	Memory      int64         // bytes of one process and all that it starts; 128 MiB
+	MilliCPU    int           // thousandths of a processor for one process; no limit
+	Disk        int64         // bytes in /tmp of one process, which count as memory, too; half of that
+	Timeout     time.Duration // of one execution, the start of a process included; 30 s
+	IdleTimeout time.Duration // how long a process waits for the next event; 30 s
+	Concurrency int           // processes, and so executions at one time; 16
+	KeepWarm    int           // processes that wait without end once Warm or a call started them
+}
+
+// Or returns the resources with another's where they are zero: a trigger's go before its function's, and those before the
+// defaults.
+func (r Resources) Or(other Resources) Resources {
+	return Resources{
+		Memory: cmp.Or(r.Memory, other.Memory), MilliCPU: cmp.Or(r.MilliCPU, other.MilliCPU), Disk: cmp.Or(r.Disk, other.Disk),
+		Timeout: cmp.Or(r.Timeout, other.Timeout), IdleTimeout: cmp.Or(r.IdleTimeout, other.IdleTimeout),
+		Concurrency: cmp.Or(r.Concurrency, other.Concurrency), KeepWarm: cmp.Or(r.KeepWarm, other.KeepWarm),
+	}
+}
+
+// Limits are the runner's own.
+type Limits struct {
+	Processes int // of all functions; 64
+	Answer    int // bytes of one answer as JSON; 6 MiB
+	Log       int // bytes of one execution's log; what is beyond is dropped, and a line says so; 256 KiB
+}
+
+// Starter starts processes. A sandbox is one.
+type Starter interface {
+	// Start starts a program. Forbidden when functions are refused here.
+	Start(p sandbox.Program) (*sandbox.Process, error)
+}
+
+// Logs takes what functions write on standard error.
+type Logs interface {
+	// Log takes a piece of an execution's log. The execution is empty for what was written between two. It must not block, and
+	// not keep text, which is used again. All of an execution was given to it before Run returns.
+	Log(function, execution string, text []byte)
+}
+
+// Runner runs functions. Its fields are set before the first call. It is safe for concurrent use.
+type Runner struct {
+	Sandbox  Starter
+	Logs     Logs // nil: logs are dropped
+	Defaults Resources
+	Limits   Limits
+
+	mu     sync.Mutex
+	pools  map[key]*pool
+	total  int // processes of all pools
+	all    map[*process]struct{}
+	closed bool
+	lines  sync.Pool      // of *[]byte, for events on their way in
+	left   sync.WaitGroup // the goroutines of all processes
+}
+
+// defaults are what no function, trigger or administrator said.
+func defaults() Resources {
+	const mib = 1 << 20
+	return Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second, Concurrency: 16}
+}
+
+func (l Limits) withDefaults() Limits {
+	const processes, answer, log = 64, 6 << 20, 256 << 10
+	return Limits{Processes: cmp.Or(l.Processes, processes), Answer: cmp.Or(l.Answer, answer), Log: cmp.Or(l.Log, log)}
+}
+
+// withDefaults returns the function with all its resources.
+func (r *Runner) withDefaults(f Function) Function {
+	f.Resources = f.Resources.Or(r.Defaults).Or(defaults())
+	f.Resources.Disk = cmp.Or(f.Resources.Disk, f.Resources.Memory/2)
+	return f
+}
+
+// Run gives an event to a function and returns its answer, which may be an event with an error. The answer belongs to the
+// execution that the event names, or to a new one, and has nothing of what only the function is told. What the function did
+// instead of answering is the *Failure in the error's chain, and ErrorOf makes an event's error of it; it comes within
+// the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be written; Canceled when
+// ctx ended or the runner is closed; Forbidden when functions are refused here.
+func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Event, error) {
+	f = r.withDefaults(f)
+	deadline := time.Now().Add(f.Resources.Timeout)
+	execution := event.ExecutionOf(e)
+	if execution == "" {
+		execution = uuid.NewString()
+		e = e.Clone()
+		event.SetExecution(&e, execution)
+	}
+	line, ok := r.lines.Get().(*[]byte)
+	if !ok {
+		line = new([]byte)
+	}
+	defer r.lines.Put(line)
+	var err error
+	if *line, err = event.Append((*line)[:0], f.Form, e); err != nil {
+		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
+	}
+	*line = append(*line, '\n')
+	t := task{execution: execution, line: *line, timeout: f.Resources.Timeout, deadline: deadline}
+	for {
+		p, err := r.acquire(f)
+		if err != nil {
+			return event.Event{}, err
+		}
+		answer, err := p.call(ctx, t)
+		if err == nil {
+			if p.spent {
+				r.discard(p)
+			} else {
+				r.release(p)
+			}
+			event.Strip(&answer)
+			event.SetExecution(&answer, execution)
+			return answer, nil
+		}
+		r.discard(p)
+		if p.ignored && ctx.Err() == nil && time.Now().Before(deadline) {
+			continue // it was about to end when the event came, and did not read it
+		}
+		return event.Event{}, err
+	}
+}
+
+// Warm starts processes until as many are there as the function keeps warm.
+func (r *Runner) Warm(f Function) error {
+	f = r.withDefaults(f)
+	for {
+		p, err := r.grow(f, f.Resources.KeepWarm)
+		if errors.Is(err, errFull) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.release(p)
+	}
+}
+
+// Forget ends the processes of a function version: idle ones now, others when they have answered.
+func (r *Runner) Forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, pool := range r.pools {
+		if k.id == id {
+			pool.forgotten = true
+			delete(r.pools, k)
+			pool.stop(len(pool.idle))
+		}
+	}
+}
+
+// Count returns how many processes there are of a function version, and how many of them wait.
+func (r *Runner) Count(id string) (processes, idle int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, pool := range r.pools {
+		if k.id == id {
+			processes += pool.total
+			idle += len(pool.idle)
+		}
+	}
+	return processes, idle
+}
+
+// Close kills every process, and returns when nothing of them is left. Calls that are under way fail, and so do later ones.
+func (r *Runner) Close() {
+	r.mu.Lock()
+	r.closed = true
+	for _, pool := range r.pools {
+		if pool.timer != nil {
+			pool.timer.Stop()
+		}
+	}
+	for p := range r.all {
+		p.Kill()
+	}
+	r.mu.Unlock()
+	r.left.Wait()
+}
+
+// Reason is why a function gave no answer.
+type Reason string
+
+// The reasons.
+const (
+	Busy     Reason = "busy"      // as many executions as may be are under way
+	Timeout  Reason = "timeout"   // it did not answer in time
+	Exit     Reason = "exit"      // it ended
+	Memory   Reason = "memory"    // it was killed for the memory that it took
+	Protocol Reason = "protocol"  // what it wrote is not one event
+	TooLarge Reason = "too-large" // its answer is larger than the limit
+)
+
+// Failure is the cause of an error of Run that the function made, or that is about its capacity.
+type Failure struct {
+	Reason     Reason
+	Trace      string        // the end of the execution's log
+	RetryAfter time.Duration // of Busy: when to try again
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return "the function failed: " + string(f.Reason) }
+
+func failed(reason Reason, trace, format string, args ...any) error {
+	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...), Err: &Failure{Reason: reason, Trace: trace}}
+}
+
+func busy(format string, args ...any) error {
+	return &landfall.Error{
+		Op: "runner.Run", Kind: landfall.Unavailable, Message: fmt.Sprintf(format, args...) + "; try again later",
+		Err: &Failure{Reason: Busy, RetryAfter: time.Second},
+	}
+}

@@ -1,0 +1,343 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/runner"
+)
+
+// A function is a program that a person can run in a shell. The runner gives it the same events, by a process that stays.
+func TestFunction(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"confined", "off"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			log := newLogs()
+			r := start(t, &runner.Runner{Sandbox: box(t, kind), Logs: log})
+			f := counter(t, "exit 1")
+			f.Dir = write(t, strings.Replace(read(t, f.Dir), "n=$((n+1))", `n=$((n+1)); echo "$GREETING, event $n" >&2`, 1))
+			f.Env = map[string]string{"GREETING": "hello"}
+			shell := exec.CommandContext(t.Context(), "sh", "-c", `echo "$EVENT" | ./function 2>/dev/null`)
+			shell.Dir, shell.Env = f.Dir, append(shell.Environ(), `EVENT={"specversion":"1.0","id":"1","source":"/me","type":"greet"}`)
+			// E-011, E-013: it runs standalone, from a shell
+			alone, err := shell.Output()
+			if want := `{"specversion":"1.0","id":"1","source":"/counter","type":"count","data":1}` + "\n"; err != nil || string(alone) != want {
+				t.Fatalf("in a shell it prints %q, %v; want %q", alone, err, want)
+			}
+			for n := 1; n <= 3; n++ {
+				e, err := r.Run(t.Context(), f, ask("greet", "x"+string(rune('0'+n))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				// E-010, E-015, E-016: a stream of events in, a stream of events out
+				// E-006: by one process, which is there already
+				if got, want := string(e.Data()), string(rune('0'+n)); got != want || e.Source() != "/counter" {
+					t.Errorf("the answer is %s from %s, want %s", got, e.Source(), want)
+				}
+			}
+			for n := 1; n <= 3; n++ {
+				execution := "x" + string(rune('0'+n))
+				// E-013, E-042: the log of each execution is apart, and complete when the answer is there
+				if got, want := log.of(execution), "hello, event "+string(rune('0'+n))+"\n"; got != want {
+					t.Errorf("the log of %s is %q, want %q", execution, got, want)
+				}
+			}
+			if processes, idle := r.Count(f.ID); processes != 1 || idle != 1 {
+				t.Errorf("there are %d processes, %d idle; want one that is idle", processes, idle)
+			}
+		})
+	}
+}
+
+// A function of the document's shape gets and gives events of 0.1.
+func TestDraft(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := runner.Function{ID: "draft", Form: event.Draft, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+while read -r event; do
+	case "$event" in '{"cloud-events-version":"0.1",'*'"extensions":{"config":{"COLOUR":"red"}'*) ;; *) echo "it got $event" >&2; exit 1 ;; esac
+	echo '{"cloud-events-version":"0.1","event-id":"2","source":"/old","event-type":"t","content-type":"text/plain","data":"hi","extensions":{"protocol":{"status_code":201}}}'
+done
+`)}
+	e := ask("t", "")
+	event.SetConfig(&e, map[string]string{"COLOUR": "red"})
+	got, err := r.Run(t.Context(), f, e)
+	if err != nil {
+		t.Fatalf("%v: %s", err, runner.ErrorOf(err).Trace)
+	}
+	// E-017: the answer says what the protocol's answer is
+	if p, err := event.ProtocolOf(got); err != nil || p.Status != 201 || string(got.Data()) != "hi" {
+		t.Errorf("the answer is %s, %v", got, err)
+	}
+}
+
+// An error that a function answers is an answer.
+func TestErrorEvent(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := counter(t, `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"no such order","type":"NotFound"}}\n'`)
+	e, err := r.Run(t.Context(), f, ask("bad", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// E-018: errors are events
+	if fault, ok, err := event.ErrorOf(e); !ok || err != nil || fault.Message != "no such order" || fault.Type != "NotFound" {
+		t.Errorf("the error is %+v, %t, %v", fault, ok, err)
+	}
+	if n := count(t, r, f); n != 2 {
+		t.Errorf("the next answer is %d; want 2, by the same process", n)
+	}
+}
+
+// A function that hands its request back does not tell its caller what only the function was told. Events may be as large as
+// they like: cat writes before it has read all.
+func TestEcho(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := runner.Function{ID: "echo", Args: []string{"/bin/cat"}, Dir: t.TempDir()}
+	for _, size := range []int{0, 5000, 70_000, 3 << 20} {
+		e := ask("echo", "x1")
+		if err := e.SetData("text/plain", strings.Repeat("ü", size/2)); err != nil {
+			t.Fatal(err)
+		}
+		event.SetConfig(&e, map[string]string{"PASSWORD": "canary"})
+		event.SetTrigger(&e, event.Trigger{FunctionURL: "/functions/default/echo:1", Config: map[string]string{"PASSWORD": "canary"}})
+		got, err := r.Run(t.Context(), f, e)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		if len(got.Data()) != size || event.ExecutionOf(got) != "x1" {
+			t.Errorf("%d bytes came back as %d, of execution %q", size, len(got.Data()), event.ExecutionOf(got))
+		}
+		text, err := json.Marshal(got)
+		// E-041, E-077: the request's extensions are stripped from the answer
+		if err != nil || bytes.Contains(text, []byte("canary")) || bytes.Contains(text, []byte("functions/default")) {
+			t.Errorf("the answer has what only the function is told, %v: %.300s", err, text)
+		}
+	}
+	if processes, _ := r.Count("echo"); processes != 1 {
+		t.Errorf("there are %d processes, want 1", processes)
+	}
+}
+
+// An answer may come over several lines and in several pieces.
+func TestPretty(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := counter(t, `printf '\n {"specversion":"1.0", "id":"1",\n "source":"/a\\"}{", '; printf '"type":"t",\n "data" : {"a": [1,\n {"b":2} ]}}'`)
+	for range 3 {
+		e, err := r.Run(t.Context(), f, ask("bad", ""))
+		if err != nil || !strings.Contains(string(e.Data()), `{"b":2}`) {
+			t.Fatalf("the answer is %s, %v", e, err)
+		}
+	}
+}
+
+// A program that ends after each answer is a function, too: no call fails because a process is about to end.
+func TestOneShot(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"confined", "off"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, &runner.Runner{Sandbox: box(t, kind)})
+			f := runner.Function{ID: "once", Args: []string{"/bin/sh", "-c", "read -r event; n=1; " + answer}, Dir: t.TempDir()}
+			for range 8 {
+				if n := count(t, r, f); n != 1 {
+					t.Errorf("the answer is %d", n)
+				}
+			}
+		})
+	}
+}
+
+// What a function writes between two events never answers the next one.
+func TestStray(t *testing.T) {
+	t.Parallel()
+	log := newLogs()
+	r := start(t, &runner.Runner{Logs: log})
+	f := counter(t, answer+`; (until [ -e /tmp/go ]; do sleep 0.01; done; n=99; `+answer+`; echo "stray written" >&2) & : > /tmp/go`)
+	if _, err := r.Run(t.Context(), f, ask("bad", "first")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the stray event is written", func() bool {
+		return strings.Contains(log.of("first")+log.of(""), "stray written")
+	})
+	if n := count(t, r, f); n != 1 {
+		t.Errorf("the next caller got %d; want 1, by a new process", n)
+	}
+}
+
+// As many executions as the function's concurrency are under way at one time. One more is refused at once, with the time after
+// which to try again; when one has ended there is room.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	log := newLogs()
+	r := start(t, &runner.Runner{Logs: log})
+	f := counter(t, "echo working >&2; exec sleep 600")
+	f.Resources.Concurrency = 2
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	for _, execution := range []string{"a", "b"} {
+		go func() {
+			_, err := r.Run(ctx, f, ask("bad", execution))
+			errs <- err
+		}()
+		log.await(t, execution, "working")
+	}
+	began := time.Now()
+	_, err := r.Run(t.Context(), f, ask("good", ""))
+	failure, ok := err.(*landfall.Error)
+	// E-039, N-030: busy is said at once, as something to try again, with the time
+	if !ok || failure.Kind != landfall.Unavailable || reason(err) != runner.Busy || time.Since(began) > 5*time.Second {
+		t.Fatalf("the error is %v after %s, want busy", err, time.Since(began))
+	}
+	if f, ok := failure.Err.(*runner.Failure); !ok || f.RetryAfter <= 0 {
+		t.Errorf("it does not say when to try again: %+v", failure.Err)
+	}
+	// other functions do not notice
+	other := counter(t, "")
+	other.ID = "other"
+	count(t, r, other)
+	cancel()
+	for range 2 {
+		if err := <-errs; landfall.KindOf(err) != landfall.Canceled {
+			t.Errorf("a call that was given up ended with %v", err)
+		}
+	}
+	eventually(t, "there is room again", func() bool {
+		processes, _ := r.Count(f.ID)
+		return processes == 0
+	})
+	if n := count(t, r, f); n != 1 {
+		t.Errorf("the next answer is %d; want 1, by a new process", n)
+	}
+}
+
+// The machine's limit counts all functions. Idle processes make room for others' work, the oldest first.
+func TestMachineLimit(t *testing.T) {
+	t.Parallel()
+	log := newLogs()
+	r := start(t, &runner.Runner{Logs: log, Limits: runner.Limits{Processes: 2}})
+	first, second, third := counter(t, ""), counter(t, ""), counter(t, "echo working >&2; exec sleep 600")
+	first.ID, second.ID, third.ID = "first", "second", "third"
+	for _, f := range []runner.Function{first, second, third} {
+		count(t, r, f)
+	}
+	if p1, _ := r.Count("first"); p1 != 0 {
+		t.Error("the oldest idle process did not make room")
+	}
+	if n := count(t, r, second); n != 2 {
+		t.Errorf("the answer is %d; want 2: the younger idle process stays", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	third.Resources.Timeout = patience
+	for _, execution := range []string{"a", "b"} {
+		go func() { _, _ = r.Run(ctx, third, ask("bad", execution)) }()
+		log.await(t, execution, "working")
+	}
+	_, err := r.Run(t.Context(), first, ask("good", ""))
+	// E-039: a runner without room says so
+	if reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "limit of this machine") {
+		t.Errorf("the error is %v, want busy", err)
+	}
+}
+
+// A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{Defaults: runner.Resources{IdleTimeout: 20 * time.Millisecond}})
+	cold, warm := counter(t, "exit 1"), counter(t, "exit 1")
+	cold.ID, warm.ID, warm.Resources.KeepWarm = "cold", "warm", 2
+	is := func(f runner.Function, want int) func() bool {
+		return func() bool {
+			processes, idle := r.Count(f.ID)
+			return processes == want && idle == want
+		}
+	}
+	if err := r.Warm(warm); err != nil || !is(warm, 2)() {
+		t.Fatalf("not two processes are warm: %v", err)
+	}
+	count(t, r, cold)
+	count(t, r, warm)
+	eventually(t, "the pool is empty", is(cold, 0))
+	if left := processes(cold.Dir); len(left) > 0 {
+		t.Errorf("a pool that is empty has processes: %v", left)
+	}
+	if n := count(t, r, warm); n != 2 {
+		t.Errorf("the answer is %d; want 2, by the process that answered last", n)
+	}
+	if _, err := r.Run(t.Context(), warm, ask("bad", "")); reason(err) != runner.Exit {
+		t.Errorf("the error is %v", err)
+	}
+	// N-023: the pool refills
+	eventually(t, "two are warm again", is(warm, 2))
+	r.Forget("warm")
+	eventually(t, "a version that is forgotten has no process", is(warm, 0))
+}
+
+// A trigger's resources go before its function's, and those before the defaults; a process has one size of memory.
+func TestResources(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{Defaults: runner.Resources{Timeout: 5 * time.Second}})
+	f := counter(t, "")
+	trigger := runner.Resources{Memory: 64 << 20, Timeout: time.Second}
+	// E-082, E-085: a trigger's resources override the function's
+	if got, want := trigger.Or(runner.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (runner.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: time.Second}); got != want {
+		t.Errorf("Or = %+v, want %+v", got, want)
+	}
+	count(t, r, f)
+	f.Resources = trigger.Or(f.Resources)
+	if n := count(t, r, f); n != 1 {
+		t.Errorf("the answer is %d; want 1: another size of memory is another process", n)
+	}
+	if processes, _ := r.Count(f.ID); processes != 2 {
+		t.Errorf("there are %d processes, want 2", processes)
+	}
+}
+
+// A runner that is closed has nothing left: no process, no descriptor, no goroutine.
+func TestClose(t *testing.T) {
+	descriptors, goroutines := held(t)
+	for _, kind := range []string{"confined", "off"} {
+		log := newLogs()
+		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: runner.Resources{Timeout: patience}}
+		f := counter(t, "echo working >&2; exec sleep 600")
+		f.Dir = filepath.Clean(f.Dir)
+		count(t, r, f)
+		errs := make(chan error)
+		for _, execution := range []string{"a", "b"} {
+			go func() {
+				_, err := r.Run(t.Context(), f, ask("bad", execution))
+				errs <- err
+			}()
+			log.await(t, execution, "working")
+		}
+		r.Close()
+		r.Close()
+		for range 2 {
+			if err := <-errs; err == nil {
+				t.Error("a call that was under way has an answer")
+			}
+		}
+		if _, err := r.Run(t.Context(), f, ask("good", "")); landfall.KindOf(err) != landfall.Canceled {
+			t.Errorf("%s: a later call ended with %v, want canceled", kind, err)
+		}
+		if left := processes(f.Dir); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", kind, left)
+		}
+	}
+	eventually(t, "no descriptor and no goroutine is left", func() bool {
+		d, g := held(t)
+		return d <= descriptors && g <= goroutines
+	})
+}
