@@ -1,6 +1,7 @@
 package event
 
 import (
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -94,7 +95,8 @@ func SetTrigger(e *Event, t Trigger) {
 
 // ExecutionOf returns the name of the execution that an event belongs to, or nothing.
 func ExecutionOf(e Event) string {
-	name, _ := e.Extensions()[attributeExecution].(string)
+	value, _ := attribute(e, attributeExecution)
+	name, _ := value.(string)
 	return name
 }
 
@@ -105,7 +107,7 @@ func SetExecution(e *Event, name string) { e.SetExtension(attributeExecution, na
 // function that hands its request back does not tell it to its caller.
 func Strip(e *Event) {
 	for _, name := range []string{attributeConfig, attributeTrigger, attributeFunction} {
-		if _, ok := e.Extensions()[name]; ok {
+		if _, ok := attribute(*e, name); ok {
 			e.SetExtension(name, nil)
 		}
 	}
@@ -117,15 +119,25 @@ func Answer(request Event, id string) Event {
 	e.SetID(id)
 	e.SetSource(request.Source())
 	e.SetType(request.Type())
-	if version, ok := request.Extensions()[draftTypeVersion]; ok {
+	if version, ok := attribute(request, draftTypeVersion); ok {
 		e.SetExtension(draftTypeVersion, version)
 	}
 	return e
 }
 
+// attribute returns an attribute that 1.0 does not have itself. Event.Extensions copies all of them.
+func attribute(e Event, name string) (any, bool) {
+	if v1, ok := e.Context.(*cloudevents.EventContextV1); ok {
+		value, ok := v1.Extensions[name]
+		return value, ok
+	}
+	value, ok := e.Extensions()[name]
+	return value, ok
+}
+
 // get reads an attribute that is a map.
 func get(e Event, name string, to any) (bool, error) {
-	value, ok := e.Extensions()[name]
+	value, ok := attribute(e, name)
 	if !ok {
 		return false, nil
 	}

@@ -181,7 +181,7 @@ func encodeHeader(value string) string {
 // several, never as Binary. An error of the connection is returned as it is.
 func Write(w http.ResponseWriter, status int, form Form, events ...Event) error {
 	if form == Binary && len(events) == 1 {
-		if _, fault := events[0].Extensions()[attributeError]; !fault {
+		if _, fault := attribute(events[0], attributeError); !fault {
 			e := events[0]
 			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &encoded{ResponseWriter: w})
 		}

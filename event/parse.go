@@ -42,7 +42,7 @@ type member struct {
 
 // scan reads the members of the one object that data is.
 func scan(data []byte) ([]member, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(data))
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true)) // here they are looked for below
 	if decoder.PeekKind() != '{' {
 		_, err := decoder.ReadValue()
 		return nil, noJSON(err)
@@ -53,11 +53,11 @@ func scan(data []byte) ([]member, error) {
 	const usual = 12
 	members := make([]member, 0, usual)
 	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
+		name, err := decoder.ReadValue()
 		if err != nil {
 			return nil, noJSON(err)
 		}
-		m := member{name: name.String()}
+		m := member{name: known(name)}
 		value, err := decoder.ReadValue()
 		if err != nil {
 			return nil, noJSON(err)
@@ -74,7 +74,44 @@ func scan(data []byte) ([]member, error) {
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "there is more than one JSON value where one event should be", Err: err}
 	}
-	return members, nil
+	return members, checkTwice(members)
+}
+
+// checkTwice refuses two members of one name.
+func checkTwice(members []member) error {
+	seen := make(map[string]struct{}, len(members))
+	for _, m := range members {
+		if _, twice := seen[m.name]; twice {
+			return invalid(printable(m.name), "it is there twice", nil)
+		}
+		seen[m.name] = struct{}{}
+	}
+	return nil
+}
+
+// known returns the name of a member: the usual ones without making a string.
+func known(quoted jsontext.Value) string {
+	switch string(quoted) {
+	case `"specversion"`:
+		return "specversion"
+	case `"id"`:
+		return "id"
+	case `"source"`:
+		return "source"
+	case `"type"`:
+		return "type"
+	case `"datacontenttype"`:
+		return "datacontenttype"
+	case `"data"`:
+		return "data"
+	case `"time"`:
+		return "time"
+	case `"` + attributeExecution + `"`:
+		return attributeExecution
+	case `"` + attributeProtocol + `"`:
+		return attributeProtocol
+	}
+	return text(quoted)
 }
 
 func noJSON(err error) error {
@@ -82,9 +119,6 @@ func noJSON(err error) error {
 		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "an event is a JSON object, and this is another value"}
 	}
 	message := "the event is no valid JSON"
-	if errors.Is(err, jsontext.ErrDuplicateName) {
-		message = "a name is there twice in the event"
-	}
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		message += fmt.Sprintf(", at byte %d", syntax.ByteOffset)
 	}
@@ -132,7 +166,7 @@ func parse(data []byte, members []member) (Event, error) {
 	if ownData {
 		setData(&e, *content)
 	}
-	return e, validate(e)
+	return e, complete(e) // the rest was checked before
 }
 
 // wrongVersion refuses what is of no version that is read here.
@@ -233,6 +267,9 @@ func text(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return ""
 	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1])
+	}
 	said, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		return "" // it was read as a value before
@@ -274,12 +311,20 @@ func compact(v jsontext.Value) string {
 	return string(v)
 }
 
-// validate refuses an event without what every event has.
-func validate(e Event) error {
+// complete refuses an event without what every event has.
+func complete(e Event) error {
 	for _, field := range []struct{ name, value string }{{"id", e.ID()}, {"source", e.Source()}, {"type", e.Type()}} {
 		if strings.TrimSpace(field.value) == "" {
 			return invalid(field.name, "it is missing", nil)
 		}
+	}
+	return nil
+}
+
+// validate refuses what is not complete, and what the SDK finds wrong beside.
+func validate(e Event) error {
+	if err := complete(e); err != nil {
+		return err
 	}
 	if err := e.Validate(); err != nil {
 		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: printable(err.Error()), Err: err}

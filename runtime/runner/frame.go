@@ -24,7 +24,8 @@ func (f *frame) find(p []byte) (end int, ok bool) {
 		case c == '{' || (c == '[' && f.depth > 0):
 			f.depth++
 		case (c == '}' || c == ']') && f.depth > 0:
-			if f.depth--; f.depth == 0 {
+			f.depth--
+			if f.depth == 0 {
 				return i + 1, true
 			}
 		case f.depth == 0 && !isBlank(c):

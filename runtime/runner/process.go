@@ -287,7 +287,7 @@ func beginning(text []byte) string {
 // ErrorOf returns what an event says in the place of an answer for an error of Run.
 func ErrorOf(err error) event.Error {
 	fault := event.Error{Message: landfall.MessageOf(err), Type: landfall.KindOf(err).String()}
-	if f, ok := errors.AsType[*Failure](err); ok {
+	if f, ok := errors.AsType[*FunctionError](err); ok {
 		fault.Type, fault.Trace = string(f.Reason), f.Trace
 	}
 	return fault

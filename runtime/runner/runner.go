@@ -102,7 +102,7 @@ func (r *Runner) withDefaults(f Function) Function {
 
 // Run gives an event to a function and returns its answer, which may be an event with an error. The answer belongs to the
 // execution that the event names, or to a new one, and has nothing of what only the function is told. What the function did
-// instead of answering is the *Failure in the error's chain, and ErrorOf makes an event's error of it; it comes within
+// instead of answering is the *FunctionError in the error's chain, and ErrorOf makes an event's error of it; it comes within
 // the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be written; Canceled when
 // ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Event, error) {
@@ -219,23 +219,23 @@ const (
 	TooLarge Reason = "too-large" // its answer is larger than the limit
 )
 
-// Failure is the cause of an error of Run that the function made, or that is about its capacity.
-type Failure struct {
+// FunctionError is the cause of an error of Run that the function made, or that is about its capacity.
+type FunctionError struct {
 	Reason     Reason
 	Trace      string        // the end of the execution's log
 	RetryAfter time.Duration // of Busy: when to try again
 }
 
 // Error implements error.
-func (f *Failure) Error() string { return "the function failed: " + string(f.Reason) }
+func (f *FunctionError) Error() string { return "the function failed: " + string(f.Reason) }
 
 func failed(reason Reason, trace, format string, args ...any) error {
-	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...), Err: &Failure{Reason: reason, Trace: trace}}
+	return &landfall.Error{Op: "runner.Run", Message: fmt.Sprintf(format, args...), Err: &FunctionError{Reason: reason, Trace: trace}}
 }
 
 func busy(format string, args ...any) error {
 	return &landfall.Error{
 		Op: "runner.Run", Kind: landfall.Unavailable, Message: fmt.Sprintf(format, args...) + "; try again later",
-		Err: &Failure{Reason: Busy, RetryAfter: time.Second},
+		Err: &FunctionError{Reason: Busy, RetryAfter: time.Second},
 	}
 }

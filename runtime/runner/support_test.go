@@ -148,7 +148,7 @@ func count(t testing.TB, r *runner.Runner, f runner.Function) int {
 
 // reason returns why a call failed.
 func reason(err error) runner.Reason {
-	if f, ok := errors.AsType[*runner.Failure](err); ok {
+	if f, ok := errors.AsType[*runner.FunctionError](err); ok {
 		return f.Reason
 	}
 	return ""
