@@ -130,7 +130,7 @@ func parse(data []byte, members []member) (Event, error) {
 	var version, mediaType string
 	var content *member
 	plain := true
-	for _, m := range members {
+	for i, m := range members {
 		if err := check(m); err != nil {
 			return Event{}, err
 		}
@@ -143,7 +143,7 @@ func parse(data []byte, members []member) (Event, error) {
 			if content != nil {
 				return Event{}, invalid("data_base64", "there is also data", nil)
 			}
-			content = &m
+			content = &members[i]
 		}
 		plain = plain && m.value.Kind() != 'n' && (!isMap(m.name) || m.value.Kind() == '"')
 	}
@@ -243,6 +243,9 @@ func checkText(name, value string) error {
 		_, err = time.Parse(time.RFC3339Nano, value)
 		problem = "it is no time like 2026-11-20T15:00:00Z"
 	case "datacontenttype":
+		if value == cloudevents.ApplicationJSON {
+			return nil
+		}
 		_, _, err = mime.ParseMediaType(value)
 		problem = "it is no media type like application/json"
 	}

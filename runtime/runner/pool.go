@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/sandbox"
 )
 
-// grace is how long a process may take to end by itself when its input has ended. In killing is how long an answer waits for
-// the death of the process that did not give it.
+// grace is how long a process may take to end by itself, when its input has ended or when it is ending already. killing is how
+// long an error waits for the death of the process that made it.
 const (
 	grace   = time.Second
 	killing = 50 * time.Millisecond
@@ -34,20 +34,21 @@ type pool struct {
 	idle      []*process // the one that has waited longest first
 	total     int        // also those that are being started
 	timer     *time.Timer
+	armed     bool // the timer runs
 	forgotten bool
 }
 
 // acquire returns a process that waits for an event: an idle one, or a new one.
 func (r *Runner) acquire(f Function) (*process, error) {
 	for {
-		p := r.pop(keyOf(f))
+		p := r.pop(f)
 		if p == nil {
 			break
 		}
 		if p.waits() {
 			return p, nil
 		}
-		r.discard(p)
+		discard(p, grace)
 	}
 	p, err := r.grow(f, f.Resources.Concurrency)
 	if errors.Is(err, errFull) {
@@ -57,13 +58,14 @@ func (r *Runner) acquire(f Function) (*process, error) {
 }
 
 // pop takes the idle process that waited for the shortest time, so that those that are too many become old.
-func (r *Runner) pop(k key) *process {
+func (r *Runner) pop(f Function) *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pool := r.pools[k]
+	pool := r.pools[keyOf(f)]
 	if pool == nil || len(pool.idle) == 0 || r.closed {
 		return nil
 	}
+	pool.function = f // how long processes are kept is what the last call said
 	last := len(pool.idle) - 1
 	p := pool.idle[last]
 	pool.idle[last], pool.idle = nil, pool.idle[:last]
@@ -131,12 +133,12 @@ func (r *Runner) reserve(f Function, most int) (*pool, error) {
 	return p, nil
 }
 
-// evict ends the process that has been idle for longest, whatever its function, and reports whether there was one. The
-// caller holds the lock.
+// evict ends the process that has been idle for longest, whatever its function, and reports whether there was one that is not
+// kept warm. The caller holds the lock.
 func (r *Runner) evict() bool {
 	var oldest *pool
 	for _, pool := range r.pools {
-		if len(pool.idle) > 0 && (oldest == nil || pool.idle[0].since.Before(oldest.idle[0].since)) {
+		if len(pool.idle) > 0 && pool.total > pool.function.Resources.KeepWarm && (oldest == nil || pool.idle[0].since.Before(oldest.idle[0].since)) {
 			oldest = pool
 		}
 	}
@@ -178,13 +180,14 @@ func (r *Runner) release(p *process) {
 	}
 	p.since = time.Now()
 	pool.idle = append(pool.idle, p)
-	if len(pool.idle) == 1 {
+	if !pool.armed && pool.total > pool.function.Resources.KeepWarm {
 		r.arm(pool)
 	}
 }
 
 // arm sets the pool's timer for the process that has been idle for longest. The caller holds the lock.
 func (r *Runner) arm(p *pool) {
+	p.armed = true
 	wait := time.Until(p.idle[0].since.Add(p.function.Resources.IdleTimeout))
 	if p.timer == nil {
 		p.timer = time.AfterFunc(wait, func() { r.shrink(p) })
@@ -197,6 +200,7 @@ func (r *Runner) arm(p *pool) {
 func (r *Runner) shrink(p *pool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	p.armed = false
 	old, now := 0, time.Now()
 	for old < len(p.idle) && p.total-old > p.function.Resources.KeepWarm && now.Sub(p.idle[old].since) >= p.function.Resources.IdleTimeout {
 		old++
@@ -215,11 +219,10 @@ func (p *pool) stop(n int) {
 	p.idle = slices.Delete(p.idle, 0, n)
 }
 
-// discard kills a process that did not answer, and waits for its death, as far as somebody can wait for that who waits for an
-// answer.
-func (r *Runner) discard(p *process) {
+// discard kills a process that is of no use any more, and waits for its death, but not longer than patience.
+func discard(p *process, patience time.Duration) {
 	p.Kill()
-	timer := time.NewTimer(killing)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-p.gone:
@@ -245,7 +248,7 @@ func (r *Runner) reap(p *process) {
 	if !p.evicted {
 		r.free(pool)
 	}
-	refill := p.answered && !r.closed && !pool.forgotten && pool.total < pool.function.Resources.KeepWarm
+	refill := p.answered && !p.evicted && !r.closed && !pool.forgotten && pool.total < pool.function.Resources.KeepWarm
 	function := pool.function
 	if refill {
 		r.left.Add(1)

@@ -106,6 +106,9 @@ func (r *Runner) withDefaults(f Function) Function {
 // the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be written; Canceled when
 // ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Event, error) {
+	if ctx.Err() != nil {
+		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+	}
 	f = r.withDefaults(f)
 	deadline := time.Now().Add(f.Resources.Timeout)
 	execution := event.ExecutionOf(e)
@@ -133,7 +136,7 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 		answer, err := p.call(ctx, t)
 		if err == nil {
 			if p.spent {
-				r.discard(p)
+				discard(p, killing)
 			} else {
 				r.release(p)
 			}
@@ -141,10 +144,11 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 			event.SetExecution(&answer, execution)
 			return answer, nil
 		}
-		r.discard(p)
 		if p.ignored && ctx.Err() == nil && time.Now().Before(deadline) {
+			discard(p, grace)
 			continue // it was about to end when the event came, and did not read it
 		}
+		discard(p, killing)
 		return event.Event{}, err
 	}
 }
@@ -171,6 +175,9 @@ func (r *Runner) Forget(id string) {
 	for k, pool := range r.pools {
 		if k.id == id {
 			pool.forgotten = true
+			if pool.timer != nil {
+				pool.timer.Stop()
+			}
 			delete(r.pools, k)
 			pool.stop(len(pool.idle))
 		}

@@ -255,6 +255,26 @@ func TestMachineLimit(t *testing.T) {
 	}
 }
 
+// What is kept warm does not make room for others.
+func TestWarmStays(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{Limits: runner.Limits{Processes: 1}})
+	warm, other := counter(t, ""), counter(t, "")
+	warm.ID, warm.Resources.KeepWarm, other.ID = "warm", 1, "other"
+	count(t, r, warm)
+	if _, err := r.Run(t.Context(), other, ask("good", "")); reason(err) != runner.Busy {
+		t.Errorf("the error is %v, want busy", err)
+	}
+	if n := count(t, r, warm); n != 2 {
+		t.Errorf("the answer is %d; want 2, by the process that is kept warm", n)
+	}
+	r.Forget("warm")
+	eventually(t, "there is room for others", func() bool {
+		_, err := r.Run(t.Context(), other, ask("good", ""))
+		return err == nil
+	})
+}
+
 // A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
 func TestIdle(t *testing.T) {
 	t.Parallel()
