@@ -36,12 +36,15 @@ const (
 	cutLine  = "\n(the log is cut here: it reached its limit)\n"
 )
 
-func newLog(p *sandbox.Process, function string, sink Logs, most int) (*log, error) {
+// newLog returns the log of a process that was started for an execution, to which it belongs from the beginning.
+func newLog(p *sandbox.Process, function, execution string, sink Logs, most int) (*log, error) {
 	conn, err := p.Stderr.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	l := &log{function: function, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{})}
+	l := &log{
+		function: function, execution: execution, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{}),
+	}
 	l.take = func(fd uintptr) {
 		const pipe = 64 << 10 // what was there when the answer came; a flood goes on
 		for n := 0; n <= pipe; n += len(l.buffer) {
@@ -112,7 +115,9 @@ func (l *log) begin(execution string) {
 	l.drain()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.execution, l.left, l.tail = execution, l.most, l.tail[:0]
+	if l.execution != execution {
+		l.execution, l.left, l.tail = execution, l.most, l.tail[:0]
+	}
 }
 
 // end ends an execution's log.

@@ -39,7 +39,7 @@ type pool struct {
 }
 
 // acquire returns a process that waits for an event: an idle one, or a new one.
-func (r *Runner) acquire(f Function) (*process, error) {
+func (r *Runner) acquire(f Function, execution string) (*process, error) {
 	for {
 		p := r.pop(f)
 		if p == nil {
@@ -50,7 +50,7 @@ func (r *Runner) acquire(f Function) (*process, error) {
 		}
 		discard(p, grace)
 	}
-	p, err := r.grow(f, f.Resources.Concurrency)
+	p, err := r.grow(f, f.Resources.Concurrency, execution)
 	if errors.Is(err, errFull) {
 		return nil, busy("%d executions of the function are under way, which is its limit", f.Resources.Concurrency)
 	}
@@ -75,8 +75,8 @@ func (r *Runner) pop(f Function) *process {
 // errFull says that a pool has as many processes as it may.
 var errFull = errors.New("the pool is full")
 
-// grow starts a process, unless there are most: then it returns errFull.
-func (r *Runner) grow(f Function, most int) (*process, error) {
+// grow starts a process for an execution, or for none yet, unless there are most: then it returns errFull.
+func (r *Runner) grow(f Function, most int, execution string) (*process, error) {
 	pool, err := r.reserve(f, most)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (r *Runner) grow(f Function, most int) (*process, error) {
 	}})
 	var p *process
 	if err == nil {
-		p, err = r.newProcess(pool, started)
+		p, err = r.newProcess(pool, started, execution)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,12 +59,12 @@ type task struct {
 	deadline  time.Time
 }
 
-func (r *Runner) newProcess(pool *pool, started *sandbox.Process) (*process, error) {
+func (r *Runner) newProcess(pool *pool, started *sandbox.Process, execution string) (*process, error) {
 	limits := r.Limits.withDefaults()
 	p := &process{Process: started, pool: pool, most: limits.Answer, gone: make(chan struct{}), answer: make([]byte, 0, usual)}
 	var err, failed error
 	p.output, err = started.Stdout.SyscallConn()
-	p.log, failed = newLog(started, pool.key.id, r.Logs, limits.Log)
+	p.log, failed = newLog(started, pool.key.id, execution, r.Logs, limits.Log)
 	if err = errors.Join(err, failed); err != nil {
 		started.Kill()
 		<-started.Done()
@@ -215,7 +215,7 @@ func (p *process) fault(ctx context.Context, err error, t task) error {
 		return failed(TooLarge, p.log.trace(), "the function's answer is larger than the limit of %d bytes", p.most)
 	case errors.Is(err, os.ErrDeadlineExceeded) && !p.died(0):
 		return failed(Timeout, p.log.trace(), "the function did not answer within %s", t.timeout)
-	case !p.died(max(killing, min(grace, time.Until(t.deadline)))):
+	case !p.died(max(killing, time.Until(t.deadline))): // what runs it holds the pipes, too, so it is ending
 		return failed(Protocol, p.log.trace(), "the function closed its standard input or output before it answered")
 	}
 	return p.death(err, len(t.line))

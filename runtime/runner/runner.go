@@ -129,7 +129,7 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 	*line = append(*line, '\n')
 	t := task{execution: execution, line: *line, timeout: f.Resources.Timeout, deadline: deadline}
 	for {
-		p, err := r.acquire(f)
+		p, err := r.acquire(f, execution)
 		if err != nil {
 			return event.Event{}, err
 		}
@@ -157,7 +157,7 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 func (r *Runner) Warm(f Function) error {
 	f = r.withDefaults(f)
 	for {
-		p, err := r.grow(f, f.Resources.KeepWarm)
+		p, err := r.grow(f, f.Resources.KeepWarm, "")
 		if errors.Is(err, errFull) {
 			return nil
 		}
