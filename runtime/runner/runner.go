@@ -121,7 +121,7 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 	if !ok {
 		line = new([]byte)
 	}
-	defer r.lines.Put(line)
+	defer r.keep(line)
 	var err error
 	if *line, err = event.Append((*line)[:0], f.Form, e); err != nil {
 		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
@@ -150,6 +150,13 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 		}
 		discard(p, killing)
 		return event.Event{}, err
+	}
+}
+
+// keep keeps a buffer for the next event, unless it is so large that it is better given back.
+func (r *Runner) keep(line *[]byte) {
+	if cap(*line) <= large {
+		r.lines.Put(line)
 	}
 }
 
