@@ -7,8 +7,11 @@ func FrameEnd(pieces ...[]byte) (int, bool) {
 	before := 0
 	for _, p := range pieces {
 		end, ok := f.find(p)
-		if !ok || end >= 0 {
-			return before + end, ok
+		if !ok {
+			return -1, false
+		}
+		if end >= 0 {
+			return before + end, true
 		}
 		before += len(p)
 	}
