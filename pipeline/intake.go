@@ -39,6 +39,12 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 	var came outcome
 	err = in.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
 		repeat = false
+		if intake.Repository.ID == 0 { // most of what GitHub sends, when a hook is not told what to send
+			stored = intake.Delivery
+			if recorded, err := tx.RecordDelivery(ctx, stored, intake.Secret); err != nil || recorded {
+				return err
+			}
+		}
 		owner, err := ownerOf(ctx, tx, intake)
 		if err != nil {
 			return err

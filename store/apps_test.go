@@ -144,6 +144,36 @@ func testDoors(t *testing.T, open opener) {
 		_, err = db.Delivery(ctx, "h", "2")
 		kind(t, "a new delivery", err, landfall.NotFound)
 	})
+	t.Run("deliveries that act on nothing", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		hook := landfall.Hook{ID: "h", App: newApp(t, db, "shop").ID, Secret: "s"}
+		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, hook, after(1).UnixMicro()) })
+		for _, c := range []struct {
+			hook, id, secret string
+			want             bool
+		}{
+			{"h", "1", "s", true}, {"h", "1", "s", false}, {"h", "2", "t", false}, {"h", "2", "", false}, {"h", "2", "s", true},
+			{"g", "1", "s", false}, {"", "1", "of the installation", true}, {"", "1", "of the installation", false},
+		} {
+			d := landfall.Delivery{Hook: c.hook, ID: c.id, Event: "star", Digest: landfall.DigestOf(nil), Decision: "It's only kept.", Received: noon}
+			update(t, db, func(tx *store.Tx) error {
+				again := d
+				if !c.want {
+					again.Decision = "never"
+				}
+				got, err := tx.RecordDelivery(ctx, again, c.secret)
+				if got != c.want {
+					t.Errorf("%+v: got %t", c, got)
+				}
+				return err
+			})
+			stored, err := db.Delivery(ctx, c.hook, c.id)
+			if c.want || err == nil {
+				same(t, "stored", stored, d)
+			}
+		}
+	})
 }
 
 func kindOfNothing(t *testing.T, db *store.DB) {

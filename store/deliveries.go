@@ -58,6 +58,20 @@ func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery) error {
 		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received), d.Unmatched)
 }
 
+// RecordDelivery stores a delivery that acts on nothing, if its hook has the secret; that of the installation's hook, which has no
+// row, is not looked at. It reports whether it did: not when the hook is gone or has another secret, and not when the same hook and
+// id were stored before.
+func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret string) (bool, error) {
+	const op landfall.Op = "store.RecordDelivery"
+	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.NotFound}, `INSERT INTO deliveries (`+deliveryColumns+`)
+		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0 WHERE $1 = '' OR EXISTS (SELECT 1 FROM hooks WHERE id = $1 AND secret = $7)
+		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // DeleteDelivery forgets a delivery, so that it can be judged anew.
 func (tx *Tx) DeleteDelivery(ctx context.Context, hook, id string) error {
 	return tx.exec(ctx, "store.DeleteDelivery", `DELETE FROM deliveries WHERE hook = $1 AND id = $2`, hook, id)
