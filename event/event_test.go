@@ -42,17 +42,20 @@ func line(t testing.TB, form event.Form, e event.Event) string {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for form, test := range map[event.Form]struct{ request, want string }{
-		// E-018, E-021, E-022, E-023: an error is a map with a message, a type and a trace, and there is no data
 		event.Structured: {order, `{"specversion":"1.0","id":"8","source":"/shop","type":"order","error":"{\"message\":\"it broke\",\"type\":\"Exception\",\"trace\":\"line 1\"}","protocol":"{\"headers\":{\"X-A\":[\"1\"]}}"}`},
-		// E-019, E-020: with the fields of the document, and the headers of its protocol
 		event.Draft: {draftOrder, `{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"X-A":["1"]}}}}`},
 	} {
 		answer := event.Answer(parse(t, test.request), "8")
 		answer.DataEncoded = []byte(`"what was there before"`)
 		event.SetError(&answer, event.Error{Message: "it broke", Type: "Exception", Trace: "line 1"})
 		event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{"X-A": {"1"}}})
+		// E-019, E-020: an error has the fields of the document, and the headers of its protocol
 		if got := line(t, form, answer); got != test.want {
 			t.Errorf("the error is\n%s\nwant\n%s", got, test.want)
+		}
+		// E-018, E-021, E-022, E-023: an error is a map with a message, a type and a trace, and there is no data
+		if len(answer.Data()) > 0 {
+			t.Errorf("the error has the data %q", answer.Data())
 		}
 		fault, ok, err := event.ErrorOf(parse(t, test.want))
 		if want := (event.Error{Message: "it broke", Type: "Exception", Trace: "line 1"}); err != nil || !ok || fault != want {

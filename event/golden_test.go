@@ -74,10 +74,14 @@ func TestRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			diff, refused := cmp.Diff(string(want), got), strings.HasPrefix(filepath.Base(file), "refused_")
 			// E-002, E-016, E-086: events of 1.0 and of the document's model are read with all their fields
-			// N-021: what is no event, of an unknown version or without source is refused with the field's name
-			if diff := cmp.Diff(string(want), got); diff != "" {
+			if diff != "" && !refused {
 				t.Errorf("it is read in another way (-want +got):\n%s", diff)
+			}
+			// N-021: what is no event, of an unknown version or without source is refused with the field's name
+			if diff != "" && refused {
+				t.Errorf("it is refused in another way (-want +got):\n%s", diff)
 			}
 		})
 	}

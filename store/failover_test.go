@@ -15,10 +15,7 @@ import (
 // A commit whose answer was lost when the database moved to its replica leaves no doubt: the new server is asked.
 func TestPostgresFailover(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		before bool // the commit does not arrive
-	}{{"the commit did not arrive", true}, {"the answer did not arrive", false}} {
+	for _, test := range lostCommits() {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			pair := storetest.NewPair(t)

@@ -93,13 +93,20 @@ func TestPostgresNotices(t *testing.T) {
 	kind(t, "when the context ends", last, landfall.Canceled)
 }
 
+// lostCommit is a way in which what became of a commit stays unsaid.
+type lostCommit struct {
+	name   string
+	before bool // the commit does not arrive
+}
+
+func lostCommits() []lostCommit {
+	return []lostCommit{{"the commit did not arrive", true}, {"the answer did not arrive", false}}
+}
+
 // A connection that is lost at the commit leaves no doubt: the database is asked what became of the transaction.
 func TestPostgresLostCommit(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		before bool // the commit does not arrive
-	}{{"the commit did not arrive", true}, {"the answer did not arrive", false}} {
+	for _, test := range lostCommits() {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			line := storetest.NewLine(t, storetest.Postgres(t))

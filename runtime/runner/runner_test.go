@@ -41,9 +41,12 @@ func TestFunction(t *testing.T) {
 					t.Fatal(err)
 				}
 				// E-010, E-015, E-016: a stream of events in, a stream of events out
+				if e.Source() != "/counter" || e.Type() != "count" {
+					t.Errorf("the answer is %s from %s, want the function's", e.Type(), e.Source())
+				}
 				// E-006: by one process, which is there already
-				if got, want := string(e.Data()), string(rune('0'+n)); got != want || e.Source() != "/counter" {
-					t.Errorf("the answer is %s from %s, want %s", got, e.Source(), want)
+				if got, want := string(e.Data()), string(rune('0'+n)); got != want {
+					t.Errorf("it is answer %s of its process, want %s", got, want)
 				}
 			}
 			for n := 1; n <= 3; n++ {
