@@ -43,7 +43,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	for form, test := range map[event.Form]struct{ request, want string }{
 		event.Structured: {order, `{"specversion":"1.0","id":"8","source":"/shop","type":"order","error":"{\"message\":\"it broke\",\"type\":\"Exception\",\"trace\":\"line 1\"}","protocol":"{\"headers\":{\"X-A\":[\"1\"]}}"}`},
-		event.Draft: {draftOrder, `{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"X-A":["1"]}}}}`},
+		event.Draft:      {draftOrder, `{"cloud-events-version":"0.1","event-id":"8","source":"/shop","event-type":"order","event-type-version":"v2","error":{"message":"it broke","type":"Exception","trace":"line 1"},"extensions":{"protocol":{"headers":{"X-A":["1"]}}}}`},
 	} {
 		answer := event.Answer(parse(t, test.request), "8")
 		answer.DataEncoded = []byte(`"what was there before"`)
