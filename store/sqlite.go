@@ -163,6 +163,14 @@ type sqliteTx struct {
 	jobs *river.Client[*sql.Tx]
 }
 
+// ExecContext looks at ctx before, not during: what a transaction writes is short, and the driver has a goroutine to interrupt it.
+func (t sqliteTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return t.Tx.ExecContext(context.WithoutCancel(ctx), query, args...)
+}
+
 func (t sqliteTx) insert(ctx context.Context, jobs []river.InsertManyParams) error {
 	_, err := t.jobs.InsertManyTx(ctx, t.Tx, jobs)
 	return err

@@ -27,21 +27,21 @@ type gathering struct {
 // member is a function of Together that waits.
 type member struct {
 	f    func(context.Context, *Tx) error
-	err  error         // f's own
+	gone func() error  // why nobody waits for it any more
+	err  error         // its own
 	lead chan struct{} // gets one when it is the member's turn to lead
 	done chan error
 }
 
 // Together is Update for functions of which many may come at once: those that wait at the same time share one transaction, and
 // with it the time until it is on the disk. Each of them takes effect, or not, by itself, as if it had a transaction of its own;
-// only when the transaction they share fails, all fail. f has to use the context that it is given, which nobody's leaving ends.
+// only when the transaction they share fails, all fail. f has to use the context that it is given, which nobody's leaving ends,
+// and may be called twice: what it did is undone before, as is what the database holds of it.
 func (db *DB) Together(ctx context.Context, f func(context.Context, *Tx) error) error {
-	m := &member{lead: make(chan struct{}, 1), done: make(chan error, 1), f: func(shared context.Context, tx *Tx) error {
-		if err := ctx.Err(); err != nil { // nobody waits for it any more
-			return classify("store.Together", err)
-		}
-		return f(shared, tx)
-	}}
+	m := &member{
+		f: f, gone: func() error { return classify("store.Together", ctx.Err()) },
+		lead: make(chan struct{}, 1), done: make(chan error, 1),
+	}
 	if !db.gathering.enter(m) {
 		select {
 		case err := <-m.done:
@@ -65,14 +65,10 @@ func (db *DB) lead(ctx context.Context, members []*member) {
 			m.done <- errors.Join(err, m.err)
 		}
 	}()
-	err = db.Update(ctx, func(tx *Tx) error {
-		for _, m := range members {
-			if err := tx.apart(ctx, m); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err = db.runAll(ctx, members, (*Tx).along)
+	if errors.Is(err, errFailed) {
+		err = db.runAll(ctx, members, (*Tx).apart)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &landfall.Error{Op: "store.Together", Kind: landfall.Unavailable, Message: "the database did not answer in time", Err: err}
 	}
@@ -106,6 +102,31 @@ func (g *gathering) pass() {
 	if g.leading {
 		g.waiting[0].lead <- struct{}{}
 	}
+}
+
+// errFailed says that a member failed which cannot be undone alone.
+var errFailed = errors.New("a function that shares the transaction failed")
+
+func (db *DB) runAll(ctx context.Context, members []*member, run func(*Tx, context.Context, *member) error) error {
+	return db.Update(ctx, func(tx *Tx) error {
+		for _, m := range members {
+			if m.err = m.gone(); m.err != nil {
+				continue
+			}
+			if err := run(tx, ctx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// along runs a member without a way to undo it alone, which would be the greater part of the work for one that does little.
+func (tx *Tx) along(ctx context.Context, m *member) error {
+	if m.f(ctx, tx) != nil {
+		return errFailed
+	}
+	return nil
 }
 
 // apart runs a member so that it can be undone alone.

@@ -112,20 +112,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &refusal{status: http.StatusNotFound, detail: "webhooks are received at " + Path, unread: true})
 		return
 	}
-	log := h.Logger.With("hook", short(hook), "delivery", short(r.Header.Get(headerDelivery)),
-		"event", short(r.Header.Get(headerEvent)), "from", r.RemoteAddr)
+	log := func(level slog.Level, message string, more ...slog.Attr) {
+		h.Logger.LogAttrs(r.Context(), level, message, append([]slog.Attr{
+			slog.String("hook", short(hook)), slog.String("delivery", short(r.Header.Get(headerDelivery))),
+			slog.String("event", short(r.Header.Get(headerEvent))), slog.String("from", r.RemoteAddr),
+		}, more...)...)
+	}
 	delivery, repeat, err := h.receive(w, r, hook)
 	if no, refused := errors.AsType[*refusal](err); refused {
 		level := slog.LevelWarn
 		if no.status == http.StatusServiceUnavailable {
 			level = slog.LevelError
 		}
-		log.Log(r.Context(), level, "webhook refused", "status", no.status, "reason", no.detail, "cause", no.cause)
+		log(level, "webhook refused", slog.Int("status", no.status), slog.String("reason", no.detail), slog.Any("cause", no.cause))
 		h.count(r, Refused)
 		refuse(w, no)
 		return
 	}
-	log.Info("webhook accepted", "repeat", repeat, "decision", delivery.Decision)
+	log(slog.LevelInfo, "webhook accepted", slog.Bool("repeat", repeat), slog.String("decision", delivery.Decision))
 	h.count(r, decided(delivery, repeat))
 	h.accepted(w, delivery, repeat)
 }

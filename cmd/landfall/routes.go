@@ -19,14 +19,6 @@ import (
 
 func (s *server) runURL(run string) string { return s.config.URL.JoinPath("runs", run).String() }
 
-func (s *server) deliveryURL(d landfall.Delivery) string {
-	u := s.config.URL.JoinPath("api/v1/deliveries", d.ID)
-	if d.Hook != "" {
-		u.RawQuery = url.Values{"hook": {d.Hook}}.Encode()
-	}
-	return u.String()
-}
-
 // releaseURL is where a release answers; without a selector, where the live release does.
 func (s *server) releaseURL(app string, selector landfall.UID) string {
 	host := app
@@ -50,19 +42,20 @@ func (s *server) routes() (http.Handler, error) {
 		s.routeWebhooks(control)
 	}
 	if s.config.has(roleAPI) {
-		if err := s.routeAPI(control); err != nil {
+		followed := http.NewServeMux()
+		if err := s.routeAPI(followed); err != nil {
 			return nil, err
 		}
+		control.Handle("/", s.untilStop(followed))
 	} else {
 		control.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "This process has not the role api.")
 		})
 	}
-	leaving := s.untilStop(control)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.hosts.Classify(r.Host).Kind == gateway.Control:
-			leaving.ServeHTTP(w, r)
+			control.ServeHTTP(w, r)
 		case s.gateway != nil:
 			s.gateway.ServeHTTP(w, r)
 		default:
@@ -72,7 +65,7 @@ func (s *server) routes() (http.Handler, error) {
 }
 
 // untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
-// get what they asked for.
+// get what they asked for, and webhooks are stored: GitHub does not send them again.
 func (s *server) untilStop(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -89,11 +82,17 @@ func (s *server) untilStop(next http.Handler) http.Handler {
 }
 
 func (s *server) routeWebhooks(control *http.ServeMux) {
+	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
 	hooks := &webhook.Handler{
 		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
-		DeliveryURL: s.deliveryURL,
-		RunURL:      s.runURL,
-		Count:       s.metrics.Delivered,
+		RunURL: s.runURL, Count: s.metrics.Delivered,
+		DeliveryURL: func(d landfall.Delivery) string {
+			address := deliveries + url.PathEscape(d.ID)
+			if d.Hook != "" {
+				address += "?hook=" + url.QueryEscape(d.Hook)
+			}
+			return address
+		},
 	}
 	control.Handle(webhook.Path, hooks)
 	control.Handle(webhook.Path+"/", hooks)

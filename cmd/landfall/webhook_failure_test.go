@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -232,4 +235,53 @@ func TestWebhookSpecLimits(t *testing.T) {
 	w.hears(h.send("main"))
 	// N-008: specs over the limit
 	wantEnds(t, w, "wordy", bad, landfall.RunFailed, fmt.Sprintf("spec files: %d bytes", len(spec)), "the limit is 8388608", "LANDFALL_MAX_SPEC_BYTES")
+}
+
+// What is being delivered while the server stops is stored: GitHub does not send it again.
+func TestWebhookWhileTheServerStops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	h, _ := w.follow("shop")
+	commit, push := h.release("page")
+	body, sent := io.Pipe()
+	reading := make(chan struct{})
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(reading) }})
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.installation().url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ContentLength, r.Header = int64(len(push.body)), signature(webhookSecret, push.body)
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Expect": "100-continue", "X-Github-Delivery": push.id, "X-Github-Event": push.event} {
+		r.Header.Set(name, value)
+	}
+	transport := client.LocalTransport()
+	transport.ExpectContinueTimeout = patience
+	answers := make(chan string, 1)
+	go func() {
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		_ = resp.Body.Close()
+		answers <- resp.Status
+	}()
+	select {
+	case <-reading:
+	case early := <-answers:
+		t.Fatal(early)
+	}
+	if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the server stops", func() bool { return strings.Contains(w.log.String(), `"stopping"`) })
+	if _, err := sent.Write(push.body); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "answer", <-answers, "202 Accepted")
+	<-w.done
+	w.start()
+	wantEnds(t, w, "shop", commit, landfall.RunSucceeded)
+	wantServed(t, w.site, "shop", "/", "page")
 }
