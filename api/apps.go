@@ -345,11 +345,7 @@ func (a *api) history(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	releases, err := a.DB.ReleasesOfGroups(ctx, app.ID, before, in.Limit+1)
-	if err != nil {
-		return nil, err
-	}
-	names, err := a.releaseNames(ctx, app, releases)
+	names, err := a.releaseNames(ctx, app)
 	if err != nil {
 		return nil, err
 	}

@@ -30,19 +30,15 @@ func (a *api) registerReleases(h huma.API) {
 
 // names tells what the releases of an app are called.
 type names struct {
-	a        *api
-	app      landfall.App
-	releases map[landfall.UID]landfall.Release
-	tags     map[landfall.UID][]string
-	latest   landfall.UID
+	a      *api
+	app    landfall.App
+	tags   map[landfall.UID][]string
+	latest landfall.UID
 }
 
 // releaseNames returns the names of an app's releases, of which group knows those that are given.
-func (a *api) releaseNames(ctx context.Context, app landfall.App, releases []landfall.Release) (n *names, err error) {
-	n = &names{a: a, app: app, releases: map[landfall.UID]landfall.Release{}, tags: map[landfall.UID][]string{}}
-	for _, r := range releases {
-		n.releases[r.ID] = r
-	}
+func (a *api) releaseNames(ctx context.Context, app landfall.App) (n *names, err error) {
+	n = &names{a: a, app: app, tags: map[landfall.UID][]string{}}
 	if n.latest, err = a.DB.LatestRelease(ctx, app.ID); err != nil {
 		return nil, err
 	}
@@ -59,11 +55,10 @@ func (a *api) releaseNames(ctx context.Context, app landfall.App, releases []lan
 	return n, nil
 }
 
-func (n *names) group(g landfall.Group) client.Group {
-	r, released := n.releases[g.UID]
+func (n *names) group(g store.GroupEntry) client.Group {
 	return client.Group{
 		UID: g.UID, Created: g.Created, Commit: g.Commit, Branch: g.Branch, Clean: g.Clean, Message: g.Message, Actor: g.Actor,
-		Digest: g.Digest, Release: released, Expired: released && !r.Expired.IsZero(), Latest: g.UID == n.latest, Tags: n.tagsOf(g.UID),
+		Digest: g.Digest, Release: g.Released, Expired: g.Expired, Latest: g.UID == n.latest, Tags: n.tagsOf(g.UID),
 	}
 }
 
@@ -83,7 +78,7 @@ func (n *names) release(r landfall.Release) client.Release {
 
 // find returns the group version that a name means: a uid, a tag, live, latest, or a commit by its first digits.
 func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall.UID, error) {
-	n, err := a.releaseNames(ctx, app, nil)
+	n, err := a.releaseNames(ctx, app)
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +120,7 @@ func (a *api) listReleases(ctx context.Context, in *AppPath) (*body[page[client.
 	if err != nil {
 		return nil, err
 	}
-	n, err := a.releaseNames(ctx, app, nil)
+	n, err := a.releaseNames(ctx, app)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +149,7 @@ func (a *api) oneRelease(ctx context.Context, app landfall.App, uid landfall.UID
 	if err != nil {
 		return client.Release{}, err
 	}
-	n, err := a.releaseNames(ctx, app, nil)
+	n, err := a.releaseNames(ctx, app)
 	if err != nil {
 		return client.Release{}, err
 	}

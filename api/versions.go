@@ -1,10 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -222,31 +223,48 @@ func (u units) versionOf(names versionNames, v landfall.Version) (client.Version
 	return c, err
 }
 
-// withPackageRef is a function's spec with the version of its package in place of the package's name. What is not replaced
-// stays unread: a page shows many.
+// withPackageRef is a function's spec with the version of its package in place of the package's name. All else stays as it is,
+// and unread: a page shows many.
 func withPackageRef(v landfall.Version) (json.RawMessage, error) {
-	var content versioning.FunctionContent
-	var spec, pkg map[string]jsontext.Value
 	if v.Content == nil {
 		return v.Spec, nil
 	}
-	if err := errors.Join(jsonv2.Unmarshal(v.Content, &content), jsonv2.Unmarshal(v.Spec, &spec)); err != nil {
+	var content struct {
+		Package jsontext.Value `json:"packageref"` // as of versioning.FunctionContent
+	}
+	if err := jsonv2.Unmarshal(v.Content, &content); err != nil || content.Package == nil {
 		return v.Spec, err
 	}
-	if spec["package"].Kind() != '{' {
-		return v.Spec, nil
-	}
-	err := jsonv2.Unmarshal(spec["package"], &pkg)
-	if err != nil {
+	begin, end, err := memberAt(v.Spec, "package", "packageref")
+	if err != nil || begin == end {
 		return v.Spec, err
 	}
-	if pkg["packageref"], err = jsonv2.Marshal(content.Package); err != nil {
-		return v.Spec, err
+	return slices.Concat(v.Spec[:begin], json.RawMessage(content.Package), v.Spec[end:]), nil
+}
+
+// memberAt returns where the value of a member of a member ... of an object lies; an empty place when there is none.
+func memberAt(object json.RawMessage, path ...string) (begin, end int64, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(object))
+	for _, name := range path {
+		if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
+			return 0, 0, err
+		}
+		for {
+			token, err := d.ReadToken()
+			if err != nil || token.Kind() != '"' {
+				return 0, 0, err
+			}
+			if token.String() == name {
+				break
+			}
+			if err := d.SkipValue(); err != nil {
+				return 0, 0, err
+			}
+		}
 	}
-	if spec["package"], err = jsonv2.Marshal(pkg, jsonv2.Deterministic(true)); err != nil {
-		return v.Spec, err
-	}
-	return jsonv2.Marshal(spec, jsonv2.Deterministic(true))
+	value, err := d.ReadValue()
+	end = d.InputOffset()
+	return end - int64(len(value)), end, err
 }
 
 // packageObject adds where a package's archives are, as Fission's snapshots show them.

@@ -76,17 +76,35 @@ func (q queries) GroupUnits(ctx context.Context, app string, uid landfall.UID) (
 			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 ELSE 7 END, u.name`, app, uid)
 }
 
+// GroupEntry is a group version in the history of an app.
+type GroupEntry struct {
+	landfall.Group
+
+	Released bool // it has a release
+	Expired  bool // which cannot be reached any more
+}
+
 // Groups returns the group versions of an app, newest first. before, when not zero, is where the page before ended.
-func (q queries) Groups(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Group, error) {
-	return list(ctx, q, "store.Groups", scanGroup, `SELECT `+groupColumns+` FROM group_versions
+func (q queries) Groups(ctx context.Context, app string, before time.Time, limit int) ([]GroupEntry, error) {
+	const unreleased = -1
+	return list(ctx, q, "store.Groups", func(row scanner) (e GroupEntry, err error) {
+		expired := int64(unreleased)
+		e.Group, err = scanGroup(withMore{row, []any{&expired}})
+		e.Released, e.Expired = expired != unreleased, expired > 0
+		return e, err
+	}, `SELECT `+groupColumns+`, COALESCE((SELECT r.expired FROM releases r WHERE r.app = g.app AND r.uid = g.uid), -1) FROM group_versions g
 		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, orForever(before), limit)
 }
 
-// ReleasesOfGroups returns the releases of the group versions that Groups returns, in any order.
-func (q queries) ReleasesOfGroups(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Release, error) {
-	return list(ctx, q, "store.ReleasesOfGroups", scanRelease, `SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND uid IN (
-		SELECT uid FROM group_versions WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0)`, app, orForever(before), limit)
+// withMore is a row with more columns than a reader of its first ones knows.
+type withMore struct {
+	scanner
+
+	more []any
 }
+
+// Scan implements scanner.
+func (w withMore) Scan(dest ...any) error { return w.scanner.Scan(append(dest, w.more...)...) }
 
 // GroupsOfCommit returns the group versions of a commit, newest first. The commit may be given by its first digits.
 func (q queries) GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error) {
