@@ -59,8 +59,9 @@ type server struct {
 	metrics   *metrics.Metrics
 	handler   http.Handler
 
-	phase   atomic.Int32
-	leaving chan struct{} // closed when the server stops
+	phase    atomic.Int32
+	leaving  chan struct{} // closed when the server stops
+	patience time.Duration // with requests under way, when the server stops
 }
 
 // The phases of a server's life.
@@ -72,7 +73,7 @@ const (
 
 // newServer builds the program. Close lets go of what it opened, also after an error.
 func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, error) {
-	s := &server{config: c, logger: logger, leaving: make(chan struct{})}
+	s := &server{config: c, logger: logger, leaving: make(chan struct{}), patience: drainTimeout}
 	err := s.open(ctx)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -445,9 +446,7 @@ func (s *server) Run(ctx context.Context) error {
 		s.phase.Store(stopping)
 		s.logger.Info("stopping", "reason", context.Cause(ctx))
 		leave()
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-		defer cancel()
-		return httpServer.Shutdown(drain)
+		return s.drain(ctx, httpServer)
 	})
 	group.Go(func() error {
 		select {
@@ -473,6 +472,18 @@ func (s *server) Run(ctx context.Context) error {
 	s.phase.CompareAndSwap(starting, serving)
 	s.logger.Info("serving", s.about()...)
 	return group.Wait()
+}
+
+// drain waits for the requests under way, and then cuts off what is left: a visitor on a slow line makes no fault of a stop.
+func (s *server) drain(ctx context.Context, httpServer *http.Server) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
+	defer cancel()
+	err := httpServer.Shutdown(limited)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.logger.Warn("requests under way were cut off", "after", s.patience)
+		err = httpServer.Close()
+	}
+	return err
 }
 
 // about says what serves where, for the log. The public URL is that of the process with the role api.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -288,6 +290,29 @@ func TestVisitorsOutliveTheStop(t *testing.T) {
 	if err := errors.Join(<-ended, s.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whoever sends or reads so slowly that the server cannot wait any longer is cut off, and the stop is as good as any other.
+func TestStopBesideASlowRequest(t *testing.T) {
+	t.Parallel()
+	s := serverAt(t, storetest.SQLite(t), map[string]string{"GITHUB_WEBHOOK_SECRET": webhookSecret})
+	s.patience = time.Millisecond
+	stop := runs(t, s)
+	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = slow.Close() }()
+	_, err = fmt.Fprintf(slow, "POST /webhooks/github HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"+
+		"Expect: 100-continue\r\nX-Hub-Signature-256: %s\r\n\r\n", signature(webhookSecret, []byte("{}")).Get("X-Hub-Signature-256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(slow)
+	if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("got %q (%v), want to be asked for the body", line, err)
+	}
+	stop()
 }
 
 // A process that may not have the database leaves the tokens of the one that has it as they are; a role secret that is no longer
