@@ -38,7 +38,7 @@ func (s *server) check(ctx context.Context, builds *pipeline.Builds, found func(
 // checkResult is what landfall fsck prints for programs.
 type checkResult struct {
 	Findings []landfall.Finding `json:"findings"`
-	Checked  landfall.Checked   `json:"checked"`
+	Checked  *landfall.Checked  `json:"checked,omitempty"` // none when it was broken off: what was found until then is not all
 }
 
 func (r *checkResult) add(f landfall.Finding) error {
@@ -52,6 +52,7 @@ func (c *cli) fsckCommand() *cobra.Command {
 		"landfall fsck\nlandfall fsck -o json\nlandfall fsck --offline --data /var/lib/landfall",
 		func(ctx context.Context, _ operands) error {
 			result := checkResult{Findings: []landfall.Finding{}}
+			var checked landfall.Checked
 			stopped, asked, err := offline(ctx)
 			switch {
 			case err != nil:
@@ -60,11 +61,17 @@ func (c *cli) fsckCommand() *cobra.Command {
 				defer func() { _ = stopped.Close() }()
 				err = stopped.alone(ctx, func() error {
 					builds := &pipeline.Builds{Folder: filepath.Join(stopped.config.Data, "cache", "builds")}
-					result.Checked, err = stopped.check(ctx, builds, result.add)
+					checked, err = stopped.check(ctx, builds, result.add)
 					return err
 				})
 			default:
-				result.Checked, err = c.remoteCheck(ctx, result.add)
+				checked, err = c.remoteCheck(ctx, result.add)
+			}
+			switch {
+			case err == nil:
+				result.Checked = &checked
+			case len(result.Findings) == 0:
+				return err // an empty report would say that all is well
 			}
 			if err := errors.Join(err, c.print(result, func(t *table) { showFindings(t, result) })); err != nil {
 				return err
@@ -129,6 +136,9 @@ func showFindings(t *table, r checkResult) {
 		t.field("  key", f.Key)
 		t.field("  problem", f.Problem)
 		t.field("  to do", f.Remedy)
+	}
+	if r.Checked == nil {
+		return
 	}
 	t.row(strings.Join([]string{count(r.Checked.Apps, "app"), count(r.Checked.Releases, "release"), count(r.Checked.Manifests, "manifest"),
 		count(r.Checked.Objects, "object"), strconv.FormatInt(r.Checked.Bytes, 10) + " bytes",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,10 +37,40 @@ func (s *site) fsck(args ...string) (checkResult, int) {
 	return decode[checkResult](s.t, out), cmd.ProcessState.ExitCode()
 }
 
+// A check that was broken off is no report that all is well: it has what was found, and does not say that it is all.
+func TestFsckBrokenOff(t *testing.T) {
+	t.Parallel()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const finding = `{"finding":{"what":"object","key":"apps/a","problem":"it is gone"}}`
+	for what, answered := range map[string]string{"at once": "", "after a finding": finding} {
+		hangsUp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, answered)
+		}))
+		t.Cleanup(hangsUp.Close)
+		for _, format := range []string{"", "json"} {
+			cmd := exec.Command(path, "fsck", "--output", format)
+			cmd.Env = append(os.Environ(), "LANDFALL_SERVER="+hangsUp.URL, "LANDFALL_TOKEN=token")
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err == nil || cmd.ProcessState.ExitCode() != exitOfKind(landfall.Unavailable) || !strings.HasPrefix(stderr.String(), "landfall: ") {
+				t.Errorf("broken off %s: got %d and %q", what, cmd.ProcessState.ExitCode(), &stderr)
+			}
+			if said := string(out); strings.Contains(said, "checked") || strings.Contains(said, "it is gone") != (answered != "") ||
+				(answered == "" && said != "") {
+				t.Errorf("broken off %s: got %q, want what was found and no more", what, said)
+			}
+		}
+	}
+}
+
 // wantWhole fails the test unless nothing is damaged.
 func (s *site) wantWhole(args ...string) {
 	s.t.Helper()
-	if result, code := s.fsck(args...); code != 0 || len(result.Findings) > 0 || result.Checked.Objects == 0 {
+	if result, code := s.fsck(args...); code != 0 || len(result.Findings) > 0 || result.Checked == nil || result.Checked.Objects == 0 {
 		s.t.Errorf("fsck: got %d %+v, want 0 and nothing damaged of some objects", code, result)
 	}
 }
