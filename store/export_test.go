@@ -30,3 +30,10 @@ func (db *DB) Tables(ctx context.Context) ([]string, error) {
 func (db *DB) Namespaces(ctx context.Context) ([]string, error) {
 	return list(ctx, db.queries, "store.Namespaces", scanValue[string], `SELECT name FROM namespaces ORDER BY name`)
 }
+
+// Gathered returns how many wait in Together for the next transaction.
+func (db *DB) Gathered() int {
+	db.gathering.mu.Lock()
+	defer db.gathering.mu.Unlock()
+	return len(db.gathering.waiting)
+}

@@ -58,8 +58,13 @@ func (db *DB) Together(ctx context.Context, f func(context.Context, *Tx) error) 
 func (db *DB) lead(ctx context.Context, members []*member) {
 	ctx, cancel := context.WithTimeout(ctx, togetherLimit)
 	defer cancel()
-	err := error(&landfall.Error{Op: "store.Together", Kind: landfall.Internal, Message: "the transaction that was shared did not end"})
+	const op landfall.Op = "store.Together"
+	var err error
+	ended := false
 	defer func() {
+		if !ended {
+			err = &landfall.Error{Op: op, Kind: landfall.Internal, Message: "the transaction that was shared did not end"}
+		}
 		db.gathering.pass()
 		for _, m := range members {
 			m.done <- errors.Join(err, m.err)
@@ -69,8 +74,9 @@ func (db *DB) lead(ctx context.Context, members []*member) {
 	if errors.Is(err, errFailed) {
 		err = db.runAll(ctx, members, (*Tx).apart)
 	}
+	ended = true
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &landfall.Error{Op: "store.Together", Kind: landfall.Unavailable, Message: "the database did not answer in time", Err: err}
+		err = &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "the database did not answer in time", Err: err}
 	}
 }
 

@@ -155,6 +155,34 @@ func testUpdate(t *testing.T, open opener) {
 			}
 		}
 	})
+	t.Run("one who never returns after another one failed is told of as such", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		together := func(f func() error) <-chan error {
+			ended, waiting := make(chan error, 1), db.Gathered()
+			go func() { ended <- db.Together(ctx, func(context.Context, *store.Tx) error { return f() }) }()
+			for db.Gathered() == waiting {
+				runtime.Gosched()
+			}
+			return ended
+		}
+		begun, gathered := make(chan bool), make(chan bool)
+		go func() {
+			_ = db.Together(ctx, func(context.Context, *store.Tx) error {
+				close(begun)
+				<-gathered
+				return nil
+			})
+		}()
+		<-begun
+		together(func() error { return errors.New("failed") }) // it leads, and ends with the next one
+		never := together(func() error { runtime.Goexit(); return nil })
+		with := together(func() error { return nil })
+		close(gathered)
+		for _, ended := range []<-chan error{never, with} {
+			sentence(t, "who shares the transaction", <-ended, landfall.Internal, "did not end")
+		}
+	})
 	t.Run("counters ascend in the order of commits, without gaps", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
