@@ -234,12 +234,12 @@ func parseConfig(v map[string]string) (config, error) {
 	if c.Data, err = filepath.Abs(c.Data); err != nil {
 		return c, badSetting("DATA", "is no path: %v", err)
 	}
-	if scheme, _, ok := strings.Cut(c.Database, "://"); ok && !store.IsPostgres(c.Database) {
-		return c, badSetting("DATABASE", "begins with %q; right would be a path, or postgres://USER@HOST:5432/NAME", scheme+"://")
-	}
 	if otherAddress.MatchString(c.Database) { // not shown: there may be a password in it
 		return c, badSetting("DATABASE", "is how other programs name a PostgreSQL database, and would be a new file here; "+
 			"right would be postgres://USER@HOST:5432/NAME, or a path")
+	}
+	if scheme, _, ok := strings.Cut(c.Database, "://"); ok && !store.IsPostgres(c.Database) {
+		return c, badSetting("DATABASE", "begins with %q; right would be a path, or postgres://USER@HOST:5432/NAME", scheme+"://")
 	}
 	if c.Database == "" {
 		c.Database = filepath.Join(c.Data, "landfall.db")

@@ -23,6 +23,7 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_DATABASE": "mysql://db/x"}, nil, []string{"LANDFALL_DATABASE", "mysql://", "postgres://"}},
 		{map[string]string{"LANDFALL_DATABASE": "POSTGRES://u:open-sesame@db/x"}, nil, []string{"LANDFALL_DATABASE", "POSTGRES://"}},
 		{map[string]string{"LANDFALL_DATABASE": "host=db user=u password=open-sesame dbname=x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
+		{map[string]string{"LANDFALL_DATABASE": "host=db password=open-sesame://x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
 		{map[string]string{"LANDFALL_DATABASE": "dbname = x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
 		{map[string]string{"LANDFALL_DATABASE": "postgres:/u:open-sesame@db/x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
 		{map[string]string{"LANDFALL_DATABASE": "jdbc:postgresql://db/x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
