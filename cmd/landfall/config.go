@@ -264,7 +264,11 @@ func parseConfig(v map[string]string) (config, error) {
 		return c, err
 	}
 	for host := range strings.SplitSeq(v["ALLOWED_HOSTS"], ",") {
-		if host = strings.TrimSpace(host); host != "" {
+		if host = strings.TrimSpace(host); strings.ContainsAny(host, "/ @") { // it would allow nothing
+			return c, badSetting("ALLOWED_HOSTS", "has %q; right would be HOST or HOST:PORT, with commas between",
+				host[strings.LastIndexByte(host, '@')+1:])
+		}
+		if host != "" {
 			c.AllowedHosts = append(c.AllowedHosts, host)
 		}
 	}
@@ -340,13 +344,17 @@ func parseKeep(text string) (time.Duration, error) {
 
 // parseS3 reads where objects are kept, unless it is the data folder.
 func (c *config) parseS3(v map[string]string) error {
-	endpoint := v["S3_ENDPOINT"]
-	if endpoint == "" {
-		return nil
-	}
 	insecure, err := strconv.ParseBool(v["S3_INSECURE"])
 	if err != nil {
 		return badSetting("S3_INSECURE", "is %q; right would be true or false", v["S3_INSECURE"])
+	}
+	style := s3.Style(v["S3_STYLE"])
+	if !slices.Contains([]s3.Style{s3.AutoStyle, s3.PathStyle, s3.HostStyle}, style) {
+		return badSetting("S3_STYLE", "is %q; right would be auto, path or host", v["S3_STYLE"])
+	}
+	endpoint := v["S3_ENDPOINT"]
+	if endpoint == "" {
+		return nil
 	}
 	if strings.Contains(endpoint, "@") { // not shown: there may be a secret before it
 		return badSetting("S3_ENDPOINT", "holds a user; right would be HOST, HOST:PORT or https://HOST, and the keys in "+
@@ -357,10 +365,6 @@ func (c *config) parseS3(v map[string]string) error {
 	}
 	if strings.ContainsAny(endpoint, "/ ?#") {
 		return badSetting("S3_ENDPOINT", "is %q; right would be HOST, HOST:PORT or https://HOST", endpoint)
-	}
-	style := s3.Style(v["S3_STYLE"])
-	if !slices.Contains([]s3.Style{s3.AutoStyle, s3.PathStyle, s3.HostStyle}, style) {
-		return badSetting("S3_STYLE", "is %q; right would be auto, path or host", v["S3_STYLE"])
 	}
 	for _, name := range []string{"S3_ACCESS_KEY", "S3_SECRET_KEY"} {
 		if v[name] == "" {
@@ -386,7 +390,7 @@ func (c *config) parseLimits(v map[string]string) error {
 	} {
 		n, err := strconv.ParseInt(v[limit.name], 10, 64)
 		if err != nil || n <= 0 {
-			return badSetting(limit.name, "is %q; right would be a whole number", v[limit.name])
+			return badSetting(limit.name, "is %q; right would be a whole number above 0", v[limit.name])
 		}
 		*limit.into = n
 	}
@@ -399,7 +403,7 @@ func (c *config) parseLimits(v map[string]string) error {
 	} {
 		n, err := strconv.Atoi(v[limit.name])
 		if err != nil || n <= 0 {
-			return badSetting(limit.name, "is %q; right would be a whole number", v[limit.name])
+			return badSetting(limit.name, "is %q; right would be a whole number above 0", v[limit.name])
 		}
 		*limit.into = n
 	}
