@@ -455,7 +455,7 @@ func postgresKind(err error) (landfall.Kind, bool) {
 			errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
 		return landfall.Unavailable, gone
 	}
-	switch class := e.Code[:2]; {
+	switch class := e.Code[:min(2, len(e.Code))]; { // what answers as a database may be anything
 	case class == "23": // integrity constraint violation
 		return landfall.Conflict, true
 	case e.Code == "57014": // query cancelled

@@ -111,7 +111,7 @@ func (e *postgres) unusable(op landfall.Op, err error) error {
 	case refused && refusal.Code == "3D000":
 		kind, advice = landfall.Invalid, fmt.Sprintf("create it: createdb --host %s --port %d --username %s %s; or name another one with LANDFALL_DATABASE",
 			c.Host, c.Port, c.User, c.Database)
-	case refused && refusal.Code[:2] == "28":
+	case refused && strings.HasPrefix(refusal.Code, "28"):
 		kind, advice = landfall.Invalid, "LANDFALL_DATABASE names the user, and has the password if PGPASSWORD or PGPASSFILE has not"
 	case refused && refusal.Code == "42501":
 		kind, advice = landfall.Invalid, "the user of LANDFALL_DATABASE must own the database"

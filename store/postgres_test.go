@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -326,5 +328,30 @@ func TestPostgresOpenFails(t *testing.T) {
 		if strings.Contains(fmt.Sprint(err), "sesame") {
 			t.Errorf("%s: the password stands in %q", name, err)
 		}
+	}
+}
+
+// What answers as a database may be anything: a refusal without a code is a refusal.
+func TestPostgresRefusalWithoutCode(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1000))
+			_, _ = io.WriteString(conn, "E\x00\x00\x00\x0eMgo away\x00\x00")
+			_ = conn.Close()
+		}
+	}()
+	_, err = store.Open(t.Context(), "postgres://u@"+listener.Addr().String()+"/x?sslmode=disable")
+	if err == nil || !strings.Contains(landfall.MessageOf(err), "go away") {
+		t.Errorf("got %v, want what the server said", err)
 	}
 }
