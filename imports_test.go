@@ -54,6 +54,7 @@ func rooms() []room {
 		// A visitor or an event gets an answer.
 		{"event", "", ""},
 		{"runtime/registry", "", ""},
+		{"runtime/packages", "", ""},
 		{"runtime/gateway", "runtime/registry", "logtest"},
 		{"runtime/runner", "event sandbox", ""},
 

@@ -14,8 +14,8 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// configName is the name of the one unit that an app's tenant configuration is.
-const configName = "config"
+// ConfigName is the name of the one unit that an app's tenant configuration is.
+const ConfigName = "config"
 
 // planned is what a commit comes to, before anything of it is stored.
 type planned struct {
@@ -91,7 +91,7 @@ func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error
 	var declared []versioning.Declared
 	if app.Config != nil {
 		declared = append(declared, versioning.Declared{
-			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: configName}, Spec: app.Config, Where: app.Pos.String()})
+			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: ConfigName}, Spec: app.Config, Where: app.Pos.String()})
 	}
 	rules := make([]assets.Rule, 0, len(app.Static))
 	for _, s := range app.Static {

@@ -152,6 +152,7 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 			Reference    reference `json:"packageref"`
 			FunctionName string    `json:"functionName"`
 		} `json:"package"`
+		resourceFields
 	}
 	if !d.finish(&o, spec, &known) {
 		return
@@ -161,6 +162,9 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	}
 	if known.Package.Reference.Name == "" {
 		d.problemf(n.at("spec", "package", "packageref"), "Function %s names no package (spec.package.packageref.name)", o.Name)
+	}
+	if _, field, err := known.resources(); err != nil {
+		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
 	}
 	d.spec.Functions = append(d.spec.Functions, Function{
 		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
@@ -231,10 +235,15 @@ func (d *document) archive(n nodes, which, owner string, a archiveSpec) ArchiveR
 	return found
 }
 
-func readEnvironment(d *document, o Object, spec map[string]any, _ nodes) {
-	if d.finish(&o, spec, nil) {
-		d.spec.Environments = append(d.spec.Environments, Environment{o})
+func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
+	var known resourceFields
+	if !d.finish(&o, spec, &known) {
+		return
 	}
+	if _, field, err := known.resources(); err != nil {
+		d.problemf(n.at("spec", field), "Environment %s: %s", o.Name, landfall.MessageOf(err))
+	}
+	d.spec.Environments = append(d.spec.Environments, Environment{o})
 }
 
 func readCanary(d *document, o Object, spec map[string]any, _ nodes) {

@@ -113,6 +113,7 @@ type Trigger struct {
 	Methods []string // sorted, without repeats, at least one
 	URL     string   // "/…"; matched exactly, "{name}" stands for one segment; with Prefix everything below matches too
 	Prefix  bool
+	Access  string // "public", "token" or "signed-in"; empty: public
 }
 
 // Weight is a function's share of a trigger's events.

@@ -23,6 +23,14 @@ const (
 	byWeight = "function-weights"
 )
 
+// written returns the reference as one text.
+func (f functionSpec) written() string {
+	if selector := cmp.Or(f.Version, f.Alias); selector != "" {
+		return f.Name + ":" + selector
+	}
+	return f.Name
+}
+
 // triggerSpec is what has a meaning here of all kinds of triggers.
 type triggerSpec struct {
 	Function functionSpec `json:"functionref"`
@@ -100,10 +108,6 @@ func (d *document) target(t *Trigger, f functionSpec, n nodes) {
 			return
 		}
 		selector := cmp.Or(f.Version, f.Alias)
-		written := f.Name
-		if selector != "" {
-			written += ":" + selector
-		}
 		if f.Name == "" {
 			d.problemf(at, "%s names no function (spec.functionref.name)", who)
 			return
@@ -112,7 +116,7 @@ func (d *document) target(t *Trigger, f functionSpec, n nodes) {
 			d.problemf(at, "%s gives its function's version twice, in name and beside it", who)
 			return
 		}
-		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, written)
+		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, f.written())
 	case byWeight:
 		d.weights(t, f.Weights, n)
 	case "":
@@ -164,24 +168,32 @@ func httpMethods() []string {
 	return []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 }
 
-// http reads what only HTTP triggers have.
-func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
+// route fills in what only HTTP triggers have. As in Fission, prefix counts before relativeurl.
+func (s triggerSpec) route(t *Trigger) {
 	methods := slices.Clone(s.Methods)
 	if s.Method != "" {
 		methods = append(methods, s.Method)
 	}
-	for _, m := range methods {
+	slices.Sort(methods)
+	t.Methods, t.Host, t.URL, t.Access = slices.Compact(methods), s.Host, s.URL, s.Access
+	if s.Prefix != "" {
+		t.URL, t.Prefix = s.Prefix, true
+	}
+}
+
+// http reads what only HTTP triggers have.
+func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
+	s.route(t)
+	for _, m := range t.Methods {
 		if !slices.Contains(httpMethods(), m) {
 			d.problemf(n.at("spec", "method"), "HTTPTrigger %s: unknown method %s; known: %s", t.Name, quote(m),
 				strings.Join(httpMethods(), ", "))
 			return
 		}
 	}
-	slices.Sort(methods)
-	t.Methods, t.Host, t.URL = slices.Compact(methods), s.Host, s.URL
 	at := n.at("spec", "relativeurl")
-	if s.Prefix != "" { // as in Fission, it counts before relativeurl
-		t.URL, t.Prefix, at = s.Prefix, true, n.at("spec", "prefix")
+	if t.Prefix {
+		at = n.at("spec", "prefix")
 	}
 	if s.Host != "" && !isObjectName(s.Host) {
 		d.problemf(n.at("spec", "host"), "HTTPTrigger %s: %s is no host name in lower case", t.Name, quote(s.Host))

@@ -135,24 +135,40 @@ func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]l
 		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3 + 0`, app, pointer, limit)
 }
 
-// StaticUnit is a static unit of a release, as the gateway needs it.
-type StaticUnit struct {
+// ServedUnit is a unit of a release, as who serves it needs it.
+type ServedUnit struct {
 	Release landfall.UID
-	Path    string
+	Unit    landfall.UnitID
+	Version landfall.UID
+	Number  int64
+	Digest  landfall.Digest
 	Content json.RawMessage // as the pipeline stored it
 	Spec    json.RawMessage
 }
 
-// StaticUnits returns the static units of the accessible releases of an app. (A cross join begins with the few releases also
+const servedColumns = `u.kind, u.name, v.uid, v.number, v.digest, v.content, v.spec`
+
+// scanServed returns a reader of the release and servedColumns.
+func scanServed(row scanner) (u ServedUnit, err error) {
+	var content, spec string
+	err = row.Scan(&u.Release, &u.Unit.Kind, &u.Unit.Name, &u.Version, &u.Number, &u.Digest, &content, &spec)
+	u.Content, u.Spec = json.RawMessage(content), json.RawMessage(spec)
+	return u, err
+}
+
+// ServedUnits returns the units of one kind of the accessible releases of an app. (A cross join begins with the few releases also
 // where nothing is known of how many rows there are.)
-func (q queries) StaticUnits(ctx context.Context, app string) ([]StaticUnit, error) {
-	return list(ctx, q, "store.StaticUnits", func(row scanner) (StaticUnit, error) {
-		var u StaticUnit
-		var content, spec string
-		err := row.Scan(&u.Release, &u.Path, &content, &spec)
-		u.Content, u.Spec = json.RawMessage(content), json.RawMessage(spec)
-		return u, err
-	}, `SELECT r.uid, u.name, v.content, v.spec FROM releases r CROSS JOIN group_units gu CROSS JOIN units u CROSS JOIN versions v
-		WHERE r.app = $1 AND r.expired = 0 AND gu.app = r.app AND gu.grp = r.uid AND u.id = gu.unit AND u.kind = 'static'
-			AND v.unit = gu.unit AND v.number = gu.number`, app)
+func (q queries) ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]ServedUnit, error) {
+	return list(ctx, q, "store.ServedUnits", scanServed, `SELECT r.uid, `+servedColumns+`
+		FROM releases r CROSS JOIN group_units gu CROSS JOIN units u CROSS JOIN versions v
+		WHERE r.app = $1 AND r.expired = 0 AND gu.app = r.app AND gu.grp = r.uid AND u.id = gu.unit AND u.kind = $2
+			AND v.unit = gu.unit AND v.number = gu.number`, app, kind)
+}
+
+// RunningUnits returns what the functions of one group version run with: its environments, packages and configuration.
+func (q queries) RunningUnits(ctx context.Context, app string, group landfall.UID) ([]ServedUnit, error) {
+	return list(ctx, q, "store.RunningUnits", scanServed, `SELECT gu.grp, `+servedColumns+`
+		FROM group_units gu CROSS JOIN units u CROSS JOIN versions v
+		WHERE gu.app = $1 AND gu.grp = $2 AND u.id = gu.unit AND u.kind IN ('environment', 'package', 'config')
+			AND v.unit = gu.unit AND v.number = gu.number`, app, group)
 }

@@ -97,7 +97,7 @@ func testReleases(t *testing.T, open opener) {
 			t.Errorf("of all pointers: got %+v, want 3", got)
 		}
 	})
-	t.Run("static units are those of accessible releases", func(t *testing.T) {
+	t.Run("units that are served are those of accessible releases", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
@@ -109,10 +109,13 @@ func testReleases(t *testing.T, open opener) {
 		newRelease(t, db, newGroup(t, db, app, "bbbbbbbb", "", inForce(root, v2)), true)
 		newGroup(t, db, app, "cccccccc", "", inForce(root, v2)) // without a release
 		newRelease(t, db, newGroup(t, db, other, "aaaaaaaa", "", inForce(foreign, y)), false)
-		got := must(db.StaticUnits(ctx, app.ID))(t)
-		slices.SortFunc(got, func(a, b store.StaticUnit) int { return cmp.Compare(a.Path, b.Path) })
-		same(t, "StaticUnits", got, []store.StaticUnit{
-			{Release: "aaaaaaaa", Path: "/", Content: v1.Content, Spec: v1.Spec}, {Release: "aaaaaaaa", Path: "/docs", Content: d.Content, Spec: d.Spec}})
+		served := func(release landfall.UID, v landfall.Version) store.ServedUnit {
+			return store.ServedUnit{Release: release, Unit: v.Unit, Version: v.UID, Number: v.Number, Digest: v.Digest, Content: v.Content, Spec: v.Spec}
+		}
+		got := must(db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(t)
+		slices.SortFunc(got, func(a, b store.ServedUnit) int { return cmp.Compare(a.Unit.Name, b.Unit.Name) })
+		same(t, "static units", got, []store.ServedUnit{served("aaaaaaaa", v1), served("aaaaaaaa", d)})
+		same(t, "functions", must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
 	})
 }
 

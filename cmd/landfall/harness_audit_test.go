@@ -215,12 +215,12 @@ func (a *audit) live(app landfall.App, order map[landfall.UID]int64) {
 func (a *audit) content(app landfall.App) {
 	a.t.Helper()
 	ctx := a.t.Context()
-	for _, unit := range must(a.db.StaticUnits(ctx, app.ID))(a.t) {
+	for _, unit := range must(a.db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(a.t) {
 		var stored pipeline.StaticContent
 		a.decode(unit.Content, &stored)
 		manifest, err := assets.Load(ctx, a.objects, stored.Ref())
 		if err != nil {
-			a.t.Errorf("%s: the manifest of %s in %s: %v", app.Name, unit.Path, unit.Release, err)
+			a.t.Errorf("%s: the manifest of %s in %s: %v", app.Name, unit.Unit.Name, unit.Release, err)
 			continue
 		}
 		for _, f := range manifest.Files() {

@@ -123,7 +123,7 @@ func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error
 
 // units returns the static units of an app's accessible releases.
 func (m moment) units(ctx context.Context, app string) (map[landfall.UID][]registry.Unit, error) {
-	rows, err := m.StaticUnits(ctx, app)
+	rows, err := m.ServedUnits(ctx, app, landfall.StaticUnit)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (m moment) units(ctx context.Context, app string) (map[landfall.UID][]regis
 		if err := json.Unmarshal(row.Spec, &spec); err != nil {
 			return nil, err
 		}
-		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Path, Manifest: content.Ref().String(), Fallback: spec.Fallback})
+		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Unit.Name, Manifest: content.Ref().String(), Fallback: spec.Fallback})
 	}
 	return units, nil
 }

@@ -31,7 +31,8 @@ type Release struct {
 	Commit  landfall.CommitSHA
 	Line    landfall.Line
 	Created time.Time
-	Units   []Unit // the static units, in any order; a table orders them, the most specific path first
+	Units   []Unit  // the static units, in any order; a table orders them, the most specific path first
+	Routes  *Routes // nil: it has none
 
 	expired bool
 }
@@ -128,6 +129,22 @@ func (t *Table) Manifests() map[string]bool {
 		for _, r := range s.app.Releases {
 			for _, unit := range r.Units {
 				all[unit.Manifest] = true
+			}
+		}
+	}
+	return all
+}
+
+// Functions returns every function of a release that can be reached, by its ID.
+func (t *Table) Functions() map[string]*Function {
+	all := map[string]*Function{}
+	for _, s := range t.ids {
+		if s.app.Deleted {
+			continue
+		}
+		for _, r := range s.app.Releases {
+			for _, f := range r.Routes.Functions() {
+				all[f.ID] = f
 			}
 		}
 	}

@@ -71,7 +71,7 @@ func TestFaults(t *testing.T) {
 			log := newLogs()
 			r := start(t, &runner.Runner{
 				Sandbox: box(t, kind), Logs: log, Limits: runner.Limits{Answer: mib, Log: 10_000},
-				Defaults: runner.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1},
+				Defaults: landfall.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1},
 			})
 			stop := neighbour(t, r)
 			for _, test := range faults() {

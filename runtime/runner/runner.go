@@ -22,28 +22,7 @@ type Function struct {
 	Dir       string            // where it starts, which it cannot change
 	Env       map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
 	Form      event.Form        // how it reads events: Structured or Draft
-	Resources Resources
-}
-
-// Resources bound a function. Zero fields take the runner's defaults.
-type Resources struct {
-	Memory      int64         // bytes of one process and all that it starts; 128 MiB
-	MilliCPU    int           // thousandths of a processor for one process; no limit
-	Disk        int64         // bytes in /tmp of one process, which count as memory, too; half of that
-	Timeout     time.Duration // of one execution, the start of a process included; 30 s
-	IdleTimeout time.Duration // how long a process waits for the next event; 30 s
-	Concurrency int           // processes, and so executions at one time; 16
-	KeepWarm    int           // processes that wait without end once Warm or a call started them
-}
-
-// Or returns the resources with another's where they are zero: a trigger's go before its function's, and those before the
-// defaults.
-func (r Resources) Or(other Resources) Resources {
-	return Resources{
-		Memory: cmp.Or(r.Memory, other.Memory), MilliCPU: cmp.Or(r.MilliCPU, other.MilliCPU), Disk: cmp.Or(r.Disk, other.Disk),
-		Timeout: cmp.Or(r.Timeout, other.Timeout), IdleTimeout: cmp.Or(r.IdleTimeout, other.IdleTimeout),
-		Concurrency: cmp.Or(r.Concurrency, other.Concurrency), KeepWarm: cmp.Or(r.KeepWarm, other.KeepWarm),
-	}
+	Resources landfall.Resources
 }
 
 // Limits are the runner's own.
@@ -69,8 +48,8 @@ type Logs interface {
 // Runner runs functions. Its fields are set before the first call. It is safe for concurrent use.
 type Runner struct {
 	Sandbox  Starter
-	Logs     Logs // nil: logs are dropped
-	Defaults Resources
+	Logs     Logs               // nil: logs are dropped
+	Defaults landfall.Resources // 0 fields: see defaults
 	Limits   Limits
 
 	mu     sync.Mutex
@@ -82,10 +61,11 @@ type Runner struct {
 	left   sync.WaitGroup // the goroutines of all processes
 }
 
-// defaults are what no function, trigger or administrator said.
-func defaults() Resources {
+// defaults are what no function, trigger or administrator said: 128 MiB, 30 s of a call, 30 s of waiting, 16 at a time, as much
+// processor time as there is. The disk is half of the memory.
+func defaults() landfall.Resources {
 	const mib = 1 << 20
-	return Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second, Concurrency: 16}
+	return landfall.Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second, Concurrency: 16}
 }
 
 func (l Limits) withDefaults() Limits {

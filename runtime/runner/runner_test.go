@@ -281,7 +281,7 @@ func TestWarmStays(t *testing.T) {
 // A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Defaults: runner.Resources{IdleTimeout: 20 * time.Millisecond}})
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{IdleTimeout: 20 * time.Millisecond}})
 	cold, warm := counter(t, "exit 1"), counter(t, "exit 1")
 	cold.ID, warm.ID, warm.Resources.KeepWarm = "cold", "warm", 2
 	is := func(f runner.Function, want int) func() bool {
@@ -314,11 +314,11 @@ func TestIdle(t *testing.T) {
 // A trigger's resources go before its function's, and those before the defaults; a process has one size of memory.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Defaults: runner.Resources{Timeout: 5 * time.Second}})
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: 5 * time.Second}})
 	f := counter(t, "")
-	trigger := runner.Resources{Memory: 64 << 20, Timeout: time.Second}
+	trigger := landfall.Resources{Memory: 64 << 20, Timeout: time.Second}
 	// E-082, E-085: a trigger's resources override the function's
-	if got, want := trigger.Or(runner.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (runner.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: time.Second}); got != want {
+	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: time.Second}); got != want {
 		t.Errorf("Or = %+v, want %+v", got, want)
 	}
 	count(t, r, f)
@@ -337,7 +337,7 @@ func TestClose(t *testing.T) {
 	descriptors, goroutines := held(t)
 	for _, kind := range []string{"confined", "off"} {
 		log := newLogs()
-		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: runner.Resources{Timeout: patience}}
+		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: landfall.Resources{Timeout: patience}}
 		f := counter(t, "echo working >&2; exec sleep 600")
 		f.Dir = filepath.Clean(f.Dir)
 		count(t, r, f)

@@ -1,0 +1,256 @@
+// Package packages keeps the packages of functions unpacked on this machine, as the functions' processes see them.
+//
+// What lies there is a copy: a start begins with an empty folder, so that nothing of a crash, or of a function that ran without a
+// sandbox, is taken for a package.
+package packages
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"landfall.dev/landfall"
+)
+
+// Archive is a package as it is stored: a zip of files.
+type Archive struct {
+	Key    string
+	Digest landfall.Digest // of the zip
+}
+
+// Opener reads stored archives.
+type Opener interface {
+	// Open returns the bytes of an object; the caller closes it.
+	Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
+}
+
+// Limits bound one package. Zero fields take the defaults: what a commit may have.
+type Limits struct {
+	Files int   // 50,000
+	Bytes int64 // of all files, unpacked; 2 GiB
+}
+
+// Cache has the unpacked packages. Its methods may be called at the same time.
+type Cache struct {
+	dir    string
+	source Opener
+	limits Limits
+
+	mu   sync.Mutex
+	made map[string]*folder
+}
+
+// folder is a package that is unpacked, or being unpacked.
+type folder struct {
+	ready chan struct{} // closed when err is known
+	err   error
+}
+
+// New returns a cache in dir, which it empties first.
+func New(dir string, source Opener, limits Limits) (*Cache, error) {
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil { // processes of other users start in it
+		return nil, &landfall.Error{Op: "packages.New", Message: "the folder of unpacked packages cannot be made anew", Err: err}
+	}
+	const files, size = 50_000, 2 << 30
+	if limits.Files == 0 {
+		limits.Files = files
+	}
+	if limits.Bytes == 0 {
+		limits.Bytes = size
+	}
+	return &Cache{dir: dir, source: source, limits: limits, made: map[string]*folder{}}, nil
+}
+
+// Open returns the folder of an archive, unpacked, with what install adds to it. The name stands for both: whatever has the same
+// name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should be; the error of the
+// store or of install otherwise, and then the next call tries again.
+func (c *Cache) Open(ctx context.Context, name string, a Archive, install func(dir string) error) (string, error) {
+	at := filepath.Join(c.dir, name)
+	for {
+		f, mine := c.claim(name)
+		if mine {
+			f.err = c.make(ctx, at, a, install)
+			if f.err != nil {
+				c.forget(name, f)
+			}
+			close(f.ready)
+			return at, f.err
+		}
+		select {
+		case <-f.ready:
+		case <-ctx.Done():
+			return "", &landfall.Error{Op: "packages.Open", Kind: landfall.Canceled, Err: context.Cause(ctx)}
+		}
+		if f.err == nil || landfall.KindOf(f.err) != landfall.Canceled { // who made it went away: it is this one's turn
+			return at, f.err
+		}
+	}
+}
+
+// claim returns the folder of a name, and whether it is the caller's to make.
+func (c *Cache) claim(name string) (*folder, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.made[name]; ok {
+		return f, false
+	}
+	f := &folder{ready: make(chan struct{})}
+	c.made[name] = f
+	return f, true
+}
+
+func (c *Cache) forget(name string, f *folder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.made[name] == f {
+		delete(c.made, name)
+	}
+}
+
+// Keep removes every folder that is ready and has none of the names. No process may start in it any more.
+func (c *Cache) Keep(names map[string]bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for name, f := range c.made {
+		select {
+		case <-f.ready:
+		default:
+			continue // it is asked for at this moment
+		}
+		if !names[name] {
+			delete(c.made, name)
+			errs = append(errs, os.RemoveAll(filepath.Join(c.dir, name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// make unpacks an archive beside its place, and moves it there when it is whole.
+func (c *Cache) make(ctx context.Context, at string, a Archive, install func(dir string) error) error {
+	temp, err := os.MkdirTemp(c.dir, ".new-")
+	if err != nil {
+		return failed("the folder of unpacked packages cannot be written", err)
+	}
+	defer os.RemoveAll(temp)
+	zipped, size, err := c.fetch(ctx, temp, a)
+	if err != nil {
+		return err
+	}
+	defer zipped.Close()
+	files := filepath.Join(temp, "files")
+	if err := os.Mkdir(files, 0o755); err != nil {
+		return failed("a package cannot be unpacked", err)
+	}
+	if err := c.unpack(files, zipped, size); err != nil {
+		return err
+	}
+	if err := install(files); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(files, 0o755), os.Rename(files, at)); err != nil { // whatever the umask is
+		return failed("a package cannot be unpacked", err)
+	}
+	return nil
+}
+
+func failed(message string, err error) error {
+	return &landfall.Error{Op: "packages.Open", Kind: landfall.KindOf(err), Message: message, Err: err}
+}
+
+// fetch copies the archive to a file, and looks whether it is the one that was stored.
+func (c *Cache) fetch(ctx context.Context, temp string, a Archive) (*os.File, int64, error) {
+	stored, err := c.source.Open(ctx, a.Key)
+	if err != nil {
+		return nil, 0, failed("a function's package cannot be read from the object store", err)
+	}
+	defer stored.Close()
+	file, err := os.Create(filepath.Join(temp, "archive.zip"))
+	if err != nil {
+		return nil, 0, failed("a package cannot be unpacked", err)
+	}
+	hash := sha256.New()
+	size, err := io.Copy(io.MultiWriter(file, hash), stored)
+	if err == nil && landfall.DigestFromSum(hash.Sum(nil)) != a.Digest {
+		err = &landfall.Error{Op: "packages.Open", Message: fmt.Sprintf("the object %s is not what was stored: it is damaged (landfall fsck)", a.Key)}
+	}
+	if err != nil {
+		file.Close()
+		return nil, 0, failed(landfall.MessageOf(err), err)
+	}
+	return file, size, nil
+}
+
+// unpack writes the files of an archive into dir. Nothing is written outside it.
+func (c *Cache) unpack(dir string, zipped io.ReaderAt, size int64) error {
+	z, err := zip.NewReader(zipped, size)
+	if err != nil {
+		return failed("a function's package is no zip archive", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return failed("a package cannot be unpacked", err)
+	}
+	defer root.Close()
+	if len(z.File) > c.limits.Files {
+		return refused("the package has %d files; the limit is %d", len(z.File), c.limits.Files)
+	}
+	left := c.limits.Bytes
+	for _, f := range z.File {
+		if strings.HasSuffix(f.Name, "/") && f.Mode().IsDir() {
+			continue // folders come with their files
+		}
+		if !f.Mode().IsRegular() || !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\\x00") {
+			return refused("the package has %q, which is no plain file inside it", f.Name)
+		}
+		n, err := extract(root, f, left)
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+func refused(format string, args ...any) error {
+	return &landfall.Error{Op: "packages.Open", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// extract writes one file of at most so many bytes.
+func extract(root *os.Root, f *zip.File, most int64) (int64, error) {
+	const readable, executable = 0o644, 0o755
+	mode := fs.FileMode(readable)
+	if f.Mode()&0o111 != 0 {
+		mode = executable
+	}
+	if err := root.MkdirAll(path.Dir(f.Name), executable); err != nil {
+		return 0, failed("a package cannot be unpacked", err)
+	}
+	to, err := root.OpenFile(f.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return 0, failed("a package cannot be unpacked", err)
+	}
+	defer to.Close()
+	from, err := f.Open()
+	if err != nil {
+		return 0, failed("a package cannot be unpacked", err)
+	}
+	defer from.Close()
+	n, err := io.Copy(to, io.LimitReader(from, most+1))
+	switch {
+	case err != nil:
+		return n, failed("a package cannot be unpacked", err)
+	case n > most:
+		return n, refused("the package has more bytes than the limit")
+	}
+	return n, errors.Join(to.Chmod(mode), to.Close())
+}
