@@ -55,7 +55,7 @@ func rooms() []room {
 		{"event", "", ""},
 		{"runtime/registry", "", ""},
 		{"runtime/packages", "", ""},
-		{"runtime/gateway", "runtime/registry", "logtest"},
+		{"runtime/gateway", "event runtime/registry runtime/runner", "logtest sandbox"},
 		{"runtime/runner", "event sandbox", ""},
 
 		// What operators watch.
@@ -118,7 +118,7 @@ func libraries() []library {
 		{"github.com/google/go-cmp", "", every, "differences that a person can read"},
 		{"github.com/google/go-containerregistry", "tools/image", "", "container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
-		{"github.com/google/uuid", ". store sandbox runtime/runner pipeline api", every, "what uids are made of"},
+		{"github.com/google/uuid", ". store sandbox runtime/runner runtime/gateway pipeline api", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
 		{"github.com/klauspost/compress", "backup builder/pack", "", "backups are zstd; git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
@@ -130,7 +130,7 @@ func libraries() []library {
 		{"github.com/spf13", "cmd/landfall", "", "the command line"},
 		{"go.yaml.in/yaml", "spec cmd/landfall", "metrics", "yaml is the specs' and the configuration's"},
 		{"golang.org/x/crypto/x509roots", "tools/image", "", "whom an image trusts that has no system"},
-		{"golang.org/x/net", "webhook github builder sandbox", "", "what net/http leaves out"},
+		{"golang.org/x/net", "webhook github builder sandbox runtime/gateway", "", "what net/http leaves out"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
 		{"golang.org/x/sys", "sandbox runtime/runner remote store assets/disk backup cmd/landfall", "", "system calls that the standard library leaves out"},
 		{"golang.org/x/term", "cmd/landfall", "", "only the command line has a terminal"},

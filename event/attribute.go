@@ -1,6 +1,10 @@
 package event
 
 import (
+	"maps"
+	"slices"
+	"strconv"
+
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,6 +40,7 @@ type Protocol struct {
 	RequestURL string              `json:"request_url,omitempty"`
 	Status     int                 `json:"status_code,omitzero"` // 0: the answer does not say
 	Headers    map[string][]string `json:"headers,omitempty"`
+	Params     map[string]string   `json:"params,omitempty"` // of a request: the values of the wildcards in its route's path
 }
 
 // Trigger is what a trigger adds to an event.
@@ -68,7 +73,53 @@ func ProtocolOf(e Event) (Protocol, error) {
 }
 
 // SetProtocol sets what an event's protocol says.
-func SetProtocol(e *Event, p Protocol) { set(e, attributeProtocol, p) }
+func SetProtocol(e *Event, p Protocol) {
+	const usual = 1 << 10
+	e.SetExtension(attributeProtocol, string(p.appendJSON(make([]byte, 0, usual))))
+}
+
+// appendJSON appends p as json.Marshal would, in a quarter of its time: every request has one.
+func (p Protocol) appendJSON(out []byte) []byte {
+	out = append(out, '{')
+	for _, field := range [...]struct{ name, value string }{{"type", p.Type}, {"method", p.Method}, {"request_url", p.RequestURL}} {
+		if field.value != "" {
+			out = quote(appendName(out, field.name), field.value)
+		}
+	}
+	if p.Status != 0 {
+		out = strconv.AppendInt(appendName(out, "status_code"), int64(p.Status), 10)
+	}
+	if len(p.Headers) > 0 {
+		out = append(appendName(out, "headers"), '{')
+		for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
+			out = append(appendName(out, name), '[')
+			for i, value := range p.Headers[name] {
+				if i > 0 {
+					out = append(out, ',')
+				}
+				out = quote(out, value)
+			}
+			out = append(out, ']')
+		}
+		out = append(out, '}')
+	}
+	if len(p.Params) > 0 {
+		out = append(appendName(out, "params"), '{')
+		for _, name := range slices.Sorted(maps.Keys(p.Params)) {
+			out = quote(appendName(out, name), p.Params[name])
+		}
+		out = append(out, '}')
+	}
+	return append(out, '}')
+}
+
+// appendName appends the name of a member of an object.
+func appendName(out []byte, name string) []byte {
+	if out[len(out)-1] != '{' {
+		out = append(out, ',')
+	}
+	return append(quote(out, name), ':')
+}
 
 // ConfigOf returns the configuration that came with an event. Invalid when it is no map of strings.
 func ConfigOf(e Event) (map[string]string, error) {

@@ -80,6 +80,34 @@ func BenchmarkHandler(b *testing.B) {
 	})
 }
 
+// A route whose function echoes, without a process behind it; and a file of a release that has routes.
+func BenchmarkRoute(b *testing.B) {
+	content := newStore()
+	app := routed(content, files{"/index.html": strings.Repeat("page", 1000)}, "", "POST /echo", "GET /users/{id}")
+	s := newSite(b, content, func(c *gateway.Config) { c.Functions = echo() }, app)
+	body := strings.Repeat("x", 1000)
+	measure := func(method, path, body string) func(b *testing.B) {
+		return func(b *testing.B) {
+			data := strings.NewReader(body)
+			request := httptest.NewRequest(method, "http://shop.releases.test"+path, data)
+			request.Header.Set("Content-Type", "text/plain")
+			request.Header.Set("User-Agent", "bench")
+			b.ReportAllocs()
+			for b.Loop() {
+				data.Reset(body)
+				w := sink{header: http.Header{}}
+				s.gateway.ServeHTTP(&w, request)
+				if w.status != 0 && w.status != http.StatusOK {
+					b.Fatalf("got status %d", w.status)
+				}
+			}
+		}
+	}
+	b.Run("POST 1000 bytes", measure(http.MethodPost, "/echo", body))
+	b.Run("GET with a parameter", measure(http.MethodGet, "/users/7", ""))
+	b.Run("file beside routes", measure(http.MethodGet, "/", ""))
+}
+
 func BenchmarkLoopback(b *testing.B) {
 	s := benchSite(b, nil)
 	b.RunParallel(func(pb *testing.PB) {

@@ -1,4 +1,4 @@
-// Package gateway is the public listener: it serves releases by host and path.
+// Package gateway is the public listener: it serves releases by host and path, by their functions and by their files.
 //
 // A request takes one table of the registry and stays with it, so that moving the live release never mixes two in one
 // answer. What it serves from the store is checked against the digest in the manifest before the first byte leaves, and
@@ -14,6 +14,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"landfall.dev/landfall"
@@ -27,6 +28,10 @@ const ReleaseHeader = "Landfall-Release"
 const (
 	DefaultCacheBytes  = 1 << 30
 	DefaultMemoryBytes = 64 << 20
+
+	DefaultMaxRequest  = 6 << 20
+	DefaultMaxRequests = 256 << 20
+	DefaultBodyTimeout = time.Minute
 )
 
 // Config is what a gateway stands on.
@@ -40,6 +45,17 @@ type Config struct {
 	CacheDir    string // a folder of the gateway's own; it is made when missing, and can be deleted while nothing runs
 	CacheBytes  int64  // bound of CacheDir
 	MemoryBytes int64  // bound of the bodies in memory
+
+	Functions Functions // what routes lead to; nil: this process runs none, and says so
+
+	// Allowed says who may call a route that is not public: nil is yes, Unauthorized that nobody is known by what the request
+	// has, Forbidden that who is known may not. Every other error is a failure, and nobody may then. nil: nobody may.
+	Allowed func(r *http.Request, app string, access registry.Access) error
+
+	MaxRequest  int64         // bytes of the body of a request to a function
+	MaxRequests int64         // bytes of all of them together, while they are read and answered
+	BodyTimeout time.Duration // for a body to arrive
+	Scheme      string        // of the addresses that clients see; empty: what the connection is
 
 	Log *slog.Logger // what could not be served; nil: nowhere
 
@@ -65,10 +81,18 @@ type Gateway struct {
 	log       *slog.Logger
 	answered  func(app string, status int, bytes int64)
 	headers   headers
+
+	functions   Functions
+	allowed     func(r *http.Request, app string, access registry.Access) error
+	bodies      atomic.Int64 // bytes that bodies of requests take now
+	maxRequest  int64
+	maxRequests int64
+	bodyTimeout time.Duration
+	scheme      string
 }
 
 // headers are values of headers that are made once: nobody changes them.
-type headers struct{ nosniff, ranges, vary, immutable, revalidated []string }
+type headers struct{ nosniff, ranges, vary, immutable, revalidated, answered []string }
 
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
 // Internal.
@@ -77,15 +101,7 @@ func New(c Config) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.CacheBytes == 0 {
-		c.CacheBytes = DefaultCacheBytes
-	}
-	if c.MemoryBytes == 0 {
-		c.MemoryBytes = DefaultMemoryBytes
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c = c.withDefaults()
 	objects, err := newObjects(c.Content, c.CacheDir, c.CacheBytes, c.MemoryBytes)
 	if err != nil {
 		return nil, err
@@ -97,14 +113,30 @@ func New(c Config) (*Gateway, error) {
 		headers: headers{
 			nosniff: []string{"nosniff"}, ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},
 			immutable: []string{"public, max-age=31536000, immutable"}, revalidated: []string{"public, max-age=0, must-revalidate"},
+			answered: []string{"private, no-cache"},
 		},
+		functions: c.Functions, allowed: c.Allowed, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests,
+		bodyTimeout: c.BodyTimeout, scheme: c.Scheme,
 	}, nil
+}
+
+// withDefaults returns c with the bounds that hold where it says nothing.
+func (c Config) withDefaults() Config {
+	c.CacheBytes = cmp.Or(c.CacheBytes, DefaultCacheBytes)
+	c.MemoryBytes = cmp.Or(c.MemoryBytes, DefaultMemoryBytes)
+	c.MaxRequest = cmp.Or(c.MaxRequest, DefaultMaxRequest)
+	c.MaxRequests = cmp.Or(c.MaxRequests, DefaultMaxRequests)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
 }
 
 // Close lets go of the cache folder.
 func (g *Gateway) Close() error { return g.objects.disk.root.Close() }
 
-// ServeHTTP answers GET and HEAD for the hosts of releases.
+// ServeHTTP answers for the hosts of releases: the routes of a release first, then its files.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.answered == nil {
 		g.answer(w, r)
@@ -161,17 +193,20 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 		writePage(w, r, pageOf(found.Outcome))
 		return app
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		h.Set("Allow", "GET, HEAD")
-		writePage(w, r, pageMethod())
-		return app
-	}
-	g.serve(w, r, found)
+	g.serve(w, r, host.App, found)
 	return app
 }
 
+// reads reports whether a request wants to read a file.
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
 // serve answers from the release that was found.
-func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.Resolution) {
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, app string, found registry.Resolution) {
+	routed := found.Release.Routes != nil
+	if !routed && !reads(r) {
+		onlyReads(w, r)
+		return
+	}
 	path, ok := r.URL.Path, r.URL.RawPath == "" && plain(r.URL.Path)
 	if !ok {
 		path, ok = canonicalPath(r.URL.EscapedPath())
@@ -184,6 +219,24 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.R
 		redirect(w, path, r.URL.RawQuery)
 		return
 	}
+	if routed && g.route(w, r, app, found, path) {
+		return
+	}
+	if !reads(r) {
+		onlyReads(w, r)
+		return
+	}
+	g.serveFile(w, r, found, path)
+}
+
+// onlyReads answers that there is nothing but files.
+func onlyReads(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", "GET, HEAD")
+	writePage(w, r, pageMethod())
+}
+
+// serveFile answers with what the canonical path leads to.
+func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) {
 	a, err := g.manifests.find(r.Context(), found.Release, path)
 	if err == nil && a.moved != "" {
 		redirect(w, a.moved, r.URL.RawQuery)

@@ -3,23 +3,28 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
 )
 
-// page is an answer of the gateway itself. It is fixed text: nothing of the request stands in it.
+// page is an answer of the gateway itself. Nothing of the request stands in it.
 type page struct {
 	Type   string `json:"type"` // RFC 9457
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"` // what the reader can do about it
+
+	Execution string `json:"execution,omitempty"` // of the function that gave no better answer
 }
 
 func newPage(status int, title, detail string) page {
-	return page{"about:blank", title, status, detail}
+	return page{Type: "about:blank", Title: title, Status: status, Detail: detail}
 }
 
 // pageOf returns the page for an address that leads to no release that can be served.
@@ -77,6 +82,75 @@ func pageUnsure() page {
 		"No release that is accessible has this address, and the list of earlier ones cannot be read. Try again in a moment.")
 }
 
+func pageOtherMethods() page {
+	return newPage(http.StatusMethodNotAllowed, "Not by this method", "Other methods are answered at this address. The header Allow names them.")
+}
+
+func pageNoFunctions() page {
+	return newPage(http.StatusServiceUnavailable, "Functions do not run here",
+		"This server runs no functions, or nothing that could confine them. Its operator's log says more.")
+}
+
+func pageNoToken() page {
+	return newPage(http.StatusUnauthorized, "A token is needed",
+		"Send a token that may invoke the app's functions, in the header Authorization after the word Bearer.")
+}
+
+func pageNotAllowed(access registry.Access) page {
+	if access == registry.SignedIn {
+		return newPage(http.StatusForbidden, "Only for those who signed in", "Sign in first, as somebody who may use this app.")
+	}
+	return newPage(http.StatusForbidden, "Not allowed", "Whoever asks may not call this function.")
+}
+
+func pageUnknownCaller() page {
+	return newPage(http.StatusServiceUnavailable, "Not known right now", "Who may call this function cannot be read. Try again in a moment.")
+}
+
+// Names of limits, as pages say them.
+const (
+	limitRequest  = "request bytes"
+	limitRequests = "bytes of all requests"
+	limitAnswer   = "answer bytes"
+	limitHeaders  = "answer header bytes"
+)
+
+func pageTooLarge(most int64) page {
+	return newPage(http.StatusRequestEntityTooLarge, "The request is too large", fmt.Sprintf("The limit %q is %d.", limitRequest, most))
+}
+
+func pageBodies() page {
+	return newPage(http.StatusServiceUnavailable, "Too many large requests",
+		fmt.Sprintf("The limit %q is reached. Try again in a moment.", limitRequests))
+}
+
+func pageSlow(patience time.Duration) page {
+	return newPage(http.StatusRequestTimeout, "The request did not arrive", fmt.Sprintf("Its body has %s to arrive, and did not end by then.", patience))
+}
+
+func pageHalf() page {
+	return newPage(http.StatusBadRequest, "The request did not arrive", "Its body broke off, or is no body.")
+}
+
+// pageOfReason returns the page for a function that gave no answer.
+func pageOfReason(reason runner.Reason) page {
+	switch reason {
+	case runner.Busy:
+		return newPage(http.StatusServiceUnavailable, "Busy", "As many requests as may be are being answered. Try again in a moment.")
+	case runner.Timeout:
+		return newPage(http.StatusGatewayTimeout, "The function took too long", "It did not answer within its timeout.")
+	case runner.Memory:
+		return newPage(http.StatusBadGateway, "The function ran out of memory", "It was ended before it answered.")
+	case runner.Protocol:
+		return newPage(http.StatusBadGateway, "The function's answer cannot be read", "What it wrote is no event, or none that HTTP can answer with.")
+	case runner.TooLarge:
+		return newPage(http.StatusBadGateway, "The function's answer is too large",
+			fmt.Sprintf("The limit is %q, or %q for its headers.", limitAnswer, limitHeaders))
+	case runner.Exit:
+	}
+	return newPage(http.StatusBadGateway, "The function ended", "It ended before it answered.")
+}
+
 const pageHTML = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -96,6 +170,9 @@ small{color:#767676}
 // writePage answers with p as the client reads it best: HTML, problem details or plain text. Nobody keeps it.
 func writePage(w http.ResponseWriter, r *http.Request, p page) {
 	h := w.Header()
+	if p.Execution = h.Get(ExecutionHeader); p.Execution != "" {
+		p.Detail += " More stands in the log of execution " + p.Execution + "."
+	}
 	media, text := render(p, r.Header.Get("Accept"))
 	h.Set("Content-Type", media)
 	h.Set("Content-Length", strconv.Itoa(len(text)))
@@ -121,5 +198,5 @@ func render(p page, accept string) (media, text string) {
 			return "text/plain; charset=utf-8", p.Title + ". " + p.Detail + "\n"
 		}
 	}
-	return "text/html; charset=utf-8", fmt.Sprintf(pageHTML, p.Status, p.Title, p.Detail)
+	return "text/html; charset=utf-8", fmt.Sprintf(pageHTML, p.Status, p.Title, html.EscapeString(p.Detail))
 }

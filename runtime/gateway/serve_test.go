@@ -261,6 +261,7 @@ func TestMethods(t *testing.T) {
 		answer.wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
 		answer.wantHeaders(t, "Allow", "GET, HEAD")
 	}
+	s.do(t, "POST", "shop.releases.test", "//a").wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
 	s.do(t, "HEAD", "shop.missing.releases.test", "/").wantPage(t, http.StatusNotFound, "", "")
 }
 

@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/runner"
+)
+
+// maxHeaders is how many bytes the headers of an answer may have: clients and proxies take no more of them.
+const maxHeaders = 64 << 10
+
+// heldBody is from where on a body is not in the kernel's hands at once, and a client that reads nothing holds it in memory.
+const heldBody = 64 << 10
+
+// reply answers with a function's answer. When it returns an error, nothing was written yet: it is a FunctionError for what HTTP
+// cannot answer with, and an answeredError for an event with an error.
+func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, answer event.Event) error {
+	p, err := protocolOf(answer)
+	if err != nil {
+		return err
+	}
+	fault, failed, err := event.ErrorOf(answer)
+	switch {
+	case err != nil:
+		return illegal("its error is not like one: %s", landfall.MessageOf(err))
+	case failed && p.Status >= http.StatusBadRequest:
+		return &answeredError{fault: fault, status: p.Status}
+	case failed:
+		return &answeredError{fault: fault}
+	}
+	h := w.Header()
+	setHeaders(h, p.Headers)
+	data := answer.Data()
+	if mediaType := answer.DataContentType(); mediaType != "" {
+		h["Content-Type"] = []string{mediaType}
+	} else if len(data) > 0 && h["Content-Type"] == nil {
+		h["Content-Type"] = []string{implied(answer)}
+	}
+	if h["Cache-Control"] == nil && h["Expires"] == nil {
+		// Without a word, caches guess. What a function answers may be for one person, and is as fresh as the call.
+		h["Cache-Control"] = g.headers.answered
+	}
+	status := cmp.Or(p.Status, http.StatusOK)
+	bodiless := status == http.StatusNoContent || status == http.StatusNotModified
+	if !bodiless {
+		h["Content-Length"] = []string{strconv.Itoa(len(data))}
+	}
+	w.WriteHeader(status)
+	if bodiless || r.Method == http.MethodHead {
+		return nil
+	}
+	if len(data) > heldBody {
+		c := http.NewResponseController(w)
+		_ = c.SetWriteDeadline(time.Now().Add(g.bodyTimeout))
+		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
+	}
+	writeWhole(w, r, data)
+	return nil
+}
+
+// illegal returns the error for an answer that is an event, but none that HTTP can answer with.
+func illegal(format string, args ...any) error {
+	return &landfall.Error{
+		Op: "gateway.reply", Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
+		Err: &runner.FunctionError{Reason: runner.Protocol},
+	}
+}
+
+// protocolOf returns what an answer says about status and headers, which are legal. A function that hands back its request's says
+// nothing about either.
+func protocolOf(answer event.Event) (event.Protocol, error) {
+	p, err := event.ProtocolOf(answer)
+	if err != nil {
+		return p, illegal("%s", landfall.MessageOf(err))
+	}
+	if p.Method != "" || p.RequestURL != "" {
+		return event.Protocol{}, nil
+	}
+	const lowest, highest = 200, 599 // an answer is final, and three digits alone do not make a status
+	if p.Status != 0 && (p.Status < lowest || p.Status > highest) {
+		return p, illegal("its status is %d, and must be between %d and %d", p.Status, lowest, highest)
+	}
+	size := 0
+	for name, values := range p.Headers {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return p, illegal("%.80q is no name of a header", name)
+		}
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return p, illegal("the header %.80q has a value with control characters", name)
+			}
+			size += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	if size > maxHeaders {
+		return p, &landfall.Error{
+			Op: "gateway.reply", Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
+			Err: &runner.FunctionError{Reason: runner.TooLarge},
+		}
+	}
+	return p, nil
+}
+
+// setHeaders adds the headers of a function's answer, which are legal, but for those that are not its to say.
+func setHeaders(h http.Header, given map[string][]string) {
+	for name, values := range given {
+		name = http.CanonicalHeaderKey(name)
+		switch {
+		case hopByHop(name) || strings.HasPrefix(name, ownPrefix) || name == "Content-Length" || name == "X-Content-Type-Options":
+		case name == "X-Robots-Tag" && h[name] != nil: // only the live address is for search engines
+		case name == "Set-Cookie":
+			for _, cookie := range values {
+				h[name] = append(h[name], hostOnly(cookie))
+			}
+		default:
+			h[name] = append(h[name], values...)
+		}
+	}
+}
+
+// hostOnly returns a cookie for the host alone that sets it: below the same domain there are other apps.
+func hostOnly(cookie string) string {
+	if !strings.Contains(strings.ToLower(cookie), "domain") {
+		return cookie
+	}
+	parts := strings.Split(cookie, ";")
+	attributes := slices.DeleteFunc(parts[1:], func(attribute string) bool {
+		name, _, _ := strings.Cut(attribute, "=")
+		return strings.EqualFold(strings.TrimSpace(name), "domain")
+	})
+	return strings.Join(parts[:1+len(attributes)], ";")
+}
+
+// implied returns the content type of data that has none: an event's data is JSON then, unless it is bytes.
+func implied(answer event.Event) string {
+	if answer.DataBase64 {
+		return "application/octet-stream"
+	}
+	return "application/json"
+}

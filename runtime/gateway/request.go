@@ -1,0 +1,249 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// What every event of a request says.
+const (
+	requestType        = "dev.landfall.http.request"
+	requestTypeVersion = "1.0"
+	attributeVersion   = "eventtypeversion" // of the type, which 1.0 has no attribute for
+)
+
+// sessionCookie is the cookie of the control host's pages. No function gets it.
+const sessionCookie = "__Host-landfall"
+
+// event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its protocol
+// has the rest, with the values of the pattern's wildcards.
+func (g *Gateway) event(r *http.Request, app string, route *registry.Route, execution string, data []byte) event.Event {
+	e := event.New()
+	e.SetID(uuid.NewString())
+	e.SetSource("/r/" + route.Function.Namespace + "/" + app + "/" + route.Trigger)
+	e.SetType(requestType)
+	e.SetTime(time.Now())
+	e.SetExtension(attributeVersion, requestTypeVersion)
+	if mediaType := mediaTypeOf(r.Header["Content-Type"], data); mediaType != "" {
+		e.SetDataContentType(mediaType)
+	}
+	if len(data) > 0 {
+		e.DataEncoded = data
+	}
+	event.SetExecution(&e, execution)
+	scheme := g.schemeOf(r)
+	event.SetProtocol(&e, event.Protocol{
+		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme), Headers: headersOf(r, scheme, route.Access), Params: paramsOf(r),
+	})
+	return e
+}
+
+// mediaTypeOf returns the content type of an event's data. Without one, an event's data is JSON; what is no content type is
+// not passed on as one.
+func mediaTypeOf(given []string, data []byte) string {
+	if len(given) > 0 && given[0] == "application/json" {
+		return given[0] // most, at no cost
+	}
+	if len(given) > 0 {
+		if _, _, err := mime.ParseMediaType(given[0]); err == nil {
+			return given[0]
+		}
+	}
+	if len(data) > 0 {
+		return "application/octet-stream"
+	}
+	return ""
+}
+
+// schemeOf returns the scheme of the address that the client sees.
+func (g *Gateway) schemeOf(r *http.Request) string {
+	switch {
+	case g.scheme != "":
+		return g.scheme
+	case r.TLS != nil:
+		return "https"
+	}
+	return "http"
+}
+
+// addressOf returns the address of a request, in ASCII.
+func addressOf(r *http.Request, scheme string) string {
+	address := scheme + "://" + r.Host + r.URL.EscapedPath()
+	if r.URL.RawQuery == "" {
+		return address
+	}
+	return address + "?" + escaped(r.URL.RawQuery)
+}
+
+// escaped returns a query with what is not ASCII in percent.
+func escaped(query string) string {
+	if isASCII(query) {
+		return query
+	}
+	const hex = "0123456789ABCDEF"
+	var out strings.Builder
+	for _, c := range []byte(query) {
+		if c > '~' {
+			out.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			continue
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
+}
+
+// headersOf returns the headers of a request for a function: without those of the connection, without what nobody vouches for,
+// and without credentials that are Landfall's. Where the request came from is what the connection says.
+func headersOf(r *http.Request, scheme string, access registry.Access) map[string][]string {
+	const added = 3
+	headers := make(map[string][]string, len(r.Header)+added)
+	for name, values := range r.Header {
+		if !hopByHop(name) && !forwarded(name) && name != "Expect" && !strings.HasPrefix(name, ownPrefix) {
+			headers[name] = values
+		}
+	}
+	for _, options := range r.Header["Connection"] {
+		for option := range strings.SplitSeq(options, ",") {
+			delete(headers, http.CanonicalHeaderKey(strings.TrimSpace(option)))
+		}
+	}
+	if access == registry.Token {
+		delete(headers, "Authorization") // it is for Landfall
+	}
+	withoutSession(headers)
+	client, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		client = r.RemoteAddr
+	}
+	values := [added]string{client, scheme, r.Host}
+	headers["X-Forwarded-For"], headers["X-Forwarded-Proto"], headers["X-Forwarded-Host"] = values[:1:1], values[1:2:2], values[2:]
+	return headers
+}
+
+// ownPrefix begins the names of Landfall's own headers.
+const ownPrefix = "Landfall-"
+
+// hopByHop reports whether a header is the connection's, and not the message's (RFC 9110, section 7.6.1).
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// forwarded reports whether a header says where a request came from: whoever sends it may say anything.
+func forwarded(name string) bool {
+	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
+}
+
+// withoutSession takes Landfall's own cookie away, in a line of its own.
+func withoutSession(headers map[string][]string) {
+	lines := headers["Cookie"]
+	if !strings.Contains(strings.Join(lines, ""), sessionCookie) {
+		return
+	}
+	var rest []string
+	for _, line := range lines {
+		for cookie := range strings.SplitSeq(line, ";") {
+			cookie = strings.TrimSpace(cookie)
+			if name, _, _ := strings.Cut(cookie, "="); strings.TrimSpace(name) != sessionCookie {
+				rest = append(rest, cookie)
+			}
+		}
+	}
+	delete(headers, "Cookie")
+	if len(rest) > 0 {
+		headers["Cookie"] = []string{strings.Join(rest, "; ")}
+	}
+}
+
+// paramsOf returns the values of the wildcards in the pattern that took a request, or nothing.
+func paramsOf(r *http.Request) map[string]string {
+	var params map[string]string
+	for rest, more := r.Pattern, true; more; {
+		if _, rest, more = strings.Cut(rest, "{"); !more {
+			break
+		}
+		var name string
+		name, rest, _ = strings.Cut(rest, "}")
+		name = strings.TrimSuffix(name, "...")
+		if name == "$" {
+			continue
+		}
+		if params == nil {
+			params = map[string]string{}
+		}
+		params[name] = r.PathValue(name)
+	}
+	return params
+}
+
+// input is the body of a request.
+type input struct {
+	data  []byte
+	taken int64 // of what all bodies may take together
+}
+
+// release gives back what the body took.
+func (in *input) release(bodies *atomic.Int64) { bodies.Add(-in.taken) }
+
+// atFirst is the room for a body of which nothing came yet: many slow senders must not use up what all bodies may take.
+const atFirst = 16 << 10
+
+// read reads the body of a request to its end. When it cannot, it returns the page that says why; else one with status 0.
+func (g *Gateway) read(r *http.Request, in *input) page {
+	if r.ContentLength == 0 {
+		return page{}
+	}
+	if r.ContentLength > g.maxRequest {
+		return pageTooLarge(g.maxRequest)
+	}
+	most := g.maxRequest + 1 // one byte more says that it is too large, or that it ends
+	if r.ContentLength > 0 {
+		most = r.ContentLength + 1
+	}
+	for {
+		if len(in.data) == cap(in.data) {
+			if int64(len(in.data)) > g.maxRequest {
+				return pageTooLarge(g.maxRequest)
+			}
+			if !g.grow(in, min(max(atFirst, 2*int64(cap(in.data))), most)) {
+				return pageBodies()
+			}
+		}
+		n, err := r.Body.Read(in.data[len(in.data):cap(in.data)])
+		in.data = in.data[:len(in.data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return page{}
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return pageSlow(g.bodyTimeout)
+		case err != nil:
+			return pageHalf()
+		}
+	}
+}
+
+// grow makes room for so many bytes, unless all bodies would take too many then.
+func (g *Gateway) grow(in *input, to int64) bool {
+	if more := to - in.taken; g.bodies.Add(more) > g.maxRequests {
+		g.bodies.Add(-more)
+		return false
+	}
+	in.taken = to
+	in.data = append(make([]byte, 0, to), in.data...)
+	return true
+}
