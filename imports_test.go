@@ -53,6 +53,7 @@ func rooms() []room {
 
 		// A visitor or an event gets an answer.
 		{"event", "", ""},
+		{"environment", "event", "runtime/runner sandbox"},
 		{"runtime/registry", "", ""},
 		{"runtime/packages", "", ""},
 		{"runtime/gateway", "event runtime/registry runtime/runner", "logtest sandbox"},

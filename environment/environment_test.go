@@ -1,0 +1,159 @@
+package environment_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/event"
+)
+
+// An Environment document means one of ours by its image, else by its name.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, image, want string }{
+		{"py", "fission/python-env", "python"},
+		{"py", "ghcr.io/fission/python-env:1.34.2", "python"},
+		{"py", "localhost:5000/python-env-3.12@sha256:0123", "python"},
+		{"js", "fission/node-env-16", "nodejs"},
+		{"js", "nodejs-env", "nodejs"},
+		{"sh", "fission/binary-env:latest", "binary"},
+		{"python", "", "python"},
+		{"python-27", "", "python"},
+		{"python3", "me/my-own:2", "python"},
+		{"node", "", "nodejs"},
+		{"nodejs20", "", "nodejs"},
+		{"binary", "", "binary"},
+		{"nodejs", "fission/python-env", "python"},
+		{"go", "fission/go-env", ""},
+		{"tensor", "fission/tensorflow-serving-env", ""},
+		{"pythonic", "", ""},
+		{"", "", ""},
+	} {
+		e, err := environment.Of(test.name, test.image)
+		key, _, _ := strings.Cut(e.Key(), "-")
+		switch {
+		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env or binary-env")):
+			t.Errorf("%s, %s: the error is %v, want one that names what is known", test.name, test.image, err)
+		case test.want != "" && (err != nil || key != test.want):
+			t.Errorf("%s, %s: it is %q, %v; want %s", test.name, test.image, key, err, test.want)
+		}
+	}
+}
+
+// What is installed can be read by everybody, and nothing of the package is overwritten.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	keys := map[string]bool{}
+	for _, language := range []string{"python", "nodejs", "binary"} {
+		e := of(t, language)
+		dir := unpack(t, files{"main.py": ""})
+		if err := e.Install(dir); err != nil {
+			t.Fatal(err)
+		}
+		there, err := filepath.Glob(filepath.Join(dir, ".landfall", "*"))
+		if err != nil || len(there) == 0 {
+			t.Fatalf("nothing is installed: %v", err)
+		}
+		for _, file := range append(there, filepath.Join(dir, ".landfall")) {
+			if info, err := os.Stat(file); err != nil || info.Mode()&0o044 != 0o044 || info.Mode()&0o022 != 0 {
+				t.Errorf("%s: its mode is %v, %v", file, info.Mode(), err)
+			}
+		}
+		if err := e.Install(dir); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), ".landfall") {
+			t.Errorf("a package with .landfall: the error is %v, want Invalid", err)
+		}
+		if e.Key() != of(t, language).Key() || keys[e.Key()] {
+			t.Errorf("the key %s is not one for one environment", e.Key())
+		}
+		keys[e.Key()] = true
+	}
+	if err := of(t, "python").Install(filepath.Join(t.TempDir(), "missing")); err == nil || landfall.KindOf(err) != landfall.Internal {
+		t.Errorf("a folder that is missing: the error is %v", err)
+	}
+}
+
+// An entry point is what Fission's users write, and one that cannot be is refused with what would be right.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	shop := files{"main.py": "", "cart.py": ""}
+	tools := files{"hello*": "", "bin/greet*": "", "notes.txt": ""}
+	for _, test := range []struct {
+		language string
+		files    files
+		entry    string
+		want     string // the last argument
+		form     event.Form
+		message  string
+	}{
+		{"python", shop, "", "main.main", event.Structured, ""},
+		{"python", shop, "handler", "main.handler", event.Structured, ""},
+		{"python", shop, "cart.main", "cart.main", event.Structured, ""},
+		{"python", shop, "lib.cart.main", "lib.cart.main", event.Structured, ""},
+		{"python", files{"user.py": ""}, "", "user.main", event.Structured, ""},
+		{"python", files{"only.py": ""}, "", "only.main", event.Structured, ""},
+		{"python", files{"a.py": "", "b.py": ""}, "", "", event.Structured, "there are a.py, b.py"},
+		{"python", shop, "cart:main", "", event.Structured, "module.function"},
+		{"python", shop, "../cart.main", "", event.Structured, "module.function"},
+		{"nodejs", nil, "", "", event.Structured, ""},
+		{"nodejs", nil, "index.hello", "index.hello", event.Structured, ""},
+		{"nodejs", nil, "event:lib/cart.order", "event:lib/cart.order", event.Structured, ""},
+		{"nodejs", nil, "../cart", "", event.Structured, "module.export"},
+		{"nodejs", nil, "/etc/cart", "", event.Structured, "module.export"},
+		{"binary", tools, "hello", "./hello", event.Structured, ""},
+		{"binary", tools, "", "./hello", event.Structured, ""},
+		{"binary", tools, "./bin/greet", "./bin/greet", event.Structured, ""},
+		{"binary", tools, "draft:hello", "./hello", event.Draft, ""},
+		{"binary", tools, "exec:bin/greet", "./bin/greet", event.Structured, ""},
+		{"binary", tools, "exec:", "./hello", event.Structured, ""},
+		{"binary", files{"main*": "", "other*": ""}, "", "./main", event.Structured, ""},
+		{"binary", files{"bootstrap*": "", "other*": ""}, "", "./bootstrap", event.Structured, ""},
+		{"binary", files{"a*": "", "b*": ""}, "", "", event.Structured, "programs in it are a, b"},
+		{"binary", tools, "notes.txt", "", event.Structured, "chmod 755 notes.txt"},
+		{"binary", tools, "missing", "", event.Structured, "programs in it are hello"},
+		{"binary", tools, "../hello", "", event.Structured, "path of a program in the package"},
+		{"binary", tools, "/bin/sh", "", event.Structured, "path of a program in the package"},
+		{"binary", tools, "exec:draft:hello", "", event.Structured, "leave out draft:"},
+		{"binary", tools, "http:hello", "", event.Structured, "exec: before it"},
+	} {
+		args, form, err := of(t, test.language).Command(unpack(t, test.files), test.entry)
+		if test.message != "" {
+			if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), test.message) {
+				t.Errorf("%s %q: the error is %v, want one with %q", test.language, test.entry, err, test.message)
+			}
+			continue
+		}
+		if err != nil || args[len(args)-1] != test.want || form != test.form {
+			t.Errorf("%s %q: it is %q, %d, %v; want %q", test.language, test.entry, args, form, err, test.want)
+		}
+	}
+}
+
+// Interpreters lie where functions see them. A link out of there leads nowhere for a function.
+func TestInterpreter(t *testing.T) {
+	t.Parallel()
+	home := unpack(t, files{"node*": "", "python3*": ""})
+	usr := unpack(t, files{"bin/nodejs*": "", "local/bin/python3": ""})
+	for _, name := range []string{"node", "python3"} {
+		if err := os.Symlink(filepath.Join(home, name), filepath.Join(usr, "bin", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := environment.Interpreter(usr, "node", "nodejs"); err != nil || got != filepath.Join(usr, "bin/nodejs") {
+		t.Errorf("node is %s, %v; want the one in the folder", got, err)
+	}
+	_, err := environment.Interpreter(usr, "python3")
+	if landfall.KindOf(err) != landfall.Unavailable || !strings.Contains(landfall.MessageOf(err), "apt-get install python3") {
+		t.Errorf("the error is %v, want one that says what to install", err)
+	}
+	if err := os.Chmod(filepath.Join(usr, "local/bin/python3"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := environment.Interpreter(usr, "python3"); err != nil || !slices.Contains([]string{filepath.Join(usr, "local/bin/python3")}, got) {
+		t.Errorf("python3 is %s, %v", got, err)
+	}
+}

@@ -1,0 +1,4 @@
+package environment
+
+// Interpreter returns where an interpreter lies below a folder as /usr is one.
+func Interpreter(below string, names ...string) (string, error) { return interpreter(below, names...) }

@@ -1,0 +1,157 @@
+package environment
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+)
+
+var (
+	pythonEntry = regexp.MustCompile(`^[\pL_][\pL\pN_]*(\.[\pL_][\pL\pN_]*)*$`)
+	nodeEntry   = regexp.MustCompile(`^(event:)?([^/.:][^/:]*(/[^/.:][^/:]*)*)?$`)
+)
+
+// pythonCommand takes module.function as Fission does: function alone is one of the package's main module, whose function is
+// main.
+func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
+	if entrypoint != "" && !pythonEntry.MatchString(entrypoint) {
+		return nil, event.Structured, invalid(entrypoint, "in Python it is module.function, like main.main for the function main of main.py")
+	}
+	function := entrypoint
+	if entrypoint == "" {
+		function = "main"
+	}
+	if !strings.Contains(function, ".") {
+		module, err := mainModule(p, entrypoint)
+		if err != nil {
+			return nil, event.Structured, err
+		}
+		function = module + "." + function
+	}
+	python, err := interpreter(programs, "python3")
+	return []string{python, "-B", folder + "/adaptor.py", function}, event.Structured, err
+}
+
+// mainModule returns the module that an entry point means which does not say: main, user, or the only one.
+func mainModule(p pack, entrypoint string) (string, error) {
+	const extension = ".py"
+	for _, name := range []string{"main", "user"} {
+		if p.has(name+extension) || p.has(name+"/__init__.py") {
+			return name, nil
+		}
+	}
+	modules := p.top(func(name string) bool { return path.Ext(name) == extension })
+	if len(modules) != 1 {
+		return "", invalid(entrypoint, "it says no module, and the package has no main.py; write module.function; there are %s", listed(modules))
+	}
+	return strings.TrimSuffix(modules[0], extension), nil
+}
+
+// nodeCommand takes module.export as Fission does, and event: before it for a function that gets events by another name than
+// handler. The adaptor finds the module, by the rules of Node.js.
+func nodeCommand(_ pack, entrypoint string) ([]string, event.Form, error) {
+	if !nodeEntry.MatchString(entrypoint) {
+		return nil, event.Structured, invalid(entrypoint,
+			"in Node.js it is module or module.export, like index.handler for what index.js exports as handler, with event: before it when it gets events")
+	}
+	node, err := interpreter(programs, "node", "nodejs")
+	return []string{node, folder + "/adaptor.cjs", entrypoint}, event.Structured, err
+}
+
+// These say before an entry point how a program is spoken to that does not read events of 1.0.
+const (
+	plainPrefix = "exec:"  // one process for each event, which reads the data to its end, and prints the answer's
+	draftPrefix = "draft:" // events are of 0.1
+)
+
+// binaryCommand takes the path of a program of the package.
+func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
+	file, plain := strings.CutPrefix(entrypoint, plainPrefix)
+	file, draft := strings.CutPrefix(file, draftPrefix)
+	form := event.Structured
+	if draft {
+		form = event.Draft
+	}
+	if draft && plain {
+		return nil, form, invalid(entrypoint, "a program with %s gets no event; leave out %s", plainPrefix, draftPrefix)
+	}
+	if file == "" {
+		var err error
+		if file, err = mainProgram(p, entrypoint); err != nil {
+			return nil, form, err
+		}
+	}
+	file = strings.TrimPrefix(file, "./")
+	switch {
+	case !filepath.IsLocal(file) || strings.Contains(file, ":"):
+		return nil, form, invalid(entrypoint,
+			"it is the path of a program in the package, like bin/hello, with %s before it when the program reads no events but plain data", plainPrefix)
+	case !p.has(file):
+		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", listed(p.top(p.runs)))
+	case !p.runs(file):
+		return nil, form, invalid(entrypoint, "the file cannot be executed by everybody; type: chmod 755 %s", file)
+	}
+	program := "./" + path.Clean(file)
+	if !plain {
+		return []string{program}, form, nil
+	}
+	python, err := interpreter(programs, "python3")
+	return []string{python, "-B", folder + "/exec.py", program}, form, err
+}
+
+// mainProgram returns the program of a package that has no entry point: main, bootstrap, or the only one.
+func mainProgram(p pack, entrypoint string) (string, error) {
+	for _, name := range []string{"main", "bootstrap"} {
+		if p.runs(name) {
+			return name, nil
+		}
+	}
+	programs := p.top(p.runs)
+	if len(programs) != 1 {
+		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", listed(programs))
+	}
+	return programs[0], nil
+}
+
+// programs is where the machine's programs lie that functions can see.
+const programs = "/usr"
+
+// interpreter returns the path of the first program of these names that lies, with what links lead to, below a folder as
+// programs is one. What users install for themselves is no use in the sandbox.
+func interpreter(below string, names ...string) (string, error) {
+	folders := []string{filepath.Join(below, "local/bin"), filepath.Join(below, "bin")}
+	for _, folder := range folders {
+		for _, name := range names {
+			file := filepath.Join(folder, name)
+			target, err := filepath.EvalSymlinks(file)
+			if err != nil || !strings.HasPrefix(target, below+"/") {
+				continue
+			}
+			if info, err := os.Stat(target); err == nil && info.Mode().IsRegular() && info.Mode()&0o001 != 0 {
+				return file, nil
+			}
+		}
+	}
+	name := names[len(names)-1] // which Debian's packages are called by
+	return "", &landfall.Error{Op: "environment.Command", Kind: landfall.Unavailable, Message: fmt.Sprintf(
+		"the server has no %s where functions can see it (%s); install it there, like: apt-get install %s",
+		names[0], strings.Join(folders, ", "), name)}
+}
+
+// listed returns names for a message.
+func listed(names []string) string {
+	const most = 20
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > most:
+		return strings.Join(names[:most], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}

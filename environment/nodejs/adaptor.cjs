@@ -1,0 +1,437 @@
+// Runs a function in Node.js: reads an event from each line of standard input, and answers it on standard output.
+//
+//     echo '{"specversion":"1.0","id":"1","source":"/me","type":"greet"}' | node .landfall/adaptor.cjs index
+//
+// The function's folder is the current one. What the function prints goes to standard error, which is its log.
+"use strict";
+
+const fs = require("fs");
+const path = require("path");
+
+const ROOT = process.cwd();
+const MAPS = ["protocol", "config", "trigger", "error"];
+
+// Standard input and output are the adaptor's; the function's own are empty and its log.
+const events = process.stdin;
+const ANSWERS = 1;
+Object.defineProperty(process, "stdin", { get: () => require("stream").Readable.from([]) });
+Object.defineProperty(process, "stdout", { get: () => process.stderr });
+
+// Fault is an error whose trace would tell nothing: it is about what the function is or returned, not about a line of it.
+class Fault extends Error {
+  constructor(type, message) {
+    super(message);
+    this.name = type;
+    this.stack = "";
+  }
+}
+
+// What this process calls its answers, before their number.
+const own = [0, 1].map(() => Math.random().toString(36).slice(2)).join("");
+let answers = 0;
+
+// answerTo returns an answer with nothing in it.
+function answerTo(event) {
+  const answer = { specversion: "1.0", id: `${own}-${++answers}`, source: event.source || "/", type: event.type || "answer" };
+  for (const name of ["eventtypeversion", "execution"]) {
+    if (event[name] !== undefined) answer[name] = event[name];
+  }
+  return answer;
+}
+
+// write writes an answer as one line. raw is data that is JSON already.
+function write(answer, raw) {
+  let line = encode(answer);
+  if (raw !== undefined) line = `${line.slice(0, -1)},"data":${raw}}`;
+  const bytes = Buffer.from(line + "\n");
+  for (let at = 0; at < bytes.length; ) {
+    try {
+      at += fs.writeSync(ANSWERS, bytes, at);
+    } catch (error) {
+      if (error.code !== "EAGAIN") throw error;
+    }
+  }
+}
+
+// encode returns a value as JSON for every reader: half of a character would stand as \udXXX, which not all take.
+function encode(value) {
+  const text = JSON.stringify(value);
+  if (!text?.includes("\\ud")) return text;
+  return JSON.stringify(value, (_, one) => (typeof one === "string" ? Buffer.from(one).toString() : one));
+}
+
+// Errors
+
+// failed returns the answer that is an error. It is in the log, too.
+function failed(event, error) {
+  const isError = error instanceof Error || (error !== null && typeof error === "object" && typeof error.message === "string");
+  const type = String((isError && error.name) || "Error");
+  let message = String((isError ? error.message : error) || type);
+  if (error instanceof Error && error.code === "MODULE_NOT_FOUND") {
+    message = `${message.split("\n")[0]}; a module that Node.js does not have itself must be in the package (npm install)`;
+  }
+  const trace = isError ? traceOf(error) : "";
+  process.stderr.write(`${trace.includes(message) ? trace : `${type}: ${message}\n${trace}`.trim()}\n`);
+  const answer = answerTo(event);
+  answer.time = new Date().toISOString();
+  answer.error = encode({ message, type, trace });
+  if (event.protocol !== undefined) answer.protocol = encode({ type: "http", status_code: 500 });
+  return answer;
+}
+
+// traceOf returns the frames of the function, without those of what calls it.
+function traceOf(error) {
+  const lines = String(error.stack || "").split("\n");
+  const theirs = lines.filter((line) => !/^\s+at .*(node:|[/]\.landfall[/]|<anonymous>\)?$)/.test(line) && !line.includes(__filename));
+  return theirs.join("\n").replaceAll(`file://${ROOT}/`, "").replaceAll(`${ROOT}/`, "");
+}
+
+// Functions
+
+// fileOf returns the file that a module's name means.
+function fileOf(name) {
+  const base = path.join(ROOT, name);
+  const tried = name === "" ? ["index.js", "index.mjs", "index.cjs"] : [".js", ".mjs", ".cjs", "/index.js", "/index.mjs"].map((end) => name + end);
+  if (fs.existsSync(path.join(base, "package.json"))) {
+    try {
+      return require.resolve(base);
+    } catch {
+      // its package.json names no file that is there
+    }
+  }
+  for (const file of [name, ...tried].map((one) => path.join(ROOT, one))) {
+    if (fs.statSync(file, { throwIfNoEntry: false })?.isFile()) return file;
+  }
+  const there = fs.readdirSync(ROOT).filter((file) => !file.startsWith("."));
+  const modules = there.filter((file) => /\.[cm]?js$/.test(file));
+  if (name === "" && modules.length === 1) return path.join(ROOT, modules[0]);
+  const what = name === "" ? "it has no main in package.json" : `there is no module ${name} in it`;
+  throw new Fault("MissingHandler", `no file of the package is the function: ${what}, and none of ${tried.join(", ")}; the package has: ${listed(there)}`);
+}
+
+function listed(names) {
+  const most = 20;
+  return names.length === 0 ? "nothing" : names.slice(0, most).join(", ") + (names.length > most ? ", …" : "");
+}
+
+// split returns the parts of an entry point: [event:]module[.export].
+function split(entry) {
+  const takesEvent = entry.startsWith("event:");
+  const [, module, name] = /^(.*?)(?:\.([^./]*))?$/.exec(takesEvent ? entry.slice("event:".length) : entry);
+  return { module, name: name || "", takesEvent };
+}
+
+let attempts = 0;
+
+// modules returns what a file exports, and what it exports by default.
+async function modules(file) {
+  attempts++;
+  try {
+    if (!file.endsWith(".mjs")) {
+      const loaded = require(file);
+      return [loaded, require("util").types.isModuleNamespaceObject(loaded) || loaded?.__esModule ? loaded.default : loaded];
+    }
+  } catch (error) {
+    if (error?.code !== "ERR_REQUIRE_ESM" && error?.code !== "ERR_REQUIRE_ASYNC_MODULE") throw error;
+  }
+  // An ES module that failed once would fail for ever by the same address.
+  const loaded = await import(require("url").pathToFileURL(file).href + (attempts > 1 ? `?${attempts}` : ""));
+  return [loaded, loaded.default];
+}
+
+// load returns a function from an event to its answer and raw data.
+async function load(entry) {
+  const { module, name, takesEvent } = split(entry);
+  const file = fileOf(module);
+  const [loaded, exported] = await modules(file);
+  const named = (wanted) => loaded?.[wanted] ?? exported?.[wanted];
+  const found = name !== "" ? named(name) : typeof exported === "function" ? exported : named("handler");
+  if (typeof found !== "function") {
+    const there = [...new Set([...Object.keys(Object(loaded)), ...Object.keys(Object(exported))])];
+    const wanted = name === "" ? "neither a function as module.exports nor a function handler" : `no function ${name}`;
+    throw new Fault("MissingHandler", `${path.relative(ROOT, file)} exports ${wanted}; it exports: ${listed(there)}`);
+  }
+  if (takesEvent || name === "handler" || (name === "" && found !== exported)) {
+    return async (event) => returned(event, await found(opened(event)));
+  }
+  return async (event) => {
+    const context = { request: requestOf(event) };
+    if (found.length <= 1) return reply(event, await found(context));
+    return new Promise((resolve, reject) => {
+      const callback = (status, body, headers) => {
+        try {
+          resolve(reply(event, { status, body, headers }));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      Promise.resolve(found(context, callback)).catch(reject);
+    });
+  };
+}
+
+// opened returns an event whose data is a value or a text where it is one, also when it came as base64.
+function opened(event) {
+  if (event.data_base64 === undefined || !(isJSON(event.datacontenttype) || event.datacontenttype.startsWith("text/"))) return event;
+  const { data_base64, ...rest } = event;
+  const text = Buffer.from(data_base64, "base64").toString();
+  try {
+    return { ...rest, data: isJSON(event.datacontenttype) ? JSON.parse(text) : text };
+  } catch {
+    return event;
+  }
+}
+
+// returned makes an answer of what a function returned that got an event.
+function returned(event, value) {
+  const answer = answerTo(event);
+  if (value === undefined || value === null) return [answer];
+  if (typeof value === "string") return [Object.assign(answer, { datacontenttype: "text/plain; charset=utf-8", data: value })];
+  if (value instanceof Uint8Array) {
+    return [Object.assign(answer, { datacontenttype: "application/octet-stream", data_base64: Buffer.from(value).toString("base64") })];
+  }
+  if (value.specversion === undefined) {
+    const raw = encode(value);
+    if (raw === undefined) throw new Fault("InvalidAnswer", `the function returned a ${typeof value}, which is no JSON`);
+    return [Object.assign(answer, { datacontenttype: "application/json" }), raw];
+  }
+  // An event of the CloudEvents SDK knows itself how it is written.
+  Object.assign(answer, typeof value.toJSON === "function" ? value.toJSON() : value);
+  if (answer.data instanceof Uint8Array) {
+    answer.data_base64 = Buffer.from(answer.data).toString("base64");
+    delete answer.data;
+  }
+  checkAttributes(answer);
+  return [answer];
+}
+
+// checkAttributes writes maps as JSON, and refuses what no event can have.
+function checkAttributes(answer) {
+  for (const [name, value] of Object.entries(answer)) {
+    if (name === "data" || name === "data_base64" || value === undefined || value === null) continue;
+    if (MAPS.includes(name) && typeof value === "object") {
+      answer[name] = encode(value);
+    } else if (!/^[a-z0-9]+$/.test(name)) {
+      throw new Fault("InvalidAnswer", `the event that the function returned has the attribute ${JSON.stringify(name)}; a name has only a to z and 0 to 9`);
+    } else if (value instanceof Date) {
+      answer[name] = value.toISOString();
+    } else if (typeof value !== "string" && typeof value !== "boolean" && value !== (value | 0)) {
+      throw new Fault("InvalidAnswer", `the event that the function returned has a ${typeof value} as its attribute ${name}; it must be a string, a whole number or a bool`);
+    }
+  }
+}
+
+// HTTP
+
+// requestOf returns an HTTP request. An event that is none is a POST of its data.
+function requestOf(event) {
+  const protocol = typeof event.protocol === "string" ? JSON.parse(event.protocol) : event.protocol || {};
+  const headers = {};
+  const params = {};
+  for (const [name, values] of Object.entries(protocol.headers || {})) {
+    const lower = name.toLowerCase();
+    headers[lower] = lower === "set-cookie" ? values : values.join(lower === "cookie" ? "; " : ", ");
+    if (lower.startsWith("x-fission-params-")) params[lower.slice("x-fission-params-".length)] = headers[lower];
+  }
+  const rawBody = bodyOf(event);
+  if (rawBody.length > 0) headers["content-type"] ??= event.datacontenttype || "application/json";
+  const url = new URL(protocol.request_url || "/", `http://${headers.host || "localhost"}`);
+  headers.host ??= url.host;
+  return {
+    method: protocol.method || "POST",
+    url: url.pathname + url.search,
+    originalUrl: url.pathname + url.search,
+    path: url.pathname,
+    protocol: url.protocol.slice(0, -1),
+    hostname: url.hostname,
+    query: values(url.searchParams),
+    headers,
+    params,
+    rawBody,
+    body: parsed(headers["content-type"], rawBody, event),
+    get: (name) => headers[name.toLowerCase()],
+    header: (name) => headers[name.toLowerCase()],
+  };
+}
+
+// values returns parameters as an object. What is there twice is a list.
+function values(parameters) {
+  const found = Object.create(null);
+  for (const [name, value] of parameters) {
+    found[name] = found[name] === undefined ? value : [].concat(found[name], value);
+  }
+  return { ...found };
+}
+
+// bodyOf returns an event's data as bytes.
+function bodyOf(event) {
+  if (event.data_base64) return Buffer.from(event.data_base64, "base64");
+  if (event.data === undefined || event.data === null) return Buffer.alloc(0);
+  if (typeof event.data === "string" && !isJSON(event.datacontenttype)) return Buffer.from(event.data);
+  return Buffer.from(encode(event.data));
+}
+
+// isJSON reports whether data of a type stands in an event as it is. Data without a type does.
+function isJSON(contentType) {
+  if (contentType === undefined || contentType === "application/json") return true;
+  const kind = mediaType(contentType);
+  return kind === "application/json" || kind === "text/json" || kind.endsWith("+json");
+}
+
+function mediaType(contentType) {
+  return contentType.split(";")[0].trim().toLowerCase();
+}
+
+// parsed returns a body as its type says: an object, a text or bytes.
+function parsed(contentType, bytes, event) {
+  if (bytes.length === 0) return {};
+  if (isJSON(contentType)) {
+    if (event.data !== undefined) return event.data;
+    try {
+      return JSON.parse(bytes);
+    } catch {
+      return bytes.toString();
+    }
+  }
+  const kind = mediaType(contentType);
+  if (kind === "application/x-www-form-urlencoded") return values(new URLSearchParams(bytes.toString()));
+  return kind.startsWith("text/") ? bytes.toString() : bytes;
+}
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const isToken = new RegExp(`^${TOKEN}$`);
+const isMediaType = new RegExp(`^${TOKEN}/${TOKEN}(\\s*;\\s*${TOKEN}=(${TOKEN}|"[^"\\\\]*"))*\\s*;?\\s*$`);
+const hasControl = /[\x00-\x08\x0a-\x1f\x7f]/;
+
+// reply makes an answer of what a function returned that got an HTTP request.
+function reply(event, value) {
+  if (typeof value === "string" || value instanceof Uint8Array) value = { body: value };
+  if (value === null || typeof value !== "object" || !["status", "body", "headers"].some((name) => name in value)) {
+    throw new Fault("InvalidAnswer", `the function returned ${value === undefined ? "nothing" : `a value of type ${typeof value}, without status and body`}; return {status, body, headers}`);
+  }
+  const { status = 200, body, headers = {} } = value;
+  if (!Number.isInteger(status) || status < 200 || status > 599) {
+    throw new Fault("InvalidAnswer", `the function returned the status ${status}; a status is a number from 200 to 599`);
+  }
+  const answer = answerTo(event);
+  const { bytes, kind } = content(body);
+  const kept = {};
+  for (const [name, given] of Object.entries(headers || {})) {
+    for (const one of [].concat(given).map(String)) {
+      if (!isToken.test(name) || hasControl.test(one)) {
+        throw new Fault("InvalidAnswer", `the function returned the header ${JSON.stringify(name)}: ${JSON.stringify(one)}, which HTTP cannot have`);
+      }
+      if (name.toLowerCase() === "content-type") answer.datacontenttype = one;
+      if (name.toLowerCase() !== "content-length") (kept[name] ??= []).push(one);
+    }
+  }
+  if (answer.datacontenttype === undefined && bytes.length > 0) kept["Content-Type"] = [(answer.datacontenttype = kind)];
+  if (answer.datacontenttype !== undefined && !isMediaType.test(answer.datacontenttype)) {
+    throw new Fault("InvalidAnswer", `the function returned the content type ${JSON.stringify(answer.datacontenttype)}; one looks like text/html; charset=utf-8`);
+  }
+  answer.protocol = encode({ type: "http", status_code: status, headers: kept });
+  if (bytes.length === 0) return [answer];
+  const data = bytes.toString();
+  if (isJSON(answer.datacontenttype) && isPlainJSON(data)) return [answer, data.trim()];
+  if (!isJSON(answer.datacontenttype) && Buffer.from(data).equals(bytes)) answer.data = data;
+  else answer.data_base64 = bytes.toString("base64");
+  return [answer];
+}
+
+// content returns a body as bytes, and the type that it has when the function does not say, as Express has it.
+function content(body) {
+  if (body === undefined || body === null) return { bytes: Buffer.alloc(0) };
+  if (typeof body === "string") return { bytes: Buffer.from(body), kind: "text/html; charset=utf-8" };
+  if (body instanceof Uint8Array) return { bytes: Buffer.from(body), kind: "application/octet-stream" };
+  return { bytes: Buffer.from(JSON.stringify(body) ?? ""), kind: "application/json" };
+}
+
+// isPlainJSON reports whether text is JSON for every reader.
+function isPlainJSON(text) {
+  try {
+    JSON.parse(text);
+    return !/\\ud/i.test(text);
+  } catch {
+    return false;
+  }
+}
+
+// The stream
+
+const entry = process.argv[2] ?? "";
+let handle;
+let failure;
+let fail = report; // what becomes of an error that nobody caught
+
+function report(error) {
+  process.stderr.write(`${(error && error.stack) || error}\n`);
+}
+
+async function attempt() {
+  try {
+    handle = await load(entry);
+  } catch (error) {
+    failure = error ?? new Error("the module threw nothing");
+  }
+}
+
+// parse reads the event of a line.
+function parse(line) {
+  try {
+    const event = JSON.parse(line);
+    if (event !== null && typeof event === "object" && !Array.isArray(event)) return event;
+  } catch {
+    // said below
+  }
+  throw new Fault("InvalidEvent", "standard input must have one event as a JSON object on each line");
+}
+
+// answer answers one line.
+async function answer(line) {
+  if (handle === undefined && failure === undefined) await attempt(); // what it lacked may be there by now
+  let event = {};
+  try {
+    event = parse(line);
+    if (failure !== undefined) throw failure;
+    write(...(await caught(handle(event))));
+  } catch (error) {
+    failure = undefined;
+    write(failed(event, error));
+  }
+}
+
+// caught waits for an answer, or for an error that nobody caught.
+function caught(promise) {
+  return new Promise((resolve, reject) => {
+    fail = reject;
+    promise.then(resolve, reject);
+  }).finally(() => {
+    fail = report;
+  });
+}
+
+process.on("uncaughtException", (error) => fail(error)); // and rejections that nobody handles
+
+async function serve() {
+  await attempt();
+  let rest = [];
+  for await (const chunk of events) {
+    let from = 0;
+    for (let end; (end = chunk.indexOf(10, from)) >= 0; from = end + 1) {
+      const line = Buffer.concat([...rest, chunk.subarray(from, end)]).toString();
+      rest = [];
+      if (line.trim() !== "") await answer(line);
+    }
+    if (from < chunk.length) rest.push(chunk.subarray(from));
+  }
+  const line = Buffer.concat(rest).toString();
+  if (line.trim() !== "") await answer(line);
+}
+
+serve().then(
+  () => process.exit(), // whatever the function left open
+  (error) => {
+    report(error);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,195 @@
+package environment_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/sandbox"
+)
+
+// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
+const patience = 60 * time.Second
+
+// TestMain is also the init of what the tests confine.
+func TestMain(m *testing.M) {
+	if code, handled := sandbox.Forward(os.Args[1:]); handled {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// boxes are the sandboxes of this machine, found once.
+var boxes = sync.OnceValue(func() map[string]*sandbox.Sandbox {
+	ctx := context.Background()
+	return map[string]*sandbox.Sandbox{"confined": sandbox.Detect(ctx, sandbox.Auto), "off": sandbox.Detect(ctx, sandbox.Off)}
+})
+
+// logs keeps what functions logged, by execution.
+type logs struct {
+	mu   sync.Mutex
+	text map[string]string
+}
+
+// Log implements runner.Logs.
+func (l *logs) Log(_, execution string, text []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text[execution] += string(text)
+}
+
+func (l *logs) of(execution string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text[execution]
+}
+
+// start returns a runner that is closed with the test.
+func start(t testing.TB, kind string) (*runner.Runner, *logs) {
+	t.Helper()
+	box := boxes()[kind]
+	if box.Kind() == "none" {
+		t.Fatal("nothing can confine functions here; type: apt-get install bubblewrap")
+	}
+	log := &logs{text: map[string]string{}}
+	r := &runner.Runner{Sandbox: box, Logs: log, Defaults: landfall.Resources{Timeout: patience}}
+	t.Cleanup(r.Close)
+	return r, log
+}
+
+// files is a package: texts by path. A path that ends in * can be executed.
+type files map[string]string
+
+// unpack writes a package into a folder that everybody can read.
+func unpack(t testing.TB, content files) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range content {
+		mode := os.FileMode(0o644)
+		if cut, ok := strings.CutSuffix(name, "*"); ok {
+			name, mode = cut, 0o755
+		}
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// example returns the package of a language's examples.
+func example(t testing.TB, language string) files {
+	t.Helper()
+	found := files{}
+	paths, err := filepath.Glob(filepath.Join(language, "example", "*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there are no examples of %s: %v", language, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(path)
+		if filepath.Ext(name) == "" {
+			name += "*"
+		}
+		found[name] = string(text)
+	}
+	return found
+}
+
+// of returns the environment of a language.
+func of(t testing.TB, language string) environment.Environment {
+	t.Helper()
+	e, err := environment.Of(language, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// function makes a package a function that can be run.
+func function(t testing.TB, language, entrypoint string, content files) runner.Function {
+	t.Helper()
+	dir := unpack(t, content)
+	e := of(t, language)
+	if err := e.Install(dir); err != nil {
+		t.Fatal(err)
+	}
+	args, form, err := e.Command(dir, entrypoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runner.Function{ID: t.Name(), Args: args, Dir: dir, Form: form}
+}
+
+// arrival returns an event with JSON in it.
+func arrival(t testing.TB, execution, data string) event.Event {
+	t.Helper()
+	e := event.New()
+	e.SetID("1")
+	e.SetSource("/test")
+	e.SetType("arrival")
+	if execution != "" {
+		event.SetExecution(&e, execution)
+	}
+	if data != "" {
+		if err := e.SetData("application/json", json.RawMessage(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// request returns an event that is an HTTP request.
+func request(t testing.TB, execution string, p event.Protocol, contentType, body string) event.Event {
+	t.Helper()
+	e := arrival(t, execution, "")
+	p.Type = "http"
+	event.SetProtocol(&e, p)
+	if body != "" {
+		if err := e.SetData(contentType, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// get returns an event that is a GET request.
+func get(t testing.TB, execution, url string) event.Event {
+	t.Helper()
+	return request(t, execution, event.Protocol{Method: "GET", RequestURL: url}, "", "")
+}
+
+// run calls a function, which must answer.
+func run(t testing.TB, r *runner.Runner, f runner.Function, e event.Event) event.Event {
+	t.Helper()
+	answer, err := r.Run(t.Context(), f, e)
+	if err != nil {
+		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
+	}
+	return answer
+}
+
+// protocol returns what an answer says beside its data.
+func protocol(t testing.TB, e event.Event) event.Protocol {
+	t.Helper()
+	p, err := event.ProtocolOf(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
