@@ -44,12 +44,12 @@ image: build ## write a container image: build/landfall-image.tar (BASE=rootfs.t
 
 .PHONY: demo
 demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it running)
-	@tools/need.sh git=git curl=curl
+	@tools/need.sh git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
 	@STAY='$(STAY)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
 .PHONY: demo/scale
 demo/scale: build $(VERSITYGW) ## the same in five processes: two workers and two gateways on PostgreSQL and S3
-	@tools/need.sh git=git curl=curl
+	@tools/need.sh git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
 	@SCALE=1 S3SERVER='$(CURDIR)/$(VERSITYGW)' tools/demo/demo.sh build/landfall testdata/apps/shop
 

@@ -55,6 +55,7 @@ func rooms() []room {
 		{"event", "", ""},
 		{"environment", "event", "runtime/runner sandbox"},
 		{"runtime/registry", "", ""},
+		{"runtime/invoke", "event runtime/registry runtime/runner", "logtest"},
 		{"runtime/packages", "", ""},
 		{"runtime/gateway", "event runtime/registry runtime/runner", "logtest sandbox"},
 		{"runtime/runner", "event sandbox", ""},
@@ -74,7 +75,7 @@ func rooms() []room {
 		{"web", "api api/client store", "pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder sandbox assets assets/disk assets/s3 backup fsck pipeline github runtime/registry runtime/gateway metrics store api api/client web",
+			"webhook remote spec builder sandbox assets assets/disk assets/s3 backup fsck pipeline versioning github event environment runtime/registry runtime/gateway runtime/invoke runtime/packages runtime/runner metrics store api api/client web",
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
 
@@ -119,7 +120,7 @@ func libraries() []library {
 		{"github.com/google/go-cmp", "", every, "differences that a person can read"},
 		{"github.com/google/go-containerregistry", "tools/image", "", "container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
-		{"github.com/google/uuid", ". store sandbox runtime/runner runtime/gateway pipeline api", every, "what uids are made of"},
+		{"github.com/google/uuid", ". store sandbox runtime/runner runtime/gateway runtime/invoke pipeline api cmd/landfall", every, "what uids are made of"},
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
 		{"github.com/klauspost/compress", "backup builder/pack", "", "backups are zstd; git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},

@@ -147,12 +147,13 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	fillNamespace(spec, "environment")
 	fillNamespace(spec, "package", "packageref")
 	var known struct {
+		resourceFields
+
 		Environment reference `json:"environment"`
 		Package     struct {
 			Reference    reference `json:"packageref"`
 			FunctionName string    `json:"functionName"`
 		} `json:"package"`
-		resourceFields
 	}
 	if !d.finish(&o, spec, &known) {
 		return

@@ -23,11 +23,12 @@ type StoredFunction struct {
 // ReadFunctionVersion reads the spec of a function's version. Invalid when it is none that could be run.
 func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
 	var s struct {
+		resourceFields
+
 		Environment reference `json:"environment"`
 		Package     struct {
 			FunctionName string `json:"functionName"`
 		} `json:"package"`
-		resourceFields
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
 		return StoredFunction{}, unreadable(err)
@@ -39,10 +40,11 @@ func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
 // ReadEnvironmentVersion returns the image of an environment's version, and what it gives functions that ask for nothing.
 func ReadEnvironmentVersion(stored json.RawMessage) (image string, resources landfall.Resources, err error) {
 	var s struct {
+		resourceFields
+
 		Runtime struct {
 			Image string `json:"image"`
 		} `json:"runtime"`
-		resourceFields
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
 		return "", resources, unreadable(err)

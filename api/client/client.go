@@ -62,6 +62,25 @@ func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 	return resp.Body, nil
 }
 
+// Call gives a CloudEvent as JSON to a function, and returns the event that answers it, which may be one that says what went
+// wrong. Other errors are those of Do. The reference names the namespace.
+func (c *Client) Call(ctx context.Context, function landfall.Reference, event []byte) ([]byte, error) {
+	path := "/functions/" + url.PathEscape(function.Namespace) + "/" + url.PathEscape(function.Name+":"+function.Selector)
+	resp, err := c.ask(ctx, http.MethodPost, path, bytes.NewReader(event), eventType)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), eventType) {
+		return nil, problemOf(resp)
+	}
+	const most = 64 << 20
+	return io.ReadAll(io.LimitReader(resp.Body, most))
+}
+
+// eventType is the media type of an event as JSON.
+const eventType = "application/cloudevents+json"
+
 func (c *Client) send(ctx context.Context, method, path string, body any, accept string) (*http.Response, error) {
 	var reader io.Reader
 	if body != nil {
@@ -71,7 +90,20 @@ func (c *Client) send(ctx context.Context, method, path string, body any, accept
 		}
 		reader = bytes.NewReader(data)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+"/api/v1"+path, reader)
+	resp, err := c.ask(ctx, method, "/api/v1"+path, reader, accept)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		defer func() { _ = resp.Body.Close() }()
+		return nil, problemOf(resp)
+	}
+	return resp, nil
+}
+
+// ask sends a request, whose body, if any, is JSON.
+func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, accept string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, body)
 	if err != nil {
 		return nil, &landfall.Error{Op: "client", Kind: landfall.Invalid, Message: fmt.Sprintf("%q is no server's address", c.URL), Err: err}
 	}
@@ -84,10 +116,6 @@ func (c *Client) send(ctx context.Context, method, path string, body any, accept
 	if err != nil {
 		return nil, &landfall.Error{Op: "client", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
 			"the server %s cannot be reached; start it with landfall serve, or name another with LANDFALL_SERVER", c.URL)}
-	}
-	if resp.StatusCode >= http.StatusBadRequest {
-		defer func() { _ = resp.Body.Close() }()
-		return nil, problemOf(resp)
 	}
 	return resp, nil
 }

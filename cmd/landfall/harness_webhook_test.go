@@ -286,22 +286,22 @@ func (w *world) quiet(apps ...string) {
 func (w *world) runPage(id string) string { return fmt.Sprintf("%s/runs/%s", w.URL, id) }
 
 // readAs gets an address with the administrator's token.
-func (w *world) readAs(address string) page {
-	w.t.Helper()
+func (s *site) readAs(address string) page {
+	s.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+w.Token)
+	r.Header.Set("Authorization", "Bearer "+s.Token)
 	c := http.Client{Transport: client.LocalTransport(), Timeout: patience}
 	resp, err := c.Do(r)
 	if err != nil {
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return page{resp.StatusCode, string(body), resp.Header}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"landfall.dev/landfall"
@@ -13,6 +15,9 @@ import (
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/invoke"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
 	"landfall.dev/landfall/webhook"
 )
@@ -40,6 +45,9 @@ func (s *server) routes() (http.Handler, error) {
 	control.Handle("GET /metrics", s.measured())
 	if s.config.has(roleWebhook) {
 		s.routeWebhooks(control)
+	}
+	if s.functions != nil {
+		control.Handle(invoke.Path, s.functionDoor())
 	}
 	if s.config.has(roleAPI) {
 		followed := http.NewServeMux()
@@ -79,6 +87,57 @@ func (s *server) untilStop(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// functionDoor is where functions are called by their names.
+func (s *server) functionDoor() http.Handler {
+	return &invoke.Handler{
+		Find: tableSource{s.db, s.process}.named, Functions: s.functions, Logger: s.logger,
+		Admit: func(r *http.Request, action invoke.Action, f *registry.Function) error {
+			scope := store.ScopeRead
+			if action == invoke.Call {
+				scope = store.ScopeInvoke
+			}
+			return s.admit(r, scope, f)
+		},
+	}
+}
+
+// mayCall says who may call a route of an app that is not public.
+func (s *server) mayCall(r *http.Request, app string, access registry.Access) error {
+	if access != registry.Token {
+		return &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "nobody can sign in to a release yet"}
+	}
+	owner, err := s.db.AppByName(r.Context(), app)
+	if err != nil {
+		return err
+	}
+	err = s.admit(r, store.ScopeInvoke, &registry.Function{App: owner.ID})
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		err = &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "the token is for another app", Err: err}
+	}
+	return err
+}
+
+// admit returns an error unless the request's token has a scope on a function's app; without a function, on any app.
+func (s *server) admit(r *http.Request, scope store.Scope, f *registry.Function) error {
+	const op landfall.Op = "functions"
+	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || secret == "" {
+		return &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "send a token: Authorization: Bearer TOKEN"}
+	}
+	token, err := s.db.Token(r.Context(), secret)
+	switch {
+	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+		return &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
+	case err != nil:
+		return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
+	case f == nil && !token.Allows(scope, token.App):
+		return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s", scope)}
+	case f != nil && !token.Allows(scope, f.App):
+		return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name, f.Namespace)}
+	}
+	return nil
 }
 
 func (s *server) routeWebhooks(control *http.ServeMux) {

@@ -33,7 +33,9 @@ import (
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/store"
 )
@@ -53,6 +55,7 @@ type server struct {
 	hosts     gateway.Hosts
 	registry  *registry.Registry // nil without the role gateway
 	gateway   *gateway.Gateway   // nil without the role gateway
+	functions *functionHost      // nil without the role gateway
 	pipeline  *pipeline.Pipeline
 	sandbox   *sandbox.Sandbox
 	sender    *github.Sender // nil without credentials, and without the role api
@@ -78,10 +81,11 @@ func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, err
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.sandbox = sandbox.Detect(ctx, sandbox.Mode(c.Sandbox))
 	if err := s.buildServing(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.buildDelivery(ctx); err != nil {
+	if err := s.buildDelivery(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if s.handler, err = s.routes(); err != nil {
@@ -256,12 +260,27 @@ func (s *server) buildServing() error {
 	}
 	source := tableSource{s.db, s.process}
 	s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
+	if err := s.buildFunctions(); err != nil {
+		return err
+	}
 	s.gateway, err = gateway.New(gateway.Config{
+		Functions: s.functions, Allowed: s.mayCall, Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Answered: s.metrics.Answered,
 	})
 	return err
+}
+
+// buildFunctions builds what runs functions in this process.
+func (s *server) buildFunctions() error {
+	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "functions"), gatewayContent{s.objects, s.manifests}, packages.Limits{})
+	if err != nil {
+		return err
+	}
+	run := &runner.Runner{Sandbox: s.sandbox, Logs: functionLogs{s.logger}}
+	s.functions = newFunctionHost(run, unpacked, s.registry.Table, s.logger)
+	return nil
 }
 
 // cache tells how full the gateway's cache is.
@@ -273,16 +292,14 @@ func (s *server) cache() gateway.Cache {
 }
 
 // buildDelivery builds the plane that makes releases of pushes.
-func (s *server) buildDelivery(ctx context.Context) error {
+func (s *server) buildDelivery() error {
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
 	elsewhere := s.elsewhere()
 	if elsewhere != nil {
 		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), hostPort(s.config.URL))
 	}
-	builds := buildSandbox{sandbox: sandbox.Detect(ctx, sandbox.Mode(s.config.Sandbox)), hosts: s.config.AllowedHosts}
-	s.sandbox = builds.sandbox
 	s.pipeline = &pipeline.Pipeline{
-		Sandbox: builds,
+		Sandbox: buildSandbox{sandbox: s.sandbox, hosts: s.config.AllowedHosts},
 		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: gateways{s.registry, s.db, s.process},
 		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
 		Specs:     s.config.Specs,
@@ -466,6 +483,9 @@ func (s *server) Run(ctx context.Context) error {
 			return s.registry.Run(ctx)
 		})
 	}
+	if s.functions != nil {
+		group.Go(func() error { return s.functions.tidyUp(ctx) })
+	}
 	if s.sender != nil {
 		group.Go(func() error { return s.sender.Run(ctx) })
 	}
@@ -533,6 +553,9 @@ func (s *server) Close() error {
 	var errs []error
 	if s.listener != nil {
 		_ = s.listener.Close() // closed already after a drain
+	}
+	if s.functions != nil {
+		s.functions.runner.Close()
 	}
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.Close())

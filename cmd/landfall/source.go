@@ -105,10 +105,15 @@ func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error
 	if err != nil {
 		return a, err
 	}
+	routes, err := m.routes(ctx, app)
+	if err != nil {
+		return a, err
+	}
 	accessible := map[landfall.UID]bool{}
 	for _, r := range releases {
 		accessible[r.ID] = true
-		a.Releases = append(a.Releases, registry.Release{ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID]})
+		a.Releases = append(a.Releases, registry.Release{
+			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID], Routes: routes[r.ID]})
 	}
 	tags, err := m.Tags(ctx, app.ID)
 	if err != nil {

@@ -21,8 +21,12 @@ type unitKind struct {
 func (c *cli) unitCommand(k unitKind) *cobra.Command {
 	versions := c.group("version", "Show the versions of a "+k.name, "landfall "+k.name+" version list hello",
 		c.versionList(k), c.versionShow(k))
-	cmd := c.group(k.name, "Show "+k.name+"s and their versions", "landfall "+k.name+" list\nlandfall "+k.name+" version list hello",
-		c.unitList(k), versions)
+	commands := []*cobra.Command{c.unitList(k), versions}
+	short := "Show " + k.name + "s and their versions"
+	if k.name == "function" {
+		commands, short = append(commands, c.functionInvoke()), "Show functions and their versions, and call them"
+	}
+	cmd := c.group(k.name, short, "landfall "+k.name+" list\nlandfall "+k.name+" version list hello", commands...)
 	cmd.Aliases = []string{k.short}
 	return cmd
 }

@@ -67,6 +67,10 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, app string, foun
 // call answers with what the function of a route answers.
 func (g *Gateway) call(w http.ResponseWriter, r *http.Request, app string, route *registry.Route) {
 	h := w.Header()
+	if route.Function == nil {
+		writePage(w, r, pageNoVersion())
+		return
+	}
 	h[VersionHeader] = []string{string(route.Function.Version)}
 	if r.ContentLength != 0 {
 		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no connection

@@ -547,3 +547,17 @@ func TestFunctionsAreCounted(t *testing.T) {
 		t.Errorf("got %+v for HEAD, want %+v", got, want)
 	}
 }
+
+// A route whose function's version is gone says so; the others go on.
+func TestRouteWithoutFunction(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	app := shop(content, files{})
+	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{
+		{Trigger: "gone", Patterns: []string{"GET /gone"}}, {Trigger: "greet", Patterns: []string{"GET /hello"}, Function: greeter()}})
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions = says("hello") }, app)
+	if answer := s.get(t, host, "/gone"); answer.StatusCode != http.StatusBadGateway || !strings.Contains(answer.body, "is not there any more") {
+		t.Errorf("got %d %s, want 502 and why", answer.StatusCode, answer.body)
+	}
+	s.get(t, host, "/hello").want(t, http.StatusOK, "aaaaaaa2", "hello")
+}

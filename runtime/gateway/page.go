@@ -91,6 +91,10 @@ func pageNoFunctions() page {
 		"This server runs no functions, or nothing that could confine them. Its operator's log says more.")
 }
 
+func pageNoVersion() page {
+	return newPage(http.StatusBadGateway, "The function is gone", "The version that this route names is not there any more.")
+}
+
 func pageNoToken() page {
 	return newPage(http.StatusUnauthorized, "A token is needed",
 		"Send a token that may invoke the app's functions, in the header Authorization after the word Bearer.")

@@ -33,6 +33,9 @@ type Opener interface {
 	Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
 }
 
+// folderMode is that of folders: processes of another user start in them.
+const folderMode fs.FileMode = 0o755
+
 // Limits bound one package. Zero fields take the defaults: what a commit may have.
 type Limits struct {
 	Files int   // 50,000
@@ -57,7 +60,7 @@ type folder struct {
 
 // New returns a cache in dir, which it empties first.
 func New(dir string, source Opener, limits Limits) (*Cache, error) {
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil { // processes of other users start in it
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, folderMode)); err != nil {
 		return nil, &landfall.Error{Op: "packages.New", Message: "the folder of unpacked packages cannot be made anew", Err: err}
 	}
 	const files, size = 50_000, 2 << 30
@@ -148,7 +151,7 @@ func (c *Cache) make(ctx context.Context, at string, a Archive, install func(dir
 	}
 	defer zipped.Close()
 	files := filepath.Join(temp, "files")
-	if err := os.Mkdir(files, 0o755); err != nil {
+	if err := os.Mkdir(files, folderMode); err != nil {
 		return failed("a package cannot be unpacked", err)
 	}
 	if err := c.unpack(files, zipped, size); err != nil {
@@ -157,7 +160,7 @@ func (c *Cache) make(ctx context.Context, at string, a Archive, install func(dir
 	if err := install(files); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(files, 0o755), os.Rename(files, at)); err != nil { // whatever the umask is
+	if err := errors.Join(os.Chmod(files, folderMode), os.Rename(files, at)); err != nil { // whatever the umask is
 		return failed("a package cannot be unpacked", err)
 	}
 	return nil
@@ -200,7 +203,7 @@ func (c *Cache) unpack(dir string, zipped io.ReaderAt, size int64) error {
 	if err != nil {
 		return failed("a package cannot be unpacked", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // nothing is written by it
 	if len(z.File) > c.limits.Files {
 		return refused("the package has %d files; the limit is %d", len(z.File), c.limits.Files)
 	}
@@ -227,12 +230,12 @@ func refused(format string, args ...any) error {
 
 // extract writes one file of at most so many bytes.
 func extract(root *os.Root, f *zip.File, most int64) (int64, error) {
-	const readable, executable = 0o644, 0o755
-	mode := fs.FileMode(readable)
+	const readable, executable fs.FileMode = 0o644, 0o755
+	mode := readable
 	if f.Mode()&0o111 != 0 {
 		mode = executable
 	}
-	if err := root.MkdirAll(path.Dir(f.Name), executable); err != nil {
+	if err := root.MkdirAll(path.Dir(f.Name), folderMode); err != nil {
 		return 0, failed("a package cannot be unpacked", err)
 	}
 	to, err := root.OpenFile(f.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)

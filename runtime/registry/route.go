@@ -104,12 +104,13 @@ func (m match) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// finding is where the mux puts what it found.
+// finding is where the mux puts what it found. What it would answer goes nowhere.
 type finding struct {
 	route  *Route
 	header http.Header
 }
 
+// Header implements http.ResponseWriter.
 func (f *finding) Header() http.Header {
 	if f.header == nil {
 		f.header = http.Header{}
@@ -117,8 +118,10 @@ func (f *finding) Header() http.Header {
 	return f.header
 }
 
+// Write implements http.ResponseWriter.
 func (*finding) Write(p []byte) (int, error) { return len(p), nil }
 
+// WriteHeader implements http.ResponseWriter.
 func (*finding) WriteHeader(int) {}
 
 // Find returns the route that takes a request, whose path values are set then. When there is none for its method, it returns

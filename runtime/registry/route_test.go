@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -50,7 +51,7 @@ func TestFindRoute(t *testing.T) {
 			t.Errorf("%s %s: got %q, allowed %q, want %q, %q", c.method, c.url, got, allow, c.trigger, c.allow)
 		}
 	}
-	r := httptest.NewRequest("GET", "/api/items/a%2Fb", nil)
+	r := httptest.NewRequest(http.MethodGet, "/api/items/a%2Fb", nil)
 	if _, _ = routes.Find(r); r.PathValue("id") != "a/b" {
 		t.Errorf("the value of id is %q, want a/b", r.PathValue("id"))
 	}

@@ -111,6 +111,16 @@ served() {
 	good "$1 shows \"$2\""
 }
 
+# called URL DATA TEXT: the function behind the address answers a POST with the text, at every gateway.
+called() {
+	for gateway in $gateways; do
+		curl -fsS --max-time 20 --connect-to "::127.0.0.1:$gateway" -H 'Content-Type: application/json' --data "$2" -o "$work/page" "$1" ||
+			fail "$1 does not answer"
+		grep -qF -- "$3" "$work/page" || fail "$1 does not answer \"$3\" but $(cat "$work/page")"
+	done
+	good "POST $2 to $1 answers $3"
+}
+
 # push pushes main and sets release and address to what the push printed.
 push() {
 	printf '  %s$ git push http://localhost:%s/git/shop.git main%s\n' "$dim" "$port" "$plain"
@@ -156,6 +166,7 @@ first=$release first_address=$address
 live=http://shop.localhost:$port/
 served "$first_address" "Autumn collection" "$first"
 served "$live" "Autumn collection" "$first"
+called "${live}api/cart" '{"heron-mug": 1}' '"delivery": 490'
 show landfall run list --app shop
 show landfall status
 
@@ -174,10 +185,20 @@ served "$first_address" "Autumn collection" "$first"
 served "$second_address" "Winter collection" "$second"
 served "$live" "Winter collection" "$second"
 
+title "A function changes"
+sed 's/^DELIVERY = 490/DELIVERY = 290/' "$app/functions/shop/cart.py" >functions/shop/cart.py
+commit "Delivery is cheaper"
+push
+third_address=$address
+called "${live}api/cart" '{"heron-mug": 1}' '"delivery": 290'
+called "${third_address}api/cart" '{"heron-mug": 1}' '"delivery": 290'
+called "${second_address}api/cart" '{"heron-mug": 1}' '"delivery": 490'
+
 title "Back to autumn"
-show landfall release rollback shop
+show landfall release rollback shop "$first"
 served "$live" "Autumn collection" "$first"
 served "$second_address" "Winter collection" "$second"
+called "${live}api/cart" '{"heron-mug": 1}' '"delivery": 490'
 show landfall app history shop
 says "$first"
 says "$second"

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// functionsSpec declares functions, each NAME ENTRYPOINT, in a package of its own and behind a route of its name.
+func functionsSpec(environment string, functions ...string) string {
+	var text strings.Builder
+	text.WriteString("apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: env}\nspec: {version: 2, runtime: {image: fission/" + environment + "}}\n")
+	for _, line := range functions {
+		name, entrypoint, _ := strings.Cut(line, " ")
+		text.WriteString(strings.NewReplacer("NAME", name, "ENTRYPOINT", entrypoint).Replace(`---
+apiVersion: fission.io/v1
+kind: Function
+metadata: {name: NAME}
+spec:
+  environment: {name: env}
+  package: {packageref: {name: NAME-pkg}, functionName: ENTRYPOINT}
+---
+apiVersion: fission.io/v1
+kind: Package
+metadata: {name: NAME-pkg}
+spec: {environment: {name: env}, deployment: {url: "archive://NAME"}}
+---
+kind: ArchiveUploadSpec
+name: NAME
+include: ["NAME/*"]
+---
+apiVersion: fission.io/v1
+kind: HTTPTrigger
+metadata: {name: NAME}
+spec: {functionref: {type: name, name: NAME}, methods: [GET, POST], relativeurl: /api/NAME}
+`))
+	}
+	return text.String()
+}
+
+// A push makes a function answer; the next push another version of it, while the first answers at its own address.
+func TestFunctionsOfReleases(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("python-env", "hello hello.main"), "specs/app.yaml", appSpec("shop"),
+		"site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
+	s.pushed(r, "shop", "A function")
+	first := s.get(s.at("shop", "/api/hello"))
+	wantEqual(t, "answer", first.body, "one")
+	wantEqual(t, "status", first.status, http.StatusOK)
+	release := first.header.Get("Landfall-Release")
+	// E-001: a page is a page beside the routes
+	wantServed(t, s, "shop", "/", "page")
+
+	r.write("hello/hello.py", "def main():\n    return 'two'\n")
+	s.pushed(r, "shop", "Another one")
+	second := s.get(s.at("shop", "/api/hello"))
+	wantEqual(t, "answer of the new release", second.body, "two")
+	wantEqual(t, "answer of the old release", s.get(s.at("shop--"+release, "/api/hello")).body, "one")
+	for _, name := range []string{"Landfall-Release", "Landfall-Version", "Landfall-Execution"} {
+		if first.header.Get(name) == "" || first.header.Get(name) == second.header.Get(name) {
+			t.Errorf("%s: %q and then %q", name, first.header.Get(name), second.header.Get(name))
+		}
+	}
+}
+
+// A function is called by its name, in the version that is asked for.
+func TestFunctionInvoke(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("python-env", "greet greet.main"), "specs/app.yaml", appSpec("shop", "config: {greeting: Ahoy}"),
+		"site/index.html", "page", "greet/greet.py", "import os\n\n\ndef main(event):\n    return os.environ['greeting'] + ', ' + event['data']['name']\n")
+	s.pushed(r, "shop", "A function")
+	invoke := func(name string) (string, int) {
+		out, code := s.run(t.TempDir(), "function", "invoke", name, "--data", `{"name": "Ada"}`)
+		return strings.TrimSpace(out), code
+	}
+	out, code := invoke("greet")
+	wantEqual(t, "answer", out, "Ahoy, Ada")
+	wantEqual(t, "exit code", code, 0)
+
+	r.write("greet/greet.py", "def main(event):\n    raise ValueError('no more ' + event['data']['name'])\n")
+	s.pushed(r, "shop", "Another one")
+	out, _ = invoke("greet:1")
+	wantEqual(t, "answer of the first", out, "Ahoy, Ada")
+	out, code = invoke("greet")
+	wantEqual(t, "exit code", code, 1)
+	wantText(t, told{out}, "no more Ada", "greet.py", "execution ")
+}
+
+// What a route says of who may call it holds, whatever the address.
+func TestFunctionAccess(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	specs := strings.Replace(functionsSpec("binary-env", "hello hello.sh"), "methods: [GET, POST]", "methods: [GET, POST], access: token", 1)
+	r.write("specs/functions.yaml", specs, "specs/app.yaml", appSpec("shop"), "site/index.html", "page", "hello/hello.sh",
+		"#!/bin/sh\nwhile read -r event; do\n\techo '{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/me\",\"type\":\"t\",\"datacontenttype\":\"text/plain\",\"data\":\"hi\"}'\ndone\n")
+	if err := os.Chmod(filepath.Join(r.dir, "hello", "hello.sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.pushed(r, "shop", "A function for some")
+	stranger := s.get(s.at("shop", "/api/hello"))
+	wantEqual(t, "a stranger's status", stranger.status, http.StatusUnauthorized)
+	wantEqual(t, "what a stranger is asked for", stranger.header.Get("WWW-Authenticate"), "Bearer")
+	known := s.readAs(s.at("shop", "/api/hello"))
+	wantEqual(t, "answer to who has a token", known.body, "hi")
+}
