@@ -10,15 +10,21 @@ import (
 )
 
 // adopt runs a command that is not confined, and ends everything that comes from it once it has ended: a process that loses
-// its parent becomes a child of this one, whatever session it is in. It returns the command's exit code.
-func adopt(argv []string) (code int, err error) {
-	if len(argv) == 0 {
+// its parent becomes a child of this one, whatever session it is in. Its arguments are the number of the file with the
+// environment, and the command. It returns the command's exit code.
+func adopt(args []string) (code int, err error) {
+	if len(args) <= 1 {
 		return 0, errors.New("arguments are missing")
 	}
+	env, err := readEnvironment(args[0])
+	if err != nil {
+		return 0, err
+	}
+	argv := args[1:]
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 0, err
 	}
-	cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: []string{}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	cmd := &exec.Cmd{Path: argv[0], Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	err = cmd.Run()
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return 0, err

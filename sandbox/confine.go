@@ -3,7 +3,6 @@ package sandbox
 import (
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -111,23 +110,30 @@ func (r *run) attach(file *os.File) int {
 	return firstExtraFile + len(r.files) - 1
 }
 
-// prepareInit adds the init and its arguments. It gets the command's environment as arguments: it shall not be moved by them.
+// prepareInit adds the init and its arguments. It reads the command's environment from a file: it shall not be moved by that,
+// and command lines are open to every process of the machine.
 func (r *run) prepareInit() error {
 	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
-	control := 0
+	if r.command.Proxy != nil {
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+			env[name] = "http://" + proxyAddress
+		}
+	}
+	maps.Copy(env, r.command.Env)
+	variables, err := environmentFile(env)
+	if err != nil {
+		return err
+	}
+	environment, control := r.attach(variables), 0
 	if r.command.Proxy != nil {
 		server, file, err := newProxyServer(r.command.Proxy)
 		if err != nil {
 			return err
 		}
 		r.proxy, control = server, r.attach(file)
-		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-			env[name] = "http://" + proxyAddress
-		}
 	}
-	maps.Copy(env, r.command.Env)
-	r.args = append(r.args, "--remount-ro", "/", "--", initAt, initArgument, r.at, strconv.Itoa(control), strconv.Itoa(len(env)))
-	r.args = append(append(r.args, variables(env)...), r.argv...)
+	r.args = append(r.args, "--remount-ro", "/", "--", initAt, initArgument, strconv.Itoa(environment), r.at, strconv.Itoa(control))
+	r.args = append(r.args, r.argv...)
 	return nil
 }
 
@@ -145,15 +151,10 @@ func (r *run) prepareUnconfined() error {
 	if err != nil {
 		return err
 	}
-	r.args = append(append([]string{self, parentArgument, "/usr/bin/env", "-i"}, variables(env)...), r.argv...)
-	return nil
-}
-
-// variables returns an environment as lines, sorted.
-func variables(env map[string]string) []string {
-	var lines []string
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		lines = append(lines, name+"="+env[name])
+	variables, err := environmentFile(env)
+	if err != nil {
+		return err
 	}
-	return lines
+	r.args = append([]string{self, parentArgument, strconv.Itoa(r.attach(variables))}, r.argv...)
+	return nil
 }

@@ -46,23 +46,22 @@ func Forward(args []string) (code int, handled bool) {
 	return code, true
 }
 
-// initialize is the init. Its arguments are the folder to start in; the number of the socket to the server, 0 for none; how
-// many variables the environment has; the variables; and the command.
+// initialize is the init. Its arguments are the number of the file with the environment, the folder to start in, the number of
+// the socket to the server, 0 for none, and the command.
 func initialize(args []string) (code int, err error) {
 	const own = 3
 	if len(args) < own+1 {
 		return 0, errors.New("arguments are missing")
 	}
-	dir, args := args[0], args[1:]
-	control, err := strconv.Atoi(args[0])
+	env, err := readEnvironment(args[0])
 	if err != nil {
 		return 0, err
 	}
-	variables, err := strconv.Atoi(args[1])
-	if err != nil || variables < 0 || len(args) < own+variables {
-		return 0, errors.New("arguments are missing")
+	control, err := strconv.Atoi(args[2])
+	if err != nil {
+		return 0, err
 	}
-	env, argv := args[2:2+variables], args[2+variables:]
+	dir, argv := args[1], args[own:]
 	runtime.LockOSThread() // what is given up counts for this thread and what it starts
 	if err := giveUp(); err != nil {
 		return 0, err

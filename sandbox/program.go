@@ -49,7 +49,7 @@ func (p *Process) Result() (Result, error) {
 func (p *Process) Kill() { p.kill() }
 
 // Start starts a program. That it cannot be run shows in what it prints, and in its exit code. Forbidden when functions are
-// refused here, with what to do about it.
+// refused here, with what to do about it; Invalid when a variable cannot be given to a process.
 func (s *Sandbox) Start(p Program) (*Process, error) {
 	const op landfall.Op = "sandbox.Start"
 	if err := s.refused(op, "functions"); err != nil {
@@ -60,7 +60,7 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 	process, err := r.start()
 	if err != nil {
 		r.closeFiles()
-		return nil, &landfall.Error{Op: op, Err: errors.Join(err, r.removeTemp())}
+		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: errors.Join(err, r.removeTemp())}
 	}
 	return process, nil
 }

@@ -166,24 +166,30 @@ func (r *run) endOutput(reader *os.File, copied <-chan struct{}) {
 	r.output.end()
 }
 
-// emptyFile returns a file with nothing in it, that is nothing of the host's.
-func emptyFile() (*os.File, error) { return dataFile(nil) }
-
-// dataFile returns a file to read the data from, which is less than a pipe holds.
-func dataFile(data []byte) (*os.File, error) {
+// emptyFile returns a file with nothing in it, that is nothing of the host's, and cannot be written to.
+func emptyFile() (*os.File, error) {
 	r, w, err := os.Pipe()
+	if err == nil {
+		w.Close()
+	}
+	return r, err
+}
+
+// dataFile returns a file in memory to read the data from.
+func dataFile(data []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("data", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	_, err = w.Write(data)
-	if closeErr := w.Close(); err == nil {
-		err = closeErr
+	file := os.NewFile(uintptr(fd), "data")
+	if _, err = file.Write(data); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		r.Close()
+		file.Close()
 		return nil, err
 	}
-	return r, nil
+	return file, nil
 }
 
 // exitCode returns a process's exit code as a shell counts.

@@ -124,7 +124,8 @@ type Result struct {
 }
 
 // Run runs a command and waits until nothing of it is left. A command that fails is a Result. Kinds: Forbidden when
-// commands are refused here, with what to do about it; Canceled when ctx ended it.
+// commands are refused here, with what to do about it; Invalid when a variable cannot be given to a process; Canceled when ctx
+// ended it.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	const op landfall.Op = "sandbox.Run"
 	if err := s.refused(op, "build commands"); err != nil {
@@ -139,7 +140,7 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	result, err := r.do(ctx)
 	if err != nil {
-		return result, &landfall.Error{Op: op, Err: err}
+		return result, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
 	}
 	if ctx.Err() != nil {
 		return result, &landfall.Error{Op: op, Kind: landfall.Canceled, Err: context.Cause(ctx)}
