@@ -158,8 +158,18 @@ func probe(args []string) int {
 		return probeHog(args[1])
 	case "burn":
 		return probeBurn(args[1])
+	case "files":
+		probeFiles()
 	default:
-		return 2
+		try, known := tries()[args[0]]
+		if !known {
+			return 2
+		}
+		err := try()
+		answer(args[0], err)
+		if err != nil {
+			return 1
+		}
 	}
 	return 0
 }

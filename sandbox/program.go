@@ -19,7 +19,11 @@ type Program struct {
 	// lies in it must be readable by everybody. Many programs may share it.
 	Dir string
 
-	Env map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
+	Env map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
+
+	// Network lets a confined program reach public addresses through an HTTP proxy, and nothing else. Without it there is no
+	// network at all.
+	Network bool
 
 	// Limits bound the program; Wall and Output are not looked at. Disk is the size of its /tmp, which counts as memory, too.
 	Limits Limits
@@ -56,10 +60,14 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 		return nil, err
 	}
 	command := Command{Dir: p.Dir, Env: p.Env, Limits: p.Limits.withDefaults()}
+	if p.Network {
+		command.Proxy = &Proxy{}
+	}
 	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, stays: true}
 	process, err := r.start()
 	if err != nil {
 		r.closeFiles()
+		r.stopProxy()
 		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: errors.Join(err, r.removeTemp())}
 	}
 	return process, nil
@@ -91,6 +99,9 @@ func (r *run) start() (*Process, error) {
 		if err == nil {
 			defer close(process.done)
 			defer cancel()
+			if r.proxy != nil {
+				r.proxy.start(ctx)
+			}
 			process.result, process.err = r.finish(ctx, cmd)
 		}
 	}()
@@ -111,6 +122,7 @@ func (r *run) start() (*Process, error) {
 func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	killed := r.wait(ctx, cmd.Process.Pid)
 	err := cmd.Wait()
+	r.stopProxy()
 	r.group.remove()
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		err = nil

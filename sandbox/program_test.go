@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,5 +164,33 @@ func TestProgramRefused(t *testing.T) {
 	s := sandbox.Detect(t.Context(), sandbox.Auto)
 	if _, err := s.Start(sandbox.Program{Args: shell("true"), Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "functions are refused") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A program that may reach the network reaches the proxy, which refuses what is not public; one that may not has nothing to
+// ask. Neither has another way.
+func TestProgramNetwork(t *testing.T) {
+	t.Parallel()
+	s := confined(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	line := fmt.Sprintf(`echo "$HTTP_PROXY|$https_proxy"; HTTPS_PROXY=http://127.0.0.1:3128 %[1]s probe get http://localhost:80/; %[1]s probe dial tcp %[2]s`, sandbox.InitAt, host(t, server))
+	for network, want := range map[bool][]string{
+		true:  {"http://127.0.0.1:3128|http://127.0.0.1:3128\n", "403 localhost is a private address", "\nfailed "},
+		false: {"|\n", "failed ECONNREFUSED\n", "\nfailed "},
+	} {
+		t.Run(fmt.Sprint(network), func(t *testing.T) {
+			t.Parallel()
+			p := start(t, s, sandbox.Program{Args: shell(line), Network: network})
+			out, err := io.ReadAll(p.Stdout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range want {
+				if !strings.Contains(string(out), want) || strings.Contains(string(out), "connected") {
+					t.Errorf("it prints %q, which lacks %q", out, want)
+				}
+			}
+		})
 	}
 }

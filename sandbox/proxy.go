@@ -30,7 +30,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
-		http.Error(w, "this is a proxy for builds", http.StatusBadRequest)
+		http.Error(w, "this is a proxy for what runs in the sandbox", http.StatusBadRequest)
 		return
 	}
 	transport := &http.Transport{
@@ -117,7 +117,7 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 
 func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bool) (net.Conn, error) {
 	if !exception && port != "80" && port != "443" {
-		return nil, fmt.Errorf("builds reach the ports 80 and 443 only, not %s", port)
+		return nil, fmt.Errorf("the sandbox reaches the ports 80 and 443 only, not %s", port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -127,7 +127,7 @@ func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bo
 	}
 	for _, address := range addresses {
 		if !exception && !isPublic(address) {
-			return nil, fmt.Errorf("%s is a private address; builds reach it only if LANDFALL_ALLOWED_HOSTS lists it", host)
+			return nil, fmt.Errorf("%s is a private address; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists it", host)
 		}
 	}
 	var dialer net.Dialer

@@ -119,7 +119,7 @@ func TestProxyReaches(t *testing.T) {
 		sandbox.InitAt, plain.URL, local, other.URL)})
 	for _, want := range []string{
 		"200 served /a for " + host(t, plain), "200 served /b for " + strings.TrimPrefix(local, "https://"),
-		"403 builds reach the ports 80 and 443 only", strings.Repeat("http://127.0.0.1:3128 ", 3) + "http://127.0.0.1:3128",
+		"403 the sandbox reaches the ports 80 and 443 only", strings.Repeat("http://127.0.0.1:3128 ", 3) + "http://127.0.0.1:3128",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -216,9 +216,9 @@ func TestProxyRefusesPorts(t *testing.T) {
 		"a request to a port":    {"GET http://1.1.1.1:8080/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
 		"the host at its port":   {"GET http://127.0.0.1:" + port + "/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
 		"another port of a host": {"CONNECT 127.0.0.1:" + port + " HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusForbidden, "ports 80 and 443 only"},
-		"no proxy request":       {"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", http.StatusBadRequest, "a proxy for builds"},
-		"another scheme":         {"GET ftp://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "a proxy for builds"},
-		"https without a tunnel": {"GET https://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "a proxy for builds"},
+		"no proxy request":       {"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", http.StatusBadRequest, "a proxy for what runs in the sandbox"},
+		"another scheme":         {"GET ftp://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "a proxy for what runs in the sandbox"},
+		"https without a tunnel": {"GET https://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusBadRequest, "a proxy for what runs in the sandbox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -33,19 +33,26 @@ type run struct {
 // do prepares, runs and cleans up.
 func (r *run) do(ctx context.Context) (Result, error) {
 	defer r.closeFiles()
+	defer r.stopProxy()
 	if err := r.prepare(); err != nil {
 		return Result{}, errors.Join(err, r.removeTemp())
 	}
 	r.group = r.sandbox.groups.make(r.command.Limits)
 	result, err := r.execute(ctx)
-	if r.proxy != nil {
-		r.proxy.stop()
-	}
+	r.stopProxy()
 	r.group.remove()
 	if os.Geteuid() != 0 {
 		openFolders(r.command.Dir)
 	}
 	return result, errors.Join(err, r.removeTemp())
+}
+
+// stopProxy may be called more than once.
+func (r *run) stopProxy() {
+	if r.proxy != nil {
+		r.proxy.stop()
+		r.proxy = nil
+	}
 }
 
 func (r *run) removeTemp() error {
