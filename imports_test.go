@@ -39,7 +39,8 @@ func rooms() []room {
 		{"spec", "", ""},
 		{"builder", "builder/pack", ""},
 		{"builder/pack", "", ""},
-		{"sandbox", "", "logtest"},
+		{"sandbox", "sandbox/inner", "logtest"},
+		{"sandbox/inner", "", ""},
 		{"versioning", "store", "store/storetest"},
 		{"assets", "", "assets/disk assets/assetstest"},
 		{"assets/disk", "assets", "assets/assetstest"},
@@ -78,6 +79,8 @@ func rooms() []room {
 			"webhook remote spec builder sandbox assets assets/disk assets/s3 backup fsck pipeline versioning github event environment runtime/registry runtime/gateway runtime/invoke runtime/packages runtime/runner metrics store api api/client web",
 			"github/githubtest crashpoint logtest store/storetest assets/s3/s3test",
 		},
+
+		{"cmd/landfall-init", "sandbox/inner", ""},
 
 		// What the Makefile needs.
 		{"tools/conformance", "", ""},
@@ -134,7 +137,7 @@ func libraries() []library {
 		{"golang.org/x/crypto/x509roots", "tools/image", "", "whom an image trusts that has no system"},
 		{"golang.org/x/net", "webhook github builder sandbox runtime/gateway", "", "what net/http leaves out"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
-		{"golang.org/x/sys", "sandbox runtime/runner remote store assets/disk backup cmd/landfall", "", "system calls that the standard library leaves out"},
+		{"golang.org/x/sys", "sandbox sandbox/inner runtime/runner remote store assets/disk backup cmd/landfall", "", "system calls that the standard library leaves out"},
 		{"golang.org/x/term", "cmd/landfall", "", "only the command line has a terminal"},
 		{"golang.org/x/time", "webhook github api web", "", "rates"},
 		{"modernc.org", "store", "", "the embedded database"},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"landfall.dev/landfall/sandbox/inner"
 )
 
 // adopt runs a command that is not confined, and ends everything that comes from it once it has ended: a process that loses
@@ -16,7 +18,7 @@ func adopt(args []string) (code int, err error) {
 	if len(args) <= 1 {
 		return 0, errors.New("arguments are missing")
 	}
-	env, err := readEnvironment(args[0])
+	env, err := inner.ReadEnvironment(args[0])
 	if err != nil {
 		return 0, err
 	}
@@ -45,5 +47,5 @@ func adopt(args []string) (code int, err error) {
 			}
 		}
 	}
-	return exitCode(cmd.ProcessState.Sys()), nil
+	return exitCode(cmd.ProcessState), nil
 }

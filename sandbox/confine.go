@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"landfall.dev/landfall/sandbox/inner"
 )
 
 const (
 	workDir = "/build"             // where a confined command sees Dir
 	homeDir = "/function"          // where a confined program does
-	initAt  = "/run/landfall/init" // where it sees our own binary
+	initAt  = "/run/landfall/init" // where it sees the init
 	nobody  = 65534                // the user that it is
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
@@ -67,10 +69,6 @@ func (r *run) prepare() error {
 	if r.sandbox.mode == Off {
 		return r.prepareUnconfined()
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	filter, err := filterBytes()
 	if err != nil {
 		return err
@@ -84,7 +82,7 @@ func (r *run) prepare() error {
 		}
 	}
 	r.args = append([]string{r.sandbox.bwrap}, r.sandbox.confinement(host, temporary)...)
-	r.args = append(r.args, "--ro-bind", self, initAt, bind, r.command.Dir, r.at)
+	r.args = append(r.args, "--ro-bind", r.sandbox.init, initAt, bind, r.command.Dir, r.at)
 	for _, data := range []struct{ path, content string }{
 		{"", string(filter)},
 		{"/etc/passwd", "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n"},
@@ -116,7 +114,7 @@ func (r *run) prepareInit() error {
 	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 	if r.command.Proxy != nil {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-			env[name] = "http://" + proxyAddress
+			env[name] = "http://" + proxyAddress()
 		}
 	}
 	maps.Copy(env, r.command.Env)
@@ -132,7 +130,7 @@ func (r *run) prepareInit() error {
 		}
 		r.proxy, control = server, r.attach(file)
 	}
-	r.args = append(r.args, "--remount-ro", "/", "--", initAt, initArgument, strconv.Itoa(environment), r.at, strconv.Itoa(control))
+	r.args = append(r.args, "--remount-ro", "/", "--", initAt, inner.Word, strconv.Itoa(environment), r.at, strconv.Itoa(control))
 	r.args = append(r.args, r.argv...)
 	return nil
 }

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -12,7 +11,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// environmentFile returns a file with the variables, from which readEnvironment reads them in another process. It has no name,
+// environmentFile returns a file with the variables, from which the init reads them in another process. It has no name,
 // and lies in memory only. Invalid when something is no variable.
 func environmentFile(env map[string]string) (*os.File, error) {
 	var data bytes.Buffer
@@ -24,19 +23,4 @@ func environmentFile(env map[string]string) (*os.File, error) {
 		data.WriteString(name + "=" + env[name] + "\x00")
 	}
 	return dataFile(data.Bytes())
-}
-
-// readEnvironment reads variables from the file of that number, and closes it.
-func readEnvironment(number string) ([]string, error) {
-	fd, err := strconv.ParseUint(number, 10, 31)
-	if err != nil {
-		return nil, err
-	}
-	file := os.NewFile(uintptr(fd), "environment")
-	defer file.Close()
-	data, err := io.ReadAll(file)
-	if err != nil || len(data) == 0 {
-		return []string{}, err
-	}
-	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00"), nil
 }

@@ -13,6 +13,13 @@ func HasGroups(s *Sandbox) bool { return s.groups.memory != "" && s.groups.proce
 // GroupFolders returns where control groups are made.
 func GroupFolders(s *Sandbox) []string { return s.groups.folders() }
 
+// WithInit returns the sandbox with another program as process 1.
+func WithInit(s *Sandbox, path string) *Sandbox {
+	other := *s
+	other.init = path
+	return &other
+}
+
 // OwnName begins the names of what this process leaves outside of its data.
 func OwnName() string { return ownName() }
 

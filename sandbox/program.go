@@ -127,7 +127,7 @@ func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		err = nil
 	}
-	return Result{ExitCode: exitCode(cmd.ProcessState.Sys()), Killed: killed}, errors.Join(err, r.removeTemp())
+	return Result{ExitCode: exitCode(cmd.ProcessState), Killed: killed}, errors.Join(err, r.removeTemp())
 }
 
 // held reports whether the kernel holds every limit by itself.

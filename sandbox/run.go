@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"landfall.dev/landfall/sandbox/inner"
 )
 
 // run is one run of a command.
@@ -118,7 +120,7 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return Result{}, err
 	}
-	return Result{ExitCode: exitCode(cmd.ProcessState.Sys()), Killed: killed}, nil
+	return Result{ExitCode: exitCode(cmd.ProcessState), Killed: killed}, nil
 }
 
 // launch returns what to start.
@@ -199,14 +201,10 @@ func dataFile(data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// exitCode returns a process's exit code as a shell counts.
-func exitCode(sys any) int {
-	const signalled = 128
-	status, ok := sys.(syscall.WaitStatus)
-	if ok && status.Signaled() {
-		return signalled + int(status.Signal())
-	}
-	return status.ExitStatus()
+// exitCode returns the exit code of a process that has ended, as a shell counts.
+func exitCode(state *os.ProcessState) int {
+	status, _ := state.Sys().(syscall.WaitStatus)
+	return inner.ExitCode(status)
 }
 
 // capped passes on output up to a limit and drops the rest, so that a flood neither blocks the command nor fills a log.

@@ -25,6 +25,7 @@ const (
 type Sandbox struct {
 	mode   Mode
 	bwrap  string // path of bubblewrap; empty when it is missing or does not work
+	init   string // path of what becomes process 1
 	sized  bool   // bubblewrap can limit the size of what lies in memory
 	reason string // why bwrap is empty
 	groups groups
@@ -45,6 +46,10 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	}
 	if err != nil {
 		s.reason = "bubblewrap is not installed"
+		return s
+	}
+	if s.init, err = findInit(ctx); err != nil {
+		s.reason = "the server's own program cannot be found (" + err.Error() + ")"
 		return s
 	}
 	for _, s.sized = range []bool{true, false} {
