@@ -127,6 +127,7 @@ func libraries() []library {
 		{"github.com/hashicorp/golang-lru", "runtime/gateway", "", "caches with a bound"},
 		{"github.com/klauspost/compress", "backup builder/pack", "", "backups are zstd; git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
+		{"github.com/landlock-lsm/go-landlock", "sandbox/inner", "", "the kernel's own project keeps it, and nothing here needs unsafe"},
 		{"github.com/minio/minio-go", "assets/s3", "", "the S3 API is spoken in one room"},
 		{"github.com/pressly/goose", "store", "", "the migrations"},
 		{"github.com/prometheus", "metrics", "cmd/landfall", "what Prometheus reads"},

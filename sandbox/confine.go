@@ -130,7 +130,11 @@ func (r *run) prepareInit() error {
 		}
 		r.proxy, control = server, r.attach(file)
 	}
-	r.args = append(r.args, "--remount-ro", "/", "--", initAt, inner.Word, strconv.Itoa(environment), r.at, strconv.Itoa(control))
+	access := inner.Writable
+	if r.stays {
+		access = "read-only"
+	}
+	r.args = append(r.args, "--remount-ro", "/", "--", initAt, inner.Word, strconv.Itoa(environment), r.at, access, strconv.Itoa(control))
 	r.args = append(r.args, r.argv...)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,9 +176,13 @@ func TestProgramNetwork(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	line := fmt.Sprintf(`echo "$HTTP_PROXY|$https_proxy"; HTTPS_PROXY=http://127.0.0.1:3128 %[1]s probe get http://localhost:80/; %[1]s probe dial tcp %[2]s`, sandbox.InitAt, host(t, server))
+	without := "EACCES" // by Landlock
+	if slices.ContainsFunc(s.Lacks(), func(lack string) bool { return strings.Contains(lack, "Landlock") }) {
+		without = "ECONNREFUSED"
+	}
 	for network, want := range map[bool][]string{
 		true:  {"http://127.0.0.1:3128|http://127.0.0.1:3128\n", "403 localhost is a private address", "\nfailed "},
-		false: {"|\n", "failed ECONNREFUSED\n", "\nfailed "},
+		false: {"|\n", "failed " + without + "\n", "\nfailed "},
 	} {
 		t.Run(fmt.Sprint(network), func(t *testing.T) {
 			t.Parallel()
@@ -192,5 +197,29 @@ func TestProgramNetwork(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where the kernel has Landlock, it is a second wall: what the folders of the sandbox would let through is refused, too, while
+// a program and a build can do in their own folders what they need to. What is lacking is said.
+func TestLandlock(t *testing.T) {
+	t.Parallel()
+	s := confined(t)
+	refused := "Permission denied"
+	if slices.ContainsFunc(s.Lacks(), func(lack string) bool { return strings.HasPrefix(lack, "Landlock:") }) {
+		refused = "No such device or address"
+	}
+	p := start(t, s, sandbox.Program{Args: shell(`exec 2>&1; (: > /dev/tty); mkdir /tmp/a /tmp/b && echo x > /tmp/a/f && mv /tmp/a/f /tmp/b/ && cat /tmp/b/f; echo y > /dev/shm/f; cat /dev/shm/f; cp /bin/true /tmp && /tmp/true && echo z > /dev/null && echo done`)})
+	out, err := io.ReadAll(p.Stdout)
+	if err != nil || !strings.Contains(string(out), refused) || !strings.HasSuffix(string(out), "x\ny\ndone\n") {
+		t.Errorf("it prints %q, %v; want %q once", out, err, refused)
+	}
+	if out := show(t, s, sandbox.Command{Shell: `mkdir a b && echo x > a/f && mv a/f b/ && ln b/f a/g && cat a/g && cp /bin/true . && ./true && echo done`}); out != "x\ndone\n" {
+		t.Errorf("the build prints %q", out)
+	}
+	for _, lack := range sandbox.WatchOnly(s).Lacks() {
+		if !strings.Contains(lack, ":") {
+			t.Errorf("a lack without what follows from it: %q", lack)
+		}
 	}
 }

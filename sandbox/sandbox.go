@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/sandbox/inner"
 )
 
 // Mode says whether processes are confined.
@@ -73,6 +74,25 @@ func (s *Sandbox) Kind() string {
 		return "bubblewrap"
 	}
 	return "none"
+}
+
+// Lacks lists what this machine lacks for what is confined, for people; it is confined all the same. Nothing when nothing is
+// lacking, or nothing confines.
+func (s *Sandbox) Lacks() []string {
+	if s.Kind() != "bubblewrap" {
+		return nil
+	}
+	lacks := inner.Lacks()
+	if s.groups.memory == "" || s.groups.processes == "" {
+		lacks = append(lacks, "control groups: limits are held by a watch, which is late by a moment")
+	}
+	if s.groups.cpu == "" {
+		lacks = append(lacks, "a control group for processors: they are shared without limits")
+	}
+	if !s.sized {
+		lacks = append(lacks, "a bubblewrap with --size: /tmp is as large as its memory")
+	}
+	return lacks
 }
 
 // Limits bound a command. Zero fields take the defaults: 10 minutes, 2 GiB of memory, 2 GiB of disk, 512 processes and

@@ -13,7 +13,10 @@ import (
 )
 
 // Word is the first argument of an init. It changes with the arguments that follow, so that an init of another version is known.
-const Word = "sandbox-init-2"
+const Word = "sandbox-init-3"
+
+// Writable as an argument says that the command may write to its folder.
+const Writable = "writable"
 
 // Where a confined command finds the proxy.
 const (
@@ -28,8 +31,8 @@ const (
 )
 
 // Main is an init: it gives up every privilege, opens the way to the proxy, runs the command, and returns its exit code. Its
-// arguments, after Word, are the number of the file with the environment, the folder to start in, the number of the socket to
-// the server, 0 for none, and the command. Other words are not handled.
+// arguments, after Word, are the number of the file with the environment, the folder to start in, Writable when the command may
+// write to that, the number of the socket to the server, 0 for none, and the command. Other words are not handled.
 func Main(args []string) (code int, handled bool) {
 	if len(args) == 0 || args[0] != Word {
 		return 0, false
@@ -46,7 +49,7 @@ func Main(args []string) (code int, handled bool) {
 func Works(code int) bool { return code == failed }
 
 func initialize(args []string) (code int, err error) {
-	const own = 3
+	const own = 4
 	if len(args) < own+1 {
 		return 0, errors.New("arguments are missing")
 	}
@@ -54,11 +57,11 @@ func initialize(args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	control, err := strconv.Atoi(args[2])
+	control, err := strconv.Atoi(args[3])
 	if err != nil {
 		return 0, err
 	}
-	dir, argv := args[1], args[own:]
+	dir, writable, argv := args[1], args[2] == Writable, args[own:]
 	runtime.LockOSThread() // what is given up counts for this thread and what it starts
 	if err := giveUp(); err != nil {
 		return 0, err
@@ -70,6 +73,9 @@ func initialize(args []string) (code int, err error) {
 		if err := sendListener(control); err != nil {
 			return 0, err
 		}
+	}
+	if err := restrict(dir, writable, control != 0); err != nil {
+		return 0, err
 	}
 	process, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
 		Dir: dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
@@ -121,7 +127,7 @@ func sendListener(control int) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(listener)
+	defer os.NewFile(uintptr(listener), "listener").Close()
 	if err := unix.Bind(listener, &unix.SockaddrInet4{Port: ProxyPort, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return err
 	}
