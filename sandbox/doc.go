@@ -7,11 +7,12 @@
 // in a user namespace, where the server is not. It shares the kernel, and a filter takes away the system calls that builds
 // do not need and that kernels were broken into by.
 //
-//	server ── bwrap ──│── init (our own binary, read-only, process 1) ── /bin/sh -c COMMAND
+//	server ── bwrap ──│── init (landfall-init or our own binary, process 1) ── /bin/sh -c COMMAND
 //	                  │ namespaces
 //
-// The init becomes the user, opens the proxy's listener in the empty network and sends it to the server, starts the command,
-// reaps, and ends with it. All that the command started ends with the init, because it is process 1, and bwrap ends after
+// The init (room inner) reads the command's environment from a file in memory, becomes the user, opens the proxy's listener in
+// the empty network and sends it to the server, restricts itself by Landlock where the kernel has it, starts the command, reaps,
+// and ends with it. All that the command started ends with the init, because it is process 1, and bwrap ends after
 // that: so when bwrap has ended, nothing is left. bwrap ends with the server, and the init with bwrap.
 //
 // Run runs a command to its end. Start starts a program that stays, which is a function: it has pipes instead of a log, its
