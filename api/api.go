@@ -36,6 +36,7 @@ type Config struct {
 	CheckURL     func(address string) error // whether a clone address may be used
 	Keeper       Keeper
 	Sandbox      string
+	SandboxLacks []string
 	Now          func() time.Time
 	Logger       *slog.Logger
 }

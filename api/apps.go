@@ -64,7 +64,7 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 		return nil, err
 	}
 	token := caller(ctx)
-	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Sandbox: a.Sandbox, Remote: a.Repositories != nil,
+	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Remote: a.Repositories != nil,
 		Waiting: deserted, Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
 	for _, app := range apps {
 		if app.Deleted.IsZero() && token.Allows(store.ScopeRead, app.ID) {

@@ -11,7 +11,8 @@ import (
 type Status struct {
 	URL     string    `json:"url" doc:"public URL of the server"`
 	Domain  string    `json:"domain" doc:"base domain of releases"`
-	Sandbox string    `json:"sandbox" doc:"what build commands run in"`
+	Sandbox string    `json:"sandbox" doc:"what build commands and functions run in"`
+	Lacks   []string  `json:"sandbox_lacks,omitempty" doc:"what this machine lacks for the sandbox, which confines all the same"`
 	Remote  bool      `json:"remote" doc:"whether the built-in git remote is on"`
 	Waiting bool      `json:"waiting_for_worker,omitempty" doc:"whether runs wait because no pipeline worker is alive"`
 	Apps    int       `json:"apps"`

@@ -232,6 +232,9 @@ func (c *cli) statusCommand() *cobra.Command {
 				t.field("token", s.Token+" ("+s.Scope+")")
 				t.field("apps", strconv.Itoa(s.Apps))
 				t.field("sandbox", s.Sandbox)
+				for _, what := range s.Lacks {
+					t.field("  without", what)
+				}
 				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
 				t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
 				t.field("oldest unfinished run", c.local(s.Oldest))

@@ -171,7 +171,7 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	rest := api.New(api.Config{
 		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
-		Sandbox: s.sandbox.Kind(), Now: time.Now, Logger: s.logger, Keeper: s,
+		Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Now: time.Now, Logger: s.logger, Keeper: s,
 	})
 	control.Handle("/api/", rest)
 	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Now: time.Now, Logger: s.logger})

@@ -490,6 +490,9 @@ func (s *server) Run(ctx context.Context) error {
 		group.Go(func() error { return s.sender.Run(ctx) })
 	}
 	s.phase.CompareAndSwap(starting, serving)
+	for _, what := range s.sandbox.Lacks() {
+		s.logger.Warn("this machine lacks something for the sandbox, which confines all the same", "lacks", what)
+	}
 	s.logger.Info("serving", s.about()...)
 	return group.Wait()
 }
