@@ -130,11 +130,16 @@ func (r *run) prepareInit() error {
 		}
 		r.proxy, control = server, r.attach(file)
 	}
-	access := inner.Writable
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	r.alive = ours
+	alive, access := r.attach(theirs), inner.Writable
 	if r.stays {
 		access = "read-only"
 	}
-	r.args = append(r.args, "--remount-ro", "/", "--", initAt, inner.Word, strconv.Itoa(environment), r.at, access, strconv.Itoa(control))
+	r.args = append(r.args, "--remount-ro", "/", "--", initAt, inner.Word, strconv.Itoa(environment), r.at, access, strconv.Itoa(control), strconv.Itoa(alive))
 	r.args = append(r.args, r.argv...)
 	return nil
 }

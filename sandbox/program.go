@@ -67,7 +67,7 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 	process, err := r.start()
 	if err != nil {
 		r.closeFiles()
-		r.stopProxy()
+		r.letGo()
 		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: errors.Join(err, r.removeTemp())}
 	}
 	return process, nil
@@ -122,7 +122,7 @@ func (r *run) start() (*Process, error) {
 func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	killed := r.wait(ctx, cmd.Process.Pid)
 	err := cmd.Wait()
-	r.stopProxy()
+	r.letGo()
 	r.group.remove()
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		err = nil

@@ -30,18 +30,19 @@ type run struct {
 	args    []string     // what to start
 	files   []*os.File   // what it finds open, from firstExtraFile on
 	proxy   *proxyServer // nil: none
+	alive   *os.File     // by which a confined command knows that the server lives
 }
 
 // do prepares, runs and cleans up.
 func (r *run) do(ctx context.Context) (Result, error) {
 	defer r.closeFiles()
-	defer r.stopProxy()
+	defer r.letGo()
 	if err := r.prepare(); err != nil {
 		return Result{}, errors.Join(err, r.removeTemp())
 	}
 	r.group = r.sandbox.groups.make(r.command.Limits)
 	result, err := r.execute(ctx)
-	r.stopProxy()
+	r.letGo()
 	r.group.remove()
 	if os.Geteuid() != 0 {
 		openFolders(r.command.Dir)
@@ -49,8 +50,9 @@ func (r *run) do(ctx context.Context) (Result, error) {
 	return result, errors.Join(err, r.removeTemp())
 }
 
-// stopProxy may be called more than once.
-func (r *run) stopProxy() {
+// letGo closes what the server holds for the command. It may be called more than once.
+func (r *run) letGo() {
+	r.alive.Close() // also of none
 	if r.proxy != nil {
 		r.proxy.stop()
 		r.proxy = nil

@@ -13,7 +13,7 @@ import (
 )
 
 // Word is the first argument of an init. It changes with the arguments that follow, so that an init of another version is known.
-const Word = "sandbox-init-3"
+const Word = "sandbox-init-4"
 
 // Writable as an argument says that the command may write to its folder.
 const Writable = "writable"
@@ -32,7 +32,8 @@ const (
 
 // Main is an init: it gives up every privilege, opens the way to the proxy, runs the command, and returns its exit code. Its
 // arguments, after Word, are the number of the file with the environment, the folder to start in, Writable when the command may
-// write to that, the number of the socket to the server, 0 for none, and the command. Other words are not handled.
+// write to that, the number of the socket to the server, 0 for none, the number of a pipe that the server holds as long as it
+// lives, and the command. Other words are not handled.
 func Main(args []string) (code int, handled bool) {
 	if len(args) == 0 || args[0] != Word {
 		return 0, false
@@ -49,7 +50,7 @@ func Main(args []string) (code int, handled bool) {
 func Works(code int) bool { return code == failed }
 
 func initialize(args []string) (code int, err error) {
-	const own = 4
+	const own = 5
 	if len(args) < own+1 {
 		return 0, errors.New("arguments are missing")
 	}
@@ -61,6 +62,10 @@ func initialize(args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	server, err := strconv.Atoi(args[4])
+	if err != nil {
+		return 0, err
+	}
 	dir, writable, argv := args[1], args[2] == Writable, args[own:]
 	runtime.LockOSThread() // what is given up counts for this thread and what it starts
 	if err := giveUp(); err != nil {
@@ -69,6 +74,7 @@ func initialize(args []string) (code int, err error) {
 	if err := unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 0, err
 	}
+	go endWith(server)
 	if control != 0 {
 		if err := sendListener(control); err != nil {
 			return 0, err
@@ -91,6 +97,17 @@ func initialize(args []string) (code int, err error) {
 		}
 		if pid == process.Pid {
 			return ExitCode(status), nil
+		}
+	}
+}
+
+// endWith ends this process, and with it all that it started, when the server's end of a pipe is closed: the server was killed. The
+// signal that the kernel sends then reaches bubblewrap, and not always what became another user below it.
+func endWith(server int) {
+	var nothing [1]byte
+	for {
+		if _, err := unix.Read(server, nothing[:]); !errors.Is(err, unix.EINTR) {
+			os.Exit(failed)
 		}
 	}
 }
