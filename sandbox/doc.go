@@ -13,7 +13,7 @@
 // The init (room inner) reads the command's environment from a file in memory, becomes the user, opens the proxy's listener in
 // the empty network and sends it to the server, restricts itself by Landlock where the kernel has it, starts the command, reaps,
 // and ends with it. All that the command started ends with the init, because it is process 1, and bwrap ends after
-// that: so when bwrap has ended, nothing is left. bwrap ends with the server, and the init with bwrap.
+// that: so when bwrap has ended, nothing is left. bwrap ends with the server, and so does the init, which holds a pipe to it.
 //
 // Run runs a command to its end. Start starts a program that stays, which is a function: it has pipes instead of a log, its
 // folder is read-only, and its /tmp has a size. Control groups hold its limits alone, so that it costs nothing while it waits;
