@@ -89,7 +89,7 @@ func TestFunctionInvoke(t *testing.T) {
 	wantEqual(t, "answer of the first", out, "Ahoy, Ada")
 	out, code = invoke("greet")
 	wantEqual(t, "exit code", code, 1)
-	wantText(t, told{out}, "no more Ada", "greet.py", "execution ")
+	wantText(t, told{out}, "no more Ada", "\nexecution ", "\n  File \"greet.py\", line 2, in main\n")
 }
 
 // What a route says of who may call it holds, whatever the address.

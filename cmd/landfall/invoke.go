@@ -137,5 +137,5 @@ func functionFailed(fault event.Error, execution string) error {
 			kind = k
 		}
 	}
-	return &landfall.Error{Op: "function invoke", Kind: kind, Message: landfall.Printable(message)}
+	return &landfall.Error{Op: "function invoke", Kind: kind, Message: message}
 }
