@@ -124,6 +124,21 @@ module.exports = async ({ request }) => ({
 	}
 }
 
+// A function in Node.js finds the wildcards of its route under the names that the route gives them.
+func TestNodeParams(t *testing.T) {
+	t.Parallel()
+	r, _ := start(t, "confined")
+	f := function(t, "nodejs", "", files{"index.js": "module.exports = async ({ request }) => ({ status: 200, body: request.params });"})
+	asked := event.Protocol{
+		Method: "GET", RequestURL: "http://shop.localhost/orders/7", Params: map[string]string{"orderId": "7"},
+		Headers: map[string][]string{"X-Fission-Params-Orderid": {"7"}},
+	}
+	answer := run(t, r, f, request(t, "x", asked, "", ""))
+	if got := string(answer.Data()); got != `{"orderId":"7"}` {
+		t.Errorf("the parameters are %s", got)
+	}
+}
+
 // A plain program reads the data, and finds the request in its environment. It is a new process for each event.
 func TestPlainProgram(t *testing.T) {
 	t.Parallel()

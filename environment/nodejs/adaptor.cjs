@@ -246,7 +246,7 @@ function requestOf(event) {
     hostname: url.hostname,
     query: values(url.searchParams),
     headers,
-    params,
+    params: protocol.params || params,
     rawBody,
     body: parsed(headers["content-type"], rawBody, event),
     get: (name) => headers[name.toLowerCase()],

@@ -184,7 +184,8 @@ func TestEventOfRequest(t *testing.T) {
 		"Connection", "X-Secret-Hop, keep-alive, X-Forwarded-For", "X-Secret-Hop", "1", "Keep-Alive", "5", "Te", "trailers", "Proxy-Authorization", "1",
 		"Cookie", "a=1; __Host-landfall=session; __Host-own=2", "Cookie", "b=3",
 		"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Prefix", "/evil", "Forwarded", "for=6.6.6.6", "X-Real-Ip", "6.6.6.6",
-		"Landfall-Execution", "mine", "User-Agent", "test", "Expect", "100-continue")
+		"Landfall-Execution", "mine", "X-Fission-Params-Id", "8", "X-Fission-Params-Other", "9",
+		"X_Fission_Params_Id", "8", "X_Forwarded_For", "6.6.6.6", "User-Agent", "test", "Expect", "100-continue")
 	answer.want(t, http.StatusOK, "aaaaaaa2", "")
 
 	p, err := event.ProtocolOf(got)
@@ -197,6 +198,7 @@ func TestEventOfRequest(t *testing.T) {
 			"Content-Type": {"application/json"}, "X-Custom": {"one", "two"}, "Authorization": {"Bearer mine"},
 			"Content-Length": {"8"}, "User-Agent": {"test"}, "Cookie": {"a=1; __Host-own=2; b=3"},
 			"X-Forwarded-For": {"127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {host},
+			"X-Fission-Params-Id": {"7é"}, "X-Fission-Params-Rest": {"a/b"},
 		},
 		Params: map[string]string{"id": "7é", "rest": "a/b"},
 	}

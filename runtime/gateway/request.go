@@ -43,9 +43,13 @@ func (g *Gateway) event(r *http.Request, app string, route *registry.Route, exec
 		e.DataEncoded = data
 	}
 	event.SetExecution(&e, execution)
-	scheme := g.schemeOf(r)
+	scheme, params := g.schemeOf(r), paramsOf(r)
+	headers := headersOf(r, scheme, route.Access)
+	for name, value := range params {
+		headers[http.CanonicalHeaderKey(paramPrefix+name)] = []string{value}
+	}
 	event.SetProtocol(&e, event.Protocol{
-		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme), Headers: headersOf(r, scheme, route.Access), Params: paramsOf(r),
+		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme), Headers: headers, Params: params,
 	})
 	return e
 }
@@ -110,7 +114,7 @@ func headersOf(r *http.Request, scheme string, access registry.Access) map[strin
 	const added = 3
 	headers := make(map[string][]string, len(r.Header)+added)
 	for name, values := range r.Header {
-		if !hopByHop(name) && !forwarded(name) && name != "Expect" && !strings.HasPrefix(name, ownPrefix) {
+		if !hopByHop(name) && !forwarded(name) && !reserved(name) && name != "Expect" {
 			headers[name] = values
 		}
 	}
@@ -131,6 +135,16 @@ func headersOf(r *http.Request, scheme string, access registry.Access) map[strin
 	headers["X-Forwarded-For"], headers["X-Forwarded-Proto"], headers["X-Forwarded-Host"] = values[:1:1], values[1:2:2], values[2:]
 	return headers
 }
+
+// reserved reports whether only Landfall may send a function a header of this name. One with an underscore looks in CGI and WSGI
+// like one with a hyphen, and could stand in its place.
+func reserved(name string) bool {
+	return strings.HasPrefix(name, ownPrefix) || strings.HasPrefix(name, paramPrefix) || strings.Contains(name, "_")
+}
+
+// paramPrefix begins the names of the headers in which a function that was written for Fission finds the values of its route's
+// wildcards. A client cannot send them.
+const paramPrefix = "X-Fission-Params-"
 
 // ownPrefix begins the names of Landfall's own headers.
 const ownPrefix = "Landfall-"
