@@ -179,7 +179,7 @@ func pageOfFailure(err error) page {
 		if answered.status == 0 {
 			return newPage(http.StatusBadGateway, "The function failed", "It answered with an error.")
 		}
-		return newPage(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), landfall.Printable(answered.fault.Message))
+		return newPage(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), sentence(landfall.Printable(answered.fault.Message)))
 	}
 	if f, ok := errors.AsType[*runner.FunctionError](err); ok {
 		return pageOfReason(f.Reason)

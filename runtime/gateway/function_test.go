@@ -520,8 +520,8 @@ func TestErrorEvents(t *testing.T) {
 		answer.wantHeaders(t, gateway.VersionHeader, "vvvvvvv2", "Cache-Control", "no-store")
 	}
 	status = http.StatusTeapot
-	if page := s.get(t, host, "/"); strings.Contains(page.body, "<b>") || !strings.Contains(page.body, "&lt;b&gt;amount") {
-		t.Errorf("got the page %q, want the message as text", page.body)
+	if page := s.get(t, host, "/"); strings.Contains(page.body, "<b>") || !strings.Contains(page.body, "&lt;b&gt;amount&lt;/b&gt; is missing. More stands") {
+		t.Errorf("got the page %q, want the message as text, and as a sentence", page.body)
 	}
 	if log := s.log.String(); !strings.Contains(log, "secret.py") || !strings.Contains(log, "ValueError") {
 		t.Errorf("got the log %q, want the trace", log)

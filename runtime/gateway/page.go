@@ -171,6 +171,14 @@ small{color:#767676}
 </html>
 `
 
+// sentence returns what a function said as a sentence, after which another one may stand.
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
+}
+
 // writePage answers with p as the client reads it best: HTML, problem details or plain text. Nobody keeps it.
 func writePage(w http.ResponseWriter, r *http.Request, p page) {
 	h := w.Header()
