@@ -139,6 +139,24 @@ func TestNodeParams(t *testing.T) {
 	}
 }
 
+// A function with two parameters that returns its answer, as on Lambda, is told at once how to answer. One that calls
+// back later may return what it likes, such as a timer.
+func TestNodeReturnsAndNeverCalls(t *testing.T) {
+	t.Parallel()
+	r, _ := start(t, "confined")
+	content := files{"index.js": "exports.lambda = async (event, context) => ({ statusCode: 200 });\nexports.called = (context, callback) => setTimeout(callback, 1, 200, 'called');"}
+	fault, _, err := event.ErrorOf(run(t, r, function(t, "nodejs", "index.lambda", content), request(t, "x", order, "", "")))
+	if err != nil || fault.Type != "WrongHandler" || !strings.Contains(fault.Message, "the function has two parameters") {
+		t.Errorf("the error is %+v (%v)", fault, err)
+	}
+	called := function(t, "nodejs", "index.called", content)
+	called.ID += "/called"
+	answer := run(t, r, called, request(t, "x", order, "", ""))
+	if got := string(answer.Data()); got != "called" {
+		t.Errorf("the answer is %q", got)
+	}
+}
+
 // A plain program reads the data, and finds the request in its environment. It is a new process for each event.
 func TestPlainProgram(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,12 @@ async function load(entry) {
           reject(error);
         }
       };
-      Promise.resolve(found(context, callback)).catch(reject);
+      Promise.resolve(found(context, callback)).then((value) => {
+        // Who returns an answer will not call back. A timer or a stream is no answer.
+        if (typeof value === "string" || (value && Object.getPrototypeOf(value) === Object.prototype)) {
+          reject(new Fault("WrongHandler", `the function has two parameters and returned a value; call the second parameter with status, body and headers, or have only one and return { status, body, headers }`));
+        }
+      }).catch(reject);
     });
   };
 }
