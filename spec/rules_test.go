@@ -106,6 +106,16 @@ func TestMessages(t *testing.T) {
 	})
 }
 
+// What is read and cannot work yet is said before it is pushed.
+func TestSignedInIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	const trigger = "apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {functionref: {name: f}, relativeurl: /t, access: signed-in}\n"
+	const function = "---\napiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: {packageref: {name: p}}}\n"
+	const pack = "---\napiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {deployment: {literal: eA==}}\n"
+	s := mustParse(t, spec.Source{Name: "specs/a.yaml", Data: []byte(trigger + function + pack)})
+	contains(t, fmt.Sprint(s.Warnings), "HTTPTrigger t: access signed-in is not followed yet")
+}
+
 // How a file is encoded and divided does not matter.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
