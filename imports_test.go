@@ -48,13 +48,13 @@ func rooms() []room {
 		{"assets/s3/s3test", "assets/s3", ""},
 		{"assets/assetstest", "assets", ""},
 		{"deploy", "store", "store/storetest"},
-		{"pipeline", "builder spec versioning assets deploy store crashpoint remote webhook", "store/storetest"},
+		{"pipeline", "builder environment spec versioning assets deploy store crashpoint remote webhook", "store/storetest"},
 		{"github", "crashpoint", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
 		// A visitor or an event gets an answer.
 		{"event", "", ""},
-		{"environment", "event", "runtime/runner sandbox"},
+		{"environment", "event spec", "runtime/runner sandbox"},
 		{"runtime/registry", "", ""},
 		{"runtime/invoke", "event runtime/registry runtime/runner", "logtest"},
 		{"runtime/packages", "", ""},

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 )
 
@@ -36,7 +38,7 @@ func (w *worker) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range w.spec.Warnings {
+	for _, warning := range slices.Concat(w.spec.Warnings, environment.Unknown(w.spec)) {
 		w.sayf("warning: %s", warning)
 	}
 	if err := w.checkNamespaces(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"os"
 	"os/exec"
@@ -279,7 +280,7 @@ func wantStatus(t *testing.T, s *site, host string, status int, parts ...string)
 		t.Errorf("%s: got %d %.300q, want %d", host, p.status, p.body, status)
 	}
 	for _, part := range parts {
-		if !strings.Contains(p.body, part) {
+		if !strings.Contains(html.UnescapeString(p.body), part) {
 			t.Errorf("%s: got the page %q, which does not say %q", host, p.body, part)
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/spec"
 )
@@ -71,8 +73,8 @@ func (c *cli) specValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnings := make([]string, 0, len(s.Warnings))
-			for _, w := range s.Warnings {
+			warnings := []string{}
+			for _, w := range slices.Concat(s.Warnings, environment.Unknown(s)) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.stderr, "warning: %s\n", printable(w.String()))
 			}

@@ -173,11 +173,11 @@ func faultOf(err error) event.Error {
 }
 
 // pageOfFailure returns the page for a call that failed. What the function wrote is not for everybody; only when it chose a
-// status for its error, its message is for the caller.
+// status for its error that says the request is wrong, its message is for the caller.
 func pageOfFailure(err error) page {
 	if answered, ok := errors.AsType[*answeredError](err); ok {
-		if answered.status == 0 {
-			return newPage(http.StatusBadGateway, "The function failed", "It answered with an error.")
+		if answered.status == 0 || answered.status >= http.StatusInternalServerError {
+			return newPage(cmp.Or(answered.status, http.StatusBadGateway), "The function failed", "It answered with an error.")
 		}
 		return newPage(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), sentence(landfall.Printable(answered.fault.Message)))
 	}

@@ -499,7 +499,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// An answer that is an event with an error is a problem. Only when the function chose a status, its message is for the caller.
+// An answer that is an event with an error is a problem. Only when the function says that the request is
+// wrong, its message is for the caller.
 func TestErrorEvents(t *testing.T) {
 	t.Parallel()
 	var status int
@@ -511,7 +512,7 @@ func TestErrorEvents(t *testing.T) {
 	for _, c := range []struct {
 		status, want int
 		said         bool
-	}{{0, 502, false}, {200, 502, false}, {422, 422, true}, {503, 503, true}, {599, 599, true}, {302, 502, false}} {
+	}{{0, 502, false}, {200, 502, false}, {422, 422, true}, {500, 500, false}, {503, 503, false}, {599, 599, false}, {302, 502, false}} {
 		status = c.status
 		answer := s.get(t, host, "/", "Accept", "text/plain")
 		if answer.StatusCode != c.want || strings.Contains(answer.body, "amount") != c.said || strings.Contains(answer.body, "secret.py") {

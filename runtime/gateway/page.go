@@ -102,7 +102,7 @@ func pageNoToken() page {
 
 func pageNotAllowed(access registry.Access) page {
 	if access == registry.SignedIn {
-		return newPage(http.StatusForbidden, "Only for those who signed in", "Sign in first, as somebody who may use this app.")
+		return newPage(http.StatusForbidden, "Only for those who signed in", "Nobody can sign in to a release yet, so this route refuses everybody.")
 	}
 	return newPage(http.StatusForbidden, "Not allowed", "Whoever asks may not call this function.")
 }
