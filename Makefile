@@ -12,11 +12,13 @@ GITHUB_OPENAPI_VERSION := 23.0.2
 VERSITYGW_VERSION := v1.8.0
 TOXIPROXY_VERSION := v2.5.0
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+WORKERD_VERSION := 1.20261117.1
 MC_VERSION := v0.0.0-20250313080218-cf909e1063a9
 GOLANGCI_LINT := build/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
 VERSITYGW := build/bin/versitygw
 MINIO := build/bin/minio
 MC := build/bin/mc
+WORKERD := build/bin/workerd
 TOXIPROXY := build/bin/toxiproxy
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
@@ -25,7 +27,7 @@ GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 TESTFLAGS := $(if $(RACE),-race -gcflags='modernc.org/...=-race=false')
 PACKAGES ?= ./...
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
-BENCH := . ./peer ./report
+BENCH := . ./echo ./peer ./report
 GOTEST = $(GO) test -json -timeout 45m $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
@@ -76,7 +78,7 @@ soak: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## 
 		build/bin/testreport -o build/soak.json; ended=$$?; cat build/soak.txt && exit $$ended
 
 .PHONY: bench
-bench: $(MINIO) $(MC) ## measure beside nginx, Caddy, gin, git, rclone, MinIO's mc and Argo CD's engine: build/bench/report.md (ROUNDS=5; ONLY=P5 measures some)
+bench: $(MINIO) $(MC) $(WORKERD) ## measure beside nginx, Caddy, gin, git, rclone, MinIO's mc, workerd, of-watchdog (if on PATH) and Argo CD's engine: build/bench/report.md (ROUNDS=5; ONLY=P5 measures some)
 	@tools/need.sh git=git rclone=rclone time=time nginx=nginx-light caddy=caddy wrk=wrk taskset=util-linux
 	@rm -f build/bench.json
 	cd bench && for package in . ./argo; do $(GO) test -run '^$$' -bench '$(or $(ONLY),.)' -benchtime $(or $(ROUNDS),5)x -timeout 2h $$package -out $(CURDIR)/build/bench.json || exit 1; done
@@ -154,6 +156,15 @@ $(MINIO) $(MC):
 	@mkdir -p build/bin/install
 	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/minio/$(@F)@$(if $(filter $(MINIO),$@),$(MINIO_VERSION),$(MC_VERSION))
 	@mv build/bin/install/$(@F) $@
+
+# The runtime of functions of the benchmarks (Apache-2.0). It is run, never linked.
+$(WORKERD):
+	@tools/need.sh npm=npm
+	@echo "fetching workerd $(WORKERD_VERSION)"
+	@mkdir -p build/bin/install
+	@cd build/bin/install && package=$$(npm pack --silent @cloudflare/workerd-linux-$$(uname -m | sed 's/x86_64/64/; s/aarch64/arm64/')@$(WORKERD_VERSION)) && \
+		tar -xzf $$package --strip-components=2 package/bin/workerd && rm $$package
+	@mv build/bin/install/workerd $@
 
 # GitHub's own description of its API, against which the tests check every request to it: build/openapi/api.github.com.json
 $(GITHUB_OPENAPI):

@@ -140,30 +140,42 @@ func caddy(b *testing.B, core, root string) *web {
 // start starts a server that ends with the benchmark, and returns when it listens.
 func (w *web) start(b *testing.B, cmd *exec.Cmd) {
 	b.Helper()
+	b.Cleanup(w.begin(b, cmd))
+}
+
+// begin starts a server, and returns what ends it when it listens.
+func (w *web) begin(b *testing.B, cmd *exec.Cmd) (end func()) {
+	b.Helper()
 	var said logtest.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
+	w.pid = cmd.Process.Pid
+	if err := w.listens(); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		b.Fatalf("%s does not listen: %v\n%s", w.name, err, said.String())
+	}
+	return func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); b.Failed() {
 			b.Logf("%s ended: %v; it said:\n%s", w.name, err, said.String())
 		}
-	})
-	w.pid = cmd.Process.Pid
+	}
+}
+
+// listens waits until the server takes connections.
+func (w *web) listens() error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); ; <-tick.C {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+w.port)
 		if err == nil {
-			conn.Close()
-			return
+			return conn.Close()
 		}
 		if time.Now().After(deadline) {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-			b.Fatalf("%s does not listen: %v\n%s", w.name, err, said.String())
+			return err
 		}
 	}
 }
