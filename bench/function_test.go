@@ -186,6 +186,7 @@ func newCallees(b *testing.B, program string) []*callee {
 			w := &web{name: "of-watchdog, mode " + mode.name}
 			all = append(all, add(w, func() func() { return watchdog(b, w, program, mode.name) }, mode.floor, mode.target))
 		}
+		table.Notef("P2: of-watchdog says: %s. Its lines for each request go nowhere.", strings.Join(strings.Fields(combined(b, "of-watchdog", "--version")), " "))
 	} else {
 		table.Notef("P2: of-watchdog is not on PATH, so the floor of 2 times its calls in mode http was not measured.")
 	}
