@@ -53,7 +53,8 @@ func ReadEnvironmentVersion(stored json.RawMessage) (image string, resources lan
 	return s.Runtime.Image, resources, err
 }
 
-// ReadTriggerVersion reads the spec of an HTTP trigger's version.
+// ReadTriggerVersion reads the spec of an HTTP trigger's version. Invalid when it names no function that could be; what else could be
+// read is returned, too.
 func ReadTriggerVersion(name string, stored json.RawMessage) (Trigger, error) {
 	var s triggerSpec
 	if err := json.Unmarshal(stored, &s); err != nil {
@@ -61,14 +62,14 @@ func ReadTriggerVersion(name string, stored json.RawMessage) (Trigger, error) {
 	}
 	t := Trigger{Object: Object{Name: name, Spec: stored}, Kind: landfall.HTTPTrigger}
 	s.route(&t)
-	for _, written := range sortedKeys(s.Function.Weights) {
-		ref, err := landfall.ParseReference(written)
-		if err != nil {
-			return t, unreadable(err)
+	if s.Function.Type == byWeight {
+		for _, written := range sortedKeys(s.Function.Weights) {
+			ref, err := landfall.ParseReference(written)
+			if err != nil {
+				return t, unreadable(err)
+			}
+			t.Weights = append(t.Weights, Weight{ref, int(s.Function.Weights[written])})
 		}
-		t.Weights = append(t.Weights, Weight{ref, int(s.Function.Weights[written])})
-	}
-	if len(t.Weights) > 0 {
 		return t, nil
 	}
 	ref, err := landfall.ParseReference(s.Function.written())
@@ -77,7 +78,7 @@ func ReadTriggerVersion(name string, stored json.RawMessage) (Trigger, error) {
 }
 
 func unreadable(err error) error {
-	return &landfall.Error{Op: "spec.Stored", Message: "the spec of a version cannot be read", Err: err}
+	return &landfall.Error{Op: "spec.Stored", Kind: landfall.Invalid, Message: "the spec of a version cannot be read", Err: err}
 }
 
 // resourceFields are Fission's: quantities as Kubernetes writes them, times in seconds.

@@ -92,7 +92,7 @@ func (s *server) untilStop(next http.Handler) http.Handler {
 // functionDoor is where functions are called by their names.
 func (s *server) functionDoor() http.Handler {
 	return &invoke.Handler{
-		Find: tableSource{s.db, s.process}.named, Functions: s.functions, Logger: s.logger,
+		Find: tableSource{s.db, s.process, s.logger}.named, Functions: s.functions, Logger: s.logger,
 		Admit: func(r *http.Request, action invoke.Action, f *registry.Function) error {
 			scope := store.ScopeRead
 			if action == invoke.Call {

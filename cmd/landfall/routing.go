@@ -17,7 +17,7 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// routes returns the routes of an app's accessible releases.
+// routes returns the routes of an app's accessible releases. What one of them has that cannot be read is missing, and nothing else.
 func (m moment) routes(ctx context.Context, app landfall.App) (map[landfall.UID]*registry.Routes, error) {
 	triggers, err := m.ServedUnits(ctx, app.ID, landfall.HTTPTrigger)
 	if err != nil || len(triggers) == 0 {
@@ -36,11 +36,13 @@ func (m moment) routes(ctx context.Context, app landfall.App) (map[landfall.UID]
 	routes := map[landfall.UID][]registry.Route{}
 	for _, row := range triggers {
 		trigger, err := spec.ReadTriggerVersion(row.Unit.Name, row.Spec)
-		if err != nil {
-			return nil, err
+		var function *registry.Function
+		if err == nil {
+			function, err = f.of(ctx, row.Release, trigger.Function)
 		}
-		function, err := f.of(ctx, row.Release, trigger.Function)
-		if ignoreNotFound(err) != nil {
+		if err != nil && landfall.KindOf(err) == landfall.Invalid {
+			m.logger.WarnContext(ctx, "a route leads to no function", "app", app.Name, "release", row.Release, "trigger", row.Unit.Name, "error", err)
+		} else if ignoreNotFound(err) != nil {
 			return nil, err
 		}
 		routes[row.Release] = append(routes[row.Release], registry.Route{
@@ -79,7 +81,7 @@ func (s tableSource) named(ctx context.Context, ref landfall.Reference) (functio
 		if err != nil {
 			return err
 		}
-		f := newFunctions(moment{at}, landfall.App{Namespace: namespace})
+		f := newFunctions(moment{at, s.logger}, landfall.App{Namespace: namespace})
 		if v.App != "" {
 			if f.app, err = at.App(ctx, v.App); err != nil {
 				return err
@@ -158,11 +160,11 @@ func (f *functions) archive(ctx context.Context, release landfall.UID, content j
 	}
 	var named versioning.FunctionContent
 	if err := json.Unmarshal(content, &named); err != nil {
-		return registry.Archive{}, err
+		return registry.Archive{}, unreadable(err)
 	}
 	number, err := strconv.ParseInt(named.Package.ResourceVersion, 10, 64)
 	if err != nil {
-		return registry.Archive{}, err
+		return registry.Archive{}, unreadable(err)
 	}
 	name, _ := cutLast(named.Package.Name, "-")
 	unit := landfall.UnitID{Kind: landfall.PackageUnit, Name: name}
@@ -182,8 +184,11 @@ func (f *functions) archive(ctx context.Context, release landfall.UID, content j
 		return registry.Archive{}, nil
 	}
 	var archives pipeline.PackageContent
-	if err := json.Unmarshal(stored.Content, &archives); err != nil || archives.Deployment == nil {
-		return registry.Archive{}, err
+	if err := json.Unmarshal(stored.Content, &archives); err != nil {
+		return registry.Archive{}, unreadable(err)
+	}
+	if archives.Deployment == nil {
+		return registry.Archive{}, nil
 	}
 	return registry.Archive{Key: archives.Deployment.Key, Digest: archives.Deployment.Digest, Size: archives.Deployment.Size}, nil
 }
@@ -193,6 +198,11 @@ func cutLast(s, separator string) (before, after string) {
 		return s[:i], s[i+len(separator):]
 	}
 	return s, ""
+}
+
+// unreadable is the error for something stored that makes no sense: it is the fault of one release, and no failure of the store.
+func unreadable(err error) error {
+	return &landfall.Error{Op: "functions", Kind: landfall.Invalid, Message: "what is stored of the function cannot be read", Err: err}
 }
 
 func ignoreNotFound(err error) error {
@@ -210,7 +220,7 @@ func configOf(stored json.RawMessage) (map[string]string, error) {
 	}
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(stored, &values); err != nil {
-		return nil, err
+		return nil, unreadable(err)
 	}
 	for name, value := range values {
 		var text string

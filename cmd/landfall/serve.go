@@ -258,7 +258,7 @@ func (s *server) buildServing() error {
 	if !s.config.has(roleGateway) {
 		return nil
 	}
-	source := tableSource{s.db, s.process}
+	source := tableSource{s.db, s.process, s.logger}
 	s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
 	if err := s.buildFunctions(); err != nil {
 		return err

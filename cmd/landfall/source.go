@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
@@ -17,6 +18,7 @@ import (
 type tableSource struct {
 	db      *store.DB
 	process string
+	logger  *slog.Logger
 }
 
 var (
@@ -59,7 +61,7 @@ func (s tableSource) Apps(ctx context.Context) (all []registry.App, err error) {
 		}
 		all = make([]registry.App, 0, len(apps))
 		for _, app := range apps {
-			a, err := moment{at}.read(ctx, app)
+			a, err := moment{at, s.logger}.read(ctx, app)
 			if err != nil {
 				return err
 			}
@@ -75,7 +77,7 @@ func (s tableSource) App(ctx context.Context, id string) (a registry.App, err er
 	err = s.db.Snapshot(ctx, func(at *store.Snapshot) error {
 		app, err := at.App(ctx, id)
 		if err == nil {
-			a, err = moment{at}.read(ctx, app)
+			a, err = moment{at, s.logger}.read(ctx, app)
 		}
 		return err
 	})
@@ -90,7 +92,11 @@ func (s tableSource) Expired(ctx context.Context, app, idOrDigits string) (regis
 
 // moment is what there was at one moment: a tag that is read later than the releases may be that of one that came meanwhile, and
 // would look like one that has expired.
-type moment struct{ *store.Snapshot }
+type moment struct {
+	*store.Snapshot
+
+	logger *slog.Logger
+}
 
 func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error) {
 	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed, Tags: map[string]landfall.UID{}}

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -55,4 +57,22 @@ func Open(t testing.TB, address string) *store.DB {
 		}
 	})
 	return db
+}
+
+// Replace replaces a column of the only version of a kind of units in a database that nobody has open, and returns what it had.
+func Replace(t testing.TB, path, kind, column, by string) (was string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const of = " FROM units WHERE units.id = unit AND kind = $1"
+	err = db.QueryRowContext(t.Context(), "SELECT "+column+" FROM versions JOIN units ON units.id = unit WHERE kind = $1", kind).Scan(&was)
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), "UPDATE versions SET "+column+" = $2"+of, kind, by)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return was
 }
