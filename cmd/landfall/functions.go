@@ -23,62 +23,96 @@ type functionHost struct {
 	table    func() *registry.Table
 	logger   *slog.Logger
 
-	mu    sync.Mutex
-	ready map[string]placed // by the function's ID
+	mu      sync.Mutex
+	ready   map[string]*placed // by the function's ID
+	opening map[string]int     // how many calls open a folder of the package cache
 }
 
 // placed is a function that can be run here.
 type placed struct {
 	function runner.Function
 	folder   string    // of the package cache
+	calls    int       // that are under way
 	unneeded time.Time // since when no release has it; zero: one has
 }
 
 func newFunctionHost(r *runner.Runner, p *packages.Cache, table func() *registry.Table, logger *slog.Logger) *functionHost {
-	return &functionHost{runner: r, packages: p, table: table, logger: logger, ready: map[string]placed{}}
+	return &functionHost{runner: r, packages: p, table: table, logger: logger, ready: map[string]*placed{}, opening: map[string]int{}}
 }
 
 var _ gateway.Functions = (*functionHost)(nil)
 
 // Run implements gateway.Functions.
 func (h *functionHost) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
-	function, err := h.place(ctx, f)
+	p, err := h.place(ctx, f)
 	if err != nil {
 		return event.Event{}, err
 	}
-	return h.runner.Run(ctx, function, e)
+	defer h.leave(p)
+	return h.runner.Run(ctx, p.function, e)
 }
 
-// place returns how a function is run here. Its package is unpacked by its first call.
-func (h *functionHost) place(ctx context.Context, f *registry.Function) (runner.Function, error) {
-	h.mu.Lock()
-	p, ok := h.ready[f.ID]
-	h.mu.Unlock()
-	if ok {
-		return p.function, nil
+// place returns how a function is run here. Its package is unpacked by its first call. It stays until leave.
+func (h *functionHost) place(ctx context.Context, f *registry.Function) (*placed, error) {
+	if p := h.called(f.ID, nil); p != nil {
+		return p, nil
 	}
 	if f.Package.Key == "" {
-		return runner.Function{}, &landfall.Error{Op: "functions.place", Kind: landfall.NotFound, Message: "the package of " + f.Name +
+		return nil, &landfall.Error{Op: "functions.place", Kind: landfall.NotFound, Message: "the package of " + f.Name +
 			" is not stored here: archives that are given by a URL or as a literal are not fetched"}
 	}
 	env, err := environment.Of(f.Environment.Name, f.Environment.Image)
 	if err != nil {
-		return runner.Function{}, err
+		return nil, err
 	}
-	p.folder = f.Package.Digest.Hex() + "-" + env.Key()
-	dir, err := h.packages.Open(ctx, p.folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest}, env.Install)
+	folder := f.Package.Digest.Hex() + "-" + env.Key()
+	h.open(folder)
+	defer h.opened(folder)
+	dir, err := h.packages.Open(ctx, folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest}, env.Install)
 	if err != nil {
-		return runner.Function{}, err
+		return nil, err
 	}
 	args, form, err := env.Command(dir, f.Entrypoint)
 	if err != nil {
-		return runner.Function{}, err
+		return nil, err
 	}
-	p.function = runner.Function{ID: f.ID, Args: args, Dir: dir, Env: variables(f), Form: form, Resources: f.Resources}
+	function := runner.Function{ID: f.ID, Args: args, Dir: dir, Env: variables(f), Form: form, Resources: f.Resources}
+	return h.called(f.ID, &placed{function: function, folder: folder}), nil
+}
+
+// called counts a call of a function: of the one that is ready, else of made, which is ready then. Without both it returns nil.
+func (h *functionHost) called(id string, made *placed) *placed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ready[f.ID] = p
-	return p.function, nil
+	p := h.ready[id]
+	if p == nil && made != nil {
+		p, h.ready[id] = made, made
+	}
+	if p != nil {
+		p.calls++
+	}
+	return p
+}
+
+func (h *functionHost) leave(p *placed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p.calls--
+}
+
+// open keeps a folder until opened, also while no function that is ready has it.
+func (h *functionHost) open(folder string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opening[folder]++
+}
+
+func (h *functionHost) opened(folder string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.opening[folder]--; h.opening[folder] == 0 {
+		delete(h.opening, folder)
+	}
 }
 
 // variables returns what a function gets as environment: the app's configuration, and who it is.
@@ -118,27 +152,39 @@ func (h *functionHost) tidyUp(ctx context.Context) error {
 
 // tidy forgets the functions that no release has had for a while and that do nothing.
 func (h *functionHost) tidy(now time.Time) error {
-	needed := h.table().Functions()
+	h.forget(now, h.table().Functions())
+	return h.packages.Keep(h.folders)
+}
+
+func (h *functionHost) forget(now time.Time, needed map[string]*registry.Function) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	folders := map[string]bool{}
 	for id, p := range h.ready {
 		_, has := needed[id]
-		processes, idle := h.runner.Count(id)
 		switch {
 		case has:
 			p.unneeded = time.Time{}
 		case p.unneeded.IsZero():
 			p.unneeded = now
-		case now.Sub(p.unneeded) >= keepUnneeded && processes == idle:
+		case now.Sub(p.unneeded) >= keepUnneeded && p.calls == 0:
 			h.runner.Forget(id)
 			delete(h.ready, id)
-			continue
 		}
-		h.ready[id] = p
+	}
+}
+
+// folders returns those of the package cache that a process runs in, or is about to.
+func (h *functionHost) folders() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	folders := map[string]bool{}
+	for _, p := range h.ready {
 		folders[p.folder] = true
 	}
-	return h.packages.Keep(folders)
+	for folder := range h.opening {
+		folders[folder] = true
+	}
+	return folders
 }
 
 // functionLogs writes what functions log into the server's log.

@@ -119,23 +119,37 @@ func (c *Cache) forget(name string, f *folder) {
 	}
 }
 
-// Keep removes every folder that is ready and has none of the names. No process may start in it any more.
-func (c *Cache) Keep(names map[string]bool) error {
+// Keep removes every folder that is ready and has none of the names, which it asks for while nobody can open one: what was opened
+// before is among them as long as a process may start in it.
+func (c *Cache) Keep(names func() map[string]bool) error {
+	old, err := c.putAway(names)
+	for _, dir := range old { // which may take long
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
+// putAway moves folders that nobody needs to where nobody finds them, and returns these places.
+func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var errs []error
+	needed := names()
 	for name, f := range c.made {
 		select {
 		case <-f.ready:
 		default:
 			continue // it is asked for at this moment
 		}
-		if !names[name] {
-			delete(c.made, name)
-			errs = append(errs, os.RemoveAll(filepath.Join(c.dir, name)))
+		if needed[name] {
+			continue
 		}
+		dir, failed := os.MkdirTemp(c.dir, ".old-")
+		if failed = errors.Join(failed, os.Rename(filepath.Join(c.dir, name), filepath.Join(dir, "files"))); failed == nil {
+			delete(c.made, name)
+		}
+		old, err = append(old, dir), errors.Join(err, failed)
 	}
-	return errors.Join(errs...)
+	return old, err
 }
 
 // make unpacks an archive beside its place, and moves it there when it is whole.

@@ -141,10 +141,10 @@ func TestOpen(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "main.py")); err != nil || string(text) != "print()" {
 		t.Errorf("main.py: %q %v", text, err)
 	}
-	if err := s.Keep(map[string]bool{"one": true}); err != nil || len(s.left(t)) != 1 {
+	if err := s.Keep(only("one")); err != nil || len(s.left(t)) != 1 {
 		t.Errorf("Keep: %v; %q is left", err, s.left(t))
 	}
-	if err := s.Keep(nil); err != nil || len(s.left(t)) != 0 {
+	if err := s.Keep(only()); err != nil || len(s.left(t)) != 0 {
 		t.Errorf("Keep of none: %v; %q is left", err, s.left(t))
 	}
 }
@@ -242,7 +242,18 @@ func TestOpenTogether(t *testing.T) {
 	if s.opened != 2 {
 		t.Errorf("it was read %d times, want twice", s.opened)
 	}
-	if err := s.Keep(nil); err != nil || len(s.left(t)) != 0 {
+	if err := s.Keep(only()); err != nil || len(s.left(t)) != 0 {
 		t.Errorf("%v; %q is left", err, s.left(t))
+	}
+}
+
+// only returns the names that Keep is to keep.
+func only(names ...string) func() map[string]bool {
+	return func() map[string]bool {
+		kept := map[string]bool{}
+		for _, name := range names {
+			kept[name] = true
+		}
+		return kept
 	}
 }
