@@ -110,7 +110,8 @@ func (h *functionHost) open(folder string) {
 func (h *functionHost) opened(folder string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.opening[folder]--; h.opening[folder] == 0 {
+	h.opening[folder]--
+	if h.opening[folder] == 0 {
 		delete(h.opening, folder)
 	}
 }

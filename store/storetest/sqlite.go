@@ -59,17 +59,24 @@ func Open(t testing.TB, address string) *store.DB {
 	return db
 }
 
-// Replace replaces a column of the only version of a kind of units in a database that nobody has open, and returns what it had.
+// Replace replaces a column, spec or content, of the only version of a kind of units in a database that nobody has open, and returns what it had.
 func Replace(t testing.TB, path, kind, column, by string) (was string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const of = " FROM units WHERE units.id = unit AND kind = $1"
-	err = db.QueryRowContext(t.Context(), "SELECT "+column+" FROM versions JOIN units ON units.id = unit WHERE kind = $1", kind).Scan(&was)
+	const (
+		ofKind  = ` FROM versions JOIN units ON units.id = unit WHERE kind = $1`
+		forKind = ` FROM units WHERE units.id = unit AND kind = $1`
+	)
+	read, write := `SELECT spec`+ofKind, `UPDATE versions SET spec = $2`+forKind
+	if column == "content" {
+		read, write = `SELECT content`+ofKind, `UPDATE versions SET content = $2`+forKind
+	}
+	err = db.QueryRowContext(t.Context(), read, kind).Scan(&was)
 	if err == nil {
-		_, err = db.ExecContext(t.Context(), "UPDATE versions SET "+column+" = $2"+of, kind, by)
+		_, err = db.ExecContext(t.Context(), write, kind, by)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
