@@ -110,3 +110,25 @@ func TestFunctionAccess(t *testing.T) {
 	known := s.readAs(s.at("shop", "/api/hello"))
 	wantEqual(t, "answer to who has a token", known.body, "hi")
 }
+
+// A trigger that names a version, or two with weights, keeps to them while the function moves.
+func TestFunctionVersionsOfRoutes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	specs := functionsSpec("python-env", "hello hello.main")
+	r.write("specs/functions.yaml", specs, "specs/app.yaml", appSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main():\n    return 'one'\n")
+	s.pushed(r, "shop", "The first version")
+	route := func(name, functionref string) string {
+		return "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: " + name + "}\nspec: {functionref: " + functionref + ", relativeurl: /api/" + name + "}\n"
+	}
+	r.write("hello/hello.py", "def main():\n    return 'two'\n", "specs/functions.yaml", specs+
+		route("pinned", `{type: name, name: hello, version: "1"}`)+
+		route("none", `{type: function-weights, functionweights: {"hello:1": 100, "hello": 0}}`)+
+		route("all", `{type: function-weights, functionweights: {"hello:1": 0, "hello": 100}}`))
+	s.pushed(r, "shop", "The second version")
+	for path, want := range map[string]string{"hello": "two", "pinned": "one", "none": "one", "all": "two"} {
+		// A-045: the trigger's function is the version that it names
+		wantEqual(t, "answer of "+path, s.get(s.at("shop", "/api/"+path)).body, want)
+	}
+}

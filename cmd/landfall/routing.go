@@ -36,17 +36,16 @@ func (m moment) routes(ctx context.Context, app landfall.App) (map[landfall.UID]
 	routes := map[landfall.UID][]registry.Route{}
 	for _, row := range triggers {
 		trigger, err := spec.ReadTriggerVersion(row.Unit.Name, row.Spec)
-		var function *registry.Function
+		route := registry.Route{Trigger: trigger.Name, Patterns: trigger.Patterns(), Access: registry.Access(trigger.Access)}
 		if err == nil {
-			function, err = f.of(ctx, row.Release, trigger.Function)
+			err = f.lead(ctx, &route, row.Release, trigger)
 		}
 		if err != nil && landfall.KindOf(err) == landfall.Invalid {
 			m.logger.WarnContext(ctx, "a route leads to no function", "app", app.Name, "release", row.Release, "trigger", row.Unit.Name, "error", err)
 		} else if ignoreNotFound(err) != nil {
 			return nil, err
 		}
-		routes[row.Release] = append(routes[row.Release], registry.Route{
-			Trigger: trigger.Name, Patterns: trigger.Patterns(), Access: registry.Access(trigger.Access), Function: function})
+		routes[row.Release] = append(routes[row.Release], route)
 	}
 	ready := map[landfall.UID]*registry.Routes{}
 	for release, all := range routes {
@@ -104,10 +103,26 @@ func (s tableSource) named(ctx context.Context, ref landfall.Reference) (functio
 	return function, err
 }
 
+// lead lets a route lead to what its trigger names: one function, or several by weights.
+func (f *functions) lead(ctx context.Context, route *registry.Route, release landfall.UID, trigger spec.Trigger) (err error) {
+	if len(trigger.Weights) == 0 {
+		route.Function, err = f.of(ctx, release, trigger.Function)
+		return err
+	}
+	for _, w := range trigger.Weights {
+		function, err := f.of(ctx, release, w.Function)
+		if ignoreNotFound(err) != nil {
+			return err
+		}
+		route.Shares = append(route.Shares, registry.Share{Function: function, Percent: w.Percent})
+	}
+	return nil
+}
+
 // of returns the version of a function that a trigger of a release names: the release's own, unless it names another.
 func (f *functions) of(ctx context.Context, release landfall.UID, ref landfall.Reference) (*registry.Function, error) {
 	unit, ok := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}}]
-	if !ok { // a trigger may name two by weights, which nothing chooses between yet
+	if !ok {
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
 	}
 	v := landfall.Version{Unit: unit.Unit, UID: unit.Version, Number: unit.Number, Spec: unit.Spec, Content: unit.Content}

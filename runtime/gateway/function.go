@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -67,11 +68,13 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, app string, foun
 // call answers with what the function of a route answers.
 func (g *Gateway) call(w http.ResponseWriter, r *http.Request, app string, route *registry.Route) {
 	h := w.Header()
-	if route.Function == nil {
+	const percent = 100
+	f := route.Choose(rand.IntN(percent))
+	if f == nil {
 		writePage(w, r, pageNoVersion())
 		return
 	}
-	h[VersionHeader] = []string{string(route.Function.Version)}
+	h[VersionHeader] = []string{string(f.Version)}
 	if r.ContentLength != 0 {
 		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no connection
 		// has no deadline.
@@ -96,12 +99,12 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, app string, route
 	}
 	execution := uuid.NewString()
 	h[ExecutionHeader] = []string{execution}
-	answer, err := g.functions.Run(r.Context(), route.Function, g.event(r, app, route, execution, in.data))
+	answer, err := g.functions.Run(r.Context(), f, g.event(r, app, f.Namespace, route, execution, in.data))
 	if err == nil {
 		err = g.reply(w, r, answer)
 	}
 	if err != nil {
-		g.failed(w, r, route.Function, err)
+		g.failed(w, r, f, err)
 	}
 }
 

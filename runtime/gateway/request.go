@@ -29,10 +29,10 @@ const sessionCookie = "__Host-landfall"
 
 // event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its protocol
 // has the rest, with the values of the pattern's wildcards.
-func (g *Gateway) event(r *http.Request, app string, route *registry.Route, execution string, data []byte) event.Event {
+func (g *Gateway) event(r *http.Request, app, namespace string, route *registry.Route, execution string, data []byte) event.Event {
 	e := event.New()
 	e.SetID(uuid.NewString())
-	e.SetSource("/r/" + route.Function.Namespace + "/" + app + "/" + route.Trigger)
+	e.SetSource("/r/" + namespace + "/" + app + "/" + route.Trigger)
 	e.SetType(requestType)
 	e.SetTime(time.Now())
 	e.SetExtension(attributeVersion, requestTypeVersion)

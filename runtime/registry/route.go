@@ -51,6 +51,24 @@ type Route struct {
 	Patterns []string  // of http.ServeMux, one for each method
 	Access   Access    // empty: public
 	Function *Function // nil: the version that the trigger names is gone
+	Shares   []Share   // in place of Function, when the trigger names functions with weights, which sum to 100
+}
+
+// Share is a function that gets some of the requests of a route.
+type Share struct {
+	Function *Function // nil: it is gone
+	Percent  int
+}
+
+// Choose returns the function that answers a request, by a number from 0 to 99 that is drawn for it; nil when that one is gone.
+func (r *Route) Choose(drawn int) *Function {
+	for _, s := range r.Shares {
+		if drawn < s.Percent {
+			return s.Function
+		}
+		drawn -= s.Percent
+	}
+	return r.Function
 }
 
 // Routes are the routes of a release, ready to be looked up. They are immutable.
@@ -80,9 +98,11 @@ func (r *Routes) Functions() []*Function {
 		return nil
 	}
 	var all []*Function
-	for i := range r.routes {
-		if f := r.routes[i].Function; f != nil {
-			all = append(all, f)
+	for _, route := range r.routes {
+		for _, share := range append(route.Shares, Share{Function: route.Function}) {
+			if share.Function != nil {
+				all = append(all, share.Function)
+			}
 		}
 	}
 	return all

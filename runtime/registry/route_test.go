@@ -78,3 +78,24 @@ func TestFunctions(t *testing.T) {
 		t.Errorf("the live release is %v, want bbbbbbbb with its routes", r)
 	}
 }
+
+// V5: every percent of the requests goes where the weights say, and only there.
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	old, next := &registry.Function{ID: "old"}, &registry.Function{ID: "next"}
+	for percent := range 101 {
+		route := registry.Route{Shares: []registry.Share{{Function: old, Percent: 100 - percent}, {Function: next, Percent: percent}}}
+		got := 0
+		for drawn := range 100 {
+			if route.Choose(drawn) == next {
+				got++
+			}
+		}
+		if got != percent {
+			t.Errorf("%d of 100 requests go to a function with %d percent", got, percent)
+		}
+	}
+	if got := (&registry.Route{Function: old}).Choose(99); got != old {
+		t.Errorf("a route of one function leads to %v", got)
+	}
+}
