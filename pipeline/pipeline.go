@@ -144,8 +144,8 @@ func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
 	err := p.run(working, duties, &sweeps)
 	stop() // the jobs may have ended by themselves
 	sweeps.Wait()
-	if ctx.Err() != nil && landfall.KindOf(err) == landfall.Canceled {
-		return nil // stopped while it started
+	if kind := landfall.KindOf(err); ctx.Err() != nil && (kind == landfall.Canceled || kind == landfall.Unavailable) {
+		return nil // stopped while it started: a driver may say that it lost the connection, which the stop broke off
 	}
 	return err
 }

@@ -57,6 +57,8 @@ const (
 	stopGrace     = 20 * time.Second
 	reclaimEvery  = 2 * time.Second
 	doneFor       = time.Minute // a job that was done tells nobody anything, and a push has four
+	// markingFor is how long the library may try to mark a job as done: three times ten seconds, and 98 between them.
+	markingFor = 5 * time.Minute
 )
 
 // Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
@@ -89,7 +91,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		return classify(op, err)
 	}
 	var group sync.WaitGroup
-	group.Go(func() { q.reclaimLost(ctx, &w.atWork) })
+	group.Go(func() { q.reclaimLost(ctx, &w.worked) })
 	q.listen(ctx, client)
 	group.Wait()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -102,8 +104,9 @@ func (q *Queue) Run(ctx context.Context) error {
 
 // reclaimLost enqueues again, until ctx ends, the jobs that the tables say this process is at and that it is not: those that
 // the library fetched when the database went away. The library itself would wait for minutes, on SQLite for an hour, and
-// meanwhile none like them could be enqueued. A job that is done twice does no harm.
-func (q *Queue) reclaimLost(ctx context.Context, atWork *sync.Map) {
+// meanwhile none like them could be enqueued. A job that is done twice does no harm. One that was done just now is left to the
+// library, which panics when a job vanishes in the moment in which it is marked as done.
+func (q *Queue) reclaimLost(ctx context.Context, worked *sync.Map) {
 	tick := time.NewTicker(reclaimEvery)
 	defer tick.Stop()
 	var suspects map[int64]bool // those of the last look: one that is just beginning or ending is none any more at the next
@@ -117,9 +120,10 @@ func (q *Queue) reclaimLost(ctx context.Context, atWork *sync.Map) {
 		if err != nil {
 			continue // the library says what is wrong with the database
 		}
+		forgetDone(worked, time.Now().Add(-markingFor))
 		seen := map[int64]bool{}
 		for _, j := range running {
-			if _, ok := atWork.Load(j.id); ok {
+			if _, ok := worked.Load(j.id); ok {
 				continue
 			}
 			seen[j.id] = true
@@ -129,6 +133,16 @@ func (q *Queue) reclaimLost(ctx context.Context, atWork *sync.Map) {
 		}
 		suspects = seen
 	}
+}
+
+// forgetDone takes the jobs away that were done before a moment.
+func forgetDone(worked *sync.Map, before time.Time) {
+	worked.Range(func(id, done any) bool {
+		if at, ok := done.(time.Time); ok && at.Before(before) {
+			worked.Delete(id)
+		}
+		return true
+	})
 }
 
 // reclaim puts a job in the place of one that was lost. The library would panic if it were still to mark as done one that can
@@ -185,13 +199,13 @@ type worker struct {
 	river.WorkerDefaults[job]
 	work   func(ctx context.Context, topic, id string) error
 	logger *slog.Logger
-	atWork sync.Map // ids of jobs
+	worked sync.Map // ids of jobs, to when they were done; to nothing while they are at work
 }
 
 // Work implements river.Worker.
 func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
-	w.atWork.Store(j.ID, true)
-	defer w.atWork.Delete(j.ID)
+	w.worked.Store(j.ID, nil)
+	defer func() { w.worked.Store(j.ID, time.Now()) }()
 	if j.Args.Topic == wakeTopic {
 		return nil
 	}

@@ -66,27 +66,31 @@ func testQueue(t *testing.T, open opener) {
 		t.Parallel()
 		db := open(t)
 		started, block := make(chan string, 10), make(chan struct{})
-		queue := func(topics string, f func(ctx context.Context, topic, id string) error) {
+		queue := func(topics string, f func(ctx context.Context, topic, id string) error) (end func()) {
 			ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 			ended := make(chan error, 1)
 			q := store.Queue{DB: db, Process: "one", Queues: map[string]int{topics: 2}, Work: f, Logger: quiet}
 			go func() { ended <- q.Run(ctx) }()
-			t.Cleanup(func() {
+			return func() {
 				cancel()
 				_ = receive(t, "the end of a queue", ended)
-			})
+			}
 		}
 		// One of the same process, and not at the job: as if what it fetched had never arrived.
 		ready := make(chan string, 10)
-		queue("other", into(ready))
+		endOther := queue("other", into(ready))
 		enqueue(t, db, "other/first", "b")
 		same(t, "at work", receive(t, "a job", ready), "other/first b")
-		queue("", func(_ context.Context, _, id string) error {
+		end := queue("", func(_ context.Context, _, id string) error {
 			started <- id
 			<-block
 			return nil
 		})
-		t.Cleanup(func() { close(block) })
+		t.Cleanup(func() { // the other one must not take away what this one is just done with
+			endOther()
+			close(block)
+			end()
+		})
 		enqueue(t, db, "run", "a")
 		same(t, "at work", receive(t, "a job", started), "a")
 		same(t, "at work again", receive(t, "a job", started), "a")
