@@ -104,8 +104,10 @@ func testReleases(t *testing.T, open opener) {
 		root, docs, f := newUnit(t, db, app, static("/")), newUnit(t, db, app, static("/docs")), newUnit(t, db, app, function("f"))
 		foreign := newUnit(t, db, other, static("/"))
 		v1, v2, d := newVersion(t, db, root, "aaaaaaaa", true), newVersion(t, db, root, "bbbbbbbb", true), newVersion(t, db, docs, "aaaaaaaa", true)
+		p := newUnit(t, db, app, landfall.UnitID{Kind: landfall.PackageUnit, Name: "p"})
+		pv := newVersion(t, db, p, "aaaaaaaa", true)
 		x, y := newVersion(t, db, f, "aaaaaaaa", true), newVersion(t, db, foreign, "aaaaaaaa", true)
-		newRelease(t, db, newGroup(t, db, app, "aaaaaaaa", "", inForce(root, v1), inForce(docs, d), inForce(f, x)), false)
+		newRelease(t, db, newGroup(t, db, app, "aaaaaaaa", "", inForce(root, v1), inForce(docs, d), inForce(f, x), inForce(p, pv)), false)
 		newRelease(t, db, newGroup(t, db, app, "bbbbbbbb", "", inForce(root, v2)), true)
 		newGroup(t, db, app, "cccccccc", "", inForce(root, v2)) // without a release
 		newRelease(t, db, newGroup(t, db, other, "aaaaaaaa", "", inForce(foreign, y)), false)
@@ -115,6 +117,7 @@ func testReleases(t *testing.T, open opener) {
 		got := must(db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(t)
 		slices.SortFunc(got, func(a, b store.ServedUnit) int { return cmp.Compare(a.Unit.Name, b.Unit.Name) })
 		same(t, "static units", got, []store.ServedUnit{served("aaaaaaaa", v1), served("aaaaaaaa", d)})
+		same(t, "what functions run with, of one group", must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t), []store.ServedUnit{served("aaaaaaaa", pv)})
 		same(t, "functions", must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
 	})
 }

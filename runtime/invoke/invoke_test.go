@@ -166,7 +166,7 @@ func TestCallRefused(t *testing.T) {
 		"no version":           {echo, "GET", "/functions/default/hello:9", "caller", "", "application/problem+json", 404, "no such function"},
 		"no address":           {echo, "GET", "/functions/a/b/c", "caller", "", "application/problem+json", 404, "NAMESPACE/NAME:VERSION"},
 		"another method":       {echo, "DELETE", path, "caller", "", "application/problem+json", 405, "called by POST"},
-		// N-021: what is no event is refused with an event that says so
+		// what is no event is refused with an event that says so
 		"no event":        {echo, "POST", path, "caller", "hi", structured, 400, `error`},
 		"another version": {echo, "POST", path, "caller", strings.Replace(greet, `"1.0"`, `"2.0"`, 1), structured, 400, "specversion"},
 		"no source":       {echo, "POST", path, "caller", strings.Replace(greet, `"source":"/me",`, "", 1), structured, 400, "source"},
@@ -189,6 +189,7 @@ func TestCallRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		// N-021: 400 with an event that has an error and no data
 		if _, failed, err := event.ErrorOf(e); !failed || err != nil || len(e.Data()) > 0 {
 			t.Errorf("%s: the event %s is none with an error and no data: %v", name, w.Body, err)
 		}

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -99,7 +100,7 @@ func (r *Routes) Functions() []*Function {
 	}
 	var all []*Function
 	for _, route := range r.routes {
-		for _, share := range append(route.Shares, Share{Function: route.Function}) {
+		for _, share := range slices.Concat(route.Shares, []Share{{Function: route.Function}}) {
 			if share.Function != nil {
 				all = append(all, share.Function)
 			}
