@@ -25,8 +25,10 @@ type App struct {
 	// first branch pushed to the built-in remote, or by a commit of the production branch (ReleasePolicy.Production).
 	Branch string
 	Policy ReleasePolicy // as the newest release of the production branch says
-	Live   UID           // the live release; empty when there is none
-	Held   bool          // live does not follow pushes until it is resumed or a release is promoted
+
+	Previews Previews // who sees releases that are not live
+	Live     UID      // the live release; empty when there is none
+	Held     bool     // live does not follow pushes until it is resumed or a release is promoted
 
 	// UIDSpace is where the UIDs of the app's commits are computed in (version 5 UUIDs). It is made with the app.
 	UIDSpace uuid.UUID
@@ -37,6 +39,15 @@ type App struct {
 	// Changed is the number of the newest change of what gateways show of the app. Stores count them.
 	Changed int64
 }
+
+// Previews says who sees an app's releases that are not live.
+type Previews string
+
+// Who sees them.
+const (
+	PreviewsPublic   Previews = ""          // everybody
+	PreviewsSignedIn Previews = "signed-in" // who is signed in at the control host, or has a token, and may read the app
+)
 
 // GitHubRepository is a repository as GitHub names it.
 type GitHubRepository struct {

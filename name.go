@@ -20,6 +20,15 @@ func CheckAppName(name string) error {
 	return nil
 }
 
+// CheckNamespaceName returns an Invalid error unless name can be a namespace's: apps and namespaces share their names.
+func CheckNamespaceName(name string) error {
+	if CheckAppName(name) != nil {
+		return &Error{Kind: Invalid, Message: fmt.Sprintf(
+			"%q cannot be a namespace's name: 3 to 40 of a-z, 0-9 and -, without -- and without - at an end", name)}
+	}
+	return nil
+}
+
 // Slug returns name as a label of a host name of at most limit characters: lower case, each run of other characters
 // than a-z and 0-9 one "-". If that changed the name or it is too long, it is cut and "-" with 6 hexadecimal digits of
 // the name's SHA-256 is appended, so that two names never share an address by their look.

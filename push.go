@@ -28,6 +28,7 @@ type Push struct {
 	Apply       *ApplyRequest // set for FromApply
 	PullRequest *PullRequest  // set when the push belongs to a pull request's head
 	Delivery    string        // the webhook delivery that brought it
+	Trace       string        // the span that it came in by, as a traceparent; empty: nobody traces
 
 	// Beside is the push that was the head when this one came, where what was heard could not tell which of the
 	// two is newer; 0 otherwise. The forge tells, before the commit is fetched.

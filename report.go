@@ -34,9 +34,11 @@ type Report struct {
 	Problem     string    // why it is not sent yet, or why it never will be
 	Dropped     bool      // given up; Problem says why
 
-	// For the log, set in reports that are due: the app's name, and the webhook delivery that brought the commit, if one did.
+	// For the log, set in reports that are due: the app's name, and the webhook delivery and the trace that brought the commit,
+	// if one did.
 	AppName  string
 	Delivery string
+	Trace    string
 }
 
 // MaxStatusDescription is GitHub's limit of a status description, in characters.

@@ -14,8 +14,11 @@ type Resources struct {
 	Timeout     time.Duration // of one execution, the start of a process included
 	IdleTimeout time.Duration // how long a process waits for the next event
 	Concurrency int           // processes, and so executions at one time
-	KeepWarm    int           // processes that wait without end once there was a first one
+	KeepWarm    int           // processes that wait without end
 }
+
+// DefaultConcurrency is the Concurrency of a function where neither it nor its trigger says one.
+const DefaultConcurrency = 16
 
 // Or returns the resources with another's where they are zero.
 func (r Resources) Or(other Resources) Resources {

@@ -15,10 +15,13 @@ const (
 	StaticUnit      UnitKind = "static"        // one entry of "static:"; its name is its path
 )
 
+// SecretUnit is the kind of a secret. It is set by hand, and stands in no spec.
+const SecretUnit UnitKind = "secret"
+
 // UnitKinds lists the kinds in the order in which lists and trackers show them: functions and packages first.
 func UnitKinds() []UnitKind {
 	return []UnitKind{
-		FunctionUnit, PackageUnit, EnvironmentUnit, HTTPTrigger, TimeTrigger, QueueTrigger, ConfigUnit, StaticUnit,
+		FunctionUnit, PackageUnit, EnvironmentUnit, HTTPTrigger, TimeTrigger, QueueTrigger, ConfigUnit, StaticUnit, SecretUnit,
 	}
 }
 
@@ -33,3 +36,6 @@ type UnitID struct {
 
 // String returns the unit as people read it: "function hello".
 func (u UnitID) String() string { return string(u.Kind) + " " + u.Name }
+
+// IsTrigger reports whether the kind is one of the kinds of triggers.
+func (k UnitKind) IsTrigger() bool { return k == HTTPTrigger || k == TimeTrigger || k == QueueTrigger }

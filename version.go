@@ -45,6 +45,21 @@ type UnitChange struct {
 	After  UID         `json:"after,omitempty"`
 	Number int64       `json:"number,omitempty"` // of the version after, or before for what was removed
 	Files  *FileChange `json:"files,omitempty"`  // for static units and packages, where it is known
+
+	Network  bool `json:"network,omitempty"`  // it is a function that may reach the network after, and did not before
+	Contract bool `json:"contract,omitempty"` // it is a function whose contract has another input or output after than before
+}
+
+// Notes says what of a change who reviews it must not miss.
+func (c UnitChange) Notes() []string {
+	var notes []string
+	if c.Network {
+		notes = append(notes, "may reach the network now")
+	}
+	if c.Contract {
+		notes = append(notes, "its contract changed")
+	}
+	return notes
 }
 
 // FileChange counts what changed within a static unit, the archives of a package, or a commit.

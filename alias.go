@@ -1,0 +1,33 @@
+package landfall
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Alias is a name, within one function, for one of its versions, or for two of them with weights.
+type Alias struct {
+	Name   string       `json:"name"`
+	Shares []AliasShare `json:"shares"` // one or two; their percents sum to 100
+	Moved  time.Time    `json:"moved"`
+}
+
+// AliasShare is a version that gets some of the calls of an alias.
+type AliasShare struct {
+	UID     UID   `json:"version"`
+	Number  int64 `json:"number"`
+	Percent int   `json:"percent"`
+}
+
+// String returns where the alias points: a version, or two with their percents.
+func (a Alias) String() string {
+	if len(a.Shares) == 1 {
+		return string(a.Shares[0].UID)
+	}
+	texts := make([]string, 0, len(a.Shares))
+	for _, s := range a.Shares {
+		texts = append(texts, fmt.Sprintf("%s %d%%", s.UID, s.Percent))
+	}
+	return strings.Join(texts, ", ")
+}
