@@ -1,7 +1,6 @@
 package event
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -18,11 +17,26 @@ const (
 	attributeError     = "error"
 	attributeFunction  = "function"
 	attributeExecution = "execution"
+
+	attributeTrace = "traceparent" // of the extension for distributed tracing
+
+	attributeFollows = "datafollows" // of a request: its data follows in parts
+	attributeRead    = "dataread"    // of its answer: they were read to the last
 )
 
 // isMap reports whether an attribute holds a map.
 func isMap(name string) bool {
 	return name == attributeProtocol || name == attributeConfig || name == attributeTrigger || name == attributeError
+}
+
+// isForeign reports whether an attribute is neither of CloudEvents nor ours.
+func isForeign(name string) bool {
+	switch name {
+	case attributeProtocol, attributeConfig, attributeTrigger, attributeError, attributeFunction, attributeExecution, attributeTrace,
+		draftTypeVersion, draftEncoding, "data_base64":
+		return false
+	}
+	return !taken(name)
 }
 
 // Error is what an event says that stands for an answer that could not be given.
@@ -40,7 +54,8 @@ type Protocol struct {
 	RequestURL string              `json:"request_url,omitempty"`
 	Status     int                 `json:"status_code,omitzero"` // 0: the answer does not say
 	Headers    map[string][]string `json:"headers,omitempty"`
-	Params     map[string]string   `json:"params,omitempty"` // of a request: the values of the wildcards in its route's path
+	Streaming  bool                `json:"streaming,omitempty"` // of an answer: parts of its data follow
+	Params     map[string]string   `json:"params,omitempty"`    // of a request: the values of the wildcards in its route's path
 }
 
 // Trigger is what a trigger adds to an event.
@@ -51,6 +66,9 @@ type Trigger struct {
 
 // ErrorOf returns the error that an event is, and false when it is none. Invalid when it has an error that is not like one.
 func ErrorOf(e Event) (Error, bool, error) {
+	if _, ok := attribute(e, attributeError); !ok {
+		return Error{}, false, nil // most events
+	}
 	var fault Error
 	ok, err := get(e, attributeError, &fault)
 	if err == nil && ok && fault.Message == "" {
@@ -67,19 +85,33 @@ func SetError(e *Event, fault Error) {
 
 // ProtocolOf returns what an event's protocol says; zero when nothing. Invalid when it is not like that.
 func ProtocolOf(e Event) (Protocol, error) {
+	if _, ok := attribute(e, attributeProtocol); !ok {
+		return Protocol{}, nil
+	}
 	var p Protocol
 	_, err := get(e, attributeProtocol, &p)
 	return p, err
 }
 
+// SameProtocol reports whether an event has the protocol of another, byte for byte.
+func SameProtocol(e, other Event) bool {
+	one, _ := attribute(e, attributeProtocol)
+	another, _ := attribute(other, attributeProtocol)
+	said, ok := one.(string)
+	others, too := another.(string)
+	return ok && too && said == others
+}
+
 // SetProtocol sets what an event's protocol says.
 func SetProtocol(e *Event, p Protocol) {
 	const usual = 1 << 10
-	e.SetExtension(attributeProtocol, string(p.appendJSON(make([]byte, 0, usual))))
+	var room [usual]byte
+	put(e, attributeProtocol, string(p.appendJSON(room[:0])))
 }
 
 // appendJSON appends p as json.Marshal would, in a quarter of its time: every request has one.
 func (p Protocol) appendJSON(out []byte) []byte {
+	var room [usualMembers]string
 	out = append(out, '{')
 	for _, field := range [...]struct{ name, value string }{{"type", p.Type}, {"method", p.Method}, {"request_url", p.RequestURL}} {
 		if field.value != "" {
@@ -91,7 +123,7 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	}
 	if len(p.Headers) > 0 {
 		out = append(appendName(out, "headers"), '{')
-		for _, name := range slices.Sorted(maps.Keys(p.Headers)) {
+		for _, name := range sorted(room[:0], p.Headers) {
 			out = append(appendName(out, name), '[')
 			for i, value := range p.Headers[name] {
 				if i > 0 {
@@ -105,12 +137,21 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	}
 	if len(p.Params) > 0 {
 		out = append(appendName(out, "params"), '{')
-		for _, name := range slices.Sorted(maps.Keys(p.Params)) {
+		for _, name := range sorted(room[:0], p.Params) {
 			out = quote(appendName(out, name), p.Params[name])
 		}
 		out = append(out, '}')
 	}
 	return append(out, '}')
+}
+
+// sorted appends the keys of a map to names, which are none, and sorts them.
+func sorted[V any](names []string, m map[string]V) []string {
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // appendName appends the name of a member of an object.
@@ -138,11 +179,44 @@ func TriggerOf(e Event) (Trigger, error) {
 	return t, err
 }
 
+// Addition is what a trigger adds to its events, written once for all of them: each is a string.
+type Addition struct{ config, trigger, function any }
+
+// NewAddition returns what a trigger adds: the configuration of app and trigger by itself, too, where the document's flow has it.
+func NewAddition(t Trigger) Addition {
+	e := New()
+	SetConfig(&e, t.Config)
+	SetTrigger(&e, t)
+	text := func(name string) any {
+		value, _ := attribute(e, name)
+		said, _ := value.(string)
+		return said
+	}
+	return Addition{text(attributeConfig), text(attributeTrigger), text(attributeFunction)}
+}
+
+// AddTo adds it to an event, in place of what the event says itself.
+func (a Addition) AddTo(e *Event) {
+	put(e, attributeConfig, a.config)
+	put(e, attributeTrigger, a.trigger)
+	put(e, attributeFunction, a.function)
+}
+
 // SetTrigger sets what a trigger adds, and the function's address also by itself, where the document's flow has it.
 func SetTrigger(e *Event, t Trigger) {
 	set(e, attributeTrigger, t)
 	e.SetExtension(attributeFunction, t.FunctionURL)
 }
+
+// FunctionOf returns the URL of the function that an event is for, or nothing.
+func FunctionOf(e Event) string {
+	value, _ := attribute(e, attributeFunction)
+	function, _ := value.(string)
+	return function
+}
+
+// SetTypeVersion says which version of its type an event has. 1.0 has no attribute for it, and 0.1 has one.
+func SetTypeVersion(e *Event, version string) { put(e, draftTypeVersion, version) }
 
 // ExecutionOf returns the name of the execution that an event belongs to, or nothing.
 func ExecutionOf(e Event) string {
@@ -152,16 +226,39 @@ func ExecutionOf(e Event) string {
 }
 
 // SetExecution names the execution that an event belongs to.
-func SetExecution(e *Event, name string) { e.SetExtension(attributeExecution, name) }
+func SetExecution(e *Event, name string) {
+	if ExecutionOf(*e) != name || name == "" {
+		put(e, attributeExecution, name)
+	}
+}
+
+// TraceOf returns the traceparent of an event, by the extension for distributed tracing of CloudEvents, or nothing.
+func TraceOf(e Event) string {
+	value, _ := attribute(e, attributeTrace)
+	parent, _ := value.(string)
+	return parent
+}
+
+// SetTrace sets the traceparent of an event that has none, unless parent is empty: what is of a trace already stays in it.
+func SetTrace(e *Event, parent string) {
+	if _, has := attribute(*e, attributeTrace); !has && parent != "" {
+		e.SetExtension(attributeTrace, parent)
+	}
+}
 
 // Strip takes away what only a function is told: configuration, which may hold secrets, and what the trigger added. A
 // function that hands its request back does not tell it to its caller.
 func Strip(e *Event) {
-	for _, name := range []string{attributeConfig, attributeTrigger, attributeFunction} {
+	for _, name := range [...]string{attributeConfig, attributeTrigger, attributeFunction} {
 		if _, ok := attribute(*e, name); ok {
 			e.SetExtension(name, nil)
 		}
 	}
+}
+
+// isPrivate reports whether Strip takes an attribute away.
+func isPrivate(name string) bool {
+	return name == attributeConfig || name == attributeTrigger || name == attributeFunction
 }
 
 // Answer returns an event with nothing in it that answers another: its source and type, and an ID of its own.
@@ -184,6 +281,20 @@ func attribute(e Event, name string) (any, bool) {
 	}
 	value, ok := e.Extensions()[name]
 	return value, ok
+}
+
+// put sets an attribute that 1.0 does not have itself, of a name and a value that the SDK would not refuse. It asks itself for every
+// one of them.
+func put(e *Event, name string, value any) {
+	v1, ok := e.Context.(*cloudevents.EventContextV1)
+	if !ok {
+		e.SetExtension(name, value)
+		return
+	}
+	if v1.Extensions == nil {
+		v1.Extensions = make(map[string]any)
+	}
+	v1.Extensions[name] = value
 }
 
 // get reads an attribute that is a map.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
@@ -77,9 +78,74 @@ func Append(out []byte, form Form, e Event) ([]byte, error) {
 		return appendDraft(out, e)
 	}
 	ready(&e)
+	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && isUsual(c) {
+		return appendUsual(out, c, e), nil
+	}
 	w := appender(out)
 	err := cloudevents.WriteJson(&e, &w)
 	return w, err
+}
+
+// isUsual reports whether appendUsual can write an event: its attributes are text.
+func isUsual(c *cloudevents.EventContextV1) bool {
+	for _, value := range c.Extensions {
+		if _, ok := value.(string); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// appendUsual appends what the SDK would write, in a third of its time: every call has an event.
+func appendUsual(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
+	out = quote(append(out, `{"specversion":"1.0","id":`...), c.ID)
+	out = append(out, `,"source":`...)
+	if hasPlainSource(c) {
+		out = append(append(append(out, '"'), c.Source.Path...), '"')
+	} else {
+		out = quote(out, c.Source.String())
+	}
+	out = quote(append(out, `,"type":`...), c.Type)
+	if c.Subject != nil {
+		out = quote(append(out, `,"subject":`...), *c.Subject)
+	}
+	if c.DataContentType != nil {
+		out = quote(append(out, `,"datacontenttype":`...), *c.DataContentType)
+	}
+	if c.DataSchema != nil {
+		out = quote(append(out, `,"dataschema":`...), c.DataSchema.String())
+	}
+	if c.Time != nil {
+		out = append(out, `,"time":"`...)
+		out = append(c.Time.UTC().AppendFormat(out, time.RFC3339Nano), '"')
+	}
+	out = appendData(out, c, e)
+	const few = 8
+	var room [few]string
+	for _, name := range sorted(room[:0], c.Extensions) {
+		value, _ := c.Extensions[name].(string)
+		out = quote(append(quote(append(out, ','), name), ':'), value)
+	}
+	return append(out, '}')
+}
+
+// appendData appends the data of an event that is ready, and the comma before it.
+func appendData(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
+	mediaType := cloudevents.ApplicationJSON
+	if c.DataContentType != nil {
+		mediaType = mediaTypeOf(*c.DataContentType)
+	}
+	switch {
+	case e.DataEncoded == nil:
+		return out
+	case e.DataBase64:
+		out = base64.StdEncoding.AppendEncode(append(out, `,"data_base64":"`...), e.DataEncoded)
+		return append(out, '"')
+	case isJSON(mediaType):
+		return append(append(out, `,"data":`...), e.DataEncoded...)
+	}
+	out, _ = jsontext.AppendQuote(append(out, `,"data":`...), e.DataEncoded) // it is text
+	return out
 }
 
 // appender is a writer to the end of a slice.

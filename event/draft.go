@@ -137,10 +137,16 @@ func parseExtensions(e *Event, value jsontext.Value) error {
 	if err := json.Unmarshal(value, &extensions); err != nil {
 		return invalid("extensions", "it must be a map", err)
 	}
+	foreign := 0
 	for _, given := range slices.Sorted(maps.Keys(extensions)) {
 		v, name, field := extensions[given], strings.ToLower(given), "extensions."+printable(given)
-		_, twice := e.Extensions()[name]
+		_, twice := attribute(*e, name)
+		if isForeign(name) {
+			foreign++
+		}
 		switch {
+		case foreign > maxAttributes:
+			return tooLarge("event.Parse", limitAttributes, maxAttributes)
 		case !isName(name) || name == attributeError || taken(name):
 			return invalid(field, "the name cannot stand for an attribute of 1.0: it has other characters than letters and digits, or is one of its own", nil)
 		case twice:

@@ -12,8 +12,12 @@ package event
 
 import (
 	"fmt"
+	"net/url"
+	"strings"
+	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/cloudevents/sdk-go/v2/types"
 
 	"landfall.dev/landfall"
 )
@@ -23,6 +27,44 @@ type Event = cloudevents.Event
 
 // New returns an event of 1.0 with nothing in it.
 func New() Event { return cloudevents.New() }
+
+// Of returns an event of 1.0 with what every event has, and the time. As with New and the setters, what cannot stand in an event is
+// found by Validate.
+func Of(id, source, kind string, at time.Time) Event {
+	if !isPlainPath(source) || strings.TrimSpace(id) != id || strings.TrimSpace(kind) != kind || id == "" || kind == "" {
+		e := New()
+		e.SetID(id)
+		e.SetSource(source)
+		e.SetType(kind)
+		e.SetTime(at)
+		return e
+	}
+	c := &cloudevents.EventContextV1{ID: id, Type: kind, Time: &types.Timestamp{Time: at}}
+	c.Source.Path = source
+	return Event{Context: c}
+}
+
+// SetMediaType says of what content type the data is, which is one.
+func SetMediaType(e *Event, mediaType string) {
+	if c, ok := e.Context.(*cloudevents.EventContextV1); ok {
+		c.DataContentType = &mediaType
+		return
+	}
+	e.SetDataContentType(mediaType)
+}
+
+// SourceOf returns the source of an event, as its Source does, which is made again for each who asks.
+func SourceOf(e Event) string {
+	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && hasPlainSource(c) {
+		return c.Source.Path
+	}
+	return e.Source()
+}
+
+// hasPlainSource reports whether the source is a path that says itself what it is.
+func hasPlainSource(c *cloudevents.EventContextV1) bool {
+	return isPlainPath(c.Source.Path) && c.Source.URL == (url.URL{Path: c.Source.Path})
+}
 
 // Form is how events are written. An answer has the form of what it answers.
 type Form uint8
@@ -63,9 +105,14 @@ func (e *TooLargeError) Error() string { return fmt.Sprintf("%s is %d", e.Limit,
 
 // The names of the limits.
 const (
-	limitBytes  = "event bytes"
-	limitEvents = "events in a batch"
+	limitBytes      = "event bytes"
+	limitEvents     = "events in a batch"
+	limitAttributes = "attributes of one event"
 )
+
+// maxAttributes is how many attributes an event may have beside those of CloudEvents and ours. Each costs the time of a hundred times
+// its bytes, and it is copied for each trigger.
+const maxAttributes = 128
 
 func tooLarge(op landfall.Op, limit string, most int) error {
 	return &landfall.Error{

@@ -3,6 +3,7 @@ package event_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -53,7 +54,7 @@ func TestErrors(t *testing.T) {
 		if got := line(t, form, answer); got != test.want {
 			t.Errorf("the error is\n%s\nwant\n%s", got, test.want)
 		}
-		// E-018, E-021, E-022, E-023: an error is a map with a message, a type and a trace, and there is no data
+		// E-018: it has an error, and no data
 		if len(answer.Data()) > 0 {
 			t.Errorf("the error has the data %q", answer.Data())
 		}
@@ -65,8 +66,21 @@ func TestErrors(t *testing.T) {
 	if _, ok, err := event.ErrorOf(parse(t, order)); ok || err != nil {
 		t.Errorf("an event without an error has one: %t, %v", ok, err)
 	}
+	short := parse(t, order)
+	event.SetError(&short, event.Error{Message: "it broke"})
+	written := line(t, event.Draft, short)
+	fault, ok, err := event.ErrorOf(parse(t, written))
+	// E-022: a type is optional
+	if err != nil || !ok || fault.Message != "it broke" || fault.Type != "" {
+		t.Errorf("an error with a message alone is %+v, %t, %v", fault, ok, err)
+	}
+	// E-023: so is a trace; what is not there is not written either
+	if !strings.Contains(written, `"error":{"message":"it broke"}`) || fault.Trace != "" {
+		t.Errorf("it is written as %s, and read with the trace %q", written, fault.Trace)
+	}
 	for _, text := range []string{`"error":"it broke"`, `"error":"{\"type\":\"x\"}"`, `"error":5`} {
 		e := parse(t, strings.Replace(order, `"type"`, text+`,"type"`, 1))
+		// E-021: a message is required
 		if _, _, err := event.ErrorOf(e); landfall.KindOf(err) != landfall.Invalid || !strings.HasPrefix(landfall.MessageOf(err), "error") {
 			t.Errorf("%s: the error is %v, want one that names the field", text, err)
 		}
@@ -170,6 +184,66 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: the error is %v, want limit %q", name, err, test.limit)
 		}
 	}
+}
+
+// An event has as many attributes as somebody means, in every form: each costs a hundred times its bytes.
+func TestTooManyAttributes(t *testing.T) {
+	t.Parallel()
+	const most = 128
+	for name, write := range map[string]func(n int) *http.Request{
+		"structured": func(n int) *http.Request {
+			return posted(t, strings.TrimSuffix(order, "}")+","+attributes(n)+"}")
+		},
+		"0.1": func(n int) *http.Request {
+			return posted(t, `{"cloud-events-version":"0.1","event-id":"1","source":"s","event-type":"t","extensions":{`+attributes(n)+"}}")
+		},
+		"binary": func(n int) *http.Request {
+			r := posted(t, "")
+			r.Header = http.Header{"Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"s"}, "Ce-Type": {"t"}}
+			for i := range n {
+				r.Header.Set(fmt.Sprintf("Ce-X%d", i), "1")
+			}
+			return r
+		},
+	} {
+		events, _, err := event.Read(write(most), event.Limits{})
+		if err != nil || len(events) != 1 {
+			t.Errorf("%s: %d attributes are refused: %v", name, most, err)
+		}
+		_, _, err = event.Read(write(50_000), event.Limits{})
+		if large, ok := errors.AsType[*event.TooLargeError](err); !ok || large.Limit != "attributes of one event" {
+			t.Errorf("%s: the error for very many attributes is %v", name, err)
+		}
+	}
+	e, _, err := event.Parse([]byte(strings.TrimSuffix(order, "}") + "," + attributes(most) + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	event.SetExecution(&e, "x")
+	event.SetTrigger(&e, event.Trigger{FunctionURL: "/f", Config: map[string]string{"a": "b"}})
+	text, err := event.Append(nil, event.Structured, e)
+	if err == nil {
+		_, _, err = event.Parse(text)
+	}
+	if err != nil {
+		t.Errorf("what a trigger adds is too much: %v", err)
+	}
+}
+
+func posted(t *testing.T, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/run", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/cloudevents+json")
+	return r
+}
+
+// attributes returns so many members of a JSON object.
+func attributes(n int) string {
+	all := make([]string, 0, n)
+	for i := range n {
+		all = append(all, fmt.Sprintf(`"x%d":"1"`, i))
+	}
+	return strings.Join(all, ",")
 }
 
 // An event on one line is one line, whatever is in it: nobody can put a second event into somebody's stream.

@@ -67,7 +67,8 @@ func readBody(r *http.Request, most int) ([]byte, error) {
 		return nil, nil
 	}
 	var body bytes.Buffer
-	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	const atFirst = 64 << 10 // what a request says of its length costs its sender nothing
+	body.Grow(int(min(max(r.ContentLength, 0), atFirst)) + bytes.MinRead)
 	_, err := body.ReadFrom(io.LimitReader(r.Body, int64(most)+1))
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
 	case large || body.Len() > most:
@@ -104,7 +105,7 @@ func parseBatch(body []byte, most int) ([]Event, error) {
 
 // parseBinary reads an event whose attributes are headers.
 func parseBinary(headers http.Header, body []byte) (Event, error) {
-	clean := http.Header{}
+	clean, foreign := http.Header{}, 0
 	for name, values := range headers {
 		attribute, ours := strings.CutPrefix(name, headerPrefix)
 		attribute = strings.ToLower(attribute)
@@ -116,8 +117,14 @@ func parseBinary(headers http.Header, body []byte) (Event, error) {
 		case !isName(attribute) || attribute == "data":
 			return Event{}, invalid(printable(strings.ToLower(name)), "the name of an attribute has only a to z and 0 to 9, and is not data", nil)
 		}
-		if len(values) != 1 {
+		if isForeign(attribute) {
+			foreign++
+		}
+		switch {
+		case len(values) != 1:
 			return Event{}, invalid(attribute, "the header is there more than once", nil)
+		case foreign > maxAttributes:
+			return Event{}, tooLarge("event.Parse", limitAttributes, maxAttributes)
 		}
 		value := values[0]
 		if ours {

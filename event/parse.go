@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	cloudevents "github.com/cloudevents/sdk-go/v2/event"
@@ -23,10 +24,39 @@ import (
 // Parse reads one event as JSON, of 1.0 or 0.1, and says which. It keeps nothing of data. Invalid names the field that is
 // wrong.
 func Parse(data []byte) (Event, Form, error) {
-	members, err := scan(data)
+	return read(data, false)
+}
+
+// ParseAnswer is Parse for what a function answers, and Strip.
+func ParseAnswer(data []byte) (Event, error) {
+	e, _, err := read(data, true)
+	if err == nil {
+		Strip(&e)
+	}
+	return e, err
+}
+
+// read is Parse. Of an answer it need not read what Strip takes away.
+func read(data []byte, answer bool) (Event, Form, error) {
+	var room [usualMembers]member
+	if members, ok := scanTexts(data, room[:0], answer); ok {
+		return parseMembers(data, members)
+	}
+	return parseAny(data)
+}
+
+// parseAny is Parse for every event.
+func parseAny(data []byte) (Event, Form, error) {
+	var room [usualMembers]member
+	members, err := scan(data, room[:0])
 	if err != nil {
 		return Event{}, Structured, err
 	}
+	return parseMembers(data, members)
+}
+
+// parseMembers reads the event that has the members, of which data is made.
+func parseMembers(data []byte, members []member) (Event, Form, error) {
 	if slices.ContainsFunc(members, func(m member) bool { return m.name == draftVersion }) {
 		e, err := parseDraft(members)
 		return e, Draft, err
@@ -37,13 +67,32 @@ func Parse(data []byte) (Event, Form, error) {
 
 // member is one member of an event's object.
 type member struct {
-	name  string
-	value jsontext.Value
+	name   string
+	value  jsontext.Value
+	said   string // what the value says when it is a string
+	hidden bool   // Strip takes it away
 }
 
-// scan reads the members of the one object that data is.
-func scan(data []byte) ([]member, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true)) // here they are looked for below
+// decoders are kept for the next event.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool serves all events of the process
+
+// borrow returns a decoder of data, which is its until done.
+func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder, done func()) {
+	decoder, _ = decoders.Get().(*jsontext.Decoder)
+	decoder.Reset(bytes.NewBuffer(data), options...)
+	return decoder, func() {
+		decoder.Reset(strings.NewReader("")) // it keeps nothing of data
+		decoders.Put(decoder)
+	}
+}
+
+// usualMembers is how many members few events have more of.
+const usualMembers = 16
+
+// scan reads the members of the one object that data is, and appends them to members.
+func scan(data []byte, members []member) ([]member, error) {
+	decoder, done := borrow(data, jsontext.AllowDuplicateNames(true)) // here they are looked for below
+	defer done()
 	if decoder.PeekKind() != '{' {
 		_, err := decoder.ReadValue()
 		return nil, noJSON(err)
@@ -51,8 +100,7 @@ func scan(data []byte) ([]member, error) {
 	if _, err := decoder.ReadToken(); err != nil {
 		return nil, noJSON(err)
 	}
-	const usual = 12
-	members := make([]member, 0, usual)
+	foreign := 0
 	for decoder.PeekKind() != '}' {
 		name, err := decoder.ReadValue()
 		if err != nil {
@@ -67,6 +115,15 @@ func scan(data []byte) ([]member, error) {
 		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are its own until the next read
 			m.value = jsontext.Value(data[end-len(value) : end])
 		}
+		if m.name != "data" && m.name != "data_base64" {
+			m.said = text(m.value)
+		}
+		if isForeign(m.name) {
+			foreign++
+		}
+		if foreign > maxAttributes {
+			return nil, tooLarge("event.Parse", limitAttributes, maxAttributes)
+		}
 		members = append(members, m)
 	}
 	if _, err := decoder.ReadToken(); err != nil {
@@ -80,6 +137,15 @@ func scan(data []byte) ([]member, error) {
 
 // checkTwice refuses two members of one name.
 func checkTwice(members []member) error {
+	const few = 16
+	if len(members) <= few {
+		for i, m := range members {
+			if slices.ContainsFunc(members[:i], func(before member) bool { return before.name == m.name }) {
+				return invalid(printable(m.name), "it is there twice", nil)
+			}
+		}
+		return nil
+	}
 	seen := make(map[string]struct{}, len(members))
 	for _, m := range members {
 		if _, twice := seen[m.name]; twice {
@@ -111,6 +177,14 @@ func known(quoted jsontext.Value) string {
 		return attributeExecution
 	case `"` + attributeProtocol + `"`:
 		return attributeProtocol
+	case `"` + attributeConfig + `"`:
+		return attributeConfig
+	case `"` + attributeTrigger + `"`:
+		return attributeTrigger
+	case `"` + attributeFunction + `"`:
+		return attributeFunction
+	case `"` + draftTypeVersion + `"`:
+		return draftTypeVersion
 	}
 	return text(quoted)
 }
@@ -137,9 +211,9 @@ func parse(data []byte, members []member) (Event, error) {
 		}
 		switch m.name {
 		case "specversion":
-			version = text(m.value)
+			version = m.said
 		case "datacontenttype":
-			mediaType = text(m.value)
+			mediaType = m.said
 		case "data", "data_base64":
 			if content != nil {
 				return Event{}, invalid("data_base64", "there is also data", nil)
@@ -188,17 +262,26 @@ func usual(members []member, mediaType string) (Event, bool) {
 		if m.value.Kind() != '"' {
 			return Event{}, false
 		}
-		switch said := text(m.value); m.name {
+		said := m.said
+		if m.hidden {
+			continue
+		}
+		switch m.name {
 		case "specversion":
 		case "id":
 			c.ID = said
 		case "type":
 			c.Type = said
 		case "subject":
-			c.Subject = &said
+			subject := said
+			c.Subject = &subject
 		case "datacontenttype":
 			c.DataContentType = &mediaType
 		case "source":
+			if isPlainPath(said) {
+				c.Source.Path = said
+				continue
+			}
 			ref := types.ParseURIRef(said)
 			if ref == nil {
 				return Event{}, false
@@ -254,7 +337,7 @@ func check(m member) error {
 		if m.name == "data_base64" || kind == 'n' {
 			return nil
 		}
-		return checkText(m.name, text(m.value))
+		return checkText(m.name, m.said)
 	}
 	if !isName(m.name) {
 		return invalid(printable(m.name), "the name of an attribute has only a to z and 0 to 9", nil)
@@ -295,7 +378,9 @@ func checkText(name, value string) error {
 	problem := "it is empty"
 	switch name {
 	case "source":
-		_, err = url.Parse(value)
+		if !isPlainPath(value) {
+			_, err = url.Parse(value)
+		}
 		problem = "it is no URI reference"
 	case "dataschema":
 		var parsed *url.URL
@@ -307,7 +392,7 @@ func checkText(name, value string) error {
 		_, err = time.Parse(time.RFC3339Nano, value)
 		problem = "it is no time like 2026-11-20T15:00:00Z"
 	case "datacontenttype":
-		if value == cloudevents.ApplicationJSON {
+		if value == cloudevents.ApplicationJSON || value == cloudevents.TextPlain {
 			return nil
 		}
 		_, _, err = mime.ParseMediaType(value)
@@ -317,6 +402,21 @@ func checkText(name, value string) error {
 		return invalid(name, problem, err)
 	}
 	return nil
+}
+
+// isPlainPath reports whether a URI reference is an absolute path and nothing else, in which every character stands for itself.
+func isPlainPath(ref string) bool {
+	if !strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "//") {
+		return false
+	}
+	for _, c := range []byte(ref) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("/-._~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // isName reports whether an attribute of 1.0 can have this name.
@@ -334,10 +434,18 @@ func text(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return ""
 	}
+	switch string(v) { // in every event, and not made again
+	case `"1.0"`:
+		return cloudevents.CloudEventsVersionV1
+	case `"application/json"`:
+		return cloudevents.ApplicationJSON
+	case `"text/plain"`:
+		return cloudevents.TextPlain
+	}
 	if bytes.IndexByte(v, '\\') < 0 {
 		return string(v[1 : len(v)-1])
 	}
-	said, err := jsontext.AppendUnquote(nil, v)
+	said, err := jsontext.AppendUnquote(make([]byte, 0, len(v)), v)
 	if err != nil {
 		return "" // it was read as a value before
 	}
@@ -380,7 +488,7 @@ func compact(v jsontext.Value) string {
 
 // complete refuses an event without what every event has.
 func complete(e Event) error {
-	for _, field := range []struct{ name, value string }{{"id", e.ID()}, {"source", e.Source()}, {"type", e.Type()}} {
+	for _, field := range []struct{ name, value string }{{"id", e.ID()}, {"source", SourceOf(e)}, {"type", e.Type()}} {
 		if strings.TrimSpace(field.value) == "" {
 			return invalid(field.name, "it is missing", nil)
 		}

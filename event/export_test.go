@@ -1,0 +1,4 @@
+package event
+
+// ParseSlowly is Parse without its shorter way.
+var ParseSlowly = parseAny

@@ -1,0 +1,76 @@
+package event
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+
+	"landfall.dev/landfall"
+)
+
+// Message is an event as a message queue carries it: headers and a body.
+type Message struct {
+	Header map[string][]string // names as they are written: queues tell cases apart
+	Body   []byte
+}
+
+// ReadMessage reads a message that is an event of CloudEvents, in binary or structured mode, and returns false when it is none.
+// Invalid, with true, when it says that it is one and is not like one. It keeps nothing of the message.
+func ReadMessage(m Message) (Event, bool, error) {
+	headers := http.Header{}
+	for name, values := range m.Header {
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if name == headerType || strings.HasPrefix(name, headerPrefix) {
+			headers[name] = append(headers[name], values...)
+		}
+	}
+	// The binding for NATS has the content type of the data as an attribute like any other; HTTP, and much that writes to NATS, has
+	// it as Content-Type.
+	const attributeType = headerPrefix + "Datacontenttype"
+	if own, ok := headers[attributeType]; ok {
+		delete(headers, attributeType)
+		if headers[headerType] == nil {
+			headers[headerType] = own
+		}
+	}
+	mediaType := mediaTypeOf(headers.Get(headerType))
+	switch _, binary := headers[headerVersion]; {
+	case mediaType == cloudevents.ApplicationCloudEventsJSON || mediaType == "application/cloudevents":
+		e, _, err := Parse(m.Body)
+		return e, true, err
+	case strings.HasPrefix(mediaType, "application/cloudevents"):
+		return Event{}, true, &landfall.Error{Op: "event.ReadMessage", Kind: landfall.Invalid,
+			Message: fmt.Sprintf("the content type is %s, and a message is one event as JSON: %s", printable(mediaType), cloudevents.ApplicationCloudEventsJSON)}
+	case binary:
+		e, err := parseBinary(headers, m.Body)
+		return e, true, err
+	}
+	return Event{}, false, nil
+}
+
+// WriteMessage writes an event in binary mode: the body is its data, so that who knows nothing of events can read it. One with an
+// error is written in structured mode, because it has no data.
+func WriteMessage(e Event) (Message, error) {
+	if _, fault := attribute(e, attributeError); fault {
+		body, err := Append(nil, Structured, e)
+		return Message{Header: map[string][]string{headerType: {cloudevents.ApplicationCloudEventsJSON}}, Body: body}, err
+	}
+	m := Message{Header: map[string][]string{}, Body: e.Data()}
+	for _, name := range []string{"specversion", "id", "source", "type", "subject", "time", "dataschema"} {
+		if value, ok := attributeText(e, name); ok {
+			m.Header["ce-"+name] = []string{encodeHeader(value)}
+		}
+	}
+	for name := range e.Extensions() {
+		if value, ok := attributeText(e, name); ok {
+			m.Header["ce-"+name] = []string{encodeHeader(value)}
+		}
+	}
+	if contentType := e.DataContentType(); contentType != "" {
+		m.Header[headerType] = []string{contentType}
+	}
+	return m, nil
+}
