@@ -1,0 +1,291 @@
+package secret
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"html"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Shortest is how many bytes a value has at least that is taken out of text: shorter ones stand in too much that is no secret.
+const Shortest = 8
+
+const (
+	piece   = 64 // bytes of a long value that are looked for together
+	glimpse = 4  // bytes of a value at the end of a text that are not shown
+)
+
+// Redactor takes values out of text: as they are, as JSON, URLs and HTML write them, as base64 and as hexadecimal digits. What
+// takes more care than that to hide, it does not find. A nil Redactor leaves text as it is. It is safe for concurrent use.
+type Redactor struct {
+	byKey   map[uint64][]pattern // by their first Shortest bytes; longer ones first
+	begins  map[string]string    // the first bytes of patterns, fewer than Shortest, and what stands for them
+	first   [1 << 16 / 64]uint64 // which first two bytes patterns have
+	longest int
+}
+
+// pattern is what is looked for.
+type pattern struct {
+	text []byte
+	mark string // what stands in its place
+}
+
+// NewRedactor returns what takes values, by their names, out of text; nil when there is none that is long enough.
+func NewRedactor(values map[string]Text) *Redactor {
+	r := &Redactor{byKey: map[uint64][]pattern{}, begins: map[string]string{}}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name].Reveal()
+		if len(value) < Shortest {
+			continue
+		}
+		mark := "[secret " + name + "]"
+		for _, form := range forms(value) {
+			r.add([]byte(form), mark)
+		}
+	}
+	if len(r.byKey) == 0 {
+		return nil
+	}
+	for key := range r.byKey {
+		slices.SortStableFunc(r.byKey[key], func(a, b pattern) int { return cmp.Compare(len(b.text), len(a.text)) })
+	}
+	return r
+}
+
+// add looks for a form of a value, and for each piece of a long one.
+func (r *Redactor) add(form []byte, mark string) {
+	long := len(form) >= piece+Shortest
+	for len(form) > 0 {
+		n := len(form)
+		if n >= piece+Shortest {
+			n = piece
+		}
+		if p := form[:n]; n >= Shortest && (!long || various(p)) {
+			r.addPiece(pattern{p, mark})
+		}
+		form = form[n:]
+	}
+}
+
+// various reports whether a piece of a long value is more than a line of dashes, which stands in other text, too.
+func various(p []byte) bool {
+	const enough = 4
+	seen := map[byte]bool{}
+	for _, c := range p {
+		seen[c] = true
+	}
+	return len(seen) >= enough
+}
+
+func (r *Redactor) addPiece(p pattern) {
+	const most = 32 // of what begins alike: a value that repeats itself must not make the search slow
+	key := binary.LittleEndian.Uint64(p.text)
+	if len(r.byKey[key]) == most || slices.ContainsFunc(r.byKey[key], func(known pattern) bool { return bytes.Equal(known.text, p.text) }) {
+		return
+	}
+	r.byKey[key] = append(r.byKey[key], p)
+	for n := 1; n < Shortest; n++ {
+		r.begins[string(p.text[:n])] = p.mark
+	}
+	two := binary.LittleEndian.Uint16(p.text)
+	r.first[two/64] |= 1 << (two % 64)
+	r.longest = max(r.longest, len(p.text))
+}
+
+// forms returns how a value may be written.
+func forms(value string) []string {
+	all := []string{
+		value, hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
+		html.EscapeString(value),
+	}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the heading of a key is none
+			all = append(all, line)
+		}
+	}
+	plain := inJSON(value, false)
+	for _, quoted := range []string{plain, inJSON(value, true), asciiJSON(plain), strconv.Quote(value), strconv.QuoteToASCII(value)} {
+		text := quoted[1 : len(quoted)-1]
+		all = append(all, text, strings.ReplaceAll(text, "/", `\/`))
+	}
+	query := url.QueryEscape(value)
+	component := strings.ReplaceAll(query, "+", "%20")
+	marks := strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*") // which JavaScript leaves
+	python := strings.ReplaceAll(component, "%2F", "/")
+	whole := strings.NewReplacer("%3B", ";", "%2C", ",", "%3F", "?", "%3A", ":", "%40", "@", "%26", "&", "%3D", "=", "%2B", "+", "%24", "$", "%23", "#")
+	for _, text := range []string{
+		query, component, url.PathEscape(value), marks.Replace(component), marks.Replace(query), python, whole.Replace(marks.Replace(python)),
+	} {
+		all = append(all, text, percent.ReplaceAllStringFunc(text, strings.ToLower))
+	}
+	return append(all, inBase64(value)...)
+}
+
+var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// inJSON returns a text as JSON writes it, with or without the characters escaped that mean something in HTML.
+func inJSON(text string, inHTML bool) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(inHTML)
+	if err := encoder.Encode(text); err != nil { // all text can be written
+		return strconv.Quote(text)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// asciiJSON writes what is not ASCII as \u, with two of them where it takes that.
+func asciiJSON(text string) string {
+	var b strings.Builder
+	for _, c := range text {
+		const basic = 0xffff
+		switch {
+		case c < 0x80:
+			b.WriteRune(c)
+		case c <= basic:
+			fmt.Fprintf(&b, `\u%04x`, c)
+		default:
+			c -= basic + 1
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+c>>10, 0xdc00+c&0x3ff)
+		}
+	}
+	return b.String()
+}
+
+// inBase64 returns what base64 of any text with the value in it has of the value alone, by where the value begins.
+func inBase64(value string) []string {
+	var all []string
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		all = append(all, encoding.EncodeToString([]byte(value)))
+		for before := range 3 {
+			text := encoding.EncodeToString(append(make([]byte, before), value...))
+			skip := (before*8 + 5) / 6             // digits that have bits of what stands before
+			whole := (before + len(value)) * 8 / 6 // digits that have none of what comes after
+			all = append(all, text[skip:whole])
+		}
+	}
+	return all
+}
+
+// String returns a text without the values.
+func (r *Redactor) String(text string) string {
+	if r == nil || text == "" {
+		return text
+	}
+	var last string
+	out, _ := r.scan(nil, []byte(text), &last, true)
+	return string(out)
+}
+
+// Finds reports whether a value is in a text.
+func (r *Redactor) Finds(text []byte) bool {
+	if r == nil {
+		return false
+	}
+	var last string
+	out, _ := r.scan(nil, text, &last, true)
+	return !bytes.Equal(out, text)
+}
+
+// scan appends to out what text is without the values. Unless the text is all there is, it leaves what may be the beginning of a
+// value. last is what was appended last, when that stands for a value.
+func (r *Redactor) scan(out, text []byte, last *string, all bool) (result, rest []byte) {
+	for i := 0; i < len(text); {
+		n, mark, open := r.at(text[i:])
+		switch {
+		case open && !all:
+			return out, text[i:]
+		case open && n == 0 && len(text)-i >= glimpse:
+			n = len(text) - i
+			fallthrough
+		case n > 0:
+			if mark != *last { // the pieces of a value are one
+				out = append(out, mark...)
+			}
+			*last = mark
+			i += n
+		default:
+			out = append(out, text[i])
+			*last = ""
+			i++
+		}
+	}
+	return out, nil
+}
+
+// at returns how many bytes of a value text begins with, and what stands for them. open says that text ends within what may be a
+// value, or a longer one.
+func (r *Redactor) at(text []byte) (n int, mark string, open bool) {
+	if len(text) >= 2 {
+		two := binary.LittleEndian.Uint16(text)
+		if r.first[two/64]&(1<<(two%64)) == 0 {
+			return 0, "", false
+		}
+	}
+	if len(text) < Shortest {
+		mark, open = r.begins[string(text)]
+		return 0, mark, open
+	}
+	for _, p := range r.byKey[binary.LittleEndian.Uint64(text)] {
+		known := min(len(text), len(p.text))
+		if !bytes.Equal(text[:known], p.text[:known]) {
+			continue
+		}
+		if known == len(p.text) {
+			return known, p.mark, open
+		}
+		open, mark = true, p.mark
+	}
+	return 0, mark, open
+}
+
+// Stream takes the values of a redactor out of text that comes in pieces.
+type Stream struct {
+	r    *Redactor
+	held []byte // what may be the beginning of a value
+	out  []byte
+	last string
+}
+
+// Stream returns a new stream; nil for a nil Redactor.
+func (r *Redactor) Stream() *Stream {
+	if r == nil {
+		return nil
+	}
+	return &Stream{r: r}
+}
+
+// Next takes a piece of text, and returns what is known not to be a value. It is valid until the next call. A nil Stream leaves
+// text as it is.
+func (s *Stream) Next(text []byte) []byte {
+	if s == nil {
+		return text
+	}
+	if len(s.held) > 0 {
+		text = append(s.held, text...)
+	}
+	out, rest := s.r.scan(s.out[:0], text, &s.last, false)
+	s.held = append([]byte(nil), rest...)
+	s.out = out
+	return out
+}
+
+// End returns what is left when the text is over, and begins anew. It is valid until the next call.
+func (s *Stream) End() []byte {
+	if s == nil {
+		return nil
+	}
+	out, _ := s.r.scan(s.out[:0], s.held, &s.last, true)
+	s.held, s.last, s.out = s.held[:0], "", out
+	return out
+}

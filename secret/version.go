@@ -1,0 +1,96 @@
+package secret
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"landfall.dev/landfall"
+)
+
+// Bounds of what is kept.
+const (
+	MaxValue = 64 << 10 // bytes of a value
+	MaxCount = 200      // secrets of an app
+)
+
+// name is what both a variable of the environment and an object of Fission may be called.
+var name = regexp.MustCompile(`^[A-Za-z_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
+
+const maxName = 128
+
+// CheckName returns an Invalid error unless a secret can have the name.
+func CheckName(s string) error {
+	if len(s) <= maxName && name.MatchString(s) && !strings.HasPrefix(strings.ToUpper(Variable(s)), "LANDFALL_") {
+		return nil
+	}
+	return &landfall.Error{Op: "secret.CheckName", Kind: landfall.Invalid, Message: fmt.Sprintf("%.200q cannot be the name of a secret: "+
+		"at most %d letters, digits and _, with - and . between them, not beginning with a digit or LANDFALL_; for example STRIPE_KEY", s, maxName)}
+}
+
+// Variable returns the name of the environment variable in which functions find the secret with that name.
+func Variable(name string) string { return strings.NewReplacer("-", "_", ".", "_").Replace(name) }
+
+// CheckValue returns an Invalid error unless a secret can have the value. The error does not show it.
+func CheckValue(value Text) error {
+	var why string
+	switch {
+	case value == "":
+		why = "it is empty"
+	case len(value) > MaxValue:
+		why = fmt.Sprintf("it has %d bytes, and may have %d", len(value), MaxValue)
+	case strings.ContainsRune(value.Reveal(), 0):
+		why = "it has a zero byte, which no environment variable can have; encode it, for example as base64"
+	case !utf8.ValidString(value.Reveal()):
+		why = "it is no UTF-8 text; encode it, for example as base64"
+	default:
+		return nil
+	}
+	return &landfall.Error{Op: "secret.CheckValue", Kind: landfall.Invalid, Message: "the value cannot be kept: " + why}
+}
+
+// Content is what a version of a secret keeps beside its spec.
+type Content struct {
+	Sealed    []byte    `json:"sealed,omitempty"` // gone when it was revoked
+	Actor     string    `json:"actor"`            // who set it
+	Revoked   time.Time `json:"revoked,omitzero"`
+	RevokedBy string    `json:"revoked_by,omitempty"`
+}
+
+// ReadContent reads what a version of a secret keeps.
+func ReadContent(stored json.RawMessage) (c Content, err error) {
+	if err := json.Unmarshal(stored, &c); err != nil {
+		return c, &landfall.Error{Op: "secret.ReadContent", Kind: landfall.Invalid, Message: "what is stored of the secret cannot be read", Err: err}
+	}
+	return c, nil
+}
+
+// JSON returns the content as it is stored.
+func (c Content) JSON() (json.RawMessage, error) {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return nil, &landfall.Error{Op: "secret.Content", Err: err}
+	}
+	return data, nil
+}
+
+// Spec is what a version of a secret says of itself to everybody.
+type Spec struct {
+	Preview bool `json:"preview,omitempty"` // every branch but production uses it
+}
+
+// JSON returns the spec as it is stored.
+func (s Spec) JSON() json.RawMessage {
+	if s.Preview {
+		return json.RawMessage(`{"preview":true}`)
+	}
+	return json.RawMessage(`{}`)
+}
+
+// ReadSpec reads the spec of a version.
+func ReadSpec(stored json.RawMessage) Spec {
+	return Spec{Preview: string(stored) == string(Spec{Preview: true}.JSON())}
+}
