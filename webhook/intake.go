@@ -14,6 +14,7 @@ import (
 type Intake struct {
 	Delivery    landfall.Delivery
 	Secret      string         // of the hook: what the delivery was verified with
+	Trace       string         // the span that it came in by, as a traceparent; empty: nobody traces
 	Repository  Repository     // zero when the event names none
 	Push        *landfall.Push // without App and ID
 	PullRequest *PullRequest

@@ -1,0 +1,118 @@
+package trace
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Serve begins the span of a request, whose route is a pattern of ServeMux, and returns the request with it. It begins a trace:
+// what the request says of one is a link. The span is over with Answered.
+func (t *Tracer) Serve(r *http.Request, pattern string) (*http.Request, Span) {
+	if t == nil {
+		return r, Span{}
+	}
+	route := pattern[max(0, strings.IndexByte(pattern, '/')):] // behind the method and the host
+	options := []trace.SpanStartOption{
+		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(methodOf(r), semconv.HTTPRoute(route)),
+	}
+	if from := contextOf(r.Header.Get("Traceparent")); from.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: from}))
+	}
+	ctx, span := t.start(r.Context(), known(r.Method)+" "+route, options...)
+	return r.WithContext(ctx), span
+}
+
+// Answered ends the span of a request that was answered with a status; 0 when it was not.
+func (s Span) Answered(status int) {
+	s.answered(status, http.StatusInternalServerError)
+	s.End(nil)
+}
+
+// other stands for methods that nobody knows, of which a stranger can invent any number.
+const other = "_OTHER"
+
+func known(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return other
+}
+
+func methodOf(r *http.Request) Attribute { return semconv.HTTPRequestMethodKey.String(known(r.Method)) }
+
+// Handler gives each request that next answers a span. pattern is what next is served at. Of a nil Tracer it is next.
+func (t *Tracer) Handler(pattern string, next http.Handler) http.Handler {
+	if t == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, span := t.Serve(r, pattern)
+		noted := &statusNoted{ResponseWriter: w}
+		defer func() { span.Answered(noted.status) }()
+		next.ServeHTTP(noted, r)
+	})
+}
+
+// statusNoted notes the status that goes out.
+type statusNoted struct {
+	http.ResponseWriter
+
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (s *statusNoted) WriteHeader(status int) {
+	if s.status < http.StatusOK { // not out yet, but for what informs
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (s *statusNoted) Write(p []byte) (int, error) {
+	if s.status < http.StatusOK {
+		s.status = http.StatusOK
+	}
+	return s.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (s *statusNoted) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// Transport gives each request that is made within a span one below it. Whom it goes to is not told of it. Of a nil Tracer it is
+// next.
+func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
+	if t == nil {
+		return next
+	}
+	return transport{t, next}
+}
+
+type transport struct {
+	tracer *Tracer
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !trace.SpanContextFromContext(r.Context()).IsValid() {
+		return t.next.RoundTrip(r)
+	}
+	attributes := []Attribute{methodOf(r), semconv.ServerAddress(r.URL.Hostname()), semconv.URLPath(r.URL.Path)}
+	if port, err := strconv.Atoi(r.URL.Port()); err == nil {
+		attributes = append(attributes, semconv.ServerPort(port))
+	}
+	ctx, span := t.tracer.Call(r.Context(), "", known(r.Method), attributes...)
+	answer, err := t.next.RoundTrip(r.WithContext(ctx))
+	if err == nil {
+		span.answered(answer.StatusCode, http.StatusBadRequest)
+	}
+	span.End(err)
+	return answer, err
+}

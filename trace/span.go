@@ -1,0 +1,100 @@
+package trace
+
+import (
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"landfall.dev/landfall"
+)
+
+// Attribute is something that a span says.
+type Attribute = attribute.KeyValue
+
+// Run are what the span of a run says.
+func Run(app string, run landfall.Run) []Attribute {
+	return []Attribute{
+		semconv.CICDPipelineName(app), semconv.CICDPipelineRunID(run.ID),
+		semconv.VCSRefHeadName(run.Branch), semconv.VCSRefHeadRevision(string(run.Commit)),
+	}
+}
+
+// Step is what the span of a step says.
+func Step(step landfall.Step) Attribute { return semconv.CICDPipelineTaskName(string(step)) }
+
+// Report are what the span of a commit status says.
+func Report(report landfall.Report) []Attribute {
+	return []Attribute{
+		semconv.CICDPipelineName(report.AppName), semconv.CICDPipelineRunID(report.Run), Step(landfall.StepReport),
+		semconv.VCSOwnerName(report.Repository.Owner), semconv.VCSRepositoryName(report.Repository.Name),
+		semconv.VCSRefHeadRevision(string(report.Commit)), semconv.CICDPipelineRunStateKey.String(string(report.State)),
+	}
+}
+
+// Comment are what the span of a pull request's comment says. It begins a trace: a comment may be owed for several runs.
+func Comment(comment landfall.Comment) []Attribute {
+	return []Attribute{
+		Step(landfall.StepReport), semconv.VCSOwnerName(comment.Repository.Owner), semconv.VCSRepositoryName(comment.Repository.Name),
+		semconv.VCSChangeID(strconv.Itoa(comment.Number)),
+	}
+}
+
+// Function are what the span of a function's call says: its name, its version, the execution if it is known yet, and the kind of
+// trigger that it is called by; none when it is called by its name.
+func Function(namespace, name string, version landfall.UID, execution string, by landfall.UnitKind) []Attribute {
+	all := []Attribute{
+		semconv.FaaSInvokedName(namespace + "/" + name), semconv.FaaSInvokedProviderKey.String("landfall"), semconv.FaaSVersion(string(version)),
+		triggeredBy(by),
+	}
+	if execution != "" {
+		all = append(all, semconv.FaaSInvocationID(execution))
+	}
+	return all
+}
+
+func triggeredBy(kind landfall.UnitKind) Attribute {
+	switch kind {
+	case landfall.HTTPTrigger:
+		return semconv.FaaSTriggerHTTP
+	case landfall.TimeTrigger:
+		return semconv.FaaSTriggerTimer
+	case landfall.QueueTrigger:
+		return semconv.FaaSTriggerPubSub
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit, landfall.SecretUnit:
+	}
+	return semconv.FaaSTriggerOther
+}
+
+// Failed says what kind of failure the work came to; of what text it has nothing is told.
+func (s Span) Failed(kind string) {
+	if s.span == nil {
+		return
+	}
+	s.span.SetAttributes(semconv.ErrorTypeKey.String(landfall.Printable(kind)))
+	s.span.SetStatus(codes.Error, "")
+}
+
+// answered says with which status a request was answered; failed is where failures begin.
+func (s Span) answered(status, failed int) {
+	if s.span == nil || status == 0 {
+		return
+	}
+	s.span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+	if status >= failed {
+		s.Failed(http.StatusText(status))
+	}
+}
+
+// End ends the span, with the kind of the error that the work came to.
+func (s Span) End(err error) {
+	if s.span == nil {
+		return
+	}
+	if err != nil {
+		s.Failed(landfall.KindOf(err).String())
+	}
+	s.span.End()
+}
