@@ -11,6 +11,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GITHUB_OPENAPI_VERSION := 23.0.2
 VERSITYGW_VERSION := v1.8.0
 TOXIPROXY_VERSION := v2.5.0
+NATS_SERVER_VERSION := v2.15.2
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 WORKERD_VERSION := 1.20261117.1
 MC_VERSION := v0.0.0-20250313080218-cf909e1063a9
@@ -20,12 +21,17 @@ MINIO := build/bin/minio
 MC := build/bin/mc
 WORKERD := build/bin/workerd
 TOXIPROXY := build/bin/toxiproxy
+NATS_SERVER := build/bin/nats-server
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
 # RACE=1 turns the race detector on, but not inside the pure-Go SQLite: that would be 40 times slower, and races in our own
 # code are found all the same.
 TESTFLAGS := $(if $(RACE),-race -gcflags='modernc.org/...=-race=false')
+# Each process with the race detector waits a second when it ends, unless it is told not to. The tests start thousands.
+export GORACE ?= atexit_sleep_ms=0
 PACKAGES ?= ./...
+# The parts that can be processes of their own; each has a main.
+ROLES := api webhook pipeline gateway trigger router runner registry
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
 GOTEST = $(GO) test -json -timeout 45m $(TESTFLAGS)
@@ -36,10 +42,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z\/]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
-build: ## build the program: build/landfall, and build/landfall-init, with which sandboxes begin faster
+build: ## build the program: build/landfall; build/landfall-init, with which sandboxes begin faster; build/landfall-ROLE for each role
 	@mkdir -p build
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o build/landfall ./cmd/landfall
 	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o build/landfall-init ./cmd/landfall-init
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o build/ $(patsubst %,./cmd/landfall-%,$(ROLES))
 
 .PHONY: image
 image: build ## write a container image: build/landfall-image.tar (BASE=rootfs.tar puts it on a system with git and bubblewrap)
@@ -51,13 +58,13 @@ demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it
 	@STAY='$(STAY)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
 .PHONY: demo/scale
-demo/scale: build $(VERSITYGW) ## the same in five processes: two workers and two gateways on PostgreSQL and S3
+demo/scale: build $(VERSITYGW) $(NATS_SERVER) ## the same with each role in processes of its own, on PostgreSQL, S3 and NATS
 	@tools/need.sh git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
-	@SCALE=1 S3SERVER='$(CURDIR)/$(VERSITYGW)' tools/demo/demo.sh build/landfall testdata/apps/shop
+	@SCALE=1 S3SERVER='$(CURDIR)/$(VERSITYGW)' NATS='$(CURDIR)/$(NATS_SERVER)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
 .PHONY: test
-test: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
+test: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
@@ -72,6 +79,21 @@ test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrep
 	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 8 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./cmd/landfall | \
 		build/bin/testreport -o build/faults.json
 
+.PHONY: test/poison
+test/poison: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## push what no release can be made of, 59 kinds 20 times each: only that push fails, and a neighbour notices nothing (LANDFALL_POISON_ROUNDS=2 for less)
+	@LANDFALL_POISON_ROUNDS=$${LANDFALL_POISON_ROUNDS:-20} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestPoisonPushes$$' ./cmd/landfall | \
+		build/bin/testreport -o build/poison.json; ended=$$?; grep -o '[0-9]* kinds, [^"\\]*' build/poison.json; exit $$ended
+
+.PHONY: test/hell
+test/hell: needs build/bin/testreport ## functions that crash, hang, flood and fork, 1,000 times each: every caller gets its error in time, and nothing is left (LANDFALL_HELL_ROUNDS=100 for less)
+	@LANDFALL_HELL_ROUNDS=$${LANDFALL_HELL_ROUNDS:-1000} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^Test(Hell|PoisonInputs)$$' ./runtime/runner | \
+		build/bin/testreport -o build/hell.json; ended=$$?; grep -o '[0-9]* kinds, [^"]*' build/hell.json; exit $$ended
+
+.PHONY: test/switch
+test/switch: needs build/bin/testreport ## 10,000 releases, promotions, rollbacks, expiries and weights of an alias under load: no visitor notices (LANDFALL_SWITCH_ROUNDS=1 for a tenth)
+	@LANDFALL_SWITCH_ROUNDS=$${LANDFALL_SWITCH_ROUNDS:-10} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSwitchStorm$$' ./cmd/landfall | \
+		build/bin/testreport -o build/switch.json; ended=$$?; grep -o '[0-9]* switches in [^"]*' build/switch.json; exit $$ended
+
 .PHONY: soak
 soak: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## 20,000 pushes to 50 apps, about an hour: what the server takes of the machine stays flat (LANDFALL_SOAK_PUSHES=5000 for fewer)
 	@LANDFALL_SOAK_PUSHES=$${LANDFALL_SOAK_PUSHES:-20000} LANDFALL_SOAK_FILE='$(CURDIR)/build/soak.txt' $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSoak$$' ./cmd/landfall | \
@@ -85,10 +107,11 @@ bench: $(MINIO) $(MC) $(WORKERD) ## measure beside nginx, Caddy, gin, git, rclon
 	cd bench && $(GO) run ./report -in $(CURDIR)/build/bench.json -out $(CURDIR)/build/bench
 
 .PHONY: check
-check: ## all that CI checks: format, vet, lint, generated files, tests with the race detector, conformance
+check: ## all that CI checks: format, vet, lint, generated files, tests with the race detector, a tenth of test/hell, conformance
 	@$(MAKE) format vet lint generated
 	@tools/need.sh 'gcc=gcc libc6-dev'
 	@$(MAKE) test RACE=1 PACKAGES=./...
+	@LANDFALL_HELL_ROUNDS=100 $(MAKE) test/hell
 	cd bench && $(GO) test $(BENCH)
 	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
 
@@ -121,7 +144,7 @@ generated:
 
 .PHONY: needs
 needs:
-	@tools/need.sh git=git bwrap=bubblewrap chromium=chromium /usr/bin/python3=python3 node=nodejs
+	@tools/need.sh git=git bwrap=bubblewrap chromium=chromium skopeo=skopeo /usr/bin/python3=python3 node=nodejs
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
 
 build/openapi/api.github.com.json: $(GITHUB_OPENAPI) ;
@@ -149,6 +172,13 @@ $(TOXIPROXY):
 	@mkdir -p build/bin/install
 	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
 	@mv build/bin/install/server $@
+
+# The NATS server of the tests, of the version that is linked.
+$(NATS_SERVER):
+	@echo "installing nats-server $(NATS_SERVER_VERSION)"
+	@mkdir -p build/bin/install
+	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/nats-io/nats-server/v2@$(NATS_SERVER_VERSION)
+	@mv build/bin/install/nats-server $@
 
 # The S3 server and its client of the benchmarks (AGPL-3.0). They are run, never linked.
 $(MINIO) $(MC):

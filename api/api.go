@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
 )
@@ -35,8 +36,13 @@ type Config struct {
 	ReleaseURL   func(app string, selector landfall.UID) string
 	CheckURL     func(address string) error // whether a clone address may be used
 	Keeper       Keeper
+	Queues       Queues
+	Triggers     func(ctx context.Context, app landfall.App) ([]client.Trigger, error) // of the live release, by kind and name
+	Executions   Executions
+	Roles        []string // of this process; empty: all
 	Sandbox      string
 	SandboxLacks []string
+	Network      string // which functions get; empty: none run in this process
 	Now          func() time.Time
 	Logger       *slog.Logger
 }
@@ -45,7 +51,11 @@ type Config struct {
 const base = "/api/v1"
 
 // api is the server side of the API.
-type api struct{ Config }
+type api struct {
+	Config
+
+	waiters Waiters
+}
 
 // New returns the handler of the API: everything below /api/v1, and /api/openapi.json.
 func New(c Config) http.Handler {
@@ -98,14 +108,20 @@ func humaConfig(server string) huma.Config {
 
 // Register adds every operation to h.
 func Register(h huma.API, c Config) {
-	a := &api{c}
+	a := &api{Config: c}
 	h.UseMiddleware(a.authenticate(h))
 	a.registerApps(h)
 	a.registerRuns(h)
 	a.registerReleases(h)
 	a.registerVersions(h)
+	a.registerAliases(h)
 	a.registerFiles(h)
 	a.registerKeeping(h)
+	a.registerMessages(h)
+	a.registerTriggers(h)
+	a.registerSecrets(h)
+	a.registerExecutions(h)
+	a.registerNamespaces(h)
 }
 
 // Document returns the OpenAPI document as JSON.
@@ -119,11 +135,16 @@ func Document() ([]byte, error) {
 type operation struct {
 	id, method, path, summary string
 	scope                     store.Scope
-	status                    int // of success; 0: 200
+	status                    int   // of success; 0: 200
+	most                      int64 // bytes of a body; 0: 1 MiB
 }
 
 func reading(id, path, summary string) operation {
 	return operation{id: id, method: http.MethodGet, path: path, summary: summary, scope: store.ScopeRead}
+}
+
+func invoking(id, method, path, summary string) operation {
+	return operation{id: id, method: method, path: path, summary: summary, scope: store.ScopeInvoke}
 }
 
 func deploying(id, method, path, summary string) operation {
@@ -140,12 +161,18 @@ func (o operation) answering(status int) operation {
 	return o
 }
 
+// taking sets how many bytes a body may have.
+func (o operation) taking(most int64) operation {
+	o.most = most
+	return o
+}
+
 const scopeKey = "scope"
 
 func register[I, O any](h huma.API, op operation, handler func(context.Context, *I) (*O, error)) {
 	huma.Register(h, huma.Operation{
 		OperationID: op.id, Method: op.method, Path: base + op.path, Summary: op.summary, DefaultStatus: op.status,
-		Metadata: map[string]any{scopeKey: op.scope},
+		Metadata: map[string]any{scopeKey: op.scope}, MaxBodyBytes: op.most,
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {

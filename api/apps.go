@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -39,6 +40,7 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("set-credentials", http.MethodPut, "/apps/{app}/credentials", "Set a new password for the app's repository"), a.setCredentials)
 	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate", "Replace the secret of the app's webhook"), a.rotateHook)
 	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch", "Make another branch the production branch"), a.setBranch)
+	register(h, administering("set-previews", http.MethodPut, "/apps/{app}/previews", "Say who sees releases that are not live"), a.setPreviews)
 	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
 	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
@@ -64,8 +66,8 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 		return nil, err
 	}
 	token := caller(ctx)
-	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Remote: a.Repositories != nil,
-		Waiting: deserted, Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
+	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Roles: a.Roles, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Network: a.Network,
+		Remote: a.Repositories != nil, Waiting: deserted, Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
 	for _, app := range apps {
 		if app.Deleted.IsZero() && token.Allows(store.ScopeRead, app.ID) {
 			s.Apps++
@@ -92,7 +94,7 @@ func (a *api) appOf(app landfall.App) client.App {
 	c := client.App{
 		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch, Specs: app.Specs,
 		Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held, URL: a.ReleaseURL(app.Name, ""), Created: app.Created,
-		Deleted: app.Deleted,
+		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic),
 	}
 	if app.Repository == "" {
 		c.BuiltIn, c.Repository = true, a.URL.JoinPath("git", app.Name+".git").String()
@@ -101,9 +103,17 @@ func (a *api) appOf(app landfall.App) client.App {
 }
 
 func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[client.App], error) {
-	app, err := a.newApp(in.Body)
-	if err != nil {
+	if err := installation(ctx, store.ScopeAdmin); err != nil {
 		return nil, err
+	}
+	return answer(a.makeApp(ctx, in.Body, ""))
+}
+
+// makeApp makes an app with annotations, as they are stored.
+func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string) (client.App, error) {
+	app, err := a.newApp(in)
+	if err != nil {
+		return client.App{}, err
 	}
 	hook := landfall.Hook{ID: randomHex(16), App: app.ID, Secret: randomHex(32)}
 	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
@@ -113,20 +123,25 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 		if err := tx.CreateApp(ctx, app); err != nil {
 			return err
 		}
+		if annotations != "" {
+			if err := tx.AnnotateApp(ctx, app.ID, annotations); err != nil {
+				return err
+			}
+		}
 		if _, err := tx.Changed(ctx, app.ID); err != nil || app.Repository == "" {
 			return err
 		}
 		if err := tx.CreateHook(ctx, hook, app.Created.UnixMicro()); err != nil {
 			return err
 		}
-		return tx.SetCredentials(ctx, app.ID, store.Credentials{Username: in.Body.Username, Password: in.Body.Password})
+		return tx.SetCredentials(ctx, app.ID, store.Credentials{Username: in.Username, Password: in.Password})
 	})
 	if err != nil {
-		return nil, err
+		return client.App{}, err
 	}
 	if a.Repositories != nil {
 		if err := a.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
-			return nil, err
+			return client.App{}, err
 		}
 	}
 	a.Pipeline.Show(ctx, app)
@@ -135,7 +150,7 @@ func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[cli
 		c.Hook = a.hookOf(hook)
 		c.Hook.Secret = hook.Secret
 	}
-	return answer(c, nil)
+	return c, nil
 }
 
 // hookOf is a hook as everybody may see it.
@@ -181,6 +196,7 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 	app := landfall.App{
 		ID: uuid.NewString(), Namespace: n.Namespace, Name: n.Name, Repository: n.Repository, Branch: n.Branch,
 		Specs: cleanFolder(n.Specs), Folder: cleanFolder(n.Folder), UIDSpace: uuid.New(), Created: a.Now(),
+		Previews: previewsOf(n.Previews),
 	}
 	if err := landfall.CheckAppName(app.Name); err != nil {
 		return app, err
@@ -188,7 +204,7 @@ func (a *api) newApp(n client.NewApp) (landfall.App, error) {
 	if app.Namespace == "" {
 		app.Namespace = landfall.DefaultNamespace
 	}
-	if err := landfall.CheckAppName(app.Namespace); err != nil {
+	if err := landfall.CheckNamespaceName(app.Namespace); err != nil {
 		return app, err
 	}
 	if app.Namespace == app.Name {
@@ -306,6 +322,45 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 	})
 	if err == nil && app.Repository == "" {
 		err = a.Pipeline.Remote.SetHead(ctx, app.ID, app.Branch)
+	}
+	return answer(a.appOf(app), err)
+}
+
+// previewsPublic is what clients call landfall.PreviewsPublic.
+const previewsPublic = "public"
+
+// previewsOf returns what a client says of previews.
+func previewsOf(text string) landfall.Previews {
+	if text == previewsPublic {
+		return landfall.PreviewsPublic
+	}
+	return landfall.Previews(text)
+}
+
+func (a *api) setPreviews(ctx context.Context, in *struct {
+	AppPath
+	Body client.Previews
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
+		return nil, err
+	}
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if app, err = tx.App(ctx, app.ID); err != nil {
+			return err
+		}
+		if !app.Deleted.IsZero() {
+			return deleted(app)
+		}
+		app.Previews = previewsOf(in.Body.Previews)
+		if err := tx.UpdateApp(ctx, app); err != nil {
+			return err
+		}
+		_, err = tx.Changed(ctx, app.ID)
+		return err
+	})
+	if err == nil {
+		a.Pipeline.Show(ctx, app)
 	}
 	return answer(a.appOf(app), err)
 }

@@ -128,6 +128,14 @@ func (p *problem) GetStatus() int { return p.Status }
 // ContentType implements huma.ContentTypeFilter.
 func (p *problem) ContentType(string) string { return "application/problem+json" }
 
+// GetHeaders implements huma.HeadersError.
+func (p *problem) GetHeaders() http.Header {
+	if p.Kind != landfall.Unavailable.String() {
+		return nil
+	}
+	return http.Header{"Retry-After": {"1"}}
+}
+
 // StatusOf is the HTTP status of each kind.
 func StatusOf(k landfall.Kind) int {
 	switch k {

@@ -166,6 +166,9 @@ func (a *api) runLog(ctx context.Context, in *struct {
 	Follow bool  `query:"follow" default:"true" doc:"wait for more until the run is over"`
 }) (*huma.StreamResponse, error) {
 	run, app, err := a.run(ctx, in.ID, store.ScopeRead)
+	if err == nil && in.Follow {
+		err = a.waiters.Enter(ctx, caller(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -195,13 +195,25 @@ func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker]
 }
 
 // versionNames are the numbers of the versions of a unit that have a name; 0 where there is none.
-type versionNames struct{ latest, live int64 }
+type versionNames struct {
+	latest, live int64
+	aliases      map[int64][]string
+}
 
 func (u units) names(ctx context.Context, row store.Unit) (n versionNames, err error) {
 	if n.latest, err = u.number(u.DB.LatestNumber(ctx, row.ID)); err != nil {
 		return n, err
 	}
-	n.live, err = u.number(u.DB.LiveNumber(ctx, row.ID))
+	if n.live, err = u.number(u.DB.LiveNumber(ctx, row.ID)); err != nil {
+		return n, err
+	}
+	aliases, err := u.DB.Aliases(ctx, row.ID)
+	n.aliases = map[int64][]string{}
+	for _, a := range aliases {
+		for _, s := range a.Shares {
+			n.aliases[s.Number] = append(n.aliases[s.Number], a.Name)
+		}
+	}
 	return n, err
 }
 
@@ -209,7 +221,7 @@ func (u units) names(ctx context.Context, row store.Unit) (n versionNames, err e
 func (u units) versionOf(names versionNames, v landfall.Version) (client.Version, error) {
 	c := client.Version{
 		Kind: "Function", Spec: v.Spec, UID: v.UID, Number: v.Number, Label: v.Label, Description: v.Description,
-		Digest: v.Digest, Commit: v.Commit, Created: v.Created, Latest: v.Number == names.latest, Live: v.Number == names.live,
+		Digest: v.Digest, Commit: v.Commit, Created: v.Created, Latest: v.Number == names.latest, Live: v.Number == names.live, Aliases: names.aliases[v.Number],
 		Metadata: client.Metadata{Name: v.ObjectName(), Namespace: v.Namespace, Annotations: map[string]bool{"versioned": true}},
 	}
 	if u.kind == landfall.PackageUnit {

@@ -83,8 +83,8 @@ var history = []string{
 var waiting = []string{
 	`CREATE TEMP TABLE waiting AS WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i + 1 FROM n WHERE i < :queued)
 		SELECT i, printf('waiting-%d', i) AS id, lower(hex(randomblob(20))) AS sha FROM n`,
-	`INSERT INTO pushes (id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply, pull_request, delivery, beside)
-		SELECT 1000 + w.i, p.app, p.source, 'refs/heads/waiting' || w.i, '', w.sha, 0, p.actor, p.message, p.accepted, '', '', '', 0
+	`INSERT INTO pushes (id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply, pull_request, delivery, trace, beside)
+		SELECT 1000 + w.i, p.app, p.source, 'refs/heads/waiting' || w.i, '', w.sha, 0, p.actor, p.message, p.accepted, '', '', '', '', 0
 		FROM waiting w, pushes p WHERE p.id = 1`,
 	`INSERT INTO runs (id, app, commit_sha, branch, state, step, reason, uid, release_uid, rebuild, expect, attempt, failures, worker, lease, next_at,
 			stats, changes, change, created, started, finished)

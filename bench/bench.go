@@ -24,7 +24,7 @@ type Row struct {
 	More   bool   `json:"more"`   // more is better: Floor and Target are the least to reach, and not the most
 
 	// Absolute: Floor and Target are of our own figure, which is shown. Otherwise they are of the ratio, ours to the peer's,
-	// nothing else is shown, and 0 means that none was agreed.
+	// nothing else is shown, and 0 means that none was agreed. So it does for the Floor of a figure that has a Target.
 	Absolute bool    `json:"absolute"`
 	Floor    float64 `json:"floor"`
 	Target   float64 `json:"target"`
@@ -65,7 +65,7 @@ func Quantile(samples []float64, q float64) float64 {
 
 // Bounded reports whether a floor and a target were agreed.
 func (r *Row) Bounded() (floor, target bool) {
-	return r.Absolute || r.Floor != 0, r.Absolute || r.Target != 0
+	return r.Absolute && r.Target == 0 || r.Floor != 0, r.Absolute || r.Target != 0
 }
 
 // Verdict says what the median comes to; nothing when there is nothing to compare it with.
@@ -251,6 +251,10 @@ func PeakMemory(pid string) float64 { return mebibytes(pid, "VmHWM") }
 
 // Memory returns the memory that a process holds now, in MiB. It is 0 when the kernel does not tell.
 func Memory(pid string) float64 { return mebibytes(pid, "VmRSS") }
+
+// MappedFiles returns how much of Memory are pages of files, such as the program's own: the kernel maps more or fewer of them around
+// what is used, as they happen to lie in its cache. In MiB.
+func MappedFiles(pid string) float64 { return mebibytes(pid, "RssFile") }
 
 func mebibytes(pid, name string) float64 {
 	var kib float64

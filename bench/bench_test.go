@@ -62,6 +62,7 @@ func TestVerdict(t *testing.T) {
 		{bench.Row{More: true, Floor: 2, Target: 4}, 8, 2, "target reached"},
 		{bench.Row{Absolute: true, Floor: 80, Target: 40}, 81, 1, "BELOW THE FLOOR"},
 		{bench.Row{Absolute: true, Floor: 80, Target: 40}, 40, math.NaN(), "target reached"},
+		{bench.Row{Absolute: true, Target: 2}, 3, 0, "short of the target"},
 		{bench.Row{Absolute: true}, 0, 0, "target reached"},
 		{bench.Row{Absolute: true}, 1, 0, "BELOW THE FLOOR"},
 	} {

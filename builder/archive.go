@@ -217,3 +217,15 @@ func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File, read 
 	}
 	return nil
 }
+
+// OpenArchived opens a file of an archive that WriteArchive wrote. It reads from r, until it is closed.
+func OpenArchived(r io.ReadSeeker, size int64, name string) (io.ReadCloser, error) {
+	z, err := zip.NewReader(seeker{r}, size)
+	if err == nil {
+		var file io.ReadCloser
+		if file, err = z.Open(name); err == nil {
+			return file, nil
+		}
+	}
+	return nil, &landfall.Error{Op: "builder.open-archived", Message: "an archive is damaged", Err: err}
+}

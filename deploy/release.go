@@ -20,7 +20,7 @@ type Mover struct {
 }
 
 // Create makes a group version reachable, or reachable again. A release that is accessible already only may change its
-// line, from preview to production.
+// line, from preview to production. Conflict when a secret that it needs was revoked or deleted.
 func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.Line, at time.Time) (landfall.Release, error) {
 	r, err := tx.Release(ctx, g.App, g.UID)
 	switch {
@@ -33,13 +33,17 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 	case line == landfall.Preview || r.Line == line:
 		return r, nil
 	}
+	if err := checkSecrets(ctx, tx, g.App, g.UID); err != nil {
+		return r, err
+	}
 	if line == landfall.Production {
 		r.Line = line
 	}
 	return r, tx.PutRelease(ctx, r)
 }
 
-// MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired.
+// MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired, or when a secret
+// that it needs was revoked or deleted.
 func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
 	const op landfall.Op = "deploy.MoveLive"
 	if app.Live == to {
@@ -52,6 +56,9 @@ func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 	if !r.Expired.IsZero() {
 		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"release %s is expired; make it accessible again with: landfall release create %s --version %s", to, app.Name, to)}
+	}
+	if err := checkSecrets(ctx, tx, app.ID, to); err != nil {
+		return err
 	}
 	if !r.WasLive {
 		r.WasLive = true

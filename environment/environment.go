@@ -7,23 +7,26 @@
 package environment
 
 import (
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 )
 
-//go:embed python/*.py nodejs/*.cjs binary/*.py
+//go:embed python/*.py nodejs/*.cjs binary/*.py go/build.sh go/adaptor/adaptor.go
 var adaptors embed.FS
 
 // folder is where adaptors lie, beside a package. Functions run as a user of their own, who reads them.
@@ -38,15 +41,22 @@ type Environment struct {
 	name    string
 	files   []string // of adaptors
 	command func(p pack, entrypoint string) ([]string, event.Form, error)
+	install func(ctx context.Context, dir, into string) error // what else it does with a package; nil: nothing
+	build   func() (string, Warmup)                           // nil: a package is what its source is, unless it names a command
+	missing func(p pack, entrypoint string) error             // what Missing looks for beyond command; nil: nothing
+	modules bool                                              // what Command returns is a WebAssembly module, not a program
 }
 
 // environments are those that there are.
 func environments() map[string]Environment {
 	all := map[string]Environment{}
 	for _, e := range []Environment{
-		{"binary", []string{"python/adaptor.py", "binary/exec.py"}, binaryCommand},
-		{"nodejs", []string{"nodejs/adaptor.cjs"}, nodeCommand},
-		{"python", []string{"python/adaptor.py", "python/flask.py"}, pythonCommand},
+		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand},
+		{name: "container", command: containerCommand, install: installImage, missing: missingImage},
+		{name: "go", command: goCommand, build: goBuild},
+		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, missing: missingModule},
+		{name: "python", files: []string{"python/adaptor.py", "python/flask.py"}, command: pythonCommand, missing: missingPython},
+		{name: "wasm", command: moduleCommand, modules: true},
 	} {
 		all[e.name] = e
 	}
@@ -56,24 +66,33 @@ func environments() map[string]Environment {
 
 // These are the names of images and of environments that stand for one of ours.
 var (
-	imageName = regexp.MustCompile(`^(binary|nodejs|node|python)-env(-\d.*)?$`)
-	ownName   = regexp.MustCompile(`^(binary|nodejs|node|python)([^a-z].*)?$`)
+	imageName = regexp.MustCompile(`^(binary|container|go|nodejs|node|python|wasm)-env(-\d.*)?$`)
+	ownName   = regexp.MustCompile(`^(binary|container|go|nodejs|node|python|wasm)([^a-z].*)?$`)
 )
 
 // Of returns the environment that an Environment document means: by the last element of its image, without tag
-// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27). The image may be empty.
+// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27). The image may be empty. That of
+// an environment whose name begins with container is the one to run, unless it is one of ours.
 // Invalid, with the names that are known, for another.
 func Of(name, image string) (Environment, error) {
-	image, _, _ = strings.Cut(path.Base(image), "@")
-	image, _, _ = strings.Cut(image, ":")
-	for _, found := range [][]string{imageName.FindStringSubmatch(image), ownName.FindStringSubmatch(name)} {
+	if Pulled(name, image) != "" {
+		return environments()["container"], nil
+	}
+	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(image)), ownName.FindStringSubmatch(name)} {
 		if found != nil {
 			return environments()[found[1]], nil
 		}
 	}
 	return Environment{}, &landfall.Error{Op: "environment.Of", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env or binary-env, "+
-			"or its name begin with python, node, nodejs or binary", name)}
+		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env, go-env, wasm-env, "+
+			"binary-env or container-env, or its name begin with python, node, nodejs, go, wasm, binary or container", name)}
+}
+
+// lastElement returns the last element of an image's name, without its tag.
+func lastElement(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	image, _, _ = strings.Cut(path.Base(image), ":")
+	return image
 }
 
 // Key names the environment with the content of its adaptor: what Install writes is the same where the key is.
@@ -88,8 +107,8 @@ func (e Environment) Key() string {
 }
 
 // Install writes what the environment needs beside a package into the folder that the package was unpacked into: below its
-// .landfall, readable by everybody. Invalid, and nothing is written, when the package has something of that name.
-func (e Environment) Install(dir string) error {
+// .landfall, readable by everybody. Invalid, and nothing is written, when the package has something of that name; Canceled when ctx ended.
+func (e Environment) Install(ctx context.Context, dir string) error {
 	const op landfall.Op = "environment.Install"
 	into := filepath.Join(dir, folder)
 	if err := os.Mkdir(into, folderMode); errors.Is(err, fs.ErrExist) {
@@ -106,8 +125,11 @@ func (e Environment) Install(dir string) error {
 		file := filepath.Join(into, path.Base(name))
 		err = errors.Join(err, os.WriteFile(file, text, fileMode), os.Chmod(file, fileMode))
 	}
+	if err == nil && e.install != nil {
+		err = e.install(ctx, dir, into)
+	}
 	if err != nil {
-		return &landfall.Error{Op: op, Err: errors.Join(err, os.RemoveAll(into))}
+		return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: errors.Join(err, os.RemoveAll(into))}
 	}
 	return nil
 }
@@ -116,13 +138,56 @@ func (e Environment) Install(dir string) error {
 // dir, and the form of its events. An empty entry point is what the language's functions are usually called. Invalid, with what
 // would be right, for an entry point that cannot be; Unavailable, with what to install, when the server has no interpreter.
 func (e Environment) Command(dir, entrypoint string) (args []string, form event.Form, err error) {
+	args, form, err = e.Portable(dir, entrypoint)
+	if err == nil && !e.modules && !strings.Contains(args[0], "/") {
+		args[0], err = interpreter(programs, interpreters()[args[0]]...)
+	}
+	return args, form, err
+}
+
+// Portable is Command for another machine, of which nobody knows where its interpreter lies: that is named only.
+func (e Environment) Portable(dir, entrypoint string) (args []string, form event.Form, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, event.Structured, &landfall.Error{Op: "environment.Command", Err: err}
 	}
-	args, form, err = e.command(pack{root.FS()}, entrypoint)
+	args, form, err = e.command(pack{FS: root.FS()}, entrypoint)
 	return args, form, errors.Join(err, root.Close())
 }
+
+// Missing says why an entry point leads to no file of a package, of which the files are known by their paths, and whether they can be
+// executed. Invalid, with what would be right; nil, too, where names alone do not tell.
+func (e Environment) Missing(files map[string]bool, entrypoint string) error {
+	p := pack{listed: files}
+	if e.missing != nil {
+		return e.missing(p, entrypoint)
+	}
+	_, _, err := e.command(p, entrypoint)
+	return err
+}
+
+// Folder is where adaptors lie in the folder of a package.
+func Folder() string { return folder }
+
+// Warmup makes what builds of an environment begin with, so that they do not make it each time.
+type Warmup struct {
+	Command string // for a shell, in an empty folder; another one when what it makes would be another
+	Folder  string // which it leaves there, and which builds find in the folder above SRC_PKG; empty: there is nothing to make
+	Note    string // a line for whoever waits while it is made
+}
+
+// Build returns the command that builds the source of a package, in the place of one that the package names; that itself when the
+// environment has none, or the package names another than Fission's builders do by default. It is for a shell, by Fission's contract:
+// it starts in the folder SRC_PKG, and what it leaves at DEPLOY_PKG is the package.
+func (e Environment) Build(named string) (string, Warmup) {
+	if e.build == nil || named != "" && named != "build" {
+		return named, Warmup{}
+	}
+	return e.build()
+}
+
+// Modules reports whether what Command returns is a WebAssembly module, and its arguments, and not a program.
+func (e Environment) Modules() bool { return e.modules }
 
 // invalid refuses an entry point.
 func invalid(entrypoint, format string, args ...any) error {
@@ -130,17 +195,27 @@ func invalid(entrypoint, format string, args ...any) error {
 	return &landfall.Error{Op: "environment.Command", Kind: landfall.Invalid, Message: message}
 }
 
-// pack is an unpacked package.
-type pack struct{ fs.FS }
+// pack is an unpacked package, or a list of the files that one would have.
+type pack struct {
+	fs.FS
+	listed map[string]bool // the files by their paths, and whether they can be executed; nil: the package is unpacked
+}
 
 // has reports whether a file is there.
 func (p pack) has(name string) bool {
+	if p.listed != nil {
+		_, found := p.listed[name]
+		return found
+	}
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular()
 }
 
 // runs reports whether a file is there that can be executed.
 func (p pack) runs(name string) bool {
+	if p.listed != nil {
+		return p.listed[name]
+	}
 	const everybody = 0o001
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&everybody != 0
@@ -148,12 +223,14 @@ func (p pack) runs(name string) bool {
 
 // top returns the names of the files in the package's own folder for which a condition holds.
 func (p pack) top(holds func(name string) bool) []string {
-	entries, _ := fs.ReadDir(p, ".")
-	var names []string
-	for _, entry := range entries {
-		if name := entry.Name(); !strings.HasPrefix(name, ".") && holds(name) {
-			names = append(names, name)
+	all := slices.Sorted(maps.Keys(p.listed))
+	if p.listed == nil {
+		entries, _ := fs.ReadDir(p, ".")
+		for _, entry := range entries {
+			all = append(all, entry.Name())
 		}
 	}
-	return names
+	return slices.DeleteFunc(all, func(name string) bool {
+		return strings.HasPrefix(name, ".") || strings.Contains(name, "/") || !holds(name)
+	})
 }

@@ -28,8 +28,15 @@ func TestOf(t *testing.T) {
 		{"node", "", "nodejs"},
 		{"nodejs20", "", "nodejs"},
 		{"binary", "", "binary"},
+		{"own", "container-env", "container"},
+		{"container-rust", "", "container"},
 		{"nodejs", "fission/python-env", "python"},
-		{"go", "fission/go-env", ""},
+		{"go", "fission/go-env", "go"},
+		{"builder", "fission/go-env-1.26", "go"},
+		{"go-126", "", "go"},
+		{"golang", "", ""},
+		{"wasm", "", "wasm"},
+		{"tiny", "wasm-env", "wasm"},
 		{"tensor", "fission/tensorflow-serving-env", ""},
 		{"pythonic", "", ""},
 		{"", "", ""},
@@ -37,7 +44,7 @@ func TestOf(t *testing.T) {
 		e, err := environment.Of(test.name, test.image)
 		key, _, _ := strings.Cut(e.Key(), "-")
 		switch {
-		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env or binary-env")):
+		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env or container-env")):
 			t.Errorf("%s, %s: the error is %v, want one that names what is known", test.name, test.image, err)
 		case test.want != "" && (err != nil || key != test.want):
 			t.Errorf("%s, %s: it is %q, %v; want %s", test.name, test.image, key, err, test.want)
@@ -52,7 +59,7 @@ func TestInstall(t *testing.T) {
 	for _, language := range []string{"python", "nodejs", "binary"} {
 		e := of(t, language)
 		dir := unpack(t, files{"main.py": ""})
-		if err := e.Install(dir); err != nil {
+		if err := e.Install(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
 		there, err := filepath.Glob(filepath.Join(dir, ".landfall", "*"))
@@ -64,7 +71,7 @@ func TestInstall(t *testing.T) {
 				t.Errorf("%s: its mode is %v, %v", file, info.Mode(), err)
 			}
 		}
-		if err := e.Install(dir); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), ".landfall") {
+		if err := e.Install(t.Context(), dir); landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), ".landfall") {
 			t.Errorf("a package with .landfall: the error is %v, want Invalid", err)
 		}
 		if e.Key() != of(t, language).Key() || keys[e.Key()] {
@@ -72,7 +79,7 @@ func TestInstall(t *testing.T) {
 		}
 		keys[e.Key()] = true
 	}
-	if err := of(t, "python").Install(filepath.Join(t.TempDir(), "missing")); err == nil || landfall.KindOf(err) != landfall.Internal {
+	if err := of(t, "python").Install(t.Context(), filepath.Join(t.TempDir(), "missing")); err == nil || landfall.KindOf(err) != landfall.Internal {
 		t.Errorf("a folder that is missing: the error is %v", err)
 	}
 }

@@ -15,6 +15,8 @@ func examples() []struct{ language, plain, event, shell string } {
 		{"python", "hello.main", "greet.main", "python3 .landfall/adaptor.py greet.main"},
 		{"nodejs", "hello", "greet.handler", "node .landfall/adaptor.cjs greet.handler"},
 		{"binary", "exec:hello", "greet", "./greet"},
+		{"go", "Handler", "greet", "./greet"},
+		{"wasm", "hello.wasm", "greet.wasm", "$WAZERO run greet.wasm"},
 	}
 }
 
@@ -47,7 +49,7 @@ func TestExamples(t *testing.T) {
 						t.Errorf("the answer is %s with %s, want a greeting with %s", answer.Type(), got, want)
 					}
 				}
-				if processes, _ := r.Count(greet.ID); processes != 1 {
+				if processes, _ := r.Count(greet.ID); greet.Module == nil && processes != 1 {
 					t.Errorf("%d processes answered, want one", processes)
 				}
 				for _, name := range []string{"Ada", "Bo", "Cy", "Di"} {
@@ -71,6 +73,9 @@ func TestShell(t *testing.T) {
 			shell := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n%s' "$EVENT" "$EVENT" | `+test.shell+` 2>/dev/null`)
 			shell.Dir = f.Dir
 			shell.Env = append(shell.Environ(), "PATH=/usr/bin:/bin", `EVENT={"specversion":"1.0","id":"1","source":"/me","type":"arrival","data":{"name":"Ada"}}`)
+			if test.language == "wasm" {
+				shell.Env = append(shell.Env, "WAZERO="+wazero(t))
+			}
 			out, err := shell.Output()
 			if err != nil {
 				t.Fatal(err)

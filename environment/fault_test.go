@@ -17,7 +17,7 @@ import (
 func flawed() map[string]files {
 	return map[string]files{
 		"python": {"main.py": `
-import ctypes, json, os, subprocess, sys, threading
+import asyncio, ctypes, json, os, subprocess, sys, threading
 from flask import abort, request, Response
 
 count = 0
@@ -52,6 +52,22 @@ def surrogate(): return Response('{"a": "\\ud800"}', mimetype="application/json"
 def nan(): return {"a": float("nan")}
 def broken(): return Response('{"a": ', mimetype="application/json")
 def bytes_(): return b"\xff\x00"
+async def cancelled(): raise asyncio.CancelledError("the task was cancelled")
+def cancels():
+    yield "a piece"
+    raise asyncio.CancelledError("the task was cancelled")
+class Unsayable(Exception):
+    def __str__(self): raise ValueError
+def unsayable(): raise Unsayable
+class Log:
+    def write(self, text): pass
+def takes_log():
+    sys.stderr = {"none": None, "other": Log()}[request.args["log"]]
+    return "answered"
+def closes_log():
+    sys.stderr.close()
+    if request.args: raise ValueError("said to who calls")
+    return "answered"
 `},
 		"nodejs": {"index.js": `
 const { execSync } = require("child_process");
@@ -86,6 +102,10 @@ const functions = {
   surrogate: () => ({ body: { a: "\ud800" } }),
   broken: () => ({ body: '{"a": ', headers: { "Content-Type": "application/json" } }),
   bytes_: () => ({ body: Buffer.from([0xff, 0]) }),
+  odd_names: () => ({ body: "answered", headers: { constructor: "a", "X-A": "b" } }),
+  unsayable: () => { throw Object.create(null); },
+  getter: () => { throw { get message() { throw new Error("another"); } }; },
+  unsayable_piece: async function* () { yield "a piece"; throw Object.create(null); },
 };
 `},
 	}
@@ -109,6 +129,12 @@ func TestFaults(t *testing.T) {
 		{"python", "header", "the header 'X-A'", "InvalidAnswer", ""},
 		{"python", "name", "the header 'X A'", "InvalidAnswer", ""},
 		{"python", "kind", "the content type 'no type'", "InvalidAnswer", ""},
+		{"python", "cancelled", "the task was cancelled", "CancelledError", "main.py\", line 37, in cancelled"},
+		{"python", "cancels", "the task was cancelled", "CancelledError", "main.py\", line 40, in cancels"},
+		{"python", "unsayable", "its __str__ raised ValueError", "Unsayable", "main.py\", line 43, in unsayable"},
+		{"nodejs", "unsayable", "what cannot be written as text, of type object", "Error", ""},
+		{"nodejs", "getter", "what cannot be written as text, of type object", "Error", ""},
+		{"nodejs", "unsayable_piece", "what cannot be written as text, of type object", "Error", ""},
 		{"nodejs", "exception", "no such order: ü", "RangeError", "at inner (index.js:8:29)"},
 		{"nodejs", "text", "only text", "Error", ""},
 		{"nodejs", "empty", "Error", "Error", ""},
@@ -154,6 +180,17 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// A function that closed its log is told of its errors all the same: by its answer.
+func TestClosedLog(t *testing.T) {
+	t.Parallel()
+	r, _ := start(t, "off")
+	f := function(t, "python", "", flawed()["python"])
+	fault, ok, err := event.ErrorOf(run(t, r, f, get(t, "x", "http://a/closes_log?then=fails")))
+	if !ok || err != nil || fault.Message != "said to who calls" {
+		t.Errorf("the error is %+v, %t, %v", fault, ok, err)
+	}
+}
+
 // A function that ends instead of answering is an error of its caller, and the next caller gets a new process.
 func TestExits(t *testing.T) {
 	t.Parallel()
@@ -174,6 +211,54 @@ func TestExits(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What a call leaves behind and fails while another is answered is in the log, and is not told to who calls then.
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	r, log := start(t, "confined")
+	f := function(t, "nodejs", "event:index.handler", files{"index.js": `
+let release;
+let failed = 0;
+const second = new Promise((resolve) => { release = resolve; });
+process.on("uncaughtException", () => { failed++; });
+exports.handler = async (event) => {
+  if (event.subject === "first") {
+    second.then(() => { throw new Error("the first caller's promise"); });
+    second.then(() => setImmediate(() => { throw Object.create(null); }));
+    const timer = setInterval(() => { if (failed === 2) { clearInterval(timer); throw new Error("the first caller's timer"); } }, 1);
+    return "first";
+  }
+  release();
+  while (failed < 3) await new Promise((resolve) => setTimeout(resolve, 1));
+  return "second";
+};
+`})
+	for _, name := range []string{"first", "second"} {
+		e := arrival(t, name, "")
+		e.SetSubject(name)
+		answer := run(t, r, f, e)
+		if got := string(answer.Data()); got != name {
+			t.Errorf("the answer is %q (%v), want %q", got, answer, name)
+		}
+	}
+	for _, what := range []string{"the first caller's promise", "what cannot be written as text", "the first caller's timer"} {
+		if got := log.of("second"); !strings.Contains(got, what) {
+			t.Errorf("the log is %q, want it with %q", got, what)
+		}
+	}
+}
+
+// A script whose interpreter the machine does not have is said to lack it: the file itself is there.
+func TestNoInterpreter(t *testing.T) {
+	t.Parallel()
+	r, _ := start(t, "confined")
+	f := function(t, "binary", "main", files{"main*": "#!/usr/bin/nowhere\n"})
+	_, err := r.Run(t.Context(), f, get(t, "none", "http://a/"))
+	failure, ok := errors.AsType[*runner.FunctionError](err)
+	if !ok || !strings.Contains(failure.Trace, "the program cannot be started: ./main: it is there, but not the interpreter") {
+		t.Errorf("the error is %v, want what is missing", err)
 	}
 }
 
@@ -205,6 +290,10 @@ func TestBytes(t *testing.T) {
 		{"python", "surrogate", `{"a": "\ud800"}`},
 		{"python", "nan", `{"a": NaN}`},
 		{"python", "aborts", "no such order"},
+		{"python", "takes_log?log=none", "answered"},
+		{"python", "takes_log?log=other", "answered"},
+		{"python", "closes_log", "answered"},
+		{"nodejs", "odd_names", "answered"},
 		{"nodejs", "bytes_", "\xff\x00"},
 		{"nodejs", "broken", `{"a": `},
 		{"nodejs", "surrogate", `{"a":"\ud800"}`},
@@ -235,7 +324,7 @@ func TestMissing(t *testing.T) {
 		{"python", "bad.main", python, "invalid syntax", `File "bad.py", line 1`},
 		{"python", "two.main", python, "two.main takes 2 parameters; a function takes none", ""},
 		{"nodejs", "", node, "exports neither a function as module.exports nor a function handler; it exports: ", ""},
-		{"nodejs", "index.size", node, "index.js exports no function size", ""},
+		{"nodejs", "index.size", node, "index.js exports size, which is no function but number; it exports: main, size", ""},
 		{"nodejs", "basket", node, "there is no module basket in it, and none of basket.js, basket.mjs, basket.cjs, basket/index.js, basket/index.mjs; the package has: bad.js, cart.js, esm.mjs, index.js", ""},
 		{"nodejs", "esm", node, "esm.mjs exports neither", ""},
 		{"nodejs", "", files{"README": ""}, "no main in package.json, and none of index.js, index.mjs, index.cjs; the package has: README", ""},

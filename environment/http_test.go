@@ -162,12 +162,12 @@ func TestPlainProgram(t *testing.T) {
 	t.Parallel()
 	r, log := start(t, "confined")
 	f := function(t, "binary", "exec:", files{"main*": "#!/bin/sh\necho $$ >&2\n" +
-		`echo "$REQUEST_METHOD $REQUEST_URI $HTTP_COOKIE $CONTENT_TYPE ${HTTP_PROXY:-none}: $(cat)"; [ "$QUERY_STRING" != fail ] || exit 7` + "\n"})
+		`echo "$REQUEST_METHOD $REQUEST_URI $PATH_INFO $HTTP_COOKIE $CONTENT_TYPE ${HTTP_PROXY:-none}: $(cat)"; [ "$QUERY_STRING" != fail ] || exit 7` + "\n"})
 	for _, execution := range []string{"a", "b"} {
 		p := order
 		p.Headers = map[string][]string{"Cookie": {"a=1"}, "Proxy": {"http://evil"}}
 		answer := run(t, r, f, request(t, execution, p, "text/plain", "two\nlines"))
-		if got, want := string(answer.Data()), "PUT /orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty= a=1 text/plain none: two\nlines\n"; got != want {
+		if got, want := string(answer.Data()), "PUT /orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty= /orders/ü x a=1 text/plain none: two\nlines\n"; got != want {
 			t.Errorf("the answer is %q, want %q", got, want)
 		}
 	}
@@ -178,6 +178,37 @@ func TestPlainProgram(t *testing.T) {
 	// N-023: what a plain program ends with is an error
 	if err != nil || fault.Type != "ExitError" || fault.Message != "the program ./main ended with exit code 7" {
 		t.Errorf("the error is %+v, %v", fault, err)
+	}
+}
+
+// Whatever style a function is written in, it finds what app and trigger are configured to.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, language, entry string
+		content               files
+	}{
+		{"Flask", "python", "", files{"main.py": "from flask import request\ndef main(): return request.environ['landfall.config']['currency']"}},
+		{"Python", "python", "", files{"main.py": "import json\ndef main(event): return json.loads(event['config'])['currency']"}},
+		{"Node.js", "nodejs", "", files{"index.js": "module.exports = async ({ config }) => config.currency;"}},
+		{"Node.js with an event", "nodejs", "", files{"index.js": "exports.handler = async (event) => JSON.parse(event.config).currency;"}},
+		{"a plain program", "binary", "exec:", files{"main*": "#!/bin/sh\nprintf '%s' \"$currency${LANDFALL_FUNCTION#none}\"\n"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := start(t, "confined")
+			f := function(t, test.language, test.entry, test.content)
+			for _, currency := range []string{"EUR", "CHF"} {
+				e := get(t, "x", "http://a/")
+				event.SetConfig(&e, map[string]string{"currency": currency, "LANDFALL_FUNCTION": "none", "no-variable": "x", "null": "\x00"})
+				if got := string(run(t, r, f, e).Data()); got != currency {
+					t.Errorf("the answer is %q, want %q", got, currency)
+				}
+			}
+			if got := string(run(t, r, f, get(t, "y", "http://a/")).Data()); test.entry == "exec:" && got != "" {
+				t.Errorf("the answer without configuration is %q", got)
+			}
+		})
 	}
 }
 

@@ -34,8 +34,7 @@ func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		}
 		function = module + "." + function
 	}
-	python, err := interpreter(programs, "python3")
-	return []string{python, "-B", folder + "/adaptor.py", function}, event.Structured, err
+	return []string{"python3", "-B", folder + "/adaptor.py", function}, event.Structured, nil
 }
 
 // mainModule returns the module that an entry point means which does not say: main, user, or the only one.
@@ -60,8 +59,7 @@ func nodeCommand(_ pack, entrypoint string) ([]string, event.Form, error) {
 		return nil, event.Structured, invalid(entrypoint,
 			"in Node.js it is module or module.export, like index.handler for what index.js exports as handler, with event: before it when it gets events")
 	}
-	node, err := interpreter(programs, "node", "nodejs")
-	return []string{node, folder + "/adaptor.cjs", entrypoint}, event.Structured, err
+	return []string{"node", folder + "/adaptor.cjs", entrypoint}, event.Structured, nil
 }
 
 // These say before an entry point how a program is spoken to that does not read events of 1.0.
@@ -101,8 +99,7 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	if !plain {
 		return []string{program}, form, nil
 	}
-	python, err := interpreter(programs, "python3")
-	return []string{python, "-B", folder + "/exec.py", program}, form, err
+	return []string{"python3", "-B", folder + "/exec.py", program}, form, nil
 }
 
 // mainProgram returns the program of a package that has no entry point: main, bootstrap, or the only one.
@@ -121,6 +118,11 @@ func mainProgram(p pack, entrypoint string) (string, error) {
 
 // programs is where the machine's programs lie that functions can see.
 const programs = "/usr"
+
+// interpreters are the names that a machine may have interpreters by.
+func interpreters() map[string][]string {
+	return map[string][]string{"python3": {"python3"}, "node": {"node", "nodejs"}}
+}
 
 // interpreter returns the path of the first program of these names that lies, with what links lead to, below a folder as
 // programs is one. What users install for themselves is no use in the sandbox.

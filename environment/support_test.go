@@ -3,7 +3,10 @@ package environment_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
 )
 
@@ -25,7 +29,39 @@ func TestMain(m *testing.M) {
 	if code, handled := sandbox.Forward(os.Args[1:]); handled {
 		os.Exit(code)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	_ = os.RemoveAll(made())
+	os.Exit(code)
+}
+
+// made is a folder of what is built for all tests.
+var made = sync.OnceValue(func() string {
+	dir, _ := os.MkdirTemp("", "environment-test-") // who uses it finds out
+	return dir
+})
+
+// modules runs modules for all tests.
+var modules = sync.OnceValue(func() *wasm.Modules {
+	m, _ := wasm.Open(context.Background(), filepath.Join(made(), "wasm"), wasm.Limits{}) // who uses it finds out
+	return m
+})
+
+// wazero is a program that runs modules in a shell.
+func wazero(t testing.TB) string {
+	t.Helper()
+	program := filepath.Join(made(), "wazero")
+	goBuild(t, ".", program, "github.com/tetratelabs/wazero/cmd/wazero")
+	return program
+}
+
+// goBuild builds a Go program, for another target when the environment says so.
+func goBuild(t testing.TB, dir, program, path string, env ...string) {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, path)
+	build.Dir, build.Env = dir, append(build.Environ(), env...)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", path, err, out)
+	}
 }
 
 // boxes are the sandboxes of this machine, found once.
@@ -61,7 +97,7 @@ func start(t testing.TB, kind string) (*runner.Runner, *logs) {
 		t.Fatal("nothing can confine functions here; type: apt-get install bubblewrap")
 	}
 	log := &logs{text: map[string]string{}}
-	r := &runner.Runner{Sandbox: box, Logs: log, Defaults: landfall.Resources{Timeout: patience}}
+	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log, Defaults: landfall.Resources{Timeout: patience}}
 	t.Cleanup(r.Close)
 	return r, log
 }
@@ -92,6 +128,12 @@ func unpack(t testing.TB, content files) string {
 // example returns the package of a language's examples.
 func example(t testing.TB, language string) files {
 	t.Helper()
+	switch language {
+	case "wasm":
+		return exampleModules(t)
+	case "go":
+		return examplePrograms(t)
+	}
 	found := files{}
 	paths, err := filepath.Glob(filepath.Join(language, "example", "*"))
 	if err != nil || len(paths) == 0 {
@@ -111,6 +153,61 @@ func example(t testing.TB, language string) files {
 	return found
 }
 
+// exampleModules builds the examples that are modules.
+func exampleModules(t testing.TB) files {
+	t.Helper()
+	found := files{}
+	for _, name := range []string{"hello", "greet"} {
+		module := filepath.Join(t.TempDir(), name+".wasm")
+		goBuild(t, "wasm/example", module, "./"+name, "GOOS=wasip1", "GOARCH=wasm")
+		data, err := os.ReadFile(module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name+".wasm"] = string(data)
+	}
+	return found
+}
+
+// examplePrograms builds the examples that are programs in Go, as a package with a source is built.
+func examplePrograms(t testing.TB) files {
+	t.Helper()
+	return files{"main*": goProgram(t, os.DirFS("go/example/hello")), "greet*": goProgram(t, os.DirFS("go/example/greet"))}
+}
+
+// goProgram builds a package in Go that is right.
+func goProgram(t testing.TB, source fs.FS) string {
+	t.Helper()
+	program, err := buildGo(t, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// buildGo builds a package in Go.
+func buildGo(t testing.TB, source fs.FS) (program string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	src, deploy := filepath.Join(dir, "src"), filepath.Join(dir, "deploy")
+	if err := os.CopyFS(src, source); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, _ := of(t, "go").Build("")
+	build := exec.CommandContext(t.Context(), "sh", "-c", command)
+	build.Dir = src
+	build.Env = append(build.Environ(), "SRC_PKG="+src, "DEPLOY_PKG="+deploy, "GOCACHE="+strings.TrimSpace(string(cache)))
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	text, err := os.ReadFile(filepath.Join(deploy, "main"))
+	return string(text), err
+}
+
 // of returns the environment of a language.
 func of(t testing.TB, language string) environment.Environment {
 	t.Helper()
@@ -126,14 +223,20 @@ func function(t testing.TB, language, entrypoint string, content files) runner.F
 	t.Helper()
 	dir := unpack(t, content)
 	e := of(t, language)
-	if err := e.Install(dir); err != nil {
+	if err := e.Install(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	args, form, err := e.Command(dir, entrypoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runner.Function{ID: t.Name(), Args: args, Dir: dir, Form: form}
+	f := runner.Function{ID: t.Name(), Args: args, Dir: dir, Form: form}
+	if e.Modules() {
+		if f.Module, err = modules().Load(t.Context(), filepath.Join(dir, args[0])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
 }
 
 // arrival returns an event with JSON in it.

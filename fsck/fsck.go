@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -45,6 +46,7 @@ type Check struct {
 	Objects      Objects
 	Repositories Repositories     // nil: there are none
 	Builds       *pipeline.Builds // what builds made
+	Secrets      *secret.Keeper   // nil: secrets are not opened
 }
 
 // Run goes over everything, and calls found with each damage. An error says that it could not be gone over: also one of found,
@@ -196,6 +198,8 @@ func (r *running) version(ctx context.Context, app landfall.App, v landfall.Vers
 		return r.archives(ctx, app, v, f)
 	case landfall.ConfigUnit, landfall.EnvironmentUnit:
 		return r.declared(v, nil, f)
+	case landfall.SecretUnit:
+		return r.secret(v, f)
 	case landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
 	}
 	return nil // their digests cover others', which are not kept beside them
@@ -209,6 +213,33 @@ func (r *running) declared(v landfall.Version, content []byte, f landfall.Findin
 	}
 	f.What, f.Problem = "version", fmt.Sprintf("number %d is not what its digest says", v.Number)
 	f.Remedy = cmp.Or(f.Remedy, remedyRestore)
+	return r.report(f)
+}
+
+// secret opens a secret, and looks whether it is what its digest says.
+func (r *running) secret(v landfall.Version, f landfall.Finding) error {
+	f.What = "secret"
+	content, err := secret.ReadContent(v.Content)
+	if err != nil {
+		f.Problem, f.Remedy = landfall.MessageOf(err), remedyRestore
+		return r.report(f)
+	}
+	if r.Secrets == nil || !content.Revoked.IsZero() {
+		return nil
+	}
+	owner := secret.Owner{App: v.App, Name: v.Unit.Name}
+	value, err := r.Secrets.Open(owner, content.Sealed)
+	if err != nil {
+		f.Problem, f.Remedy = landfall.MessageOf(err), "start the server with the key that it was sealed under; or landfall secret set it again"
+		return r.report(f)
+	}
+	for _, fingerprint := range r.Secrets.Fingerprints(owner, value) {
+		units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: fingerprint}})
+		if err == nil && units[0].Digest == v.Digest {
+			return nil
+		}
+	}
+	f.Problem, f.Remedy = fmt.Sprintf("number %d is not what its digest says", v.Number), remedyRestore
 	return r.report(f)
 }
 

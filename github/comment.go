@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/trace"
 )
 
 // Comments keeps the comments that are owed.
@@ -44,7 +45,9 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 	digest := landfall.DigestOf([]byte(text))
 	var v verdict
 	if comment.ID == 0 || comment.Body != digest {
-		response, err := s.write(ctx, &comment, text)
+		traced, span := s.Tracer.Start(ctx, "comment", trace.Comment(comment)...)
+		response, err := s.write(traced, &comment, text)
+		span.End(err)
 		if err := unasked(ctx, err); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/trace"
 )
 
 // Defaults of a Sender.
@@ -61,6 +62,8 @@ type Sender struct {
 	Pace     time.Duration                                    // from one request to the next; 0: DefaultPace
 	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: by a timer
 	Allowed  func(ctx context.Context) error                  // asked right before each request: its error keeps it back; nil: it is not asked
+
+	Tracer *trace.Tracer // may be nil
 
 	next   time.Time // before this the next request would be too soon
 	paused time.Time // before this GitHub wants no request at all
@@ -115,7 +118,9 @@ func (s *Sender) flushReports(ctx context.Context) (bool, error) {
 
 // send makes one attempt at one report, and records what came of it.
 func (s *Sender) send(ctx context.Context, report landfall.Report) error {
-	response, err := s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
+	traced, span := s.Tracer.Resume(ctx, report.Trace, string(landfall.StepReport), trace.Report(report)...)
+	response, err := s.call(traced, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
+	span.End(err)
 	if err := unasked(ctx, err); err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package github
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -117,7 +119,9 @@ func changes(app landfall.AppReport, rows int) string {
 	var b strings.Builder
 	all := changed(app.Changes)
 	shown := 0
-	for _, c := range app.Changes {
+	sorted := slices.Clone(app.Changes)
+	slices.SortStableFunc(sorted, func(a, b landfall.UnitChange) int { return cmp.Compare(weight(b), weight(a)) })
+	for _, c := range sorted {
 		if c.Change == landfall.Unchanged || shown == rows {
 			continue
 		}
@@ -145,6 +149,17 @@ func changes(app landfall.AppReport, rows int) string {
 	return b.String()
 }
 
+// weight is how much a change must not be hidden by others, however many they are.
+func weight(c landfall.UnitChange) int {
+	switch {
+	case c.Network:
+		return 2
+	case c.Contract:
+		return 1
+	}
+	return 0
+}
+
 // changed returns how many of the units are not the same.
 func changed(changes []landfall.UnitChange) int {
 	n := 0
@@ -159,6 +174,9 @@ func changed(changes []landfall.UnitChange) int {
 // change says what happened to a unit, with its files where they were counted.
 func change(c landfall.UnitChange) string {
 	f := c.Files
+	if notes := c.Notes(); len(notes) > 0 {
+		return string(c.Change) + ": " + strings.Join(notes, ", ")
+	}
 	if f == nil {
 		return string(c.Change)
 	}

@@ -58,6 +58,13 @@ func reports() map[string]landfall.PullRequestReport {
 		return landfall.PullRequestReport{Apps: apps}
 	}
 	building := ended(landfall.RunRunning, "")
+	network := shopReport()
+	network.Changes[0].Network = true
+	promise := shopReport()
+	promise.Changes[0].Contract = true
+	promise.Changes = append(promise.Changes, landfall.UnitChange{
+		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "pay"}, Change: landfall.Changed, After: "owf2k7qa", Number: 2, Network: true, Contract: true,
+	})
 	building.Preview, building.Shows = "https://shop--pr-12.example.com/", "1a2b3c4d5e"
 	second := ended(landfall.RunFailed, "specs/app.yaml:7: there is no field \"colour\"\n\nright would be one of:\n  config, static")
 	second.App = "admin"
@@ -77,17 +84,20 @@ func reports() map[string]landfall.PullRequestReport {
 			Files: &landfall.FileChange{Added: 1 + i, Bytes: int64(i) * 100_000},
 		})
 	}
+	many.Changes = append(many.Changes, landfall.UnitChange{
+		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "zeta"}, Change: landfall.Added, After: "owf2k7qa", Number: 1, Network: true,
+	})
 	bad := shopReport()
 	bad.Base = hostile
 	bad.Changes = []landfall.UnitChange{
 		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: hostile}, Change: landfall.Removed, Before: "owf2k7qa", Number: 4},
 		{Unit: landfall.UnitID{Kind: landfall.StaticUnit, Name: "/" + strings.Repeat("long/", 100)}, Change: landfall.Added, After: "owf2k7qa"},
-		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "deadbeef"}, Change: landfall.Added, After: "owf2k7qa", Number: 1},
+		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "deadbeef"}, Change: landfall.Added, After: "owf2k7qa", Number: 1, Network: true},
 	}
 	worse := ended(landfall.RunFailed, strings.Repeat(hostile+"\n", 20))
 	worse.App = "zoo"
 	return map[string]landfall.PullRequestReport{
-		"ready": one(shopReport()), "several": one(second, shopReport()), "building": one(building),
+		"ready": one(shopReport()), "network": one(network), "contract": one(promise), "several": one(second, shopReport()), "building": one(building),
 		"failed":  one(ended(landfall.RunFailed, "the build command of the app ended with exit code 1: npm ERR! missing script: build")),
 		"skipped": one(ended(landfall.RunSkipped, "only paths of release.skip_paths changed (3 files)")), "unchanged": one(same),
 		"superseded": one(cancelled, superseded), "closed": {Closed: true, Apps: []landfall.AppReport{merged, closed}},

@@ -23,7 +23,7 @@ import (
 
 // Config is what metrics are read from when they are asked for.
 type Config struct {
-	DB     *store.DB
+	DB     *store.DB // nil: the process has none
 	Cache  func() gateway.Cache
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -40,6 +40,12 @@ type Metrics struct {
 	releases   prometheus.Histogram
 	requests   *prometheus.CounterVec
 	bytes      *prometheus.CounterVec
+	firings    *prometheus.CounterVec
+
+	functions  functionCalls
+	unrecorded prometheus.Counter
+	asked      *prometheus.CounterVec // what functions asked the network for
+	proxied    *prometheus.CounterVec // and its bytes
 
 	apps   atomic.Pointer[map[string]*gatewayOf] // is replaced whole: a request reads it without a lock
 	change sync.Mutex                            // of apps
@@ -85,10 +91,24 @@ func New(c Config) *Metrics {
 			Name: "landfall_gateway_response_bytes_total",
 			Help: "Bytes of the bodies of these answers by app.",
 		}, []string{"app"}),
+		firings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_schedule_firings_total",
+			Help: "Firings of time triggers that this process ended, by state: succeeded, failed, skipped (an earlier one was still running).",
+		}, []string{"state"}),
 	}
+	m.functions = newFunctionCalls()
+	m.asked, m.proxied = newNetwork()
+	m.unrecorded = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "landfall_executions_unrecorded_total",
+		Help: "Executions of which no record is kept, because there were more than LANDFALL_MAX_EXECUTION_RATE a second.",
+	})
 	m.apps.Store(&map[string]*gatewayOf{})
-	m.registry.MustRegister(m.deliveries, m.steps, m.releases, m.requests, m.bytes, newState(c), newCache(c.Cache),
+	m.registry.MustRegister(m.deliveries, m.steps, m.releases, m.requests, m.bytes, m.firings, m.functions.calls, m.functions.took, m.functions.unfit,
+		m.unrecorded, m.asked, m.proxied, newCache(c.Cache),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector())
+	if c.DB != nil {
+		m.registry.MustRegister(newState(c))
+	}
 	return m
 }
 
@@ -136,6 +156,9 @@ func (m *Metrics) Answered(app string, status int, bytes int64) {
 	of.classes[min(max(0, status/100-firstClass), classes-1)].Inc()
 	of.bytes.Add(float64(bytes))
 }
+
+// Fired counts a firing of a time trigger that is over.
+func (m *Metrics) Fired(state store.FiringState) { m.firings.WithLabelValues(string(state)).Inc() }
 
 // add makes the counters of an app, unless somebody else just did.
 func (m *Metrics) add(app string) *gatewayOf {

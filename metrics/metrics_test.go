@@ -23,7 +23,9 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/metrics"
+	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
@@ -111,6 +113,26 @@ func (f *fixture) eventful() {
 	f.StepDone(landfall.StepBuild, time.Second)
 	f.Released(time.Second)
 	f.Answered("shop", http.StatusOK, 10)
+	f.Called(&registry.Function{Namespace: "default", Name: "hello", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
+	f.Unrecorded(1)
+}
+
+// Calls are counted by version, and no number of versions makes the metrics many.
+func TestFunctionCalls(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const versions, own = 1000, 200
+	for i := range versions {
+		f.Called(&registry.Function{Namespace: "default", Name: "hello", Version: landfall.UID(fmt.Sprint("v", i))}, execution.Succeeded, time.Second)
+	}
+	hello := &registry.Function{Namespace: "default", Name: "hello", Version: "v0"}
+	f.Called(hello, execution.Failed, time.Minute)
+	f.Called(hello, execution.Busy, 0)
+	f.want(`landfall_function_calls_total{function="hello",namespace="default",outcome="succeeded",version="v0"} 1`,
+		`landfall_function_calls_total{function="hello",namespace="default",outcome="failed",version="v0"} 1`,
+		`landfall_function_calls_total{function="hello",namespace="default",outcome="busy",version="v0"} 1`,
+		`landfall_function_duration_seconds_count{function="hello",namespace="default",version="v0"} 2`,
+		fmt.Sprintf(`landfall_function_calls_total{function="",namespace="",outcome="succeeded",version=""} %d`, versions-own))
 }
 
 // Metrics have the names and the help that Prometheus' own conventions want.
@@ -185,6 +207,8 @@ func TestCounted(t *testing.T) {
 	f.Answered("", http.StatusNotFound, 7)
 	f.Delivered("a_word_of_a_stranger", webhook.Refused)
 	f.Delivered("another_one", webhook.Refused)
+	f.Fired(store.FiringSkipped)
+	f.want(`landfall_schedule_firings_total{state="skipped"} 1`)
 	f.want(`landfall_deliveries_total{decision="accepted",event="push"} 1`, `landfall_deliveries_total{decision="refused",event="other"} 2`,
 		`landfall_run_step_duration_seconds_count{step="build"} 1`, `landfall_release_duration_seconds_sum 1`,
 		`landfall_gateway_requests_total{app="shop",class="2xx"} 1`, `landfall_gateway_requests_total{app="shop",class="4xx"} 1`,

@@ -183,14 +183,17 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	if complete, err := a.tx.GroupComplete(ctx, a.app.ID, group.UID); err != nil || !complete {
 		return false, err
 	}
-	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
-		return false, err
-	}
 	units, err := a.tx.GroupUnits(ctx, a.app.ID, group.UID)
 	if err != nil {
 		return false, err
 	}
 	pt := pointing{p: a.p, tx: a.tx, app: &a.app, group: group, units: units, release: !noRelease}
+	if still, err := pinnedStill(ctx, a.tx, a.app, units, pt.line(a.push)); err != nil || !still {
+		return false, err
+	}
+	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
+		return false, err
+	}
 	if err := pt.ref(ctx, a.push); err != nil {
 		return false, err
 	}

@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -34,12 +35,14 @@ type Sandbox interface {
 
 // BuildCommand is a command of a repository's.
 type BuildCommand struct {
-	Shell   string            // for /bin/sh -c
-	Dir     string            // the only folder that it sees of ours, and where it starts
-	Env     map[string]string // beside what every command has
-	Output  io.Writer         // what it prints, as it does
-	Network bool              // whether it may reach public addresses
-	Logger  *slog.Logger      // names the run: for what the operator is to know
+	Shell   string             // for /bin/sh -c
+	Dir     string             // the only folder that it sees of ours, and where it starts
+	Env     map[string]string  // beside what every command has
+	Output  io.Writer          // what it prints, as it does
+	Network bool               // whether it may reach public addresses
+	Warmup  environment.Warmup // makes a folder that it finds in Dir
+	Say     func(line string)  // tells who waits for the build what is done before the command
+	Logger  *slog.Logger       // names the run: for what the operator is to know
 }
 
 // BuildResult says how a build command ended.
@@ -51,7 +54,8 @@ type BuildResult struct {
 // builds reports whether a build command makes files of the app itself.
 func (w *worker) builds() bool { return w.spec.App != nil && w.spec.App.Build != nil }
 
-// build runs the build commands whose output is not at hand: of the app, and of the packages that changed.
+// build runs the build commands whose output is not at hand: of the app, and of the packages that changed. Then it looks whether
+// what is new can be run, as far as that can be told.
 func (w *worker) build(ctx context.Context) error {
 	w.outputs = map[landfall.Digest]string{}
 	if w.builds() {
@@ -66,6 +70,12 @@ func (w *worker) build(ctx context.Context) error {
 	w.built = map[landfall.UnitID][]builder.ArchiveFile{}
 	for _, u := range w.units {
 		plan, ok := w.packages[u.Unit]
+		if image := w.images[plan.pkg.Environment]; ok && image != "" && w.current[u.Unit].Content == nil {
+			if err := w.pullPackage(ctx, u, image); err != nil {
+				return err
+			}
+			continue
+		}
 		if !ok || plan.pkg.BuildCommand == "" || plan.source == nil || w.current[u.Unit].Content != nil {
 			continue
 		}
@@ -73,7 +83,7 @@ func (w *worker) build(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return w.checkModules(ctx)
 }
 
 // buildJob is one build command and what it may read.
@@ -83,7 +93,9 @@ type buildJob struct {
 	env     map[string]string
 	inputs  []builder.ArchiveFile // the files that it sees, by their path in its folder
 	outputs []string              // files and folders that it makes
-	key     landfall.Digest       // covers all of the above and the environment's definition
+	pull    string                // in place of the command: the image that it pulls
+	warmup  environment.Warmup
+	key     landfall.Digest // covers all of the above and the environment's definition
 }
 
 // buildApp returns the commit's files, overlaid with what the app's build command makes of them.
@@ -142,6 +154,7 @@ func (w *worker) buildPackage(ctx context.Context, u versioning.Unit, plan packa
 		what:    u.Unit.String(),
 		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + deployName + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
 		outputs: []string{deployName},
+		warmup:  plan.warmup,
 	}
 	for _, f := range plan.source {
 		f.Path = sourceFolder + "/" + f.Path
@@ -174,7 +187,7 @@ func (w *worker) environment(name string) []byte {
 }
 
 // digest covers everything that the outcome of a build may depend on.
-func (j buildJob) digest(environment []byte) landfall.Digest {
+func (j buildJob) digest(definition []byte) landfall.Digest {
 	rows := make([][3]string, 0, len(j.inputs))
 	for _, f := range j.inputs {
 		rows = append(rows, [3]string{f.Path, fmt.Sprint(f.File.Mode), f.File.ContentID()})
@@ -186,7 +199,7 @@ func (j buildJob) digest(environment []byte) landfall.Digest {
 		Env         map[string]string `json:"env"`
 		Outputs     []string          `json:"outputs"`
 		Inputs      [][3]string       `json:"inputs"`
-	}{"landfall-build/1", j.command, string(environment), j.env, j.outputs, rows})
+	}{"landfall-build/1", j.command, string(definition), j.env, j.outputs, rows})
 	if err != nil {
 		return "" // strings only: it always has a form
 	}
@@ -309,11 +322,17 @@ func (w *worker) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveF
 	return err
 }
 
-// execute runs the command, with its output streamed to the run's log.
+// execute runs the command, with its output streamed to the run's log, or pulls the image.
 func (w *worker) execute(ctx context.Context, dir string, job buildJob) error {
+	if job.pull != "" {
+		return w.pull(ctx, dir, job.pull)
+	}
 	w.sayNow(ctx, append(w.takeLog(), fmt.Sprintf("building %s", job.what))...)
 	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now}
-	result, err := w.Sandbox.Build(ctx, BuildCommand{Shell: job.command, Dir: dir, Env: job.env, Output: output, Network: true, Logger: w.logger})
+	result, err := w.Sandbox.Build(ctx, BuildCommand{
+		Shell: job.command, Dir: dir, Env: job.env, Output: output, Network: true, Warmup: job.warmup, Logger: w.logger,
+		Say: func(line string) { w.sayNow(ctx, line) },
+	})
 	output.flush()
 	if err != nil {
 		return err

@@ -59,6 +59,9 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	}
 	pt := pointing{p: w.Pipeline, tx: tx, app: &app}
 	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return pt.line(p) == landfall.Production })
+	if err := w.checkPinned(ctx, tx, app, pushes); err != nil {
+		return err
+	}
 	if pt.group, pt.units, err = w.group(ctx, tx, app, pushes, production); err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall
 func (w *worker) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
-	digest := versioning.GroupDigest(groupUnits(w.units))
+	digest := versioning.GroupDigest(append(groupUnits(w.units), inForce(w.secrets)...))
 	uid := w.run.UID
 	clean := !slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil && !p.Apply.Clean })
 	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(w.run.Commit))
@@ -184,6 +187,7 @@ func (w *worker) group(
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}
+	units = append(units, w.secrets...)
 	crashpoint.Here("commit.versioned")
 	if same != nil {
 		return *same, units, tx.ReplaceGroupUnits(ctx, *same, units)
@@ -216,6 +220,7 @@ func (w *worker) expected(ctx context.Context, tx *store.Tx, app landfall.App) (
 	if err != nil {
 		return g, nil, err
 	}
+	units = append(units, w.secrets...)
 	return g, units, tx.ReplaceGroupUnits(ctx, g, units)
 }
 

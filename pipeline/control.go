@@ -192,9 +192,15 @@ func (p *Pipeline) whole(ctx context.Context, tx *store.Tx, g landfall.Group) (b
 	return true, nil
 }
 
+// lineReader is what telling lines apart reads; the database and its transactions have it.
+type lineReader interface {
+	AppliesOf(ctx context.Context, app string, group landfall.UID) ([]landfall.Apply, error)
+	GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error)
+}
+
 // lineOf tells which line a group version belongs to: production if an apply of production had it.
-func lineOf(ctx context.Context, tx *store.Tx, g landfall.Group) (landfall.Line, error) {
-	applies, err := tx.AppliesOf(ctx, g.App, g.UID)
+func lineOf(ctx context.Context, r lineReader, g landfall.Group) (landfall.Line, error) {
+	applies, err := r.AppliesOf(ctx, g.App, g.UID)
 	if err != nil {
 		return "", err
 	}
@@ -216,13 +222,25 @@ type Preview struct {
 
 // DryRun plans a commit of the built-in remote without storing anything. Errors are those of a run.
 func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
-	w := &worker{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}}
-	defer w.close()
-	remote, err := p.remote(ctx, app, []landfall.Push{push})
+	hide, err := p.redactor(ctx, app)
 	if err != nil {
 		return Preview{}, err
 	}
-	if w.mirror, err = p.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
+	w := &worker{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
+	defer w.close()
+	preview, err := w.dryRun(ctx, push)
+	if err != nil {
+		err = w.hidden(err)
+	}
+	return preview, err
+}
+
+func (w *worker) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
+	remote, err := w.remote(ctx, w.app, []landfall.Push{push})
+	if err != nil {
+		return Preview{}, err
+	}
+	if w.mirror, err = w.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
 		return Preview{}, err
 	}
 	if w.info, err = w.mirror.Commit(push.After); err != nil {
@@ -232,6 +250,9 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 		return Preview{}, err
 	}
 	if err := w.checkOwners(ctx); err != nil {
+		return Preview{}, err
+	}
+	if err := w.pinSecrets(ctx, []landfall.Push{push}); err != nil {
 		return Preview{}, err
 	}
 	if err := w.readBaseOf(ctx, []landfall.Push{push}); err != nil {
@@ -268,6 +289,9 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 		}
 		app.Deleted = p.Now()
 		if err := tx.UpdateApp(ctx, app); err != nil {
+			return err
+		}
+		if err := dropSecrets(ctx, tx, app); err != nil {
 			return err
 		}
 		_, err = tx.Changed(ctx, app.ID)

@@ -10,7 +10,9 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -22,13 +24,16 @@ type planned struct {
 	statics   map[landfall.UnitID]assets.Unit
 	packages  map[landfall.UnitID]packagePlan
 	units     []versioning.Unit
+	secrets   []store.GroupUnit    // that the functions name
 	base      []landfall.GroupUnit // what the diff compares with
+	baseUnits []store.GroupUnit    // the same, as it is stored
 	baseGroup landfall.UID         // the group version that it is of; empty: there is none
 	current   map[landfall.UnitID]storedVersion
 	stored    map[landfall.UnitID]versioning.Stored
 	outputs   map[landfall.Digest]string                // where the bytes are that builds made
 	builtIn   []string                                  // the builds' folders that they lie in
 	built     map[landfall.UnitID][]builder.ArchiveFile // what build commands made of packages
+	images    map[string]string                         // environment to the image that is pulled for its packages
 	known     map[landfall.UnitID]knownManifests
 	changes   []landfall.UnitChange
 	stats     landfall.RunStats
@@ -39,12 +44,16 @@ type packagePlan struct {
 	pkg        spec.Package
 	source     []builder.ArchiveFile
 	deployment []builder.ArchiveFile
+	warmup     environment.Warmup // of its build
 }
 
 // declare turns the specs and the files into units with digests. files are the commit's, overlaid with what a build
 // made.
 func (w *worker) declare(ctx context.Context, files []landfall.File) error {
 	w.statics, w.packages = map[landfall.UnitID]assets.Unit{}, map[landfall.UnitID]packagePlan{}
+	if err := w.pinImages(ctx); err != nil {
+		return err
+	}
 	var declared []versioning.Declared
 	statics, err := w.declareApp(files)
 	if err != nil {
@@ -69,8 +78,9 @@ func (w *worker) declare(ctx context.Context, files []landfall.File) error {
 	}
 	for _, t := range w.spec.Triggers {
 		d := declaredObject(t.Kind, t.Object)
-		if d.Pinned, err = w.pinned(ctx, t); err != nil {
-			return err
+		if d.Pinned, err = pinned(ctx, w.DB, w.app, t); err != nil {
+			return &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
+				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
 		}
 		declared = append(declared, d)
 	}
@@ -132,11 +142,7 @@ func checkNames(u assets.Unit) error {
 
 // declarePackages declares the packages with the files of their archives.
 func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
-	archives := make(map[string]builder.ArchiveSpec, len(w.spec.Archives))
-	for _, a := range w.spec.Archives {
-		archives[a.Name] = builder.ArchiveSpec{
-			Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Exclude: below(a.RootDir, a.Exclude)}
-	}
+	archives := archivesOf(w.spec)
 	var declared []versioning.Declared
 	for _, p := range w.spec.Packages {
 		plan := packagePlan{pkg: p}
@@ -147,11 +153,17 @@ func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, 
 		if plan.deployment, err = w.archive(archives, p.Deployment, files); err != nil {
 			return nil, err
 		}
+		if env, err := environment.Of(p.Environment, w.image(p.Environment)); err == nil && plan.source != nil && plan.deployment == nil {
+			plan.pkg.BuildCommand, plan.warmup = env.Build(p.BuildCommand)
+		}
 		d := declaredObject(landfall.PackageUnit, p.Object)
 		if plan.source != nil || plan.deployment != nil {
 			if d.Content, err = plan.content(); err != nil {
 				return nil, err
 			}
+		}
+		if err := w.declareImage(&d, plan); err != nil {
+			return nil, err
 		}
 		w.packages[d.Unit] = plan
 		declared = append(declared, d)
@@ -198,8 +210,18 @@ func (p packagePlan) content() ([]byte, error) {
 	return json.Marshal(rows)
 }
 
-// pinned returns the digests of the versions that a trigger names by another selector than latest.
-func (w *worker) pinned(ctx context.Context, t spec.Trigger) ([]landfall.Digest, error) {
+// remedy says what to do about a version that a trigger names and that is not there: it must be there before the push.
+func remedy(ref landfall.Reference, err error) string {
+	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" || strings.Contains(ref.Selector, ":") {
+		return ""
+	}
+	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias create %s %s VERSION",
+		ref.Name, ref.Selector)
+}
+
+// pinned returns the digests of the versions that a trigger names by another selector than latest and an alias, which move
+// while the trigger stays what it is.
+func pinned(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger) ([]landfall.Digest, error) {
 	refs := []landfall.Reference{t.Function}
 	for _, weight := range t.Weights {
 		refs = append(refs, weight.Function)
@@ -209,10 +231,17 @@ func (w *worker) pinned(ctx context.Context, t spec.Trigger) ([]landfall.Digest,
 		if ref.Name == "" || ref.Selector == landfall.Latest || ref.Selector == "" {
 			continue
 		}
-		v, err := versioning.Find(ctx, w.DB, w.app.Namespace, landfall.FunctionUnit, ref)
+		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
 		if err != nil {
 			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
-				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
+				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))}
+		}
+		_, err = versioning.FindAlias(ctx, r, app.Namespace, ref)
+		switch {
+		case err == nil:
+			continue
+		case landfall.KindOf(err) != landfall.NotFound:
+			return nil, err
 		}
 		pinned = append(pinned, v.Digest)
 	}

@@ -12,9 +12,13 @@ import (
 )
 
 // Diff compares what two group versions have in force, as versioning.Diff does. Of the static units and packages that
-// differ it counts the files, unless the content of a side was collected since.
+// differ it counts the files, unless the content of a side was collected since, and of functions it says which get a network, or
+// have another contract.
 func (p *Pipeline) Diff(ctx context.Context, before, after []store.GroupUnit) ([]landfall.UnitChange, error) {
 	changes := versioning.Diff(inForce(before), inForce(after))
+	if err := noteFunctions(changes, p.storedSide(ctx, before), p.storedSide(ctx, after)); err != nil {
+		return nil, err
+	}
 	for i, c := range changes {
 		if c.Change == landfall.Unchanged || (c.Unit.Kind != landfall.StaticUnit && c.Unit.Kind != landfall.PackageUnit) {
 			continue

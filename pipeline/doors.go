@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 )
 
 // Doors is the pipeline as the built-in remote knows it.
@@ -93,7 +94,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 		for _, u := range inOrder(updates) {
 			push := landfall.Push{
 				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
-				Actor: repository.Actor, Message: u.Message,
+				Actor: repository.Actor, Message: u.Message, Trace: trace.Parent(ctx),
 			}
 			run, err := d.accept(ctx, tx, push, named)
 			if err != nil {

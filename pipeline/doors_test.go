@@ -220,6 +220,29 @@ func (i interrupted) Heads(ctx context.Context, app string) (map[landfall.RefNam
 	return heads, err
 }
 
+// stopped is the built-in remote of a server that is told to stop while it reads.
+type stopped struct {
+	*remote.Repositories
+
+	stop func()
+}
+
+func (s stopped) Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	s.stop()
+	return s.Repositories.Heads(ctx, app)
+}
+
+// A stop in the moment of the start is as good as any other.
+func TestStopWhileReconciling(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.doors.Remote = stopped{s.repos, cancel}
+	if err := s.doors.Run(ctx, pipeline.Duties{Keep: true}); err != nil {
+		t.Errorf("the pipeline ended with %v, want nothing", err)
+	}
+}
+
 // What an earlier life left is accepted at the start, and never undoes a push that comes in at the same time.
 func TestReconcileFollowsTheReference(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
 
@@ -83,7 +84,7 @@ func (p *Pipeline) remote(ctx context.Context, app landfall.App, pushes []landfa
 		return remote, nil
 	}
 	credentials, err := p.DB.Credentials(ctx, app.ID)
-	remote.Username, remote.Password = credentials.Username, builder.Secret(credentials.Password)
+	remote.Username, remote.Password = credentials.Username, secret.Text(credentials.Password)
 	return remote, err
 }
 

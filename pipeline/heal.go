@@ -49,7 +49,8 @@ func (w *worker) intact(ctx context.Context, v landfall.Version) (bool, error) {
 				objects = append(objects, object{a.Key, a.Digest})
 			}
 		}
-	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger,
+		landfall.SecretUnit:
 	}
 	for _, o := range objects {
 		if same, err := w.holds(ctx, o.key, o.digest); err != nil || !same {

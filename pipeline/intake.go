@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 	"landfall.dev/landfall/webhook"
 )
 
@@ -37,6 +38,7 @@ func (in Intake) Secret(ctx context.Context, hook string) (string, error) {
 // Accept implements webhook.Store.
 func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
 	var came outcome
+	intake.Trace = trace.Parent(ctx) // what is stored together has one context
 	err = in.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
 		repeat = false
 		if intake.Repository.ID == 0 { // most of what GitHub sends, when a hook is not told what to send
@@ -213,19 +215,19 @@ func pushOf(intake webhook.Intake) (landfall.Push, bool) {
 // act does for one app what an event asks for.
 func (in Intake) act(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (run string, err error) {
 	if intake.PullRequest != nil {
-		return in.pullRequest(ctx, tx, app, *intake.PullRequest, intake.Delivery)
+		return in.pullRequest(ctx, tx, app, *intake.PullRequest, intake)
 	}
 	if intake.Push == nil {
 		return "", nil
 	}
 	push := *intake.Push
-	push.App, push.Delivery = app.ID, intake.Delivery.ID
+	push.App, push.Delivery, push.Trace = app.ID, intake.Delivery.ID, intake.Trace
 	return in.Pipeline.Accept(ctx, tx, push)
 }
 
 // pullRequest records a pull request, and gives its head a release unless the head is another repository's: nothing of
 // that is fetched, built or run.
-func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, delivery landfall.Delivery) (string, error) {
+func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, intake webhook.Intake) (string, error) {
 	now := in.Now()
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)
@@ -244,7 +246,7 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 	}
 	return in.Pipeline.Accept(ctx, tx, landfall.Push{
 		App: app.ID, Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Actor: pull.Actor,
-		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: delivery.ID,
+		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: intake.Delivery.ID, Trace: intake.Trace,
 	})
 }
 
@@ -291,6 +293,20 @@ func (p *Pipeline) recordKept(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// leaveOut goes on without an app whose repository could not be read: it is looked at again later, unless nothing was ever pushed.
+// Canceled when ctx ended.
+func (p *Pipeline) leaveOut(ctx context.Context, app landfall.App, err error) error {
+	if ctx.Err() != nil {
+		return &landfall.Error{Op: "pipeline.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}
+	}
+	if landfall.KindOf(err) != landfall.NotFound {
+		p.loggerOf(app).ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted",
+			"repository", p.Remote.Path(app.ID), "error", err)
+		p.unrecorded.LoadOrStore(app.ID, p.Now().Add(readAgain)) // git may have failed for want of memory, or disk
+	}
+	return nil
+}
+
 func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	// The store first: a push that is accepted meanwhile is then seen in the store's next answer, and not taken back.
 	heads, err := p.DB.Heads(ctx, app.ID)
@@ -299,12 +315,7 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	}
 	found, err := p.Remote.Heads(ctx, app.ID)
 	if err != nil {
-		if ctx.Err() == nil && landfall.KindOf(err) != landfall.NotFound { // nothing was ever pushed
-			p.loggerOf(app).ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted",
-				"repository", p.Remote.Path(app.ID), "error", err)
-			p.unrecorded.LoadOrStore(app.ID, p.Now().Add(readAgain)) // git may have failed for want of memory, or disk
-		}
-		return ctx.Err()
+		return p.leaveOut(ctx, app, err)
 	}
 	known := make(map[landfall.RefName]store.Head, len(heads))
 	for _, h := range heads {

@@ -12,8 +12,10 @@ import (
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 )
 
 // Pipeline accepts pushes and works runs.
@@ -27,7 +29,12 @@ type Pipeline struct {
 	Gateways  Gateways
 
 	Sandbox   Sandbox
-	Specs     spec.Limits // of the spec files of a commit
+	Images    Images // nil: none is pulled
+	Modules   Modules
+	Trials    Trials
+	Secrets   *secret.Keeper // nil: this process cannot read them
+	Specs     spec.Limits    // of the spec files of a commit
+	NoNetwork bool           // functions get none, whatever they ask for; who pushes one that asks is told so
 	Retention Retention
 
 	Scratch string // folder for work in progress; everything in it may go when no run works
@@ -38,13 +45,16 @@ type Pipeline struct {
 	Reporting  bool                                           // whether commit statuses are owed to the forge
 	Commenting bool                                           // whether comments on pull requests are, where statuses are
 
+	RequireTests bool // whether only functions that have passed a test are released
+
 	OthersWork bool // whether only other processes take runs through the steps
 
 	Worker string        // this process, across its lives
 	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
 	Now    func() time.Time
 	Logger *slog.Logger
-	Meter  Meter // nil: nothing is counted
+	Meter  Meter         // nil: nothing is counted
+	Tracer *trace.Tracer // may be nil
 
 	collecting sync.Mutex
 	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it; since when it is looked at again
@@ -91,7 +101,7 @@ type References interface {
 // Elsewhere is the built-in remote of another process.
 type Elsewhere struct {
 	URL      func(app string) string // of the repository of the app with that name
-	Password builder.Secret
+	Password secret.Text
 }
 
 // Remote is the built-in git remote, as far as the pipeline needs it.

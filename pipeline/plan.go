@@ -28,7 +28,14 @@ func (w *worker) plan(ctx context.Context) error {
 	if err := w.checkOwners(ctx); err != nil {
 		return err
 	}
-	if err := w.readBase(ctx); err != nil {
+	pushes, err := w.pushes(ctx, w.DB)
+	if err != nil {
+		return err
+	}
+	if err := w.pinSecrets(ctx, pushes); err != nil {
+		return err
+	}
+	if err := w.readBaseOf(ctx, pushes); err != nil {
 		return err
 	}
 	if w.builds() {
@@ -99,7 +106,10 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 		}
 		after = append(after, g)
 	}
-	w.changes = versioning.Diff(w.base, after)
+	w.changes = versioning.Diff(w.base, append(after, inForce(w.secrets)...))
+	if err := noteFunctions(w.changes, w.storedSide(ctx, w.baseUnits), declaredSide(w.units)); err != nil {
+		return err
+	}
 	changed := 0
 	for _, c := range w.changes {
 		if c.Change != landfall.Unchanged {
@@ -111,15 +121,7 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 	return nil
 }
 
-// readBase reads what the diff compares with: the branch's previous group version, else what production has.
-func (w *worker) readBase(ctx context.Context) error {
-	pushes, err := w.pushes(ctx, w.DB)
-	if err != nil {
-		return err
-	}
-	return w.readBaseOf(ctx, pushes)
-}
-
+// readBaseOf reads what the diff compares with: the branch's previous group version, else what production has.
 func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
 	refs := []landfall.RefName{""} // production
 	for _, push := range pushes {
@@ -137,10 +139,7 @@ func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
 		if err != nil {
 			return err
 		}
-		w.baseGroup = apply.Group
-		for _, u := range units {
-			w.base = append(w.base, u.GroupUnit)
-		}
+		w.baseGroup, w.baseUnits, w.base = apply.Group, units, inForce(units)
 		return nil
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 )
@@ -38,8 +39,12 @@ func (w *worker) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range slices.Concat(w.spec.Warnings, environment.Unknown(w.spec)) {
+	for _, warning := range slices.Concat(w.spec.Warnings, environment.Unknown(w.spec), missingEntries(w.spec, w.files)) {
 		w.sayf("warning: %s", warning)
+	}
+	w.warnOfNetworks()
+	if err := w.requireTests(); err != nil {
+		return err
 	}
 	if err := w.checkNamespaces(); err != nil {
 		return err
@@ -86,6 +91,9 @@ func (w *worker) readSpec(ctx context.Context) (*spec.Spec, error) {
 		if err == nil && index && s.OnlySettings() { // a release policy or a configuration does not take a page away
 			s.App.Static = spec.Implicit().App.Static
 		}
+		if err == nil {
+			err = s.ReadContracts(w.Specs, func(name string) ([]byte, error) { return w.readNamed(ctx, name) })
+		}
 		return s, err
 	}
 	if index {
@@ -108,6 +116,23 @@ func inFolder(folder string) string {
 		return "the commit"
 	}
 	return "the folder " + folder
+}
+
+// readNamed reads a file of the app's folder that a contract names.
+func (w *worker) readNamed(ctx context.Context, name string) ([]byte, error) {
+	at := slices.IndexFunc(w.files, func(f landfall.File) bool { return f.Path == path.Clean(name) })
+	var why string
+	switch {
+	case at < 0:
+		why = "the commit has no such file"
+	case w.files[at].Mode != landfall.Regular && w.files[at].Mode != landfall.Executable:
+		why = "it is no regular file"
+	case w.files[at].Size > contract.MaxSchema:
+		why = fmt.Sprintf("it has %d bytes; the limit is %d", w.files[at].Size, contract.MaxSchema)
+	default:
+		return w.readFile(ctx, w.files[at])
+	}
+	return nil, &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: why}
 }
 
 // readFile reads a file of the commit whose size was found to be small.

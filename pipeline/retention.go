@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,13 +14,14 @@ type Retention struct {
 	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
 	Logs       time.Duration // of runs
 	Deliveries time.Duration
+	Executions time.Duration // with their logs; a version's oldest go before, when there are many
 }
 
 // every is how often something is looked for that is to be deleted: what is kept for a shorter time than collectEvery goes in its
 // time, too.
 func (r Retention) every() time.Duration {
 	every := collectEvery
-	for _, keep := range []time.Duration{r.Runs, r.Logs, r.Deliveries} {
+	for _, keep := range []time.Duration{r.Runs, r.Logs, r.Deliveries, r.Executions} {
 		if keep > 0 {
 			every = min(every, keep)
 		}
@@ -47,27 +49,50 @@ func (p *Pipeline) Forget(ctx context.Context) error {
 		{"deliveries", p.Retention.Deliveries, func(tx *store.Tx, before time.Time) (int, error) {
 			return tx.ForgetDeliveries(ctx, before, forgetBatch)
 		}},
+		{"executions", p.Retention.Executions, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetExecutions(ctx, before, forgetBatch)
+		}},
 	} {
 		if kind.keep == 0 {
 			continue
 		}
-		gone := 0
-		for more := true; more; {
-			var n int
-			err := p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
-				var err error
-				n, err = kind.forget(tx, now.Add(-kind.keep))
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			gone += n
-			more = n == forgetBatch
+		err := p.forgetAll(ctx, kind.name, func(tx *store.Tx) (int, error) { return kind.forget(tx, now.Add(-kind.keep)) })
+		if err != nil {
+			return err
 		}
-		if gone > 0 {
-			p.Logger.InfoContext(ctx, "old records deleted", "what", kind.name, "count", gone)
+	}
+	return p.forgetGone(ctx)
+}
+
+// forgetGone deletes the executions of apps and versions that are gone.
+func (p *Pipeline) forgetGone(ctx context.Context) error {
+	gone, err := p.DB.GoneExecutions(ctx)
+	for _, of := range gone {
+		err = errors.Join(err, p.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {
+			return tx.ForgetGoneExecutions(ctx, of, forgetBatch)
+		}))
+	}
+	return err
+}
+
+// forgetAll deletes a few records at a time until there are no more.
+func (p *Pipeline) forgetAll(ctx context.Context, what string, forget func(*store.Tx) (int, error)) error {
+	gone := 0
+	for more := true; more; {
+		var n int
+		err := p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+			var err error
+			n, err = forget(tx)
+			return err
+		})
+		if err != nil {
+			return err
 		}
+		gone += n
+		more = n == forgetBatch
+	}
+	if gone > 0 {
+		p.Logger.InfoContext(ctx, "old records deleted", "what", what, "count", gone)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 )
 
 // swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
@@ -19,7 +20,9 @@ func (w *worker) swap(ctx context.Context) {
 	defer cancel()
 	crashpoint.Here("swap.before")
 	begin := w.Now()
-	w.Show(ctx, w.app)
+	traced, span := w.Tracer.Start(ctx, string(landfall.StepSwap), trace.Step(landfall.StepSwap))
+	w.Show(traced, w.app)
+	span.End(nil)
 	w.meter().StepDone(landfall.StepSwap, w.Now().Sub(begin))
 	crashpoint.Here("swap.after")
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {

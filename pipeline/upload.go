@@ -16,7 +16,7 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// upload stores the content of the units that have none stored. Nothing of it is visible yet.
+// upload stores the content of the units that have none stored, and tests what is new of it. Nothing of it is visible yet.
 func (w *worker) upload(ctx context.Context) error {
 	w.stored = map[landfall.UnitID]versioning.Stored{}
 	if err := w.holdUnchanged(ctx); err != nil {
@@ -48,7 +48,7 @@ func (w *worker) upload(ctx context.Context) error {
 		}
 	}
 	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
-	return nil
+	return w.test(ctx)
 }
 
 // holdUnchanged reserves what the unchanged units point into. A unit whose content is just being collected is stored
@@ -282,7 +282,7 @@ func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioni
 	switch built, ok := w.built[u.Unit]; {
 	case ok:
 		content.Deployment, err = w.uploadArchive(ctx, prefix+"deploy.zip", built)
-	case plan.pkg.BuildCommand != "" && plan.source != nil:
+	case plan.pkg.BuildCommand != "" && plan.source != nil, w.images[plan.pkg.Environment] != "":
 		err = versioning.ErrPlanAgain // it counted on a version that is just being collected, and was not built
 	case plan.deployment != nil:
 		content.Deployment, err = w.uploadArchive(ctx, prefix+"deploy.zip", plan.deployment)

@@ -11,14 +11,16 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 )
 
 // workRun leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
 // the app has its share of the workers: then the next end of one of the app's runs rings for it.
 func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	w := &worker{Pipeline: p, logger: p.Logger}
-	var delivery string
+	var delivery, parent string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if w.run, err = tx.Lease(ctx, id, p.Worker, p.Now(), p.Now().Add(p.lease()), appShare); err != nil {
@@ -27,7 +29,9 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 		if w.app, err = tx.App(ctx, w.run.App); err != nil {
 			return err
 		}
-		delivery, err = tx.DeliveryOf(ctx, id)
+		if delivery, err = tx.DeliveryOf(ctx, id); err == nil && p.Tracer != nil {
+			parent, err = tx.TraceOf(ctx, id)
+		}
 		return err
 	})
 	if err != nil {
@@ -42,6 +46,13 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	if delivery != "" {
 		w.logger = w.logger.With("delivery", delivery)
 	}
+	ctx, span := p.Tracer.Resume(ctx, parent, "run", trace.Run(w.app.Name, w.run)...)
+	defer func() {
+		if _, skipped := errors.AsType[*skipError](err); skipped {
+			err = nil
+		}
+		span.End(err)
+	}()
 	defer w.releaseBuilds(ctx) // also when the heartbeat has ended the attempt: it does that to a run that is over, too
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -65,7 +76,8 @@ type worker struct {
 	run    landfall.Run
 	app    landfall.App
 	logger *slog.Logger
-	log    []string // lines that the next transaction stores
+	log    []string         // lines that the next transaction stores
+	hide   *secret.Redactor // the app's secrets, from all that is said of the run
 }
 
 // beats is how often in a lease a worker gives a sign of life.
@@ -128,6 +140,10 @@ const (
 
 // steps goes through all steps. Those whose result is stored already find it and are done at once.
 func (w *worker) steps(ctx context.Context) error {
+	var err error
+	if w.hide, err = w.redactor(ctx, w.app); err != nil {
+		return err
+	}
 	steps := []step{
 		{landfall.StepFetch, longLimit, w.fetch},
 		{landfall.StepRead, quickLimit, w.read},
@@ -143,7 +159,9 @@ func (w *worker) steps(ctx context.Context) error {
 		crashpoint.Here(string(s.name) + ".before")
 		limited, cancel := context.WithTimeout(ctx, s.limit)
 		begin := w.Now()
-		err := s.do(limited)
+		traced, span := w.Tracer.Start(limited, string(s.name), trace.Step(s.name))
+		err := s.do(traced)
+		span.End(err)
 		w.meter().StepDone(s.name, w.Now().Sub(begin))
 		late := errors.Is(limited.Err(), context.DeadlineExceeded)
 		cancel()
@@ -205,7 +223,7 @@ func (w *worker) enter(ctx context.Context, s landfall.Step) error {
 
 // sayf adds a line to the run's log; it is stored with the next step.
 func (w *worker) sayf(format string, args ...any) {
-	w.log = append(w.log, fmt.Sprintf(format, args...))
+	w.log = append(w.log, w.hide.String(fmt.Sprintf(format, args...)))
 }
 
 func (w *worker) takeLog() []string {
@@ -216,6 +234,9 @@ func (w *worker) takeLog() []string {
 
 // sayNow stores log lines at once: the output of long steps.
 func (w *worker) sayNow(ctx context.Context, lines ...string) {
+	for i, line := range lines {
+		lines[i] = w.hide.String(line)
+	}
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
 			return err
@@ -232,6 +253,7 @@ func (w *worker) settle(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
+	err = w.hidden(err)
 	// What ends the attempt must be stored although the attempt's own context may be over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
@@ -263,6 +285,14 @@ func (w *worker) settle(ctx context.Context, err error) error {
 		return w.fail(ctx, verdict.state, err)
 	}
 	return err
+}
+
+// hidden returns an error without the app's secrets: one whose text has any loses its cause.
+func (w *worker) hidden(err error) error {
+	if !w.hide.Finds([]byte(err.Error())) && !w.hide.Finds([]byte(landfall.MessageOf(err))) {
+		return err
+	}
+	return &landfall.Error{Op: "pipeline", Kind: landfall.KindOf(err), Message: w.hide.String(landfall.MessageOf(err))}
 }
 
 func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {

@@ -2,13 +2,14 @@ package sandbox
 
 import (
 	"errors"
+	"io"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"landfall.dev/landfall/sandbox/inner"
 )
 
 // adopt runs a command that is not confined, and ends everything that comes from it once it has ended: a process that loses
@@ -18,7 +19,7 @@ func adopt(args []string) (code int, err error) {
 	if len(args) <= 1 {
 		return 0, errors.New("arguments are missing")
 	}
-	env, err := inner.ReadEnvironment(args[0])
+	env, err := readVariables(args[0])
 	if err != nil {
 		return 0, err
 	}
@@ -48,4 +49,16 @@ func adopt(args []string) (code int, err error) {
 		}
 	}
 	return exitCode(cmd.ProcessState), nil
+}
+
+// readVariables reads an environment from the file of that number, with a zero byte between two variables, and closes the file.
+func readVariables(number string) ([]string, error) {
+	fd, err := strconv.ParseUint(number, 10, 31)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "environment")
+	defer file.Close()
+	data, err := io.ReadAll(file)
+	return strings.Split(string(data), "\x00"), err
 }

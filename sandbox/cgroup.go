@@ -3,13 +3,17 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +25,12 @@ const cgroups = "/sys/fs/cgroup"
 
 // groups are the folders in which this process can make control groups. Each may be empty: then the watch holds the limit, but
 // nothing limits the processor.
-type groups struct{ memory, processes, cpu string }
+type groups struct {
+	memory, processes, cpu string
+
+	whole bool     // all are one group of version 2
+	homes []string // of version 1, the groups that this process is in
+}
 
 // group are the control groups of one command.
 type group groups
@@ -35,7 +44,7 @@ func findGroups(ctx context.Context) groups {
 			_ = os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+memory +pids"), 0o600)
 			_ = os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+cpu"), 0o600)
 			for _, cpu := range []string{folder, ""} {
-				if g := (groups{memory: folder, processes: folder, cpu: cpu}); g.work(ctx) {
+				if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.work(ctx) {
 					return g
 				}
 			}
@@ -43,20 +52,23 @@ func findGroups(ctx context.Context) groups {
 		return groups{}
 	}
 	var found groups
+	for _, controller := range []string{"memory", "pids", "cpu"} {
+		found.homes = append(found.homes, filepath.Join(cgroups, controller, own[controller]))
+	}
 	for _, folder := range upwards(filepath.Join(cgroups, "memory"), own["memory"]) {
-		if g := (groups{memory: folder}); g.work(ctx) {
+		if g := (groups{memory: folder, homes: found.homes}); g.work(ctx) {
 			found.memory = folder
 			break
 		}
 	}
 	for _, folder := range upwards(filepath.Join(cgroups, "pids"), own["pids"]) {
-		if g := (groups{processes: folder}); g.work(ctx) {
+		if g := (groups{processes: folder, homes: found.homes}); g.work(ctx) {
 			found.processes = folder
 			break
 		}
 	}
 	for _, folder := range upwards(filepath.Join(cgroups, "cpu"), own["cpu"]) {
-		if g := (groups{cpu: folder}); g.work(ctx) {
+		if g := (groups{cpu: folder, homes: found.homes}); g.work(ctx) {
 			found.cpu = folder
 			break
 		}
@@ -100,12 +112,16 @@ func (g groups) work(ctx context.Context) bool {
 	if len(made.folders()) != len(g.folders()) || (g.cpu != "" && made.cpu == "") {
 		return false
 	}
-	for _, folder := range made.folders() {
-		if exec.CommandContext(ctx, "/bin/sh", "-c", `echo $$ > "$0/cgroup.procs"`, folder).Run() != nil {
-			return false
+	var err error
+	<-onThread(func() {
+		cmd := exec.CommandContext(ctx, "/bin/true")
+		err = made.start(cmd)
+		made.leave()
+		if err == nil {
+			err = cmd.Wait()
 		}
-	}
-	return true
+	})
+	return err == nil
 }
 
 // folders returns what there is, each once.
@@ -114,65 +130,135 @@ func (g groups) folders() []string {
 	return slices.Compact(all)
 }
 
-// make makes the groups of one command. What cannot be made is left out.
+// make makes the groups of one command, with its limits; none when a limit cannot be set.
 func (g groups) make(l Limits) group {
-	name := ownName() + "-" + uuid.NewString()
-	var made group
-	memory, processes := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Processes)
-	if g.memory != "" {
-		made.memory = makeGroup(filepath.Join(g.memory, name), setting{"memory.max", memory}, setting{"memory.limit_in_bytes", memory})
-	}
-	if g.processes != "" && (g.processes != g.memory || made.memory != "") {
-		made.processes = makeGroup(filepath.Join(g.processes, name), setting{"pids.max", processes})
-	}
-	if g.cpu != "" && l.CPU > 0 && (g.cpu != g.memory || made.memory != "") {
-		const period = 100_000 // microseconds, which is the kernel's own
-		quota := strconv.Itoa(l.CPU * (period / 1000))
-		made.cpu = makeGroup(filepath.Join(g.cpu, name), setting{"cpu.max", quota + " " + strconv.Itoa(period)}, setting{"cpu.cfs_quota_us", quota})
-	}
-	if made.memory != "" { // where swap is not counted, there may be no such file
-		for _, s := range []setting{{"memory.swap.max", "0"}, {"memory.memsw.limit_in_bytes", memory}} {
-			_ = s.write(made.memory)
-		}
+	made := g.makeUnlimited(l.CPU > 0)
+	if !made.limit(l) {
+		made.remove()
+		return group{}
 	}
 	return made
+}
+
+// makeUnlimited makes the groups of one command. What cannot be made is left out.
+func (g groups) makeUnlimited(cpu bool) group {
+	name := ownName() + "-" + uuid.NewString()
+	folder := func(parent string) string {
+		const mode = 0o755
+		if parent == "" {
+			return ""
+		}
+		path := filepath.Join(parent, name)
+		if err := os.Mkdir(path, mode); err != nil && !os.IsExist(err) {
+			return ""
+		}
+		return path
+	}
+	made := group{whole: g.whole, homes: g.homes, memory: folder(g.memory), processes: folder(g.processes)}
+	if cpu {
+		made.cpu = folder(g.cpu)
+	}
+	return made
+}
+
+// limit sets the limits, and reports whether it could. Each has its file in version 2, and another in version 1.
+func (g group) limit(l Limits) bool {
+	const period = 100_000 // microseconds, which is the kernel's own
+	memory, quota := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.CPU*(period/1000))
+	if g.memory != "" && !anyOf(g.memory, setting{"memory.max", memory}, setting{"memory.limit_in_bytes", memory}) {
+		return false
+	}
+	if g.memory != "" { // where swap is not counted, there may be no such file
+		anyOf(g.memory, setting{"memory.swap.max", "0"}, setting{"memory.memsw.limit_in_bytes", memory})
+	}
+	if g.processes != "" && !anyOf(g.processes, setting{"pids.max", strconv.Itoa(l.Processes)}) {
+		return false
+	}
+	return g.cpu == "" || l.CPU == 0 ||
+		anyOf(g.cpu, setting{"cpu.max", quota + " " + strconv.Itoa(period)}, setting{"cpu.cfs_quota_us", quota})
+}
+
+// anyOf writes the first of the settings that the group knows, and reports whether there is one.
+func anyOf(folder string, settings ...setting) bool {
+	return slices.ContainsFunc(settings, func(s setting) bool { return s.write(folder) == nil })
 }
 
 // setting is a file of a control group and what to write to it.
 type setting struct{ file, value string }
 
 func (s setting) write(folder string) error {
-	file, err := os.OpenFile(filepath.Join(folder, s.file), os.O_WRONLY, 0)
+	fd, err := unix.Open(folder+"/"+s.file, unix.O_WRONLY|unix.O_CLOEXEC, 0) // without package os, which would try to wait for it
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(s.value)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	return err
-}
-
-// makeGroup makes a group with the first of the settings that it knows, and returns its folder; empty when it cannot.
-func makeGroup(folder string, settings ...setting) string {
-	const mode = 0o755
-	if err := os.Mkdir(folder, mode); err != nil && !os.IsExist(err) {
-		return ""
-	}
-	for _, s := range settings {
-		if s.write(folder) == nil {
-			return folder
-		}
-	}
-	os.Remove(folder)
-	return ""
+	_, err = unix.Write(fd, []byte(s.value))
+	return errors.Join(err, unix.Close(fd))
 }
 
 func (g group) folders() []string { return groups(g).folders() }
 
+// start starts a process in the groups. The goroutine is on a thread of its own (see onThread).
+//
+// The kernel makes a process in a group of version 2. Into groups of version 1 goes the thread that starts it, until it is told
+// to leave; moving the process would take the kernel ten milliseconds whenever none was moved shortly before.
+func (g group) start(cmd *exec.Cmd) error {
+	if g.whole && g.memory != "" {
+		folder, err := os.Open(g.memory)
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(folder.Fd()) // #nosec G115 -- a descriptor
+		return cmd.Start()
+	}
+	folders := g.folders()
+	if len(folders) == 0 {
+		return cmd.Start()
+	}
+	for _, folder := range folders {
+		if err := thisThread().write(folder); err != nil {
+			return err
+		}
+	}
+	return cmd.Start()
+}
+
+// leave takes the thread that started a process out of the groups. Where that fails, it stays until it ends, which is when the
+// process has ended.
+func (g group) leave() {
+	for _, home := range g.homes {
+		_ = thisThread().write(home)
+	}
+}
+
+// thisThread moves the thread that writes it.
+func thisThread() setting { return setting{"tasks", "0"} }
+
+// onThread calls a function on a thread that nothing else runs on, and which is not the process's first: what is done to that one
+// is done to the process. The thread ends with the function, when the channel is closed.
+func onThread(do func()) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		if unix.Gettid() == os.Getpid() {
+			<-onThread(do)
+			return
+		}
+		do()
+	}()
+	return done
+}
+
 // kill ends everything in the groups, and waits until they are empty.
 func (g group) kill() {
 	const tries = 2000
+	for _, folder := range g.folders() {
+		_ = setting{"cgroup.kill", "1"}.write(folder) // at one blow, where there is such a file
+	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range tries {
@@ -180,7 +266,7 @@ func (g group) kill() {
 		for _, folder := range g.folders() {
 			data, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 			for field := range strings.FieldsSeq(string(data)) {
-				if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+				if pid, err := strconv.Atoi(field); err == nil && pid > 0 && pid != os.Getpid() {
 					members++
 					_ = unix.Kill(pid, unix.SIGKILL)
 				}
@@ -235,30 +321,61 @@ func counted(folder, file, counter string) bool {
 const ownPrefix = "landfall-"
 
 // ownName begins the names of what this process makes outside of its data: what a server that was killed left behind is known
-// by it. The time at which the process started is in it, because numbers of processes come again.
+// by it. The time at which the process started is in it, because numbers of processes come again, and the namespace of its number,
+// because a container beside this one may see the same folders.
 func ownName() string {
 	own, _ := readStat(os.Getpid())
-	return fmt.Sprintf("%s%d-%d", ownPrefix, own.pid, own.started)
+	return fmt.Sprintf("%s%d-%d-%d", ownPrefix, own.pid, own.started, numbersOf())
+}
+
+// numbersOf names the namespace in which this process sees the numbers of others.
+func numbersOf() uint64 {
+	var info unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &info) != nil {
+		return 0
+	}
+	return info.Ino
 }
 
 // sweep removes from a folder what servers left that are no more, with the processes in it.
 func sweep(folder string) {
-	found, _ := filepath.Glob(filepath.Join(folder, ownPrefix+"*-*-*"))
+	found, _ := filepath.Glob(filepath.Join(folder, ownPrefix+"*-*-*-*"))
 	for _, path := range found {
+		const parts = 3
 		var pid, started int
-		if n, err := fmt.Sscanf(strings.TrimPrefix(filepath.Base(path), ownPrefix), "%d-%d-", &pid, &started); n != 2 || err != nil {
+		var numbers uint64
+		name := strings.TrimPrefix(filepath.Base(path), ownPrefix)
+		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil || numbers != numbersOf() {
 			continue
 		}
 		if owner, ok := readStat(pid); ok && owner.started == started {
 			continue
 		}
-		if strings.HasPrefix(path, cgroups) {
-			left := group{memory: path}
-			left.kill()
-			left.remove()
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() { // somebody else's link, where everybody may write
 			continue
 		}
-		openFolders(path)
+		if strings.HasPrefix(path, cgroups) {
+			for _, folder := range nested(path) {
+				left := group{memory: folder}
+				left.kill()
+				left.remove()
+			}
+			continue
+		}
+		_ = openFolders(path)
 		os.RemoveAll(path)
 	}
+}
+
+// nested returns a folder and those in it, the deepest first: a server that ran in a group may have made groups there.
+func nested(folder string) []string {
+	var all []string
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			all = append(all, path)
+		}
+		return nil // what vanishes meanwhile needs nothing
+	})
+	slices.Reverse(all)
+	return all
 }

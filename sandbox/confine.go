@@ -1,8 +1,11 @@
 package sandbox
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -12,10 +15,9 @@ import (
 )
 
 const (
-	workDir = "/build"             // where a confined command sees Dir
-	homeDir = "/function"          // where a confined program does
-	initAt  = "/run/landfall/init" // where it sees the init
-	nobody  = 65534                // the user that it is
+	workDir = "/build"    // where a confined command sees Dir
+	homeDir = "/function" // where a confined program does
+	nobody  = 65534       // the user that it is
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 	firstExtraFile = 3 // the number of the first of exec.Cmd's ExtraFiles in the new process
@@ -23,33 +25,21 @@ const (
 
 // confinement are bubblewrap's arguments for every command: namespaces of its own for everything, no controlling terminal, and
 // of the machine's files only programs and what they need to start. The init keeps no capability but, from root, those to
-// become another user. The host has the name; temporary is the size of /tmp.
-func (s *Sandbox) confinement(name string, temporary int64) []string {
+// become another user and to take all from whatever follows. The host has the name; temporary is the size of /tmp. A root takes the
+// place of the machine's files.
+func (s *Sandbox) confinement(root, name string, temporary int64) ([]string, error) {
 	args := []string{"--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-			"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+			"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
 	} else {
 		args = append(args, "--unshare-all", "--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody))
 	}
-	args = append(args, "--hostname", name, "--ro-bind", "/usr", "/usr")
-	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
-		args = append(args, "--perms", "0755", "--dir", path)
+	shown, err := machine(), error(nil)
+	if root != "" {
+		shown, err = rootBinds(root)
 	}
-	for _, name := range []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"} {
-		path := "/" + name
-		if target, err := os.Readlink(path); err == nil {
-			args = append(args, "--symlink", target, path)
-		} else if _, err := os.Stat(path); err == nil {
-			args = append(args, "--ro-bind", path, path)
-		}
-	}
-	for _, path := range []string{
-		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
-		"/etc/nsswitch.conf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-	} {
-		args = append(args, "--ro-bind-try", path, path)
-	}
+	args = append(append(args, "--hostname", name), shown...)
 	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
 	for path, size := range map[string]int64{"/tmp": temporary, "/dev/shm": temporary / 2} {
 		if s.sized {
@@ -57,7 +47,23 @@ func (s *Sandbox) confinement(name string, temporary int64) []string {
 		}
 		args = append(args, "--perms", "1777", "--tmpfs", path)
 	}
-	return append(args, "--remount-ro", "/dev")
+	return append(args, "--remount-ro", "/dev"), err
+}
+
+// machine are the arguments for what a command sees of this machine.
+func machine() []string {
+	var args []string
+	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
+		args = append(args, "--perms", "0755", "--dir", path)
+	}
+	for _, path := range inner.Shown() {
+		if target, err := os.Readlink(path); err == nil {
+			args = append(args, "--symlink", target, path)
+		} else {
+			args = append(args, "--ro-bind-try", path, path)
+		}
+	}
+	return args
 }
 
 // prepare makes the command line, and what it needs.
@@ -69,11 +75,11 @@ func (r *run) prepare() error {
 	if r.sandbox.mode == Off {
 		return r.prepareUnconfined()
 	}
-	filter, err := filterBytes()
+	filter, err := r.sandbox.filters[r.network()]()
 	if err != nil {
 		return err
 	}
-	bind, temporary, host := "--bind", r.command.Limits.Memory/2, strings.TrimPrefix(r.at, "/")
+	bind, temporary := "--bind", r.command.Limits.Memory/2
 	if r.stays {
 		bind, temporary = "--ro-bind", r.command.Limits.Disk
 	} else if os.Geteuid() == 0 {
@@ -81,25 +87,53 @@ func (r *run) prepare() error {
 			return err
 		}
 	}
-	r.args = append([]string{r.sandbox.bwrap}, r.sandbox.confinement(host, temporary)...)
-	r.args = append(r.args, "--ro-bind", r.sandbox.init, initAt, bind, r.command.Dir, r.at)
-	for _, data := range []struct{ path, content string }{
-		{"", string(filter)},
-		{"/etc/passwd", "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n"},
-		{"/etc/group", "root:x:0:\nnogroup:x:65534:\n"},
-		{"/etc/hosts", "127.0.0.1 localhost " + host + "\n::1 localhost\n"},
-	} {
-		file, err := dataFile([]byte(data.content))
-		if err != nil {
-			return err
-		}
-		if data.path == "" {
-			r.args = append(r.args, "--seccomp", strconv.Itoa(r.attach(file)))
-			continue
-		}
-		r.args = append(r.args, "--perms", "0644", "--file", strconv.Itoa(r.attach(file)), data.path)
+	confinement, err := r.sandbox.confinement(r.root, r.host(), temporary)
+	if err != nil {
+		return err
 	}
-	return r.prepareInit()
+	r.args = append([]string{r.sandbox.bwrap}, confinement...)
+	r.args = append(r.args, "--ro-bind", r.sandbox.init, inner.At)
+	file, err := dataFile(filter)
+	if err != nil {
+		return err
+	}
+	r.args = append(r.args, "--seccomp", strconv.Itoa(r.attach(file)))
+	if r.root == "" { // it has its own files, or none
+		r.args = append(r.args, bind, r.command.Dir, r.at)
+		for path, content := range inner.Written(r.host()) {
+			if file, err = dataFile([]byte(content)); err != nil {
+				return err
+			}
+			r.args = append(r.args, "--perms", "0644", "--file", strconv.Itoa(r.attach(file)), path)
+		}
+	}
+	r.args = append(r.args, "--remount-ro", "/", "--")
+	return errors.Join(r.makePlan(), r.prepareInit(inner.At))
+}
+
+// host is the name of the host that the command sees.
+func (r *run) host() string {
+	if r.root != "" {
+		return strings.TrimPrefix(homeDir, "/")
+	}
+	return strings.TrimPrefix(r.at, "/")
+}
+
+// network is what sockets the command may have.
+func (r *run) network() inner.Network {
+	switch {
+	case !r.stays:
+		return inner.Itself
+	case r.command.Proxy != nil:
+		return inner.Proxied
+	}
+	return inner.Nothing
+}
+
+// largest is the size of the largest file that the command may write: a file that reaches the limit is seen to be too large.
+func (r *run) largest() int64 {
+	const block = 512
+	return (r.command.Limits.Disk/block + 1) * block
 }
 
 // attach lets the command find a file open, and returns the number that it has there.
@@ -108,23 +142,16 @@ func (r *run) attach(file *os.File) int {
 	return firstExtraFile + len(r.files) - 1
 }
 
-// prepareInit adds the init and its arguments. It reads the command's environment from a file: it shall not be moved by that,
-// and command lines are open to every process of the machine.
-func (r *run) prepareInit() error {
-	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+// prepareInit adds the init, by its path, and what it has to the server: command lines are open to every process of the
+// machine, so it is told by a pipe what to do.
+func (r *run) prepareInit(program string) error {
+	control := 0
 	if r.command.Proxy != nil {
-		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
-			env[name] = "http://" + proxyAddress()
+		connections := commandConnections
+		if r.stays {
+			connections = programConnections
 		}
-	}
-	maps.Copy(env, r.command.Env)
-	variables, err := environmentFile(env)
-	if err != nil {
-		return err
-	}
-	environment, control := r.attach(variables), 0
-	if r.command.Proxy != nil {
-		server, file, err := newProxyServer(r.command.Proxy)
+		server, file, err := newProxyServer(r.command.Proxy, connections)
 		if err != nil {
 			return err
 		}
@@ -134,14 +161,38 @@ func (r *run) prepareInit() error {
 	if err != nil {
 		return err
 	}
-	r.alive = ours
-	alive, access := r.attach(theirs), inner.Writable
-	if r.stays {
-		access = "read-only"
-	}
-	r.args = append(r.args, "--remount-ro", "/", "--", initAt, inner.Word, strconv.Itoa(environment), r.at, access, strconv.Itoa(control), strconv.Itoa(alive))
-	r.args = append(r.args, r.argv...)
+	r.server = ours
+	r.args = append(r.args, program, inner.Word, cmp.Or(r.alone, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control))
 	return nil
+}
+
+// makePlan makes what the init is told.
+func (r *run) makePlan() error {
+	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
+	if r.command.Proxy != nil {
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
+			env[name] = "http://" + proxyAddress()
+		}
+		env["NODE_USE_ENV_PROXY"] = "1" // Node.js looks at the others only then
+	}
+	maps.Copy(env, r.command.Env)
+	variables, err := variables(env)
+	if err != nil {
+		return err
+	}
+	r.plan = &inner.Plan{
+		At: r.at, File: r.largest(), Writable: !r.stays, Network: r.command.Proxy != nil, Env: variables, Args: r.argv,
+	}
+	if r.alone == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(r.command.Dir)
+	if err != nil {
+		return err
+	}
+	filter, err := r.sandbox.filters[r.network()]()
+	r.plan.Dir, r.plan.Temporary, r.plan.Filter = dir, r.command.Limits.Disk, string(filter)
+	return err
 }
 
 // prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left, and a parent that ends
@@ -158,10 +209,14 @@ func (r *run) prepareUnconfined() error {
 	if err != nil {
 		return err
 	}
-	variables, err := environmentFile(env)
+	variables, err := variables(env)
 	if err != nil {
 		return err
 	}
-	r.args = append([]string{self, parentArgument, strconv.Itoa(r.attach(variables))}, r.argv...)
+	file, err := dataFile([]byte(strings.Join(variables, "\x00")))
+	if err != nil {
+		return err
+	}
+	r.args = append([]string{self, parentArgument, strconv.Itoa(r.attach(file))}, r.argv...)
 	return nil
 }

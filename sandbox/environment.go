@@ -1,9 +1,7 @@
 package sandbox
 
 import (
-	"bytes"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,16 +9,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-// environmentFile returns a file with the variables, from which the init reads them in another process. It has no name,
-// and lies in memory only. Invalid when something is no variable.
-func environmentFile(env map[string]string) (*os.File, error) {
-	var data bytes.Buffer
+// variables returns an environment as processes have it. Invalid when something is no variable.
+func variables(env map[string]string) ([]string, error) {
+	var all []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(env[name], "\x00") {
 			return nil, &landfall.Error{Op: "sandbox.environment", Kind: landfall.Invalid, Message: "the environment variable " +
 				strconv.Quote(name) + " cannot be given to a process: a name is not empty and has no \"=\", and neither a name nor a value has a zero byte"}
 		}
-		data.WriteString(name + "=" + env[name] + "\x00")
+		all = append(all, name+"="+env[name])
 	}
-	return dataFile(data.Bytes())
+	return all, nil
 }

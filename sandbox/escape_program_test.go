@@ -20,9 +20,10 @@ import (
 )
 
 // attempt tries a shell line as a program, and reports whether it came to success; it must come to an end.
-func attempt(t *testing.T, s *sandbox.Sandbox, dir, line string) (in bool, said string) {
+func attempt(t *testing.T, s *sandbox.Sandbox, program sandbox.Program, line string) (in bool, said string) {
 	t.Helper()
-	p := start(t, s, sandbox.Program{Dir: dir, Args: shell("( " + line + " ) 2>&1 && echo IT IS IN; echo tried")})
+	program.Args = shell("( " + line + " ) 2>&1 && echo IT IS IN; echo tried")
+	p := start(t, s, program)
 	p.Stdin.Close()
 	out, err := io.ReadAll(p.Stdout)
 	if err != nil || !strings.HasSuffix(string(out), "tried\n") {
@@ -83,7 +84,45 @@ func TestEscapeProgram(t *testing.T) {
 		}
 	}()
 
+	// Another function, which has a socket.
+	beside := start(t, s, sandbox.Program{Dir: dir, Args: []string{sandbox.InitAt, "probe", "listen", abstract + "-beside"}})
+	if said, err := bufio.NewReader(beside.Stdout).ReadString('\n'); said != "ready\n" {
+		t.Fatalf("the function beside says %q, %v", said, err)
+	}
+
+	loopback, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { loopback.Close() })
+	go func() {
+		for {
+			conn, err := loopback.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	byProxy := func(address string) string {
+		return "HTTPS_PROXY=http://127.0.0.1:3128 PROBE get " + address + " | grep -v -e ^403 -e ^failed"
+	}
+
 	// The probes are this binary, which lies elsewhere outside of the sandbox.
+	root := imageRoot(t, filepath.Join(dir, "id"))
+	small := smallInit(t, t.TempDir())
+	ways := map[string]struct {
+		s       *sandbox.Sandbox
+		program sandbox.Program
+		probe   string
+	}{
+		"alone":                      {s, sandbox.Program{Dir: dir}, sandbox.InitAt},
+		"beside the proxy":           {s, sandbox.Program{Dir: dir, Proxy: &sandbox.Proxy{}}, sandbox.InitAt},
+		"by bubblewrap, beside it":   {sandbox.WithoutAlone(s), sandbox.Program{Dir: dir, Proxy: &sandbox.Proxy{}}, sandbox.InitAt},
+		"by bubblewrap":              {sandbox.WithoutAlone(s), sandbox.Program{Dir: dir}, sandbox.InitAt},
+		"in an image":                {s, sandbox.Program{Dir: "/function", Root: root}, "/probe"},
+		"in an image, by bubblewrap": {sandbox.WithInit(sandbox.WithoutAlone(s), small), sandbox.Program{Dir: "/function", Root: root}, "/probe"},
+	}
 	for _, test := range []struct {
 		name, line string
 		anybody    bool // it works outside of the sandbox, whoever runs the tests
@@ -124,6 +163,17 @@ func TestEscapeProgram(t *testing.T) {
 		{"the metadata service of version 6", "PROBE dial tcp [fd00:ec2::254]:80", false},
 		{"a name server", "PROBE dial udp 1.1.1.1:53", false},
 		{"the network beside", "PROBE dial tcp 10.0.0.1:80", false},
+		{"the metadata service, by the proxy", byProxy("http://169.254.169.254/"), false},
+		{"the network beside, by the proxy", byProxy("http://10.0.0.1/"), false},
+		{"the server, by the proxy", byProxy("http://" + loopback.Addr().String() + "/"), false},
+		{"the server by its name, by the proxy", byProxy("http://localhost/"), false},
+		{"another port, by the proxy", byProxy("http://1.1.1.1:25/"), false},
+		{"the server", "PROBE dial tcp " + loopback.Addr().String(), true},
+		{"a public address, past the proxy", "PROBE dial tcp 1.1.1.1:443", false},
+		{"a public address of version 6, past the proxy", "PROBE dial tcp [2606:4700::1111]:443", false},
+		{"AF_INET6", "PROBE inet6", false},
+		{"UDP", "PROBE udp", false},
+		{"MPTCP", "PROBE mptcp", false},
 		{"write to its folder", "echo x > /function/x || rm -f /function/id && [ ! -e /function/id ]", false},
 		{"change the mode of its folder", "chmod 700 /function || touch /function/id", false},
 		{"write to /dev", "echo x > /dev/x || mknod /dev/x c 1 1 || mknod /tmp/x c 1 1", false},
@@ -135,23 +185,51 @@ func TestEscapeProgram(t *testing.T) {
 		{"write to the machine's programs", "echo x > /usr/bin/x || echo x > /etc/x || echo x > /x || echo x >> " + sandbox.InitAt, false},
 		{"signal a process of the host", fmt.Sprintf("kill -0 %d", victim.Process.Pid), true},
 		{"kill the server", fmt.Sprintf("kill -9 %d", os.Getpid()), false},
-		{"kill process 1", `kill -9 1; kill -SEGV 1; [ ! -e /proc/1 ]`, false},
+		{"kill process 1", `for s in $(seq 64); do kill -$s 1; done; id; ! grep -q "^State:.[RSD]" /proc/1/status`, false},
 		{"larger limits", `ulimit -H -n 100000 || ulimit -H -c unlimited || ulimit -H -f unlimited`, false},
 		{"a higher priority", "[ \"$(nice -n -5 nice)\" -lt 0 ]", false},
 		{"the clock", "date -s @0", false},
 		{"the host's name", "hostname other || echo other > /proc/sys/kernel/hostname", false},
 		{"the kernel's log", "dmesg", false},
+		{"another function's process", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; done | grep -- "-besid[e]"`, false},
+		{"another function's socket", "PROBE dial unix " + abstract + "-beside", false},
+		{"a core of a crash", `cd /tmp; sh -c 'kill -SEGV $$'; ls | grep core`, false},
+		{"unmount", "umount -l /proc || umount /function || umount -l /", false},
+		{"unmount by its call", "PROBE umount", false},
+		{"change the root", "PROBE pivot", false},
+		{"mount in the newer way", "PROBE fsopen", false},
+		{"cut out mounts", "PROBE tree", false},
+		{"change mounts", "PROBE setattr", false},
+		{"enter a namespace by its call", "PROBE setns", false},
+		{"make a namespace by clone3", "PROBE clone3", false},
+		{"make a namespace by its call", "PROBE unshare", false},
+		{"AF_NETLINK", "PROBE netlink", false},
+		{"AF_INET", "PROBE inet", false},
+		{"the memory of another process", "PROBE vmread", false},
+		{"a file of another process", "PROBE getfd", false},
+		{"addresses that are known before", "PROBE personality", false},
+		{"type on a terminal", "PROBE tiocsti", false},
+		{"filters of its own", "PROBE seccomp", false},
+		{"the second numbering of calls", "PROBE x32", false},
+		{"the older asynchronous files", "PROBE aio", false},
+		{"watch all files", "PROBE fanotify", false},
+		{"restart the machine", "PROBE reboot", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			// S22: refused, each
-			if in, said := attempt(t, s, dir, strings.ReplaceAll(test.line, "PROBE", sandbox.InitAt+" probe")); in {
-				t.Errorf("it came through: %s", said)
+			for way, with := range ways {
+				if with.program.Proxy != nil && test.line == "PROBE inet" {
+					continue // by which the proxy is reached
+				}
+				// S22: refused, each
+				if in, said := attempt(t, with.s, with.program, strings.ReplaceAll(test.line, "PROBE", with.probe+" probe")); in {
+					t.Errorf("%s: it came through: %s", way, said)
+				}
 			}
 			if !test.anybody {
 				return
 			}
-			if in, said := attempt(t, off, dir, strings.ReplaceAll(test.line, "PROBE", self(t)+" probe")); !in {
+			if in, said := attempt(t, off, sandbox.Program{Dir: dir}, strings.ReplaceAll(test.line, "PROBE", self(t)+" probe")); !in {
 				t.Errorf("outside of the sandbox it does not work either: %s", said)
 			}
 		})
@@ -172,8 +250,10 @@ func TestEscapeProgram(t *testing.T) {
 			}
 			<-ended
 		}
-		if data, err := os.ReadFile(filepath.Join(dir, "id")); err != nil || len(data) != len(id) {
-			t.Errorf("the folder was changed: %d bytes, %v", len(data), err)
+		for _, dir := range []string{dir, filepath.Join(root, "function")} {
+			if data, err := os.ReadFile(filepath.Join(dir, "id")); err != nil || len(data) != len(id) {
+				t.Errorf("the folder was changed: %d bytes, %v", len(data), err)
+			}
 		}
 	})
 }
@@ -273,7 +353,42 @@ func tries() map[string]func() error {
 		"perf":        through(call(unix.SYS_PERF_EVENT_OPEN)),
 		"userfaultfd": call(unix.SYS_USERFAULTFD, unix.O_CLOEXEC|1),
 		"setuid":      func() error { return unix.Setresuid(0, 0, 0) },
+		"umount":      through(call(unix.SYS_UMOUNT2)),
+		"pivot":       through(call(unix.SYS_PIVOT_ROOT)),
+		"fsopen":      through(call(unix.SYS_FSOPEN)),
+		"tree":        through(call(unix.SYS_OPEN_TREE)),
+		"setattr":     through(call(unix.SYS_MOUNT_SETATTR)),
+		"setns":       through(call(unix.SYS_SETNS)),
+		"clone3":      through(call(unix.SYS_CLONE3)),
+		"unshare":     through(call(unix.SYS_UNSHARE)),
+		"netlink":     socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE),
+		"inet":        socket(unix.AF_INET, unix.SOCK_STREAM, 0),
+		"inet6":       socket(unix.AF_INET6, unix.SOCK_STREAM, 0),
+		"udp":         socket(unix.AF_INET, unix.SOCK_DGRAM, 0),
+		"mptcp":       socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP),
+		"vmread":      through(call(unix.SYS_PROCESS_VM_READV, 1)),
+		"getfd":       through(call(unix.SYS_PIDFD_GETFD)),
+		"personality": call(unix.SYS_PERSONALITY, noRandomization),
+		"tiocsti":     through(call(unix.SYS_IOCTL, 0, unix.TIOCSTI)),
+		"seccomp":     through(call(unix.SYS_SECCOMP, 1, 1<<3)),
+		"x32":         call(1<<30 | unix.SYS_GETPID),
+		"aio":         through(call(unix.SYS_IO_SETUP)),
+		"fanotify":    through(call(unix.SYS_FANOTIFY_INIT)),
+		"reboot":      through(call(unix.SYS_REBOOT)),
 	}
+}
+
+// noRandomization is ADDR_NO_RANDOMIZE (personality(2)).
+const noRandomization = 0x0040000
+
+// probeListen holds a socket until it is killed.
+func probeListen(address string) int {
+	if _, err := new(net.ListenConfig).Listen(context.Background(), "unix", address); err != nil {
+		answer("listen", err)
+		return 1
+	}
+	fmt.Println("ready")
+	select {}
 }
 
 // tryClone makes a process in a user namespace of its own.

@@ -1,5 +1,12 @@
 package sandbox
 
+import (
+	"os/exec"
+	"time"
+
+	"landfall.dev/landfall/sandbox/inner"
+)
+
 // WatchOnly returns the sandbox as it is where no control groups can be made.
 func WatchOnly(s *Sandbox) *Sandbox {
 	watched := *s
@@ -16,7 +23,9 @@ func GroupFolders(s *Sandbox) []string { return s.groups.folders() }
 // WithInit returns the sandbox with another program as process 1.
 func WithInit(s *Sandbox, path string) *Sandbox {
 	other := *s
-	other.init = path
+	if path != "" {
+		other.init = path
+	}
 	return &other
 }
 
@@ -24,4 +33,59 @@ func WithInit(s *Sandbox, path string) *Sandbox {
 func OwnName() string { return ownName() }
 
 // InitAt is where a confined command sees this binary.
-const InitAt = initAt
+const InitAt = inner.At
+
+// WithoutAlone returns the sandbox as it is where bubblewrap starts programs, too.
+func WithoutAlone(s *Sandbox) *Sandbox {
+	other := *s
+	other.alone = false
+	return &other
+}
+
+// IsAlone reports whether programs are started without bubblewrap.
+func IsAlone(s *Sandbox) bool { return s.alone }
+
+// StartSpare is Start with one from the reserve, for which it waits.
+func StartSpare(s *Sandbox, p Program) (*Process, error) {
+	s.reserve.fill()
+	for {
+		spare := <-s.reserve.ready
+		heard, err := spare.tell(Command{Dir: p.Dir, Env: p.Env, Limits: p.Limits.withDefaults()}, p.Args)
+		if heard || err != nil {
+			return spare.process, err
+		}
+		spare.process.Close()
+	}
+}
+
+// ReserveFor is Reserve for so long after the last start.
+func ReserveFor(s *Sandbox, count int, rest time.Duration) (release func()) {
+	return s.reserveFor(count, rest)
+}
+
+// Group is a group of version 2 as one is made in a folder.
+type Group struct{ group }
+
+// NewGroup makes one, and returns its folder.
+func NewGroup(parent string) (g Group, folder string) {
+	made := groups{memory: parent, processes: parent, cpu: parent, whole: true}.makeUnlimited(true)
+	return Group{made}, made.memory
+}
+
+// Limit sets the limits.
+func (g Group) Limit(l Limits) bool { return g.limit(l) }
+
+// Start starts a process in it.
+func (g Group) Start(cmd *exec.Cmd) (err error) {
+	<-onThread(func() { err = g.start(cmd) })
+	return err
+}
+
+// Kill ends all that is in it.
+func (g Group) Kill() { g.kill() }
+
+// Remove removes it.
+func (g Group) Remove() { g.remove() }
+
+// Init returns the program that becomes process 1.
+func Init(s *Sandbox) string { return s.init }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,16 +9,20 @@ import (
 	"syscall"
 )
 
-// disk returns the bytes that the command holds on the disk of its folder.
-func (r *run) disk(processes []process) int64 {
-	var total int64
+// maxDepth is how many folders may lie within one another: more than a commit may have. Whoever looks through them holds one open for each.
+const maxDepth = 300
+
+// disk returns the bytes that the command holds on the disk of its folder, and whether folders lie too deep in it to be looked at.
+func (r *run) disk(processes []process) (total int64, deep bool) {
 	if !r.stays {
-		total = folderSize(r.command.Dir) + unlinkedSize(r.command.Dir, processes)
+		total, deep = folderSize(r.command.Dir)
+		total += unlinkedSize(r.command.Dir, processes)
 	}
 	if r.temp != "" {
-		total += folderSize(r.temp)
+		size, closed := folderSize(r.temp)
+		total, deep = total+size, deep || closed
 	}
-	return total
+	return total, deep
 }
 
 // blocks returns what a file of a size takes. Also an empty one takes something.
@@ -26,34 +31,125 @@ func blocks(size int64) int64 {
 	return max((size+block-1)/block, 1) * block
 }
 
-// folderSize returns the bytes of what lies below dir, as far as it can be read; never of what links there lead to.
-func folderSize(dir string) int64 {
-	var total int64
-	walk(dir, func(_ *os.Root, _ string, info fs.FileInfo) {
+// folderSize returns the bytes of what lies below dir, as far as it can be read; never of what links there lead to. It also reports
+// whether something lies deeper than it looks.
+func folderSize(dir string) (total int64, deep bool) {
+	deep = walk(dir, func(_ *os.Root, _ string, info fs.FileInfo) {
 		if info.Mode().IsRegular() {
 			total += blocks(info.Size())
 		} else {
 			total += blocks(0)
 		}
 	})
-	return total
+	return total, deep
 }
 
-// walk visits what lies below dir, and dir itself as ".". What vanishes meanwhile, or cannot be read, is left out.
-func walk(dir string, visit func(root *os.Root, path string, info fs.FileInfo)) {
+// walk visits what lies below dir, and dir itself as ".", each by its name in the folder that it lies in. What vanishes meanwhile, or
+// cannot be read, is left out, and so is what lies deeper than maxDepth: then it reports that there is something.
+func walk(dir string, visit func(in *os.Root, name string, info fs.FileInfo)) (deep bool) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return
+		return false
 	}
-	_ = fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil { // else it is a folder that cannot be read, and was visited before
-			if info, err := entry.Info(); err == nil {
-				visit(root, path, info)
-			}
+	defer func() { _ = root.Close() }() // nothing is written by it
+	if info, err := root.Lstat("."); err == nil {
+		visit(root, ".", info)
+	}
+	return walkIn(root, maxDepth, visit)
+}
+
+// walkIn visits what lies in a folder, and in those in it, so many within one another. It goes from each to the next: by their paths
+// it would begin at the first one for every one.
+func walkIn(folder *os.Root, most int, visit func(in *os.Root, name string, info fs.FileInfo)) (deep bool) {
+	for _, name := range namesIn(folder) {
+		info, err := folder.Lstat(name)
+		if err != nil {
+			continue
 		}
+		visit(folder, name, info)
+		if !info.IsDir() {
+			continue
+		}
+		if most == 0 {
+			deep = true
+			continue
+		}
+		if below, err := folder.OpenRoot(name); err == nil { // else it cannot be read, and was visited before
+			deep = walkIn(below, most-1, visit) || deep
+			_ = below.Close()
+		}
+	}
+	return deep
+}
+
+// namesIn returns the names in a folder, as far as it can be read.
+func namesIn(folder *os.Root) []string {
+	file, err := folder.Open(".")
+	if err != nil {
 		return nil
-	})
-	_ = root.Close()
+	}
+	names, _ := file.Readdirnames(-1)
+	_ = file.Close()
+	return names
+}
+
+// cutDeep removes what lies too deep in a folder, which nobody could remove who holds each folder open above the one that he empties.
+// It takes pieces out of it, from the top on.
+func cutDeep(dir string) error {
+	const piece = maxDepth / 2
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	var errs []error
+	made := 0
+	for todo := []string{"."}; len(todo) > 0; {
+		top := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		folder, err := root.OpenRoot(top)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, path := range foldersAt(folder, piece, nil, "") {
+			name := ".landfall-deep-" + strconv.Itoa(made)
+			made++
+			if err := root.Rename(top+"/"+path, name); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			todo = append(todo, name)
+		}
+		_ = folder.Close()
+		if top != "." {
+			errs = append(errs, root.RemoveAll(top))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// foldersAt returns the paths of the folders that lie so many within one another, and opens those above them to their owner.
+func foldersAt(folder *os.Root, depth int, found []string, at string) []string {
+	const open = 0o700
+	for _, name := range namesIn(folder) {
+		info, err := folder.Lstat(name)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if depth == 0 {
+			found = append(found, at+name)
+			continue
+		}
+		if info.Mode().Perm()&open != open {
+			_ = folder.Chmod(name, info.Mode().Perm()|open)
+		}
+		if below, err := folder.OpenRoot(name); err == nil {
+			found = foldersAt(below, depth-1, found, at+name+"/")
+			_ = below.Close()
+		}
+	}
+	return found
 }
 
 // unlinkedSize returns the bytes of files that have no name any more, on the disk of dir, but are open.
@@ -94,12 +190,16 @@ func giveAway(dir string, user int) error {
 	return failed
 }
 
-// openFolders lets their owner read and remove what a command closed to it.
-func openFolders(dir string) {
+// openFolders lets their owner read and remove what a command closed to it, or put too deep for that: the latter is gone then.
+func openFolders(dir string) error {
 	const open = 0o700
-	walk(dir, func(root *os.Root, path string, info fs.FileInfo) {
+	deep := walk(dir, func(in *os.Root, name string, info fs.FileInfo) {
 		if info.IsDir() && info.Mode().Perm()&open != open {
-			_ = root.Chmod(path, info.Mode().Perm()|open)
+			_ = in.Chmod(name, info.Mode().Perm()|open)
 		}
 	})
+	if deep {
+		return cutDeep(dir)
+	}
+	return nil
 }

@@ -51,6 +51,8 @@ func TestLimits(t *testing.T) {
 			{"disk, a file with holes", "truncate -s 8M a; truncate -s 8M b; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
 			{"disk, empty files", `i=0; mkdir -p a/b; while :; do : > a/b/$i; i=$((i+1)); done`, "disk limit of 1 MiB", sandbox.Limits{Disk: mib}},
 			{"disk, files without a name", "exec 3> a 4> b; rm a b; head -c 6M /dev/zero >&3; head -c 6M /dev/zero >&4; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
+			{"folders", at + " probe deep 30000; sleep 600", "limit of 300 folders within one another", sandbox.Limits{}},
+			{"folders, and no more", at + " probe deep 30000", "limit of 300 folders within one another", sandbox.Limits{}},
 			{"disk, in a folder that is closed", "mkdir a; head -c 9M /dev/zero > a/b; chmod 0 a; sleep 600", "disk limit of 8 MiB", sandbox.Limits{Disk: 8 * mib}},
 		} {
 			t.Run(kind+"/"+test.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == "server" {
 		os.Exit(server(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "functions" {
+		os.Exit(functions(os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
@@ -141,6 +145,33 @@ func server(args []string) int {
 	return result.ExitCode
 }
 
+// functions is a Landfall that runs one program, twice: the second time from its reserve. Its arguments are the folder and the line.
+func functions(args []string) int {
+	s := sandbox.Detect(context.Background(), sandbox.Auto)
+	fmt.Println(s.Kind(), sandbox.IsAlone(s))
+	if !sandbox.IsAlone(s) {
+		return 0
+	}
+	defer s.Reserve(1)()
+	for _, start := range []func(sandbox.Program) (*sandbox.Process, error){
+		s.Start, func(p sandbox.Program) (*sandbox.Process, error) { return sandbox.StartSpare(s, p) },
+	} {
+		p, err := start(sandbox.Program{Dir: args[0], Args: []string{"/bin/sh", "-c", args[1]}})
+		if err != nil {
+			fmt.Println("failed:", err)
+			return 1
+		}
+		go func() { _, _ = io.Copy(os.Stdout, p.Stderr) }()
+		_, _ = io.Copy(os.Stdout, p.Stdout)
+		if result, err := p.Result(); err != nil || result.ExitCode != 0 {
+			fmt.Printf("failed: %+v, %v\n", result, err)
+			return 1
+		}
+		p.Close()
+	}
+	return 0
+}
+
 // probe is what runs inside: it tries something, and prints what came of it.
 func probe(args []string) int {
 	switch args[0] {
@@ -154,8 +185,12 @@ func probe(args []string) int {
 		return probeGet(args[1])
 	case "tunnel":
 		return probeTunnel(args[1])
+	case "listen":
+		return probeListen(args[1])
 	case "hog":
 		return probeHog(args[1])
+	case "deep":
+		return probeDeep(args[1])
 	case "burn":
 		return probeBurn(args[1])
 	case "files":
@@ -221,4 +256,19 @@ func probeBurn(length string) int {
 			return 0
 		}
 	}
+}
+
+// probeDeep makes so many folders within one another.
+func probeDeep(count string) int {
+	n, err := strconv.Atoi(count)
+	for ; n > 0 && err == nil; n-- {
+		if err = os.Mkdir("d", 0o700); err == nil {
+			err = os.Chdir("d")
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"runtime"
 
 	"landfall.dev/landfall"
 )
@@ -19,11 +18,16 @@ type Program struct {
 	// lies in it must be readable by everybody. Many programs may share it.
 	Dir string
 
+	// Root, when set, is the host's folder that the program sees as its root, in place of the machine's programs and of Dir, which is
+	// then a path in it. It can only be read; what it has at /proc, /dev, /tmp and /run is not seen. It is refused without a sandbox,
+	// and with an init that needs libraries, which the root may not have.
+	Root string
+
 	Env map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
 
-	// Network lets a confined program reach public addresses through an HTTP proxy, and nothing else. Without it there is no
-	// network at all.
-	Network bool
+	// Proxy, when set, lets a confined program reach public addresses through an HTTP proxy, and nothing else. Without it there is
+	// no network at all. Programs may share one.
+	Proxy *Proxy
 
 	// Limits bound the program; Wall and Output are not looked at. Disk is the size of its /tmp, which counts as memory, too.
 	Limits Limits
@@ -59,63 +63,96 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 	if err := s.refused(op, "functions"); err != nil {
 		return nil, err
 	}
-	command := Command{Dir: p.Dir, Env: p.Env, Limits: p.Limits.withDefaults()}
-	if p.Network {
-		command.Proxy = &Proxy{}
+	if err := s.refusedRoot(op, p.Root); err != nil {
+		return nil, err
 	}
-	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, stays: true}
-	process, err := r.start()
+	command := Command{Dir: p.Dir, Env: p.Env, Limits: p.Limits.withDefaults(), Proxy: p.Proxy}
+	if s.mode != Off && s.alone {
+		process, err := s.startAlone(p, command)
+		if err != nil {
+			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
+		}
+		return process, nil
+	}
+	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, stays: true, root: p.Root}
+	if p.Root != "" {
+		r.at, r.command.Dir = p.Dir, p.Root
+	}
+	process, err := r.start(func() error {
+		r.group = s.groups.make(command.Limits)
+		return r.prepare()
+	})
 	if err != nil {
-		r.closeFiles()
-		r.letGo()
-		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: errors.Join(err, r.removeTemp())}
+		return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
 	}
 	return process, nil
 }
 
-// start starts the program, and leaves a goroutine that waits for its end.
-func (r *run) start() (*Process, error) {
-	if err := r.prepare(); err != nil {
+// start starts the program, once it is prepared. After an error nothing is left.
+func (r *run) start(prepare func() error) (process *Process, err error) {
+	defer func() {
+		if err != nil {
+			r.closeFiles()
+			r.letGo()
+			r.group.remove()
+			err = errors.Join(err, r.removeTemp())
+		}
+	}()
+	if err := prepare(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	process := &Process{done: make(chan struct{}), kill: cancel}
+	process = &Process{done: make(chan struct{}), kill: cancel}
 	theirs, err := process.pipes()
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	r.group = r.sandbox.groups.make(r.command.Limits)
-	cmd := r.launch(ctx)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	started := make(chan error)
-	go func() {
-		// The program ends with the thread that started it.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		r.closeFiles()
-		started <- err
-		if err == nil {
-			defer close(process.done)
-			defer cancel()
-			if r.proxy != nil {
-				r.proxy.start(ctx)
-			}
-			process.result, process.err = r.finish(ctx, cmd)
+	defer func() {
+		for _, file := range theirs {
+			file.Close()
 		}
 	}()
-	err = <-started
-	for _, file := range theirs {
-		file.Close()
+	if err = r.give(theirs...); err == nil {
+		cmd := r.launch(ctx)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+		err = r.run(ctx, cmd, cancel, process)
 	}
 	if err != nil {
 		cancel()
 		process.Close()
-		r.group.remove()
 		return nil, err
 	}
 	return process, nil
+}
+
+// run starts the command, and leaves a goroutine that waits for its end.
+func (r *run) run(ctx context.Context, cmd *exec.Cmd, cancel context.CancelFunc, process *Process) error {
+	started := make(chan error)
+	onThread(func() { // the program ends with the thread that started it
+		err := r.group.start(cmd)
+		r.closeFiles()
+		if err == nil {
+			r.pid = cmd.Process.Pid
+		}
+		started <- err
+		r.group.leave()
+		if err == nil {
+			defer close(process.done)
+			defer cancel()
+			if r.told == nil {
+				r.begin(ctx)
+			} else {
+				select {
+				case <-r.told:
+					r.serve(ctx)
+				case <-ctx.Done():
+				}
+			}
+			process.result, process.err = r.finish(ctx, cmd)
+		}
+	})
+	return <-started
 }
 
 // finish waits until nothing of the program is left.
@@ -132,7 +169,7 @@ func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 
 // held reports whether the kernel holds every limit by itself.
 func (r *run) held() bool {
-	return r.sandbox.mode != Off && r.sandbox.sized && r.group.memory != "" && r.group.processes != ""
+	return r.sandbox.mode != Off && (r.sandbox.sized || r.alone != "") && r.group.memory != "" && r.group.processes != ""
 }
 
 // pipes makes the three pipes, and returns the program's ends.

@@ -176,17 +176,13 @@ func TestProgramNetwork(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	line := fmt.Sprintf(`echo "$HTTP_PROXY|$https_proxy"; HTTPS_PROXY=http://127.0.0.1:3128 %[1]s probe get http://localhost:80/; %[1]s probe dial tcp %[2]s`, sandbox.InitAt, host(t, server))
-	without := "EACCES" // by Landlock
-	if slices.ContainsFunc(s.Lacks(), func(lack string) bool { return strings.Contains(lack, "Landlock") }) {
-		without = "ECONNREFUSED"
-	}
-	for network, want := range map[bool][]string{
-		true:  {"http://127.0.0.1:3128|http://127.0.0.1:3128\n", "403 localhost is a private address", "\nfailed "},
-		false: {"|\n", "failed " + without + "\n", "\nfailed "},
+	for proxy, want := range map[*sandbox.Proxy][]string{
+		{}:  {"http://127.0.0.1:3128|http://127.0.0.1:3128\n", "403 localhost is a private address", "\nfailed "},
+		nil: {"|\n", "failed EAFNOSUPPORT\n", "\nfailed "},
 	} {
-		t.Run(fmt.Sprint(network), func(t *testing.T) {
+		t.Run(fmt.Sprint(proxy != nil), func(t *testing.T) {
 			t.Parallel()
-			p := start(t, s, sandbox.Program{Args: shell(line), Network: network})
+			p := start(t, s, sandbox.Program{Args: shell(line), Proxy: proxy})
 			out, err := io.ReadAll(p.Stdout)
 			if err != nil {
 				t.Fatal(err)
@@ -209,10 +205,15 @@ func TestLandlock(t *testing.T) {
 	if slices.ContainsFunc(s.Lacks(), func(lack string) bool { return strings.HasPrefix(lack, "Landlock:") }) {
 		refused = "No such device or address"
 	}
-	p := start(t, s, sandbox.Program{Args: shell(`exec 2>&1; (: > /dev/tty); mkdir /tmp/a /tmp/b && echo x > /tmp/a/f && mv /tmp/a/f /tmp/b/ && cat /tmp/b/f; echo y > /dev/shm/f; cat /dev/shm/f; cp /bin/true /tmp && /tmp/true && echo z > /dev/null && echo done`)})
-	out, err := io.ReadAll(p.Stdout)
-	if err != nil || !strings.Contains(string(out), refused) || !strings.HasSuffix(string(out), "x\ny\ndone\n") {
-		t.Errorf("it prints %q, %v; want %q once", out, err, refused)
+	for kind, test := range map[string]struct {
+		s       *sandbox.Sandbox
+		refused string
+	}{"alone": {s, "Read-only file system"}, "by bubblewrap": {sandbox.WithoutAlone(s), refused}} {
+		p := start(t, test.s, sandbox.Program{Args: shell(`exec 2>&1; (: > /dev/tty); mkdir /tmp/a /tmp/b && echo x > /tmp/a/f && mv /tmp/a/f /tmp/b/ && cat /tmp/b/f; echo y > /dev/shm/f; cat /dev/shm/f; cp /bin/true /tmp && /tmp/true && echo z > /dev/null && echo done`)})
+		out, err := io.ReadAll(p.Stdout)
+		if err != nil || !strings.Contains(string(out), test.refused) || !strings.HasSuffix(string(out), "x\ny\ndone\n") {
+			t.Errorf("%s: it prints %q, %v; want %q once", kind, out, err, test.refused)
+		}
 	}
 	if out := show(t, s, sandbox.Command{Shell: `mkdir a b && echo x > a/f && mv a/f b/ && ln b/f a/g && cat a/g && cp /bin/true . && ./true && echo done`}); out != "x\ndone\n" {
 		t.Errorf("the build prints %q", out)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,15 @@ type Proxy struct {
 
 	// Log is told of every host that is asked for, from several goroutines, and never after the command has ended. nil: nobody.
 	Log func(host string, allowed bool)
+
+	// Count is told of the bytes that went to hosts and came from them, as Log is. nil: nobody.
+	Count func(sent, received int)
 }
 
-const dialTimeout = 20 * time.Second
+const (
+	dialTimeout = 20 * time.Second
+	idleTimeout = 5 * time.Minute // for a connection over which nothing goes, either way
+)
 
 // ServeHTTP implements http.Handler: CONNECT, and requests with an absolute address.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -82,13 +89,16 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	splice(client, server)
 }
 
-// splice copies both ways until both ends are done.
+// splice copies both ways until both ends are done, or one of them fails.
 func splice(a, b net.Conn) {
 	done := make(chan struct{})
 	half := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // either side may leave
-		if w, ok := to.(interface{ CloseWrite() error }); ok {
-			_ = w.CloseWrite()
+		_, err := io.Copy(to, from)
+		if w, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+			_ = w.CloseWrite() // it may have left
+		} else {
+			a.Close()
+			b.Close()
 		}
 		done <- struct{}{}
 	}
@@ -112,7 +122,50 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	if p.Log != nil {
 		p.Log(host, err == nil)
 	}
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return &outward{conn, p.Count}, nil
+}
+
+// outward is a connection to a host. It ends when nothing goes over it for long.
+type outward struct {
+	net.Conn
+	count func(sent, received int)
+}
+
+// Read implements net.Conn.
+func (c *outward) Read(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(idleTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(b)
+	c.add(0, n)
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *outward) Write(b []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(idleTimeout)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	c.add(n, 0)
+	return n, err
+}
+
+// CloseWrite tells the host that nothing follows.
+func (c *outward) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return c.Close()
+}
+
+func (c *outward) add(sent, received int) {
+	if c.count != nil {
+		c.count(sent, received)
+	}
 }
 
 func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bool) (net.Conn, error) {
@@ -125,9 +178,9 @@ func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bo
 	if err != nil || len(addresses) == 0 {
 		return nil, fmt.Errorf("the name %q cannot be resolved", host)
 	}
-	for _, address := range addresses {
-		if !exception && !isPublic(address) {
-			return nil, fmt.Errorf("%s is a private address; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists it", host)
+	if !exception {
+		if err := check(host, addresses); err != nil {
+			return nil, err
 		}
 	}
 	var dialer net.Dialer
@@ -140,4 +193,31 @@ func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bo
 		last = err
 	}
 	return nil, last
+}
+
+// check fails when one of a host's addresses is not public, or this machine's: what listens there may trust who comes from here.
+func check(host string, addresses []netip.Addr) error {
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return fmt.Errorf("the server does not know its own addresses: %w", err)
+	}
+	for _, address := range addresses {
+		if !isPublic(address) {
+			return fmt.Errorf("%s is a private address; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists it", host)
+		}
+		if slices.ContainsFunc(own, func(a net.Addr) bool { return isAt(a, address) }) {
+			return fmt.Errorf("%s is an address of this server; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists it", host)
+		}
+	}
+	return nil
+}
+
+// isAt reports whether an address of an interface, with its network, is that address.
+func isAt(a net.Addr, address netip.Addr) bool {
+	network, ok := a.(*net.IPNet)
+	if !ok {
+		return false
+	}
+	ip, ok := netip.AddrFromSlice(network.IP)
+	return ok && ip.Unmap() == address.Unmap().WithZone("")
 }

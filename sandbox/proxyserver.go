@@ -16,16 +16,18 @@ import (
 type proxyServer struct {
 	server  *http.Server
 	control *net.UnixConn
-	cancel  context.CancelFunc
-	served  chan struct{} // closed when the listener is let go of; nil before start
+
+	connections int
+	cancel      context.CancelFunc
+	served      chan struct{} // closed when the listener is let go of; nil before start
 
 	mu      sync.Mutex
 	stopped bool
 	busy    sync.WaitGroup // the requests
 }
 
-// newProxyServer returns a server, and the file over which the init sends the listener.
-func newProxyServer(handler http.Handler) (*proxyServer, *os.File, error) {
+// newProxyServer returns a server of so many connections at one time, and the file over which the init sends the listener.
+func newProxyServer(handler http.Handler, connections int) (*proxyServer, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
@@ -42,8 +44,8 @@ func newProxyServer(handler http.Handler) (*proxyServer, *os.File, error) {
 		theirs.Close()
 		return nil, nil, errors.New("not a unix socket")
 	}
-	s := &proxyServer{control: control}
-	s.server = &http.Server{ReadHeaderTimeout: dialTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &proxyServer{control: control, connections: connections}
+	s.server = &http.Server{ReadHeaderTimeout: dialTimeout, IdleTimeout: idleTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.begin() {
 			defer s.busy.Done()
 			handler.ServeHTTP(w, r)
@@ -73,7 +75,7 @@ func (s *proxyServer) start(ctx context.Context) {
 		if err != nil {
 			return // the init has ended before, and says why
 		}
-		_ = s.server.Serve(&bounded{Listener: listener, places: make(chan struct{}, maxConnections), done: ctx.Done()})
+		_ = s.server.Serve(&bounded{Listener: listener, places: make(chan struct{}, s.connections), done: ctx.Done()})
 		listener.Close()
 	}()
 }
@@ -117,8 +119,12 @@ func receiveListener(control *net.UnixConn) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// maxConnections is how many connections one command may have to the proxy at one time: each takes two files of the server's.
-const maxConnections = 256
+// These are how many connections a command and a program, of which there are more, may have to the proxy at one time: each takes two
+// files of the server's.
+const (
+	commandConnections = 256
+	programConnections = 64
+)
 
 // bounded is a listener that accepts no more than so many at one time.
 type bounded struct {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -24,13 +23,19 @@ type run struct {
 	argv    []string // what to run
 	at      string   // where it sees Dir when it is confined
 	stays   bool     // it is a program: Dir is not its own
+	root    string   // of a program: the host's folder that it sees as its root
 	output  *capped  // of a command
 	group   group
 	temp    string       // HOME and TMPDIR on the host, in mode Off
 	args    []string     // what to start
 	files   []*os.File   // what it finds open, from firstExtraFile on
 	proxy   *proxyServer // nil: none
-	alive   *os.File     // by which a confined command knows that the server lives
+	alone   string       // what an init is that makes the sandbox; empty: none
+	plan    *inner.Plan  // what the init is told; nil without one
+	server  *os.File     // by which it is told, and knows that the server lives
+
+	pid  int           // of a program, once it is started
+	told chan struct{} // of one that is alone: closed when the fields above say what to run
 }
 
 // do prepares, runs and cleans up.
@@ -41,18 +46,17 @@ func (r *run) do(ctx context.Context) (Result, error) {
 		return Result{}, errors.Join(err, r.removeTemp())
 	}
 	r.group = r.sandbox.groups.make(r.command.Limits)
-	result, err := r.execute(ctx)
+	var result Result
+	var err error
+	<-onThread(func() { result, err = r.execute(ctx) }) // the command ends with the thread that started it
 	r.letGo()
 	r.group.remove()
-	if os.Geteuid() != 0 {
-		openFolders(r.command.Dir)
-	}
-	return result, errors.Join(err, r.removeTemp())
+	return result, errors.Join(err, openFolders(r.command.Dir), r.removeTemp())
 }
 
 // letGo closes what the server holds for the command. It may be called more than once.
 func (r *run) letGo() {
-	r.alive.Close() // also of none
+	r.server.Close() // also of none
 	if r.proxy != nil {
 		r.proxy.stop()
 		r.proxy = nil
@@ -63,8 +67,7 @@ func (r *run) removeTemp() error {
 	if r.temp == "" {
 		return nil
 	}
-	openFolders(r.temp)
-	return os.RemoveAll(r.temp)
+	return errors.Join(openFolders(r.temp), os.RemoveAll(r.temp))
 }
 
 func (r *run) closeFiles() {
@@ -74,14 +77,26 @@ func (r *run) closeFiles() {
 	r.files = nil
 }
 
-// launcher enters the control groups, sets what a shell can limit, and becomes the command. Its arguments are the number
-// of groups, the groups, the largest file in blocks of 512 bytes, and the command. When the machine runs out of memory, the
-// command is what the kernel ends first.
-const launcher = `n=$1; shift
-while [ "$n" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 125; shift; n=$((n-1)); done
-echo 1000 > /proc/self/oom_score_adj
+// launcher sets what a shell can limit, and becomes the command. Its arguments are the largest file in blocks of 512 bytes, and
+// the command. When the machine runs out of memory, the command is what the kernel ends first.
+const launcher = `echo 1000 > /proc/self/oom_score_adj
 ulimit -c 0; ulimit -f "$1"; ulimit -n 8192 2>/dev/null; shift
 exec "$@"`
+
+// begin serves what was started, and tells it what to do.
+func (r *run) begin(ctx context.Context) {
+	r.serve(ctx)
+	if r.plan != nil {
+		_ = r.tell() // one that has ended is seen to have ended
+	}
+}
+
+// serve opens the way to the proxy.
+func (r *run) serve(ctx context.Context) {
+	if r.proxy != nil {
+		r.proxy.start(ctx)
+	}
+}
 
 // execute starts the command, watches it, and waits until nothing of it is left.
 func (r *run) execute(ctx context.Context) (Result, error) {
@@ -96,21 +111,21 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer stdin.Close()
+	if err := r.give(writer); err != nil {
+		writer.Close()
+		return Result{}, err
+	}
 	cmd := r.launch(ctx)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, writer, writer
 
-	// The command ends with the thread that started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err = cmd.Start()
+	err = r.group.start(cmd)
+	r.group.leave()
 	writer.Close()
 	if err != nil {
 		return Result{}, err
 	}
 	r.closeFiles()
-	if r.proxy != nil {
-		r.proxy.start(ctx)
-	}
+	r.begin(ctx)
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
@@ -125,17 +140,33 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 	return Result{ExitCode: exitCode(cmd.ProcessState), Killed: killed}, nil
 }
 
-// launch returns what to start.
+// launch returns what to start: an init that makes the sandbox as it is, anything else by a shell.
 func (r *run) launch(ctx context.Context) *exec.Cmd {
-	const blockSize = 512
-	folders := r.group.folders()
-	launch := append([]string{"-c", launcher, "sh", strconv.Itoa(len(folders))}, folders...)
-	// One block more than the limit, so that a file that reaches it is seen to be too large.
-	launch = append(append(launch, strconv.FormatInt(r.command.Limits.Disk/blockSize+1, 10)), r.args...)
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", launch...) // the watch ends it, whole
+	ctx = context.WithoutCancel(ctx) // the watch ends it, whole
+	if r.alone != "" {
+		cmd := exec.CommandContext(ctx, r.args[0], r.args[1:]...)
+		cmd.Dir, cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = "/", []string{"GOMAXPROCS=1", "GOGC=off"}, r.files, namespaces()
+		return cmd
+	}
+	const block = 512
+	launch := append([]string{"-c", launcher, "sh", strconv.FormatInt(r.largest()/block, 10)}, r.args...)
+	cmd := exec.CommandContext(ctx, "/bin/sh", launch...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = r.command.Dir, []string{}, r.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
+}
+
+// give makes files the command's user's, who could not open them again by /dev/stdout otherwise.
+func (r *run) give(files ...*os.File) error {
+	if r.sandbox.mode == Off || os.Geteuid() != 0 {
+		return nil
+	}
+	for _, file := range files {
+		if err := file.Chown(nobody, nobody); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // wait watches the process until it has ended, ends what it left, and returns the limit that it reached. The process is not

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall.dev/landfall"
@@ -24,17 +25,26 @@ const (
 
 // Sandbox runs commands. It is safe for concurrent use.
 type Sandbox struct {
-	mode   Mode
-	bwrap  string // path of bubblewrap; empty when it is missing or does not work
-	init   string // path of what becomes process 1
-	sized  bool   // bubblewrap can limit the size of what lies in memory
-	reason string // why bwrap is empty
-	groups groups
+	mode  Mode
+	bwrap string // path of bubblewrap; empty when it is missing or does not work
+	init  string // path of what becomes process 1
+	sized bool   // bubblewrap can limit the size of what lies in memory
+	alone bool   // programs are started without bubblewrap
+	slow  string // why they are not
+
+	reserve *reserve // nil: none
+	reason  string   // why bwrap is empty
+	groups  groups
+
+	filters [inner.Itself + 1]func() ([]byte, error) // of system calls, by the network
 }
 
 // Detect finds out what can confine processes on this machine, and removes what an earlier server left that was killed.
 func Detect(ctx context.Context, mode Mode) *Sandbox {
 	s := &Sandbox{mode: mode, groups: findGroups(ctx)}
+	for i := range s.filters {
+		s.filters[i] = sync.OnceValues(func() ([]byte, error) { return inner.Filter(inner.Network(i)) }) // #nosec G115 -- there are three
+	}
 	for _, folder := range append(s.groups.folders(), os.TempDir()) {
 		sweep(folder)
 	}
@@ -55,9 +65,11 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	}
 	for _, s.sized = range []bool{true, false} {
 		var out []byte
-		args := append(s.confinement("probe", Limits{}.withDefaults().Memory/2), "--", "/bin/true")
+		args, _ := s.confinement("", "probe", Limits{}.withDefaults().Memory/2) // it reads no folder
+		args = append(args, "--", "/bin/true")
 		if out, err = exec.CommandContext(ctx, path, args...).CombinedOutput(); err == nil {
 			s.bwrap = path
+			s.findAlone(ctx)
 			return s
 		}
 		s.reason = "bubblewrap does not work here (" + strings.TrimSpace(string(out)) + ")"
@@ -76,11 +88,14 @@ func (s *Sandbox) Kind() string {
 	return "none"
 }
 
-// Lacks lists what this machine lacks for what is confined, for people; it is confined all the same. Nothing when nothing is
-// lacking, or nothing confines.
+// Lacks lists what this machine lacks, for people: for what is confined all the same, or, where everything is refused, why it is.
+// Nothing when nothing is lacking, or nothing is to be confined.
 func (s *Sandbox) Lacks() []string {
-	if s.Kind() != "bubblewrap" {
+	switch s.Kind() {
+	case "off":
 		return nil
+	case "none":
+		return []string{"what can confine build commands and functions, which are refused: " + s.remedy()}
 	}
 	lacks := inner.Lacks()
 	if s.groups.memory == "" || s.groups.processes == "" {
@@ -88,6 +103,9 @@ func (s *Sandbox) Lacks() []string {
 	}
 	if s.groups.cpu == "" {
 		lacks = append(lacks, "a control group for processors: they are shared without limits")
+	}
+	if !s.alone {
+		lacks = append(lacks, "namespaces of the server's own making ("+s.slow+"): functions are started by bubblewrap, in twice the time")
 	}
 	if !s.sized {
 		lacks = append(lacks, "a bubblewrap with --size: /tmp is as large as its memory")
@@ -178,6 +196,10 @@ func (s *Sandbox) refused(op landfall.Op, what string) error {
 	if s.Kind() != "none" {
 		return nil
 	}
-	return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: what + " are refused because nothing can confine them: " +
-		s.reason + "; install it on the server (apt-get install bubblewrap), or start the server with --sandbox off"}
+	return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: what + " are refused because nothing can confine them: " + s.remedy()}
+}
+
+// remedy says why nothing can be confined, and what to do about it.
+func (s *Sandbox) remedy() string {
+	return s.reason + "; install it on the server (apt-get install bubblewrap), or start the server with --sandbox off"
 }

@@ -55,13 +55,17 @@ func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 }
 
 // kill ends the command, whole. Of a confined one that is the init: what it held ends with it, and then bubblewrap, which
-// waits for that; otherwise all but the parent, which ends then. The first process is killed only when that does not help.
+// waits for that; otherwise all but the parent, which ends then. The first process is killed only when that does not help, or
+// when it is the init.
 func (w *watch) kill(ended <-chan struct{}) {
 	const patience = 100
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for try := 0; ; try++ {
-		found := descendants(w.leader)
+		var found []process
+		if w.run.alone == "" {
+			found = descendants(w.leader)
+		}
 		for _, p := range found {
 			if p.pid != w.leader {
 				_ = unix.Kill(p.pid, unix.SIGKILL)
@@ -88,7 +92,10 @@ func (w *watch) excess() string {
 		return ""
 	}
 	processes := descendants(w.leader)
-	if w.run.disk(processes) > limits.Disk {
+	switch size, deep := w.run.disk(processes); {
+	case deep:
+		return fmt.Sprintf("it reached the limit of %d folders within one another", maxDepth)
+	case size > limits.Disk:
 		return limitText("disk", limits.Disk)
 	}
 	var threads int

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"landfall.dev/landfall"
 )
 
 // pending is a name that a document uses and another must define.
@@ -37,10 +39,42 @@ func (r *reader) checkReferences() {
 	}
 }
 
+// bound is a trigger that says how many processes its functions may have.
+type bound struct {
+	trigger Trigger
+	who     string
+	pos     Position
+}
+
+// checkBounds reports triggers whose functions would keep more processes than they may have. Of other versions than those that the
+// documents make, nothing is known here.
+func (r *reader) checkBounds() {
+	for _, b := range r.bounds {
+		functions := []landfall.Reference{b.trigger.Function}
+		for _, w := range b.trigger.Weights {
+			functions = append(functions, w.Function)
+		}
+		for _, f := range functions {
+			if n := r.warm[f.Name]; f.Selector == landfall.Latest && n > b.trigger.Resources.Concurrency {
+				r.problemf(b.pos, "%s: concurrency is %d, and Function %s keeps %d processes warm (%s); set it to at least %d, or leave it out",
+					b.who, b.trigger.Resources.Concurrency, f.Name, n, keepWarm, n)
+			}
+		}
+	}
+}
+
 // route is a trigger that is served, and the place of its address.
 type route struct {
 	trigger Trigger
 	pos     Position
+}
+
+// place says where the route stands, if it stands in a file.
+func (r route) place() string {
+	if r.pos == (Position{}) {
+		return ""
+	}
+	return " at " + r.pos.String()
 }
 
 // Patterns returns the patterns of http.ServeMux under which an HTTP trigger is served: one for each method, and two
@@ -126,8 +160,8 @@ func (r *reader) checkRoutes() {
 		for _, earlier := range r.routes[first:i] {
 			pair := http.NewServeMux()
 			if register(pair, earlier.trigger.Patterns()) && !register(pair, later.trigger.Patterns()) {
-				r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s at %s",
-					quote(later.trigger.URL), later.trigger.Name, quote(earlier.trigger.URL), earlier.trigger.Name, earlier.pos)
+				r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
+					quote(later.trigger.URL), later.trigger.Name, quote(earlier.trigger.URL), earlier.trigger.Name, earlier.place())
 				break
 			}
 		}

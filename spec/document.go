@@ -165,8 +165,11 @@ func (d *document) root() *yaml.Node {
 	lines := &lineReader{rest: d.text}
 	n, err := decode(lines)
 	if err != nil {
-		d.problemf(Position{d.file, d.line + d.locate(lines.read)},
-			"not YAML: %s", yamlPrefix.ReplaceAllString(err.Error(), ""))
+		line, why := d.locate(lines.read), yamlPrefix.ReplaceAllString(err.Error(), "")
+		if tabbed(d.text, line) {
+			why = "the line is indented with a tab; write spaces"
+		}
+		d.problemf(Position{d.file, d.line + line}, "not YAML: %s", why)
 		d.unread = true
 		return nil
 	}
@@ -192,6 +195,14 @@ func decode(r io.Reader) (root *yaml.Node, err error) {
 		return nil, errors.New("more than one document without a line \"---\" between them")
 	}
 	return n.Content[0], nil
+}
+
+// tabbed reports whether a line of a text, the first is 1, begins with a tab, or spaces and a tab.
+func tabbed(text []byte, line int) bool {
+	for range line - 1 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	return bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("\t"))
 }
 
 // mapping returns n when it is a mapping.

@@ -43,10 +43,7 @@ const (
 // The error is a *landfall.Error of kind Invalid whose message has one line "file:line: sentence" for each problem.
 // No documents at all are an empty Spec.
 func Parse(sources []Source, limits Limits) (*Spec, error) {
-	r := &reader{
-		limits: limits.withDefaults(), spec: &Spec{}, kinds: kinds(), names: map[name]Position{},
-		locating: locatingBudget,
-	}
+	r := newReader(limits)
 	documents, err := r.split(sources)
 	if err != nil {
 		return nil, err
@@ -58,6 +55,7 @@ func Parse(sources []Source, limits Limits) (*Spec, error) {
 	r.sort()
 	r.checkReferences()
 	r.checkRoutes()
+	r.checkBounds()
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -77,10 +75,16 @@ type reader struct {
 	names    map[name]Position // also of documents that have problems
 	pending  []pending
 	routes   []route
+	warm     map[string]int // what functions keep warm, by their names
+	bounds   []bound
 	problems []Problem
 	more     int  // problems that were not stored
 	unread   bool // a document could not be read at all, so a missing name proves nothing
 	locating int  // bytes that may still be parsed to find the line of a syntax error
+}
+
+func newReader(limits Limits) *reader {
+	return &reader{limits: limits.withDefaults(), spec: &Spec{}, kinds: kinds(), names: map[name]Position{}, warm: map[string]int{}, locating: locatingBudget}
 }
 
 // problemf records what is wrong at pos. The sentence is only made when it can be shown.

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/secret"
 )
 
 // read reads one document: what it is, then what that kind says.
@@ -146,10 +147,19 @@ func fillNamespace(spec map[string]any, at ...string) {
 func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	fillNamespace(spec, "environment")
 	fillNamespace(spec, "package", "packageref")
+	listed, _ := spec["secrets"].([]any)
+	for _, item := range listed {
+		if ref, ok := item.(map[string]any); ok {
+			fillNamespace(map[string]any{"secret": ref}, "secret")
+		}
+	}
 	var known struct {
 		resourceFields
+		bodyFields
 
-		Environment reference `json:"environment"`
+		Contract    *contractSpec `json:"contract"`
+		Secrets     []reference   `json:"secrets"`
+		Environment reference     `json:"environment"`
 		Package     struct {
 			Reference    reference `json:"packageref"`
 			FunctionName string    `json:"functionName"`
@@ -164,15 +174,65 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	if known.Package.Reference.Name == "" {
 		d.problemf(n.at("spec", "package", "packageref"), "Function %s names no package (spec.package.packageref.name)", o.Name)
 	}
-	if _, field, err := known.resources(); err != nil {
+	d.checkLimits(spec, n)
+	if r, field, err := known.resources(); err != nil {
 		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
+	} else if r.Concurrency == 0 && r.KeepWarm > landfall.DefaultConcurrency {
+		d.problemf(n.at("spec", keepWarm), "Function %s: %s is %d, and concurrency, which is not given, allows %d processes; set it to at least %d",
+			o.Name, keepWarm, r.KeepWarm, landfall.DefaultConcurrency, r.KeepWarm)
+	} else {
+		d.warm[o.Name] = r.KeepWarm
+	}
+	if _, field, err := known.body(); err != nil {
+		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
+	}
+	if known.Stream && known.Contract != nil && len(known.Contract.Input) > 0 {
+		d.problemf(n.at("spec", "contract", "input"), "Function %s: its input cannot be checked before it starts, because it reads bodies while "+
+			"they come (%s); leave out one of the two", o.Name, streamBody)
 	}
 	d.spec.Functions = append(d.spec.Functions, Function{
 		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
 		Package: known.Package.Reference.Name, PackageNamespace: known.Package.Reference.Namespace,
-		FunctionName: known.Package.FunctionName,
+		FunctionName: known.Package.FunctionName, Secrets: d.secrets(n, o.Name, known.Secrets), promises: d.promises(n, o.Name, known.Contract),
 	})
 	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
+}
+
+// imageEnvironment is what environments are called whose packages may be nothing but an image that the environment names.
+var imageEnvironment = regexp.MustCompile(`^container([^a-z].*)?$`)
+
+// secrets returns the secrets that a function names.
+func (d *document) secrets(n nodes, function string, named []reference) []SecretRef {
+	const most = 64
+	if len(named) > most {
+		d.problemf(n.at("spec", "secrets"), "Function %s names %d secrets; it may name %d", function, len(named), most)
+		return nil
+	}
+	items, _ := child(n.node, "spec")
+	items, _ = child(items, "secrets")
+	var refs []SecretRef
+	variables := map[string]string{} // to the secret that has it
+	for i, ref := range named {
+		s := SecretRef{Pos: n.at("spec", "secrets"), Name: ref.Name, Namespace: ref.Namespace}
+		if items != nil && i < len(items.Content) {
+			s.Pos = n.pos(items.Content[i])
+		}
+		if err := secret.CheckName(ref.Name); err != nil {
+			d.problemf(s.Pos, "Function %s: %s", function, landfall.MessageOf(err))
+			continue
+		}
+		variable := secret.Variable(ref.Name)
+		switch first, taken := variables[variable]; {
+		case taken && first == ref.Name:
+			d.problemf(s.Pos, "Function %s names the secret %s twice", function, ref.Name)
+		case taken:
+			d.problemf(s.Pos, "Function %s: the secrets %s and %s would be the same variable, %s", function, first, ref.Name, variable)
+		default:
+			variables[variable] = ref.Name
+			refs = append(refs, s)
+		}
+	}
+	return refs
 }
 
 func readPackage(d *document, o Object, spec map[string]any, n nodes) {
@@ -193,7 +253,7 @@ func readPackage(d *document, o Object, spec map[string]any, n nodes) {
 		Deployment:   d.archive(n, "deployment", o.Name, known.Deployment),
 	}
 	switch {
-	case known.Source == archiveSpec{} && known.Deployment == archiveSpec{}:
+	case known.Source == archiveSpec{} && known.Deployment == archiveSpec{} && !imageEnvironment.MatchString(p.Environment):
 		d.problemf(n.at("spec"), "Package %s has neither a source nor a deployment", o.Name)
 	case strings.TrimSpace(p.BuildCommand) != "" && p.Environment == "":
 		d.problemf(n.at("spec", "buildcmd"), "Package %s has a buildcmd and names no environment to run it in", o.Name)
@@ -241,10 +301,21 @@ func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
 	if !d.finish(&o, spec, &known) {
 		return
 	}
+	d.checkLimits(spec, n)
 	if _, field, err := known.resources(); err != nil {
 		d.problemf(n.at("spec", field), "Environment %s: %s", o.Name, landfall.MessageOf(err))
 	}
 	d.spec.Environments = append(d.spec.Environments, Environment{o})
+}
+
+// checkLimits warns of limits that stand in resources themselves, where nothing reads them.
+func (d *document) checkLimits(spec map[string]any, n nodes) {
+	given, _ := spec["resources"].(map[string]any)
+	for _, name := range []string{"cpu", "ephemeral-storage", "memory"} {
+		if _, found := given[name]; found {
+			d.warnf(n.at("spec", "resources"), "kept, not used: spec.resources.%s; a limit is spec.resources.limits.%s", name, name)
+		}
+	}
 }
 
 func readCanary(d *document, o Object, spec map[string]any, _ nodes) {

@@ -85,6 +85,9 @@ func TestMessages(t *testing.T) {
 		t.Parallel()
 		// N-009: YAML that does not parse, unknown fields, duplicate keys and duplicate names have file, line and nearest name
 		contains(t, invalid(t, "syntax.txtar"), "specs/a.yaml:5: not YAML: mapping values are not allowed")
+		// N-009: a tab, which looks like spaces, is named
+		contains(t, refused(t, spec.Limits{}, one("apiVersion: landfall.dev/v1\nkind: App\n\tmetadata: {name: shop}\n")),
+			"specs/a.yaml:3: not YAML: the line is indented with a tab; write spaces")
 		contains(t, invalid(t, "unknown-fields.txtar"), `specs/app.yaml:7: unknown field "enviroment"; did you mean "environment"?`)
 		contains(t, invalid(t, "duplicate-keys.txtar"), `specs/app.yaml:9: "b" is already given in line 8`)
 		contains(t, invalid(t, "duplicate-names.txtar"), `specs/b.yaml:3: Package "pkg" is already defined at specs/a.yaml:8`)
@@ -99,21 +102,21 @@ func TestMessages(t *testing.T) {
 		// B-102: a function that still names a removed package is a validation error, not a cascade
 		contains(t, message, `names Package "gone", which the spec does not define`)
 	})
+	t.Run("a time trigger that never fires", func(t *testing.T) {
+		t.Parallel()
+		message := invalid(t, "triggers.txtar")
+		// N-028: a cron expression that does not parse is refused with file, line and the character
+		contains(t, message, `specs/a.yaml:76: TimeTrigger hour: cron "0 25 * * *": at character 3: "25" is no hour`)
+		// N-028: one that never fires
+		contains(t, message, `specs/a.yaml:81: TimeTrigger never: cron "0 0 30 2 *": at character 5: no month of "2" has a day of "30"`)
+		// N-028: a time zone that there is not
+		contains(t, message, `specs/a.yaml:89: TimeTrigger zone: there is no time zone "Mars/Olympus"`)
+	})
 	t.Run("static entries with equal paths", func(t *testing.T) {
 		t.Parallel()
 		// N-012: two static units with equal path, both places
 		contains(t, invalid(t, "static.txtar"), `specs/a.yaml:9: static path "/same" is already served by the entry at specs/a.yaml:6`)
 	})
-}
-
-// What is read and cannot work yet is said before it is pushed.
-func TestSignedInIsWarnedOf(t *testing.T) {
-	t.Parallel()
-	const trigger = "apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {functionref: {name: f}, relativeurl: /t, access: signed-in}\n"
-	const function = "---\napiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: {packageref: {name: p}}}\n"
-	const pack = "---\napiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {deployment: {literal: eA==}}\n"
-	s := mustParse(t, spec.Source{Name: "specs/a.yaml", Data: []byte(trigger + function + pack)})
-	contains(t, fmt.Sprint(s.Warnings), "HTTPTrigger t: access signed-in is not followed yet")
 }
 
 // How a file is encoded and divided does not matter.
@@ -280,5 +283,20 @@ func TestImplicit(t *testing.T) {
 	u := s.App.Static[0]
 	if u.Src != "." || u.Path != "/" || !u.Implicit {
 		t.Errorf("got %+v, want src ., path / and Implicit", u)
+	}
+}
+
+// A parameter as other routers write it is taken as it stands, which is worth a warning.
+func TestColonInRoute(t *testing.T) {
+	t.Parallel()
+	const function = "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: p}\nspec: {environment: {name: python}, deployment: {url: 'https://example.com/p.zip'}}\n---\n" +
+		"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: {packageref: {name: p}}}\n---\n"
+	for route, want := range map[string]string{
+		"/orders/:id":      `[specs/a.yaml:14: HTTPTrigger t: ":id" is taken as it stands; one that stands for any segment is written {id}]`,
+		"/orders/{id}/a:b": "[]",
+	} {
+		s := mustParse(t, spec.Source{Name: "specs/a.yaml", Data: []byte(function +
+			"apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {functionref: {name: f}, relativeurl: '" + route + "'}\n")})
+		equal(t, "warnings of "+route, fmt.Sprint(s.Warnings), want)
 	}
 }

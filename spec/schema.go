@@ -61,9 +61,9 @@ func kinds() map[string]kind {
 		functionKind:    {fissionVersion, ofObject(true, functionFields()), readFunction},
 		packageKind:     {fissionVersion, ofObject(true, packageFields()), readPackage},
 		environmentKind: {fissionVersion, ofObject(true, environmentFields()), readEnvironment},
-		httpKind:        {fissionVersion, ofObject(true, httpFields()), readTrigger(landfall.HTTPTrigger)},
-		timeKind:        {fissionVersion, ofObject(true, timeFields()), readTrigger(landfall.TimeTrigger)},
-		queueKind:       {fissionVersion, ofObject(true, queueFields()), readTrigger(landfall.QueueTrigger)},
+		httpKind:        {fissionVersion, ofObject(true, httpFields()), readTrigger(landfall.HTTPTrigger, httpKind)},
+		timeKind:        {fissionVersion, ofObject(true, timeFields()), readTrigger(landfall.TimeTrigger, timeKind)},
+		queueKind:       {fissionVersion, ofObject(true, queueFields()), readTrigger(landfall.QueueTrigger, queueKind)},
 		canaryKind:      {fissionVersion, ofObject(true, canaryFields()), readCanary},
 		archiveKind:     {fissionVersion, archiveDocument(), nil},
 		deploymentKind:  {fissionVersion, field{}, nil},
@@ -127,11 +127,13 @@ func functionFields() fields {
 			"packageref":   named("resourceversion"),
 			"functionName": {shape: text},
 		}},
-		"secrets":         {shape: list, item: new(named("mountPath"))},
+		"secrets":         {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
 		"resources":       {},
 		"env":             {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
-		"concurrency": {shape: number}, "requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
+		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean}, maxBody: {shape: text},
+		"requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
+		"contract": contractField(),
 	}.unused("InvokeStrategy", "configmaps", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
 		"invocation", "provisionedConcurrency", "versioning")
 }
@@ -153,8 +155,8 @@ func environmentFields() fields {
 		"version":   {shape: number},
 		"runtime":   image(fields{}.unused("loadendpointport", "loadendpointpath", "functionendpointport")),
 		"builder":   image(fields{"command": {shape: text}}),
-		"resources": {}, "terminationGracePeriod": {shape: number},
-	}.unused("allowedFunctionsPerContainer", "allowAccessToExternalNetwork", "poolsize", "keeparchive",
+		"resources": {}, "terminationGracePeriod": {shape: number}, external: {shape: boolean},
+	}.unused("allowedFunctionsPerContainer", "poolsize", "keeparchive",
 		"imagepullsecret", "documentationurl")
 }
 
@@ -166,27 +168,44 @@ func functionRef() field {
 	}}
 }
 
+// ofTriggers adds the fields of every trigger. What is not functionref is ours: what the function gets, and what it may take.
+func (f fields) ofTriggers() fields {
+	f["functionref"] = functionRef()
+	f["config"] = field{shape: mapping, item: &field{shape: text}}
+	f["filters"], f["resources"] = filters(), field{}
+	f["functionTimeout"], f["idletimeout"], f["concurrency"] = field{shape: number}, field{shape: number}, field{shape: number}
+	return f
+}
+
 func httpFields() fields {
 	return fields{
 		"host": {shape: text}, "relativeurl": {shape: text}, "prefix": {shape: text}, "keepPrefix": {shape: boolean},
-		"method": {shape: text}, "methods": texts(), "functionref": functionRef(),
-		"access": {shape: text},
-	}.unused("createingress", "ingressconfig", "routeConfig", "corsConfig", "invocationMode")
+		"method": {shape: text}, "methods": texts(), "access": {shape: text},
+	}.ofTriggers().unused("createingress", "ingressconfig", "routeConfig", "corsConfig", "invocationMode")
 }
 
 func timeFields() fields {
 	return fields{
-		"cron": {shape: text}, "functionref": functionRef(), "method": {shape: text}, "subpath": {shape: text},
-	}
+		"cron": {shape: text}, "timeZone": {shape: text}, "method": {shape: text}, "subpath": {shape: text},
+	}.ofTriggers()
 }
 
 func queueFields() fields {
 	return fields{
-		"functionref": functionRef(), "messageQueueType": {shape: text}, "topic": {shape: text},
-		"respTopic": {shape: text}, "errorTopic": {shape: text}, "maxRetries": {shape: number},
-		"contentType": {shape: text},
-	}.unused("pollingInterval", "cooldownPeriod", "minReplicaCount", "maxReplicaCount", "metadata", "secret",
+		"messageQueueType": {shape: text}, "topic": {shape: text}, "respTopic": {shape: text}, "errorTopic": {shape: text},
+		"maxRetries": {shape: number}, "contentType": {shape: text},
+	}.ofTriggers().unused("pollingInterval", "cooldownPeriod", "minReplicaCount", "maxReplicaCount", "metadata", "secret",
 		"mqtkind", "podspec")
+}
+
+// filters is a list of filters of the CloudEvents Subscriptions API, which may have filters in them.
+func filters() field {
+	known := fields{}
+	one := field{shape: object, fields: known}
+	some, attributes := field{shape: list, item: &one}, field{shape: mapping, item: &field{shape: text}}
+	known["exact"], known["prefix"], known["suffix"] = attributes, attributes, attributes
+	known["all"], known["any"], known["not"] = some, some, one
+	return some
 }
 
 func canaryFields() fields {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 )
 
 // Source is one spec file.
@@ -64,6 +65,18 @@ type Function struct {
 	Package              string
 	PackageNamespace     string // as written
 	FunctionName         string // the entry point within the package; may be empty
+	Secrets              []SecretRef
+
+	// Contract is what it promises; nil: nothing. It stands in Spec, and both have what files say only after Spec.ReadContracts.
+	Contract *contract.Contract `json:"-"`
+	promises *promises
+}
+
+// SecretRef names a secret of the app.
+type SecretRef struct {
+	Pos       Position
+	Name      string
+	Namespace string // as written
 }
 
 // Package is a Package document. It has a source, a deployment, or both.
@@ -104,16 +117,29 @@ type Environment struct{ Object }
 // same Spec.
 type Trigger struct {
 	Object
-	Kind     landfall.UnitKind  // HTTPTrigger, TimeTrigger or QueueTrigger
-	Function landfall.Reference // zero when Weights decide
-	Weights  []Weight           // sorted by function; they sum to 100
+	Kind      landfall.UnitKind  // HTTPTrigger, TimeTrigger or QueueTrigger
+	Function  landfall.Reference // zero when Weights decide
+	Weights   []Weight           // sorted by function; they sum to 100
+	Config    map[string]string  // over the app's
+	Filters   json.RawMessage    // canonical JSON, which event.ParseFilters takes; nil when absent
+	Resources landfall.Resources // over the function's
 
 	// HTTP only.
 	Host    string   // empty: every host of the app
 	Methods []string // sorted, without repeats, at least one
 	URL     string   // "/…"; matched exactly, "{name}" stands for one segment; with Prefix everything below matches too
 	Prefix  bool
+	Trim    string // how the path begins that the function does not see: the prefix, unless keepPrefix says otherwise
 	Access  string // "public", "token" or "signed-in"; empty: public
+
+	// Time only.
+	Cron, TimeZone  string
+	Method, Subpath string // of the request that a firing stands for
+
+	// Queue only.
+	Topic, RespTopic, ErrorTopic string
+	MaxRetries                   int
+	ContentType                  string
 }
 
 // Weight is a function's share of a trigger's events.

@@ -1,8 +1,10 @@
 package spec
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -16,25 +18,150 @@ import (
 // StoredFunction is what a function's version says about running it.
 type StoredFunction struct {
 	Environment string
+	Package     string
 	Entrypoint  string // within the package; may be empty
 	Resources   landfall.Resources
+	Secrets     []string        // names of those that it gets
+	Body        int64           // bytes of a request's body, which it gets in parts; 0: it gets bodies as a whole
+	Contract    json.RawMessage // which contract.Of takes; nil: none
 }
 
 // ReadFunctionVersion reads the spec of a function's version. Invalid when it is none that could be run.
 func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
 	var s struct {
 		resourceFields
+		bodyFields
 
-		Environment reference `json:"environment"`
+		Contract    json.RawMessage `json:"contract"`
+		Secrets     []reference     `json:"secrets"`
+		Environment reference       `json:"environment"`
 		Package     struct {
-			FunctionName string `json:"functionName"`
+			Ref          reference `json:"packageref"`
+			FunctionName string    `json:"functionName"`
 		} `json:"package"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
 		return StoredFunction{}, unreadable(err)
 	}
+	var secrets []string
+	for _, named := range s.Secrets {
+		secrets = append(secrets, named.Name)
+	}
 	resources, _, err := s.resources()
-	return StoredFunction{s.Environment.Name, s.Package.FunctionName, resources}, err
+	if err != nil {
+		return StoredFunction{}, err
+	}
+	body, _, err := s.body()
+	return StoredFunction{s.Environment.Name, s.Package.Ref.Name, s.Package.FunctionName, resources, secrets, body, s.Contract}, err
+}
+
+// ReadNetwork reports whether a function may reach the network: as its version says, else as that of its environment does, which may be
+// nothing.
+func ReadNetwork(function, environment json.RawMessage) (bool, error) {
+	for _, stored := range []json.RawMessage{function, environment} {
+		var s struct {
+			External *bool `json:"allowAccessToExternalNetwork"`
+		}
+		if len(stored) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(stored, &s); err != nil {
+			return false, unreadable(err)
+		}
+		if s.External != nil {
+			return *s.External, nil
+		}
+	}
+	return false, nil
+}
+
+// Networked returns the names of the functions that may reach the network.
+func Networked(s *Spec) []string {
+	environments := map[string]json.RawMessage{}
+	for _, e := range s.Environments {
+		environments[e.Name] = e.Spec
+	}
+	var names []string
+	for _, f := range s.Functions {
+		if network, err := ReadNetwork(f.Spec, environments[f.Environment]); err == nil && network {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// ReadConfigVersion returns the configuration of an app as its functions get it: text as it is, everything else as JSON. Without a
+// version it is empty.
+func ReadConfigVersion(stored json.RawMessage) (map[string]string, error) {
+	config := map[string]string{}
+	if len(stored) == 0 {
+		return config, nil
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(stored, &values); err != nil {
+		return nil, unreadable(err)
+	}
+	for name, value := range values {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		config[name] = text
+	}
+	return config, nil
+}
+
+// WithResources returns the spec of a function's version with other resources, of which zero fields say nothing. Concurrency and
+// KeepWarm stay as they are. Invalid when they are out of bounds.
+func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessage, error) {
+	function, err := ReadFunctionVersion(stored)
+	if err != nil {
+		return nil, err
+	}
+	r.Concurrency, r.KeepWarm = function.Resources.Concurrency, function.Resources.KeepWarm
+	if r == function.Resources {
+		return stored, nil
+	}
+	fields := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(stored))
+	d.UseNumber()
+	if err := d.Decode(&fields); err != nil {
+		return nil, unreadable(err)
+	}
+	for _, ours := range []string{"resources", "functionTimeout", "idletimeout"} {
+		delete(fields, ours)
+	}
+	maps.Copy(fields, ResourceFields(r))
+	data, err := canonical(fields)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	_, err = ReadFunctionVersion(data)
+	return data, err
+}
+
+// ResourceFields returns resources as the spec of a function or a trigger has them.
+func ResourceFields(r landfall.Resources) map[string]any {
+	fields, limits := map[string]any{}, map[string]any{}
+	if r.Memory > 0 {
+		limits["memory"] = strconv.FormatInt(r.Memory, 10)
+	}
+	if r.MilliCPU > 0 {
+		limits["cpu"] = strconv.Itoa(r.MilliCPU) + "m"
+	}
+	if r.Disk > 0 {
+		limits["ephemeral-storage"] = strconv.FormatInt(r.Disk, 10)
+	}
+	if len(limits) > 0 {
+		fields["resources"] = map[string]any{"limits": limits}
+	}
+	if r.Timeout > 0 {
+		fields["functionTimeout"] = int64(r.Timeout / time.Second)
+	}
+	if r.IdleTimeout > 0 {
+		fields["idletimeout"] = int64(r.IdleTimeout / time.Second)
+	}
+	return fields
 }
 
 // ReadEnvironmentVersion returns the image of an environment's version, and what it gives functions that ask for nothing.
@@ -53,15 +180,18 @@ func ReadEnvironmentVersion(stored json.RawMessage) (image string, resources lan
 	return s.Runtime.Image, resources, err
 }
 
-// ReadTriggerVersion reads the spec of an HTTP trigger's version. Invalid when it names no function that could be; what else could be
+// ReadTriggerVersion reads the spec of a trigger's version. Invalid when it names no function that could be; what else could be
 // read is returned, too.
-func ReadTriggerVersion(name string, stored json.RawMessage) (Trigger, error) {
+func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, error) {
 	var s triggerSpec
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return Trigger{}, unreadable(err)
+		return Trigger{Kind: unit.Kind, Object: Object{Name: unit.Name}}, unreadable(err)
 	}
-	t := Trigger{Object: Object{Name: name, Spec: stored}, Kind: landfall.HTTPTrigger}
-	s.route(&t)
+	t, _, err := s.trigger(unit.Kind)
+	t.Object = Object{Name: unit.Name, Spec: stored}
+	if err != nil {
+		return t, err
+	}
 	if s.Function.Type == byWeight {
 		for _, written := range sortedKeys(s.Function.Weights) {
 			ref, err := landfall.ParseReference(written)
@@ -90,6 +220,7 @@ type resourceFields struct {
 	Timeout     int64 `json:"functionTimeout"`
 	IdleTimeout int64 `json:"idletimeout"`
 	Concurrency int64 `json:"concurrency"`
+	KeepWarm    int64 `json:"keep_warm"`
 }
 
 // resources returns what the fields ask for; limits count before requests. When a field is wrong, it is named, and the error is
@@ -111,6 +242,13 @@ func (f resourceFields) resources() (r landfall.Resources, field string, err err
 		return r, "concurrency", wrongf("concurrency is %d; it is a number from 0 to %d", f.Concurrency, most)
 	}
 	r.Concurrency = int(f.Concurrency)
+	if f.KeepWarm < 0 || f.KeepWarm > most {
+		return r, keepWarm, wrongf("%s is %d; it is a number of processes from 0 to %d", keepWarm, f.KeepWarm, most)
+	}
+	if f.Concurrency > 0 && f.KeepWarm > f.Concurrency {
+		return r, keepWarm, wrongf("%s is %d, and concurrency allows %d processes", keepWarm, f.KeepWarm, f.Concurrency)
+	}
+	r.KeepWarm = int(f.KeepWarm)
 	for _, given := range []map[string]any{f.Resources.Requests, f.Resources.Limits} {
 		for name, to := range map[string]func(float64){
 			"memory":            func(v float64) { r.Memory = int64(v) },
@@ -130,6 +268,41 @@ func (f resourceFields) resources() (r landfall.Resources, field string, err err
 	}
 	return r, "", nil
 }
+
+// These are our additions to Fission's fields.
+const (
+	keepWarm   = "keep_warm" // beside concurrency
+	streamBody = "stream_body"
+	maxBody    = "max_body"
+)
+
+// bodyFields say how a function gets the body of a request.
+type bodyFields struct {
+	Stream bool   `json:"stream_body"`
+	Max    string `json:"max_body"`
+}
+
+// body returns how many bytes a body may have that the function gets in parts; 0 when it gets bodies as a whole. When a field is
+// wrong, it is named, and the error is Invalid.
+func (f bodyFields) body() (most int64, field string, err error) {
+	const usual = 1 << 30
+	switch {
+	case !f.Stream && f.Max != "":
+		return 0, maxBody, wrongf("%s is the bound of a body that comes in parts; set %s: true, or leave it out", maxBody, streamBody)
+	case !f.Stream:
+		return 0, "", nil
+	case f.Max == "":
+		return usual, "", nil
+	}
+	v, ok := quantity(f.Max)
+	if !ok || v < 1 {
+		return 0, maxBody, wrongf("%s is %s; it is a quantity of bytes such as 100Mi or 2Gi", maxBody, f.Max)
+	}
+	return int64(v), "", nil
+}
+
+// external is Fission's field of environments, which functions may have, too.
+const external = "allowAccessToExternalNetwork"
 
 func wrongf(format string, args ...any) error {
 	return &landfall.Error{Op: "spec.Resources", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}

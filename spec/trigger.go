@@ -2,10 +2,15 @@ package spec
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
+	"net/url"
 	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/cron"
+	"landfall.dev/landfall/event"
 )
 
 // functionSpec is a function reference as a trigger writes it.
@@ -33,38 +38,83 @@ func (f functionSpec) written() string {
 
 // triggerSpec is what has a meaning here of all kinds of triggers.
 type triggerSpec struct {
-	Function functionSpec `json:"functionref"`
+	resourceFields
+
+	Function functionSpec      `json:"functionref"`
+	Config   map[string]string `json:"config"`
+	Filters  json.RawMessage   `json:"filters"`
 
 	Host    string   `json:"host"`
 	URL     string   `json:"relativeurl"`
 	Prefix  string   `json:"prefix"`
+	Keep    bool     `json:"keepPrefix"`
 	Method  string   `json:"method"`
 	Methods []string `json:"methods"`
 	Access  string   `json:"access"`
-	Cron    string   `json:"cron"`
-	Topic   string   `json:"topic"`
+
+	Cron     string `json:"cron"`
+	TimeZone string `json:"timeZone"`
+	Subpath  string `json:"subpath"`
+
+	Topic       string `json:"topic"`
+	RespTopic   string `json:"respTopic"`
+	ErrorTopic  string `json:"errorTopic"`
+	MaxRetries  int    `json:"maxRetries"`
+	ContentType string `json:"contentType"`
 }
 
 // readTrigger returns the reader of one kind of trigger.
-func readTrigger(kind landfall.UnitKind) func(*document, Object, map[string]any, nodes) {
+func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object, map[string]any, nodes) {
 	return func(d *document, o Object, spec map[string]any, n nodes) {
 		fillTrigger(kind, spec)
 		var known triggerSpec
 		if !d.finish(&o, spec, &known) {
 			return
 		}
-		t := Trigger{Object: o, Kind: kind}
+		d.checkLimits(spec, n)
+		t, field, err := known.trigger(kind)
+		if err != nil {
+			d.problemf(n.at("spec", field), "%s %s: %s", kindName, o.Name, landfall.MessageOf(err))
+			return
+		}
+		t.Object = o
 		d.target(&t, known.Function, n)
+		if t.Resources.Concurrency > 0 {
+			d.bounds = append(d.bounds, bound{t, kindName + " " + o.Name, n.at("spec", "concurrency")})
+		}
+		d.filters(t, kindName, n)
 		switch {
 		case kind == landfall.HTTPTrigger:
 			d.http(&t, known, n)
 		case kind == landfall.TimeTrigger && strings.TrimSpace(known.Cron) == "":
 			d.problemf(n.at("spec", "cron"), "TimeTrigger %s has no cron", o.Name)
-		case kind == landfall.QueueTrigger && known.Topic == "":
-			d.problemf(n.at("spec", "topic"), "MessageQueueTrigger %s has no topic", o.Name)
+		case kind == landfall.TimeTrigger:
+			d.time(t, n)
+		case kind == landfall.QueueTrigger:
+			d.queue(t, n)
 		}
 		d.spec.Triggers = append(d.spec.Triggers, t)
 	}
+}
+
+// trigger returns what the fields say beside the function. When a field is wrong, it is named, and the error is Invalid.
+func (s triggerSpec) trigger(kind landfall.UnitKind) (t Trigger, field string, err error) {
+	t = Trigger{Kind: kind, Config: s.Config, Filters: s.Filters}
+	if t.Resources, field, err = s.resources(); err != nil {
+		return t, field, err
+	}
+	switch kind {
+	case landfall.HTTPTrigger:
+		s.route(&t)
+	case landfall.TimeTrigger:
+		t.Cron, t.TimeZone, t.Method, t.Subpath = s.Cron, s.TimeZone, s.Method, s.Subpath
+	case landfall.QueueTrigger:
+		t.Topic, t.RespTopic, t.ErrorTopic, t.MaxRetries = s.Topic, s.RespTopic, s.ErrorTopic, s.MaxRetries
+		t.ContentType = s.ContentType
+	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
+		landfall.SecretUnit:
+	}
+	return t, "", nil
 }
 
 // fillTrigger fills in what Fission means by an absent field.
@@ -178,12 +228,31 @@ func (s triggerSpec) route(t *Trigger) {
 	t.Methods, t.Host, t.URL, t.Access = slices.Compact(methods), s.Host, s.URL, s.Access
 	if s.Prefix != "" {
 		t.URL, t.Prefix = s.Prefix, true
+		if !s.Keep {
+			t.Trim = s.Prefix
+		}
+	}
+}
+
+// time checks what only time triggers have.
+func (d *document) time(t Trigger, n nodes) {
+	if _, err := cron.Zone(t.TimeZone); err != nil {
+		d.problemf(n.at("spec", "timeZone"), "TimeTrigger %s: %s", t.Name, landfall.MessageOf(err))
+		return
+	}
+	if _, err := cron.Parse(t.Cron, t.TimeZone); err != nil {
+		d.problemf(n.at("spec", "cron"), "TimeTrigger %s: cron %s: %s", t.Name, quote(t.Cron), landfall.MessageOf(err))
+	}
+	if !slices.Contains(httpMethods(), t.Method) {
+		d.problemf(n.at("spec", "method"), "TimeTrigger %s: unknown method %s; known: %s", t.Name, quote(t.Method), strings.Join(httpMethods(), ", "))
+	}
+	if _, err := url.ParseRequestURI(t.Subpath); err != nil || !strings.HasPrefix(t.Subpath, "/") || strings.HasPrefix(t.Subpath, "//") {
+		d.problemf(n.at("spec", "subpath"), "TimeTrigger %s: subpath %s is no path; it begins with / and may have a query", t.Name, quote(t.Subpath))
 	}
 }
 
 // http reads what only HTTP triggers have.
 func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
-	s.route(t)
 	for _, m := range t.Methods {
 		if !slices.Contains(httpMethods(), m) {
 			d.problemf(n.at("spec", "method"), "HTTPTrigger %s: unknown method %s; known: %s", t.Name, quote(m),
@@ -200,9 +269,7 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		return
 	}
 	switch s.Access {
-	case "", "public", "token":
-	case "signed-in":
-		d.warnf(n.at("spec", "access"), "HTTPTrigger %s: access signed-in is not followed yet, so the route refuses everybody; token works", t.Name)
+	case "", "public", "token", "signed-in":
 	default:
 		d.problemf(n.at("spec", "access"), "HTTPTrigger %s: access is %s; it must be public, token or signed-in", t.Name,
 			quote(s.Access))
@@ -211,5 +278,45 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		d.problemf(at, "HTTPTrigger %s: %s %s", t.Name, quote(t.URL), wrong)
 		return
 	}
+	for segment := range strings.SplitSeq(t.URL, "/") {
+		if name, parameter := strings.CutPrefix(segment, ":"); parameter {
+			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; one that stands for any segment is written {%s}", t.Name, quote(segment), name)
+		}
+	}
 	d.routes = append(d.routes, route{*t, at})
+}
+
+// queue checks what only queue triggers have.
+func (d *document) queue(t Trigger, n nodes) {
+	wrong := func(err error, path ...string) {
+		if err != nil {
+			d.problemf(n.at(append([]string{"spec"}, path...)...), "%s %s: %s", queueKind, t.Name, landfall.MessageOf(err))
+		}
+	}
+	if t.Topic == "" {
+		d.problemf(n.at("spec", "topic"), "%s %s has no topic", queueKind, t.Name)
+	} else {
+		wrong(landfall.CheckTopicPattern(t.Topic), "topic")
+	}
+	for field, topic := range map[string]string{"respTopic": t.RespTopic, "errorTopic": t.ErrorTopic} {
+		if topic != "" {
+			wrong(landfall.CheckTopic(topic), field)
+		}
+	}
+	if t.MaxRetries < 0 {
+		d.problemf(n.at("spec", "maxRetries"), "%s %s: maxRetries is %d; it must be 0 or more", queueKind, t.Name, t.MaxRetries)
+	}
+}
+
+// filters checks which events a trigger takes.
+func (d *document) filters(t Trigger, kindName string, n nodes) {
+	_, err := event.ParseFilters(t.Filters)
+	if err == nil {
+		return
+	}
+	path := []string{"spec", "filters"}
+	if place, ok := errors.AsType[*event.FilterError](err); ok {
+		path = append(path, place.Path...)
+	}
+	d.problemf(n.at(path...), "%s %s: %s", kindName, t.Name, landfall.MessageOf(err))
 }

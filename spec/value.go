@@ -27,8 +27,11 @@ func (n nodes) at(path ...string) Position {
 	return pos
 }
 
-// child returns the value and the key of a field of a mapping, or nil.
+// child returns the value and the key of a field of a mapping, or twice the item of a list that a number names, or nil.
 func child(n *yaml.Node, name string) (value, key *yaml.Node) {
+	if i, err := strconv.Atoi(name); err == nil && n != nil && n.Kind == yaml.SequenceNode && i < len(n.Content) {
+		return n.Content[i], n.Content[i]
+	}
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil, nil
 	}

@@ -11,14 +11,15 @@ import (
 )
 
 const appColumns = `id, namespace, name, repository, specs, folder, branch, policy, live, held, uid_space,
-	github_id, github_owner, github_name, created, deleted, changed`
+	github_id, github_owner, github_name, created, deleted, changed, previews`
 
 func scanApp(row scanner) (landfall.App, error) {
 	var a landfall.App
 	var policy, space string
 	var created, deleted int64
 	err := row.Scan(&a.ID, &a.Namespace, &a.Name, &a.Repository, &a.Specs, &a.Folder, &a.Branch, &policy, &a.Live, &a.Held,
-		&space, &a.GitHub.ID, &a.GitHub.Owner, &a.GitHub.Name, &created, &deleted, &a.Changed)
+		&space, &a.GitHub.ID, &a.GitHub.Owner, &a.GitHub.Name, &created, &deleted, &a.Changed,
+		&a.Previews)
 	if err != nil {
 		return a, err
 	}
@@ -46,20 +47,21 @@ func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 		return err
 	}
 	return tx.exec(ctx, op, `INSERT INTO apps (`+appColumns+`, credentials)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, '')`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, '')`,
 		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held, a.UIDSpace.String(),
-		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed)
+		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed,
+		a.Previews)
 }
 
-// UpdateApp stores what may change of an app: branch, policy, live, held, GitHub and deleted.
+// UpdateApp stores what may change of an app: branch, policy, live, held, GitHub, deleted and previews.
 func (tx *Tx) UpdateApp(ctx context.Context, a landfall.App) error {
 	policy, err := json.Marshal(a.Policy)
 	if err != nil {
 		return err
 	}
 	return tx.exec(ctx, "store.UpdateApp", `UPDATE apps SET branch = $2, policy = $3, live = $4, held = $5,
-		github_id = $6, github_owner = $7, github_name = $8, deleted = $9 WHERE id = $1`,
-		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted))
+		github_id = $6, github_owner = $7, github_name = $8, deleted = $9, previews = $10 WHERE id = $1`,
+		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted), a.Previews)
 }
 
 // App returns an app by id, deleted ones included. NotFound when there is none.
@@ -108,10 +110,4 @@ func (q queries) Credentials(ctx context.Context, app string) (Credentials, erro
 		}
 		return c, err
 	}, `SELECT credentials FROM apps WHERE id = $1`, app)
-}
-
-// EnsureNamespace makes a namespace unless it exists.
-func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error {
-	return tx.exec(ctx, "store.EnsureNamespace",
-		`INSERT INTO namespaces (name, created) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, at)
 }

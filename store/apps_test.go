@@ -37,10 +37,55 @@ func testApps(t *testing.T, open opener) {
 		changed.ID, changed.Deleted = app.ID, after(1)
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, changed) })
 		want := app
-		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted =
-			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted
+		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted, want.Previews =
+			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews
 		same(t, "the changed app", must(db.App(ctx, app.ID))(t), want)
 		same(t, "the other app", must(db.App(ctx, other.ID))(t), other)
+	})
+	t.Run("a namespace goes only without apps", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", noon.UnixMicro()) })
+		same(t, "the namespace", must(db.Namespace(ctx, "team"))(t), store.Namespace{Name: "team", Created: noon})
+		_, err := db.Namespace(ctx, "shop")
+		sentence(t, "an app as a namespace", err, landfall.NotFound, "shop")
+		err = db.Update(ctx, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "shop", 1) })
+		sentence(t, "a namespace with an app's name", err, landfall.Conflict, "shop", "share their names")
+		gone := func(name string) error {
+			return db.Update(ctx, func(tx *store.Tx) error { return tx.DeleteNamespace(ctx, name, noon.UnixMicro()) })
+		}
+		sentence(t, "one with an app", gone(app.Namespace), landfall.Conflict, "it has 1 of them")
+		app.Deleted = after(1)
+		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
+		for what, name := range map[string]string{"one without": "team", "one with a deleted app": app.Namespace} {
+			if err := gone(name); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			_, err = db.Namespace(ctx, name)
+			sentence(t, what+", deleted", err, landfall.NotFound, name)
+		}
+		same(t, "the namespaces", len(must(db.Namespaces(ctx))(t)), 0)
+		same(t, "the deleted app", must(db.App(ctx, app.ID))(t), app)
+		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, app.Namespace, after(2).UnixMicro()) })
+		same(t, "the namespace that is there again", must(db.Namespace(ctx, app.Namespace))(t), store.Namespace{Name: app.Namespace, Created: after(2)})
+		again := fullApp(app.Name)
+		again.Namespace, again.ID = app.Namespace, uuid.NewString()
+		err = db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
+		sentence(t, "an app of a name that was taken in it", err, landfall.Conflict, "stay reserved")
+	})
+	t.Run("annotations are beside versions", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app := newApp(t, db, "shop")
+		u := newUnit(t, db, app, static("/"))
+		same(t, "of a unit without versions", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{})
+		v := newVersion(t, db, u, "aaaaaaaa", true)
+		update(t, db, func(tx *store.Tx) error { return tx.AnnotateUnit(ctx, u.ID, `{"a":1}`) })
+		update(t, db, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, `{"b":2}`) })
+		same(t, "of a unit", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{Annotations: `{"a":1}`, Created: v.Created})
+		same(t, "of an app", must(db.AppAnnotations(ctx, app.ID))(t), `{"b":2}`)
+		same(t, "the version", must(db.VersionByNumber(ctx, u.ID, v.Number))(t), v)
 	})
 	t.Run("a name is taken for ever, by apps and by namespaces", func(t *testing.T) {
 		t.Parallel()

@@ -329,9 +329,14 @@ func (q queries) execOne(ctx context.Context, op landfall.Op, miss landfall.Erro
 
 // next returns the next value of a counter, in the order in which transactions commit.
 func (tx *Tx) next(ctx context.Context, counter string) (int64, error) {
+	return tx.advance(ctx, counter, 1)
+}
+
+// advance takes the next n values of a counter, and returns the last of them.
+func (tx *Tx) advance(ctx context.Context, counter string, n int64) (int64, error) {
 	return one(ctx, tx.queries, "store.next", scanValue[int64],
-		`INSERT INTO counters (name, value) VALUES ($1, 1)
-		 ON CONFLICT (name) DO UPDATE SET value = counters.value + 1 RETURNING value`, counter)
+		`INSERT INTO counters (name, value) VALUES ($1, $2)
+		 ON CONFLICT (name) DO UPDATE SET value = counters.value + excluded.value RETURNING value`, counter, n)
 }
 
 func scanValue[T any](row scanner) (T, error) {

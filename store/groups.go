@@ -73,7 +73,7 @@ func (q queries) GroupUnits(ctx context.Context, app string, uid landfall.UID) (
 	}, `SELECT gu.unit, u.kind, u.name, gu.number, gu.uid, gu.digest FROM group_units gu JOIN units u ON u.id = gu.unit
 		WHERE gu.app = $1 AND gu.grp = $2
 		ORDER BY CASE u.kind WHEN 'function' THEN 0 WHEN 'package' THEN 1 WHEN 'environment' THEN 2 WHEN 'http-trigger' THEN 3
-			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 ELSE 7 END, u.name`, app, uid)
+			WHEN 'time-trigger' THEN 4 WHEN 'queue-trigger' THEN 5 WHEN 'config' THEN 6 WHEN 'static' THEN 7 ELSE 8 END, u.name`, app, uid)
 }
 
 // GroupEntry is a group version in the history of an app.

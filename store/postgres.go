@@ -107,7 +107,7 @@ func (e *postgres) migrate(ctx context.Context, s schema) (Upgrade, error) {
 	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return change, err
 	}
-	e.jobs, err = river.NewClient(own, &river.Config{})
+	e.jobs, err = river.NewClient(own, inserting())
 	return change, err
 }
 

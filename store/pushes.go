@@ -8,14 +8,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-const pushColumns = `id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply, pull_request, delivery, beside`
+const pushColumns = `id, app, source, ref, before_sha, after_sha, forced, actor, message, accepted, apply, pull_request, delivery, trace, beside`
 
 func scanPush(row scanner) (landfall.Push, error) {
 	var p landfall.Push
 	var accepted int64
 	var apply, pull string
 	err := row.Scan(&p.ID, &p.App, &p.Source, &p.Ref, &p.Before, &p.After, &p.Forced, &p.Actor, &p.Message, &accepted,
-		&apply, &pull, &p.Delivery, &p.Beside)
+		&apply, &pull, &p.Delivery, &p.Trace, &p.Beside)
 	if err != nil {
 		return p, err
 	}
@@ -48,8 +48,8 @@ func (tx *Tx) CreatePush(ctx context.Context, p landfall.Push) (landfall.Push, e
 		return p, err
 	}
 	return p, tx.exec(ctx, op, `INSERT INTO pushes (`+pushColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
-		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Beside)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Trace, p.Beside)
 }
 
 // optionalJSON returns v as JSON, and the empty string for nil.

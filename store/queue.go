@@ -40,6 +40,10 @@ func queueOf(topic string) string {
 	return river.QueueDefault
 }
 
+// inserting is for a client that only inserts. What fails is an error of the transaction; the library would say it to the process's
+// standard error, too, in a form of its own.
+func inserting() *river.Config { return &river.Config{Logger: slog.New(slog.DiscardHandler)} }
+
 // Queue works the durable jobs.
 type Queue struct {
 	DB      *DB

@@ -165,10 +165,10 @@ func (q queries) ServedUnits(ctx context.Context, app string, kind landfall.Unit
 			AND v.unit = gu.unit AND v.number = gu.number`, app, kind)
 }
 
-// RunningUnits returns what the functions of one group version run with: its environments, packages and configuration.
+// RunningUnits returns what the functions of one group version run with: its environments, packages, configuration and secrets.
 func (q queries) RunningUnits(ctx context.Context, app string, group landfall.UID) ([]ServedUnit, error) {
 	return list(ctx, q, "store.RunningUnits", scanServed, `SELECT gu.grp, `+servedColumns+`
 		FROM group_units gu CROSS JOIN units u CROSS JOIN versions v
-		WHERE gu.app = $1 AND gu.grp = $2 AND u.id = gu.unit AND u.kind IN ('environment', 'package', 'config')
+		WHERE gu.app = $1 AND gu.grp = $2 AND u.id = gu.unit AND u.kind IN ('environment', 'package', 'config', 'secret')
 			AND v.unit = gu.unit AND v.number = gu.number`, app, group)
 }

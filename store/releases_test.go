@@ -266,6 +266,58 @@ func testCollection(t *testing.T, open opener) {
 			same(t, "held by a release: "+string(c.v.UID), must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
 		}
 	})
+	t.Run("an alias holds its versions, and what they run with", func(t *testing.T) {
+		t.Parallel()
+		s, ctx := start(t, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}), t.Context()
+		var packages, page store.Unit
+		update(t, s.db, func(tx *store.Tx) (err error) {
+			if packages, err = tx.CreateUnit(ctx, s.app, landfall.UnitID{Kind: landfall.PackageUnit, Name: "hello"}); err != nil {
+				return err
+			}
+			page, err = tx.CreateUnit(ctx, s.app, static("/"))
+			return err
+		})
+		var functions []landfall.Version
+		for _, uid := range []landfall.UID{"aaaaaaaa", "bbbbbbbb", "cccccccc"} {
+			f, p, site := newVersion(t, s.db, s.unit, uid, false), newVersion(t, s.db, packages, uid, false), newVersion(t, s.db, page, uid, false)
+			newGroup(t, s.db, s.app, uid, "", inForce(s.unit, f), inForce(packages, p), inForce(page, site))
+			functions = append(functions, f)
+		}
+		share := func(n, percent int) landfall.AliasShare {
+			return landfall.AliasShare{UID: functions[n].UID, Number: functions[n].Number, Percent: percent}
+		}
+		put := func(shares ...landfall.AliasShare) landfall.Alias {
+			a := landfall.Alias{Name: "prod", Shares: shares, Moved: s.app.Created}
+			update(t, s.db, func(tx *store.Tx) error { return tx.PutAlias(ctx, s.unit.ID, a) })
+			return a
+		}
+		held := func(u store.Unit) (numbers []int64) {
+			for n := int64(1); n <= 3; n++ {
+				if must(s.db.HeldVersion(ctx, u.ID, n))(t) {
+					numbers = append(numbers, n)
+				}
+			}
+			for _, v := range must(s.db.Unheld(ctx, s.app.ID))(t) {
+				if v.Unit == u.ID && slices.Contains(numbers, v.Number) {
+					t.Errorf("%s %d is held, and nothing keeps it", u.Unit, v.Number)
+				}
+			}
+			return numbers
+		}
+		same(t, "held without an alias", held(s.unit), nil)
+		two := put(share(0, 90), share(2, 10))
+		same(t, "the alias", must(s.db.Alias(ctx, s.unit.ID, "prod"))(t), two)
+		same(t, "held functions", held(s.unit), []int64{1, 3})
+		same(t, "held packages", held(packages), []int64{1, 3})
+		same(t, "held static units", held(page), nil)
+		one := put(share(1, 100))
+		same(t, "the aliases", must(s.db.Aliases(ctx, s.unit.ID))(t), []landfall.Alias{one})
+		same(t, "held functions after it moved", held(s.unit), []int64{2})
+		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteAlias(ctx, s.unit.ID, "prod") })
+		same(t, "held when it is gone", held(s.unit), nil)
+		_, err := s.db.Alias(ctx, s.unit.ID, "prod")
+		kind(t, "an alias that is gone", err, landfall.NotFound)
+	})
 	t.Run("the first record of a build's input wins", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

@@ -41,9 +41,9 @@ type Outbox struct{ DB *DB }
 
 // scanDue reads a report with what a log says of it.
 func scanDue(row scanner) (landfall.Report, error) {
-	var app, delivery string
-	r, err := scanReport(wider{row, []any{&app, &delivery}})
-	r.AppName, r.Delivery = app, delivery
+	var app, delivery, trace string
+	r, err := scanReport(wider{row, []any{&app, &delivery, &trace}})
+	r.AppName, r.Delivery, r.Trace = app, delivery, trace
 	return r, err
 }
 
@@ -59,7 +59,7 @@ func (w wider) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more..
 // Due returns owed reports that may be tried by now, oldest first: of each commit and context only the oldest.
 func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
 	return list(ctx, o.DB.queries, "store.Due", scanDue, `SELECT `+reportColumns+`,
-			COALESCE((SELECT a.name FROM apps a WHERE a.id = r.app), ''), `+deliveryOf("r.run")+`
+			COALESCE((SELECT a.name FROM apps a WHERE a.id = r.app), ''), `+deliveryOf("r.run")+`, `+traceOf("r.run")+`
 		FROM reports r
 		WHERE sent = 0 AND dropped = 0 AND next_at <= $1 AND NOT EXISTS (SELECT 1 FROM reports e
 			WHERE e.sent = 0 AND e.dropped = 0 AND e.app = r.app AND e.commit_sha = r.commit_sha AND e.context = r.context AND e.id < r.id)

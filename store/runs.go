@@ -197,6 +197,7 @@ func (q queries) UIDTaken(ctx context.Context, app string, uid landfall.UID, com
 		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
 		(SELECT COUNT(*) FROM runs WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
 		(SELECT COUNT(*) FROM tags WHERE app = $1 AND name = $2) +
+		(SELECT COUNT(*) FROM aliases al JOIN units au ON au.id = al.unit WHERE au.app = $1 AND al.name = $2) +
 		(SELECT COUNT(*) FROM versions v JOIN units u ON u.id = v.unit WHERE u.app = $1 AND v.label = $2 AND v.label <> '')`, app, uid, commit)
 	return n > 0, err
 }
@@ -253,6 +254,17 @@ func (q queries) UnfinishedOfApp(ctx context.Context, app string) ([]landfall.Ru
 func deliveryOf(run string) string {
 	return `COALESCE((SELECT p.delivery FROM run_refs rr JOIN pushes p ON p.id = rr.push
 		WHERE rr.run = ` + run + ` AND p.delivery <> '' ORDER BY p.id LIMIT 1), '')`
+}
+
+// traceOf is an expression for the trace of the first push, of those that a run is for, which has one.
+func traceOf(run string) string {
+	return `COALESCE((SELECT p.trace FROM run_refs rr JOIN pushes p ON p.id = rr.push
+		WHERE rr.run = ` + run + ` AND p.trace <> '' ORDER BY p.id LIMIT 1), '')`
+}
+
+// TraceOf returns the span, as a traceparent, that a run's commit came in by; none when nobody traced it.
+func (q queries) TraceOf(ctx context.Context, run string) (string, error) {
+	return one(ctx, q, "store.TraceOf", scanValue[string], `SELECT `+traceOf("$1"), run)
 }
 
 // DeliveryOf returns the webhook delivery that brought a run's commit; none when it came by another door.

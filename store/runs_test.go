@@ -307,7 +307,7 @@ func testReports(t *testing.T, open opener) {
 		app := newApp(t, db, "shop")
 		newRun(t, db, app, "r1", sha1, noon)
 		newRun(t, db, app, "r2", sha2, noon)
-		for _, p := range []landfall.Push{{Delivery: ""}, {Delivery: "d2"}, {Delivery: "d1"}} {
+		for _, p := range []landfall.Push{{Delivery: ""}, {Delivery: "d2", Trace: "t2"}, {Delivery: "d1", Trace: "t1"}} {
 			p.App, p.Ref, p.After = app.ID, mainRef, sha1
 			p = newPush(t, db, p)
 			update(t, db, func(tx *store.Tx) error { return tx.AddRunRef(ctx, "r1", p) })
@@ -321,6 +321,9 @@ func testReports(t *testing.T, open opener) {
 		if len(due) != 2 || due[0].AppName != "shop" || due[0].Delivery != "d2" || due[1].AppName != "shop" || due[1].Delivery != "" {
 			t.Errorf("Due: got %+v, want the app's name, and the first delivery that brought the commit", due)
 		}
+		same(t, "traces of the reports", []string{due[0].Trace, due[1].Trace}, []string{"t2", ""})
+		same(t, "TraceOf", must(db.TraceOf(ctx, "r1"))(t), "t2")
+		same(t, "TraceOf a run that nobody traced", must(db.TraceOf(ctx, "r2"))(t), "")
 		same(t, "DeliveryOf", must(db.DeliveryOf(ctx, "r1"))(t), "d2")
 		same(t, "DeliveryOf a run that no delivery brought", must(db.DeliveryOf(ctx, "r2"))(t), "")
 	})

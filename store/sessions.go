@@ -25,7 +25,12 @@ func (q queries) SessionToken(ctx context.Context, secret string, now time.Time)
 		landfall.DigestOf([]byte(secret)), micros(now))
 }
 
-// DeleteSession ends a session; one that is over already stays so.
+// DeleteSession ends a session, with its visits; one that is over already stays so.
 func (tx *Tx) DeleteSession(ctx context.Context, secret string) error {
-	return tx.exec(ctx, "store.DeleteSession", `DELETE FROM sessions WHERE hash = $1`, landfall.DigestOf([]byte(secret)))
+	const op landfall.Op = "store.DeleteSession"
+	hash := landfall.DigestOf([]byte(secret))
+	if err := tx.exec(ctx, op, `DELETE FROM visits WHERE session = $1`, hash); err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `DELETE FROM sessions WHERE hash = $1`, hash)
 }

@@ -31,12 +31,14 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 }
 
 // dumped returns the tables of a dump, each behind those that its rows refer to. What is not among them is made again: what
-// builds made, whose bytes are a cache, and the jobs, which only say where there is something to do.
+// builds made, whose bytes are a cache, and the jobs, which only say where there is something to do; or of no use without what is in
+// no dump: what became of messages.
 func dumped() []string {
 	return []string{
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
-		"run_steps", "run_log", "units", "versions", "group_versions", "group_units", "applies", "releases", "tags", "moves", "reports",
-		"comments", "prefixes", "version_prefixes", "reservations",
+		"run_steps", "run_log", "units", "versions", "aliases", "alias_moves", "group_versions", "group_units", "applies", "releases", "tags",
+		"moves", "reports", "comments", "prefixes", "version_prefixes", "reservations", "schedules", "schedule_firings", "executions",
+		"execution_log",
 	}
 }
 

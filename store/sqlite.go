@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/pressly/goose/v3/database"
 	"github.com/riverqueue/river"
@@ -76,7 +78,7 @@ func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Up
 	if e.read, err = openPool(path, max(4, runtime.NumCPU()), "_pragma=query_only(1)"); err != nil {
 		return change, err
 	}
-	e.jobs, err = river.NewClient(riversqlite.New(e.write), &river.Config{})
+	e.jobs, err = river.NewClient(riversqlite.New(e.write), inserting())
 	return change, err
 }
 
@@ -101,12 +103,29 @@ func Lock(path string) (io.Closer, error) {
 	if err != nil {
 		return nil, &landfall.Error{Op: op, Message: "the data folder is not writable", Err: err}
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.Conflict, Err: err, Message: fmt.Sprintf(
-			"another landfall process uses the data folder %s: stop it, or give this one a folder of its own with LANDFALL_DATA",
-			filepath.Dir(path))}, f.Close())
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, errors.Join(&landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"another landfall process%s uses the data folder %s: stop it, or give this one a folder of its own with LANDFALL_DATA",
+			holder(f), filepath.Dir(path))}, f.Close())
+	case err != nil:
+		return nil, errors.Join(&landfall.Error{Op: op, Message: "the data folder cannot be locked", Err: err}, f.Close())
+	}
+	if err := f.Truncate(0); err == nil { // the lock holds without the note of whose it is, as on a full disk
+		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	}
 	return fileLock{f}, nil
+}
+
+// holder says which process holds a lock, as it noted in the file; empty when it did not.
+func holder(f *os.File) string {
+	const digits = 20
+	data, err := io.ReadAll(io.LimitReader(f, digits))
+	pid, wrong := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || wrong != nil || pid <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (pid %d)", pid)
 }
 
 // fileLock is a file that is locked.

@@ -27,7 +27,12 @@ func TestOpenTwice(t *testing.T) {
 	path := storetest.SQLite(t)
 	db := storetest.Open(t, path)
 	_, err := store.Open(t.Context(), path)
-	sentence(t, "the second Open", err, landfall.Conflict, "another landfall process", filepath.Dir(path), "LANDFALL_DATA")
+	sentence(t, "the second Open", err, landfall.Conflict,
+		fmt.Sprintf("another landfall process (pid %d) uses the data folder", os.Getpid()), filepath.Dir(path), "stop it", "LANDFALL_DATA")
+	// What the log says ends there, too: a word of the kernel's would read as if it went away by itself.
+	if !strings.HasSuffix(err.Error(), "LANDFALL_DATA") {
+		t.Errorf("the error: got %q, want it to end with what to do", err)
+	}
 	if strings.Contains(landfall.MessageOf(err), "\n") {
 		t.Errorf("the message: got %q, want one sentence", landfall.MessageOf(err))
 	}

@@ -27,6 +27,7 @@ func suite(t *testing.T, open opener) {
 		{"Apps", testApps},
 		{"Doors", testDoors},
 		{"Sessions", testSessions},
+		{"Visits", testVisits},
 		{"Pushes", testPushes},
 		{"Runs", testRuns},
 		{"Leases", testLeases},
@@ -35,14 +36,18 @@ func suite(t *testing.T, open opener) {
 		{"Comments", testComments},
 		{"Pulse", testPulse},
 		{"Retention", testRetention},
+		{"Executions", testExecutions},
 		{"Versions", testVersions},
 		{"Groups", testGroups},
 		{"Latest", testLatest},
 		{"Releases", testReleases},
+		{"Secrets", testSecrets},
 		{"Collection", testCollection},
 		{"Update", testUpdate},
 		{"Errors", testErrors},
 		{"Queue", testQueue},
+		{"Messages", testMessages},
+		{"Schedules", testSchedules},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +134,7 @@ const mainRef landfall.RefName = "refs/heads/main"
 func fullApp(name string) landfall.App {
 	return landfall.App{
 		ID: uuid.NewString(), Namespace: "default", Name: name, Created: noon, Repository: "https://example.com/a.git", Specs: "specs",
-		Folder: "shop", Branch: "main", Live: "livelive", Held: true, UIDSpace: uuid.New(),
+		Folder: "shop", Branch: "main", Live: "livelive", Held: true, UIDSpace: uuid.New(), Previews: landfall.PreviewsSignedIn,
 		Policy: landfall.ReleasePolicy{Production: "main", Live: landfall.LiveManual, Keep: 3, Branches: []string{"f*"}, SkipPaths: []string{"*.md"}},
 		GitHub: landfall.GitHubRepository{ID: 7, Owner: "o", Name: "n"},
 	}

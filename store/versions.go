@@ -159,10 +159,23 @@ func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
 		ORDER BY a.id DESC LIMIT 1`, unit)
 }
 
-// HeldVersion reports whether an accessible release holds a version.
+// aliasHolds is true of a version v that an alias points to, or that such a version runs with: its package, its environment, its
+// configuration and its secrets, as the group version has them that made it.
+const aliasHolds = `EXISTS (SELECT 1 FROM aliases al JOIN units fu ON fu.id = al.unit
+	JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
+	JOIN group_units ag ON ag.app = fu.app AND ag.grp = fv.uid AND ag.unit = v.unit AND ag.number = v.number
+	JOIN units au ON au.id = ag.unit
+	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret'))`
+
+// HeldVersion reports whether an accessible release, an alias or an execution that is not over holds a version.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {
-	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64], `SELECT COUNT(*) FROM group_units gu
-		JOIN releases r ON r.app = gu.app AND r.uid = gu.grp WHERE gu.unit = $1 AND gu.number = $2 AND r.expired = 0`, unit, number)
+	n, err := one(ctx, q, "store.HeldVersion", scanValue[int64], `SELECT COUNT(*) FROM versions v WHERE v.unit = $1 AND v.number = $2
+		AND (EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
+			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0) OR `+aliasHolds+`
+			OR EXISTS (SELECT 1 FROM units u JOIN executions x ON x.namespace = u.namespace AND x.function = u.name
+				WHERE u.id = v.unit AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
+			OR EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
+				WHERE gu.unit = v.unit AND gu.number = v.number AND x.finished = 0))`, unit, number)
 	return n > 0, err
 }
 
@@ -188,12 +201,17 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 }
 
 // Unheld returns the versions of an app that nothing keeps: that left the spec, or that only other branches than
-// production had, and that no accessible release holds.
+// production had, and that no accessible release holds, no alias, and no execution that is not over.
 func (q queries) Unheld(ctx context.Context, app string) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber, `SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
 			WHERE gu.unit = v.unit AND gu.number = v.number AND r.expired = 0)
+		AND NOT `+aliasHolds+`
+		AND NOT EXISTS (SELECT 1 FROM executions x
+			WHERE x.namespace = u.namespace AND x.function = u.name AND u.kind = 'function' AND x.number = v.number AND x.finished = 0)
+		AND NOT EXISTS (SELECT 1 FROM executions x JOIN group_units gu ON gu.app = x.app AND gu.grp = x.grp
+			WHERE x.app = u.app AND x.finished = 0 AND gu.unit = v.unit AND gu.number = v.number)
 		AND NOT EXISTS (SELECT 1 FROM version_prefixes vp JOIN reservations rs ON rs.prefix = vp.prefix
 			WHERE vp.unit = v.unit AND vp.number = v.number)`, app)
 }

@@ -391,6 +391,13 @@ func TestOwners(t *testing.T) {
 			t.Errorf("what the other app owns: got %v and the error %v, want nothing", owned, err)
 		}
 		same(t, "the owner's tracker", first.tracker(t, fn("hello")), string(uid))
+		first.update(t, func(tx *store.Tx) error {
+			gone := first.app
+			gone.Deleted = noon
+			return tx.UpdateApp(t.Context(), gone)
+		})
+		_, err = second.apply(t.Context(), change{uid: aub, units: units("2")})
+		sentence(t, "a deleted app", err, landfall.Invalid, "specs/a.yaml:1", `"shop"`, "which was deleted, until its last version is gone")
 	})
 	t.Run("until its last version is gone", func(t *testing.T) {
 		t.Parallel()

@@ -54,6 +54,17 @@ func Resolve(declared []Declared) ([]Unit, error) {
 	return units, nil
 }
 
+// ResolveAmong computes the digest of one unit among others that have theirs. One of its own name counts as replaced.
+func ResolveAmong(d Declared, others []landfall.GroupUnit) (Unit, error) {
+	r := resolver{units: make(map[landfall.UnitID]*Unit, len(others)+1), open: map[landfall.UnitID]bool{}}
+	for _, other := range others {
+		r.units[other.Unit] = &Unit{Declared: Declared{Unit: other.Unit}, Digest: other.Digest}
+	}
+	r.units[d.Unit] = &Unit{Declared: d}
+	_, err := r.digest(d.Unit)
+	return *r.units[d.Unit], err
+}
+
 type resolver struct {
 	units map[landfall.UnitID]*Unit
 	open  map[landfall.UnitID]bool

@@ -36,7 +36,7 @@ func commits() *rapid.Generator[[]versioning.Declared] {
 					if rapid.Bool().Draw(t, "pinned") {
 						d.Pinned = []landfall.Digest{landfall.DigestOf([]byte(text.Draw(t, "pin")))}
 					}
-				case landfall.EnvironmentUnit, landfall.ConfigUnit:
+				case landfall.EnvironmentUnit, landfall.ConfigUnit, landfall.SecretUnit:
 				}
 				all = append(all, d)
 			}
@@ -266,4 +266,21 @@ func TestResolveOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A unit that is declared by itself among others has the digest that it has when all are declared.
+func TestResolveAmong(t *testing.T) {
+	t.Parallel()
+	declared := []versioning.Declared{
+		{Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: "p"}, Spec: []byte(`{"p":1}`)},
+		{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "f"}, Spec: []byte(`{"f":1}`), Refs: []landfall.UnitID{
+			{Kind: landfall.EnvironmentUnit, Name: "nowhere"}, {Kind: landfall.PackageUnit, Name: "p"}}},
+	}
+	all := digests(t, declared)
+	for _, d := range declared {
+		u, err := versioning.ResolveAmong(d, inForce(t, declared))
+		if err != nil || u.Digest != all[d.Unit] {
+			t.Errorf("%s: got %s, %v, want %s", d.Unit, u.Digest, err, all[d.Unit])
+		}
+	}
 }

@@ -13,14 +13,21 @@ import (
 
 // Reader is what resolving a reference reads; a store's database and its transactions are Readers.
 type Reader interface {
+	names
+
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
-	LatestNumber(ctx context.Context, unit string) (int64, error)
-	LiveNumber(ctx context.Context, unit string) (int64, error)
 }
 
-// Find returns the version of a function or package that ref means in a namespace. NotFound, with a sentence that
-// names the nearest, when there is none.
+// names are what versions are called that is not theirs: it moves.
+type names interface {
+	LatestNumber(ctx context.Context, unit string) (int64, error)
+	LiveNumber(ctx context.Context, unit string) (int64, error)
+	Alias(ctx context.Context, unit, name string) (landfall.Alias, error)
+}
+
+// Find returns the version of a function or package that ref means in a namespace: of an alias with two versions the first.
+// NotFound, with a sentence that names the nearest, when there is none.
 func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind, ref landfall.Reference) (landfall.Version, error) {
 	const op landfall.Op = "versioning.Find"
 	if ref.Namespace != "" {
@@ -34,11 +41,16 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 		}
 		return landfall.Version{}, err
 	}
+	return Select(ctx, r, row, ref.Selector)
+}
+
+// Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest, when there is none.
+func Select(ctx context.Context, r Reader, row store.Unit, selector string) (landfall.Version, error) {
 	versions, err := r.Versions(ctx, row.ID, true)
 	if err != nil {
 		return landfall.Version{}, err
 	}
-	match, err := matcher(ctx, r, row, ref.Selector)
+	match, err := matcher(ctx, r, row, selector)
 	if err != nil {
 		return landfall.Version{}, err
 	}
@@ -47,8 +59,8 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 			return v, nil
 		}
 	}
-	return landfall.Version{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf(
-		"%s has no version %q%s", id, ref.Selector, nearest(versions, ref.Selector))}
+	return landfall.Version{}, &landfall.Error{Op: "versioning.Select", Kind: landfall.NotFound, Message: fmt.Sprintf(
+		"%s has no version %q%s", row.Unit, selector, nearest(versions, selector))}
 }
 
 // matcher returns which versions of a unit a selector means.
@@ -69,6 +81,13 @@ func matcher(ctx context.Context, r Reader, row store.Unit, selector string) (fu
 	}
 	if number, err := strconv.ParseUint(selector, 10, 63); err == nil { // digits only: a label may begin with a sign
 		return byNumber(int64(number), nil)
+	}
+	alias, err := r.Alias(ctx, row.ID, selector)
+	switch {
+	case err == nil:
+		return byNumber(alias.Shares[0].Number, nil)
+	case landfall.KindOf(err) != landfall.NotFound:
+		return nil, err
 	}
 	return func(v landfall.Version) bool {
 		return string(v.UID) == selector || (v.Label != "" && v.Label == selector)

@@ -142,6 +142,27 @@ func TestFailedRun(t *testing.T) {
 	p.want(p.ask(r), http.StatusOK, "specs/app.yaml:7", string(run.Commit))
 }
 
+// One token follows no more pages at a time than a bound; every page is there without that.
+func TestFollowersAreBounded(t *testing.T) {
+	t.Parallel()
+	p := newPages(t, home)
+	page := "/runs/" + p.begin(p.shop(), "main", "reading").ID
+	p.signIn(readerToken)
+	const most = 100
+	for range most {
+		p.follow(page)
+	}
+	r := httptest.NewRequest(http.MethodGet, home+page, nil)
+	r.Header.Set("Accept", "text/event-stream")
+	r.AddCookie(p.cookie)
+	a := httptest.NewRecorder()
+	p.handler.ServeHTTP(a, r)
+	if a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") != "1" || !strings.Contains(a.Body.String(), "100 requests of the token") {
+		t.Errorf("got %d, Retry-After %q: %s", a.Code, a.Header().Get("Retry-After"), a.Body)
+	}
+	p.want(p.get(page), http.StatusOK, "reading")
+}
+
 // A long log begins near its end, and can be asked for whole.
 func TestLongLog(t *testing.T) {
 	t.Parallel()

@@ -88,6 +88,10 @@ func (s *site) askToken(w http.ResponseWriter, r *http.Request, to string, statu
 			data.Elsewhere = s.URL.JoinPath("sign-in").String()
 		}
 	}
+	if v, ok := s.visitOf(to); ok { // browsers ask it of every address that a form leads to, and this one's leads to the release
+		policy := w.Header().Get(securityPolicy)
+		w.Header().Set(securityPolicy, strings.Replace(policy, "form-action 'self'", "form-action 'self' "+v.Origin, 1))
+	}
 	s.write(w, nil, &view{page: "signin", title: "Sign in", status: status, data: data})
 }
 

@@ -19,6 +19,12 @@ const (
 // stream sends what changes in a page as server-sent events, until there is nothing more to come: "part" for each part that is
 // another, "log" for lines that follow, and "end".
 func (s *site) stream(w http.ResponseWriter, in *request, load func(*request) (*view, error), v *view) {
+	if err := s.waiters.Enter(in.Context(), in.token); err != nil {
+		w.Header().Set("Retry-After", "1")
+		s.fail(w, in.Request, in, err)
+		return
+	}
+	asked := in.Request
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := &events{w: w, control: http.NewResponseController(w), sent: map[string]string{}}
 	after := lastSeen(in.Request)
@@ -39,7 +45,7 @@ func (s *site) stream(w http.ResponseWriter, in *request, load func(*request) (*
 		case <-tick.C:
 		}
 		// A session that ended, or a token that was taken back, shows nothing more.
-		if in, err = s.enter(in.Request); err != nil {
+		if in, err = s.enter(asked); err != nil {
 			return
 		}
 		if v, err = load(in); err != nil {

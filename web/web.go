@@ -20,9 +20,14 @@ import (
 
 // Config is what the pages stand on.
 type Config struct {
-	API    *client.Client // answers requests in contexts of api.As
-	DB     *store.DB      // of the sessions
-	URL    *url.URL       // of the control host
+	API *client.Client // answers requests in contexts of api.As
+	DB  *store.DB      // of the sessions
+	URL *url.URL       // of the control host
+
+	// Visit returns what the address of a release is; false for every other address, and for one that is not where releases of
+	// this server are. nil: there are none.
+	Visit func(address *url.URL) (Visit, bool)
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -30,6 +35,7 @@ type Config struct {
 // site is the pages.
 type site struct {
 	Config
+	waiters  api.Waiters
 	pages    map[string]*page
 	files    files
 	attempts *attempts
@@ -50,6 +56,7 @@ func New(c Config) (http.Handler, error) {
 	mux.HandleFunc("GET /sign-in", s.signInPage)
 	mux.HandleFunc("POST /sign-in", s.signIn)
 	mux.HandleFunc("POST /sign-out", s.signOut)
+	mux.HandleFunc("GET "+VisitPath, s.visit)
 	mux.HandleFunc("GET /{$}", s.showing(overview))
 	mux.HandleFunc("GET /apps/{app}", s.showing(app))
 	mux.HandleFunc("GET /apps/{app}/releases/{uid}", s.showing(release))
@@ -75,9 +82,11 @@ func New(c Config) (http.Handler, error) {
 	}), nil
 }
 
+const securityPolicy = "Content-Security-Policy"
+
 // secure sets what keeps other people's pages and bytes away from these pages.
 func secure(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "+
+	h.Set(securityPolicy, "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "+
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("X-Content-Type-Options", "nosniff")

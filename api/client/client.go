@@ -43,11 +43,34 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if out == nil {
-		_, err := io.Copy(io.Discard, resp.Body)
+	return decode(resp.Body, out)
+}
+
+// Create is Do of a PUT of what must be new: a Conflict when it is there.
+func (c *Client) Create(ctx context.Context, path string, body, out any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
 		return err
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}, "If-None-Match": {"*"}}
+	resp, err := c.askWith(ctx, http.MethodPut, "/api/v1"+path, bytes.NewReader(data), headers)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return problemOf(resp)
+	}
+	return decode(resp.Body, out)
+}
+
+// decode reads the JSON of an answer; into nothing for nil.
+func decode(answer io.Reader, out any) error {
+	if out == nil {
+		_, err := io.Copy(io.Discard, answer)
+		return err
+	}
+	if err := json.NewDecoder(answer).Decode(out); err != nil {
 		return &landfall.Error{Op: "client", Message: "the server's answer is not what its API promises", Err: err}
 	}
 	return nil
@@ -78,6 +101,25 @@ func (c *Client) Call(ctx context.Context, function landfall.Reference, event []
 	return io.ReadAll(io.LimitReader(resp.Body, most))
 }
 
+// Publish stores a message at a topic of an app. A key, if there is one, makes that it is stored once; a content type may be empty.
+// Errors are those of Do.
+func (c *Client) Publish(ctx context.Context, app, topic, key, contentType string, data []byte) (Stored, error) {
+	var stored Stored
+	headers := http.Header{"Content-Type": {contentType}, "Idempotency-Key": {key}}
+	resp, err := c.askWith(ctx, http.MethodPost, "/api/v1/apps/"+url.PathEscape(app)+"/messages/"+url.PathEscape(topic), bytes.NewReader(data), headers)
+	if err != nil {
+		return stored, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode >= http.StatusBadRequest {
+		return stored, problemOf(resp)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&stored); err != nil {
+		return stored, &landfall.Error{Op: "client", Message: "the server's answer is not what its API promises", Err: err}
+	}
+	return stored, nil
+}
+
 // eventType is the media type of an event as JSON.
 const eventType = "application/cloudevents+json"
 
@@ -103,15 +145,31 @@ func (c *Client) send(ctx context.Context, method, path string, body any, accept
 
 // ask sends a request, whose body, if any, is JSON.
 func (c *Client) ask(ctx context.Context, method, path string, body io.Reader, accept string) (*http.Response, error) {
+	headers := http.Header{"Accept": {accept}}
+	if body != nil {
+		headers.Set("Content-Type", "application/json")
+	}
+	return c.askWith(ctx, method, path, body, headers)
+}
+
+// askWith sends a request with headers; what of them is empty is left out.
+func (c *Client) askWith(ctx context.Context, method, path string, body io.Reader, headers http.Header) (*http.Response, error) {
+	written, _, _ := strings.Cut(path, "?")
+	for element := range strings.SplitSeq(written, "/") {
+		if element == "." || element == ".." {
+			return nil, &landfall.Error{Op: "client", Kind: landfall.NotFound, Message: fmt.Sprintf("nothing has the name %q", element)}
+		}
+	}
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+path, body)
 	if err != nil {
 		return nil, &landfall.Error{Op: "client", Kind: landfall.Invalid, Message: fmt.Sprintf("%q is no server's address", c.URL), Err: err}
 	}
-	r.Header.Set("Authorization", "Bearer "+c.Token)
-	r.Header.Set("Accept", accept)
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	for name := range headers {
+		if value := headers.Get(name); value != "" {
+			r.Header.Set(name, value)
+		}
 	}
+	r.Header.Set("Authorization", "Bearer "+c.Token)
 	resp, err := c.client().Do(r)
 	if err != nil {
 		return nil, &landfall.Error{Op: "client", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
@@ -165,23 +223,39 @@ func (c *Client) FollowAfter(ctx context.Context, run string, after int64, once 
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	return eachEvent(resp.Body, line)
+}
+
+// eachEvent calls hand for each server-sent event.
+func eachEvent[T any](events io.Reader, hand func(T) error) error {
 	const maxLine = 1 << 20
-	scanner := bufio.NewScanner(resp.Body)
+	scanner := bufio.NewScanner(events)
 	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
 		data, ok := strings.CutPrefix(scanner.Text(), "data:")
 		if !ok {
 			continue
 		}
-		var l landfall.LogLine
-		if err := json.Unmarshal([]byte(data), &l); err != nil {
+		var v T
+		if err := json.Unmarshal([]byte(data), &v); err != nil {
 			return err
 		}
-		if err := line(l); err != nil {
+		if err := hand(v); err != nil {
 			return err
 		}
 	}
 	return scanner.Err()
+}
+
+// FollowExecutions calls piece for each piece of the log at a path of an execution or of a function, as it comes, until there will be
+// no more or ctx ends.
+func (c *Client) FollowExecutions(ctx context.Context, path string, piece func(landfall.ExecutionLog) error) error {
+	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return eachEvent(resp.Body, piece)
 }
 
 func (c *Client) client() *http.Client {

@@ -11,8 +11,10 @@ import (
 type Status struct {
 	URL     string    `json:"url" doc:"public URL of the server"`
 	Domain  string    `json:"domain" doc:"base domain of releases"`
+	Roles   []string  `json:"roles,omitempty" doc:"roles of the process that answers, when it is not the whole server"`
 	Sandbox string    `json:"sandbox" doc:"what build commands and functions run in"`
-	Lacks   []string  `json:"sandbox_lacks,omitempty" doc:"what this machine lacks for the sandbox, which confines all the same"`
+	Network string    `json:"functions_network,omitempty" doc:"which network functions get that run in this process"`
+	Lacks   []string  `json:"sandbox_lacks,omitempty" doc:"what this machine lacks for the sandbox; it confines all the same, unless it is none"`
 	Remote  bool      `json:"remote" doc:"whether the built-in git remote is on"`
 	Waiting bool      `json:"waiting_for_worker,omitempty" doc:"whether runs wait because no pipeline worker is alive"`
 	Apps    int       `json:"apps"`
@@ -29,6 +31,7 @@ type NewApp struct {
 	Branch     string `json:"branch,omitempty" doc:"production branch; empty: the remote's HEAD, or the first branch pushed"`
 	Specs      string `json:"specs,omitempty" doc:"folder of the spec files; empty: specs"`
 	Folder     string `json:"folder,omitempty" doc:"the app's folder in its repository; empty: the root"`
+	Previews   string `json:"previews,omitempty" enum:"public,signed-in" doc:"who sees releases that are not live; default: public"`
 	Username   string `json:"username,omitempty" doc:"user name for the repository"`
 	Password   string `json:"password,omitempty" doc:"password or token for the repository; it is never shown again"`
 }
@@ -44,6 +47,11 @@ type Branch struct {
 	Branch string `json:"branch" minLength:"1" doc:"name of the branch, without refs/heads/"`
 }
 
+// Previews are who sees an app's releases from now on that are not live.
+type Previews struct {
+	Previews string `json:"previews" enum:"public,signed-in" doc:"signed-in: who is signed in at the control host or sends a token, and may read the app"`
+}
+
 // App is an app.
 type App struct {
 	ID         string                 `json:"id"`
@@ -55,6 +63,7 @@ type App struct {
 	Specs      string                 `json:"specs"`
 	Folder     string                 `json:"folder,omitempty"`
 	Policy     landfall.ReleasePolicy `json:"release"`
+	Previews   string                 `json:"previews" enum:"public,signed-in" doc:"who sees releases that are not live"`
 	Live       landfall.UID           `json:"live"`
 	Held       bool                   `json:"held"`
 	Previous   landfall.UID           `json:"previous,omitempty" doc:"what a rollback would make live; where one app is shown"`
@@ -234,6 +243,7 @@ type Version struct {
 	Created     time.Time          `json:"created"`
 	Latest      bool               `json:"latest"`
 	Live        bool               `json:"live"`
+	Aliases     []string           `json:"aliases,omitempty"` // of a function, which point to it, with whatever weight
 }
 
 // VersionStatus is the status of a package's version.
@@ -248,6 +258,28 @@ type Unit struct {
 	App       string       `json:"app"`
 	Versions  int          `json:"versions"`
 	Latest    landfall.UID `json:"latest"`
+}
+
+// Trigger is a trigger of a live release.
+type Trigger struct {
+	Kind     landfall.UnitKind `json:"kind" enum:"http-trigger,time-trigger,queue-trigger"`
+	Name     string            `json:"name"`
+	Version  landfall.UID      `json:"version"`
+	Function string            `json:"function" doc:"the function that it names, with the version if it is not the latest; several with their percentages"`
+	On       string            `json:"on" doc:"what fires it: methods and address (with /* for all below it), cron expression and time zone, or topic"`
+	Access   string            `json:"access,omitempty" enum:"public,token,signed-in" doc:"of an http trigger: who may call it"`
+	Next     *time.Time        `json:"next,omitempty" doc:"of a time trigger: when it is due next"`
+	Last     *Firing           `json:"last,omitempty" doc:"of a time trigger: its last firing"`
+}
+
+// Firing is a time at which a time trigger was due, and what became of it.
+type Firing struct {
+	Due      time.Time  `json:"due"`
+	Fired    time.Time  `json:"fired"`
+	Finished *time.Time `json:"finished,omitempty" doc:"absent while it is not over"`
+	State    string     `json:"state" enum:"running,waiting,succeeded,failed,skipped"`
+	Attempt  int        `json:"attempt" doc:"more than 1 when a process died at it"`
+	Problem  string     `json:"problem,omitempty"`
 }
 
 // Apply asks for a commit of the built-in remote to be applied.
@@ -285,9 +317,85 @@ type State struct {
 	At time.Time `json:"at"`
 }
 
+// NewExecution asks for an execution.
+type NewExecution struct {
+	Function string          `json:"function" example:"hello" doc:"NAME, NAME:VERSION or NAMESPACE/NAME:VERSION"`
+	Number   int64           `json:"function_version,omitempty" minimum:"0" doc:"number of the version; 0: the one that function names, or the latest"`
+	Input    json.RawMessage `json:"input,omitempty" doc:"data of the event that the function gets"`
+	Sync     *bool           `json:"sync,omitempty" doc:"false: the answer does not wait until the execution is over"`
+}
+
 // CheckLine is one line of what a check says: a damage, or at the end how much was gone over, or why it was not.
 type CheckLine struct {
 	Finding *landfall.Finding `json:"finding,omitempty"`
 	Done    *landfall.Checked `json:"done,omitempty"`
 	Problem string            `json:"problem,omitempty"`
+}
+
+// Alias is a name for a version of a function, or for two with weights.
+type Alias = landfall.Alias
+
+// AliasMove is one move of an alias. From is empty when it was new, To when it was removed.
+type AliasMove struct {
+	From  string    `json:"from,omitempty"`
+	To    string    `json:"to,omitempty"`
+	Actor string    `json:"actor"`
+	At    time.Time `json:"at"`
+}
+
+// Stored is what became of a message that was published.
+type Stored struct {
+	Topic     string `json:"topic"`
+	Sequence  uint64 `json:"sequence" doc:"the message's number in the app's queue"`
+	Duplicate bool   `json:"duplicate,omitempty" doc:"a message of the same key was there before, and this one was not stored"`
+}
+
+// Message is one message of an app's queue.
+type Message struct {
+	Topic      string              `json:"topic"`
+	Sequence   uint64              `json:"sequence" doc:"ascending, with gaps"`
+	ID         string              `json:"id,omitempty" doc:"the key that it was published with"`
+	Time       time.Time           `json:"time" doc:"when it was stored"`
+	Headers    map[string][]string `json:"headers"`
+	Data       string              `json:"data,omitempty" doc:"absent when it is no text"`
+	DataBase64 []byte              `json:"data_base64,omitempty"`
+}
+
+// NewSecret is a value for a secret.
+type NewSecret struct {
+	Value     string `json:"value" doc:"text, at most 64 KiB; it is never shown again"`
+	Preview   bool   `json:"preview,omitempty" doc:"it is for every branch but production"`
+	NoRelease bool   `json:"no_release,omitempty" doc:"the next release uses it, and none is made now"`
+}
+
+// Secret is a secret of an app, without its values.
+type Secret struct {
+	Name      string          `json:"name"`
+	Variable  string          `json:"variable" doc:"the environment variable in which functions find it"`
+	Functions []string        `json:"functions,omitempty" doc:"those of production that name it"`
+	Versions  []SecretVersion `json:"versions" doc:"oldest first"`
+}
+
+// SecretVersion is a version of a secret, without its value.
+type SecretVersion struct {
+	Number    int64        `json:"number"`
+	UID       landfall.UID `json:"uid"`
+	Created   time.Time    `json:"created"`
+	Actor     string       `json:"actor" doc:"who set it"`
+	Preview   bool         `json:"preview,omitempty" doc:"it is for every branch but production"`
+	Live      bool         `json:"live,omitempty" doc:"the live release has it"`
+	Revoked   time.Time    `json:"revoked,omitzero"`
+	RevokedBy string       `json:"revoked_by,omitempty"`
+}
+
+// SecretSet is what became of a value that was set.
+type SecretSet struct {
+	SecretVersion
+
+	Name    string       `json:"name"`
+	Made    bool         `json:"made" doc:"false: it had that value already"`
+	Hidden  bool         `json:"hidden" doc:"false: it is too short to be taken out of logs"`
+	Release landfall.UID `json:"release,omitempty" doc:"that has it; absent when none was made"`
+	URL     string       `json:"url,omitempty" doc:"where that answers"`
+	Note    string       `json:"note,omitempty"`
 }

@@ -96,19 +96,21 @@ token as password.`
 	flags.StringVar(&app.Specs, "specs", "", "folder of the spec files (default: specs)")
 	flags.StringVar(&app.Folder, "folder", "", "the app's folder in its repository (default: the root)")
 	flags.StringVar(&app.Namespace, "namespace", "", "owner of the app's functions and packages (default: default)")
+	flags.StringVar(&app.Previews, "previews", "", "who sees releases that are not live: public or signed-in (default: public)")
 	flags.StringVar(&app.Username, "repo-user", "", "user name for the repository")
 	flags.StringVar(&passwordFile, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
 }
 
 func (c *cli) appSet() *cobra.Command {
-	var username, file, branch string
-	cmd := c.get("set APP", "Set another production branch, or a new password or token for an app's repository",
-		"landfall app set shop --branch main\nlandfall app set shop --repo-token-file token",
+	var username, file, branch, previews string
+	cmd := c.get("set APP", "Set another production branch, who sees previews, or a new password or token for an app's repository",
+		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in operands) error {
-			if file == "" && (branch == "" || username != "") {
+			if file == "" && (branch+previews == "" || username != "") {
 				return invalid("name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
-					"or another production branch: landfall app set %[1]s --branch BRANCH", in["app"])
+					"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
+					"landfall app set %[1]s --previews public|signed-in", in["app"])
 			}
 			var app client.App
 			if file != "" {
@@ -129,13 +131,22 @@ func (c *cli) appSet() *cobra.Command {
 					return err
 				}
 			}
+			if previews != "" {
+				if err := cl.Do(ctx, http.MethodPut, appPath(in, "previews"), client.Previews{Previews: previews}, &app); err != nil {
+					return err
+				}
+			}
 			return c.showApp(app)
 		})
-	cmd.Long = `Set another production branch, or a new password or token for an app's repository.
+	cmd.Long = `Set another production branch, who sees previews, or a new password or token for an app's repository.
+
+With --previews signed-in, releases that are not live answer only those who are signed in at this server, or send a token, and may
+read the app. It holds at once, for releases that are there already, too.
 
 Live stays where it is until the next push to the new production branch. A password or token is used from the next run on, and
 never shown. A run that failed because the old one is refused can be repeated with landfall run retry RUN.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
+	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
 	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
 	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
@@ -151,6 +162,7 @@ func (c *cli) showApp(app client.App) error {
 		t.field("specs", app.Specs)
 		t.field("folder", app.Folder)
 		t.field("namespace", app.Namespace)
+		t.field("previews", app.Previews)
 		t.field("live", live(app))
 		t.field("created", c.local(app.Created))
 		t.field("deleted", c.local(app.Deleted))

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"path/filepath"
+	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
@@ -34,39 +37,49 @@ func (c *cli) apply(ctx context.Context, from apply) error {
 	if from.branch == "" {
 		fmt.Fprintln(c.stderr, "no branch is checked out: this counts as the production branch; for a preview name another with --branch")
 	}
-	app, err := c.applyTo(ctx, cl, w, from)
+	app, made, err := c.applyTo(ctx, cl, w, from)
 	if err != nil {
 		return err
 	}
+	run, err := c.applyNow(ctx, cl, w, app, from)
+	if err != nil && made && run.Release == "" && (run.State == "" || run.State.Final()) {
+		fmt.Fprintf(c.stderr, "the app %[1]s was made, and has no release yet: mend this and type landfall spec version apply --app %[1]s; "+
+			"to give it up, which keeps its name reserved, landfall app delete %[1]s --force\n", app.Name)
+	}
+	return err
+}
+
+// applyNow brings the work tree to an app, and returns what became of it as far as that is known.
+func (c *cli) applyNow(ctx context.Context, cl *client.Client, w *worktree, app client.App, from apply) (client.Run, error) {
 	request, err := c.bring(ctx, cl, w, app)
 	if err != nil {
-		return err
+		return client.Run{}, err
 	}
 	request.Branch, request.NoRelease, request.DryRun = from.branch, from.noRelease, from.dryRun
 	var applied client.Applied
 	if err := cl.Do(ctx, http.MethodPost, appPath(operands{"app": app.Name}, "applies"), request, &applied); err != nil {
-		return err
+		return client.Run{}, err
 	}
 	switch {
 	case applied.Run == nil:
-		return c.showDryRun(applied)
+		return client.Run{}, c.showDryRun(applied)
 	case from.noWait:
-		return c.showRun(*applied.Run)
+		return *applied.Run, c.showRun(*applied.Run)
 	}
 	run := *applied.Run
 	if run.State.Final() { // of an earlier apply or push of this commit, or there is nothing to do
 		fmt.Fprintf(c.stderr, "commit %s: %s\n", run.Commit.Short(), printable(run.Reason))
 	} else if run, err = c.follow(ctx, cl, run); err != nil {
-		return err
+		return run, err
 	}
 	if err := c.finished(run); err != nil {
-		return err
+		return run, err
 	}
-	return c.checkLive(ctx, cl, run, from.branch)
+	return run, c.checkLive(ctx, cl, run, from.branch)
 }
 
 // applyTo returns the app to apply to, and makes it when it is not there.
-func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (client.App, error) {
+func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (app client.App, made bool, err error) {
 	name := from.app
 	if name == "" {
 		name = filepath.Base(w.top)
@@ -74,23 +87,70 @@ func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from 
 			name = s.App.Name
 		}
 		if err := landfall.CheckAppName(name); err != nil {
-			return client.App{}, invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
+			return app, false, invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
 		}
 	}
-	var app client.App
-	err := cl.Do(ctx, http.MethodGet, appPath(operands{"app": name}), nil, &app)
-	if landfall.KindOf(err) != landfall.NotFound {
-		return app, err
+	err = cl.Do(ctx, http.MethodGet, appPath(operands{"app": name}), nil, &app)
+	if landfall.KindOf(err) != landfall.NotFound || from.dryRun {
+		return app, false, err
 	}
-	if from.dryRun {
-		return app, err
-	}
-	if _, err := readSpec(w.top, pipeline.DefaultSpecs); landfall.KindOf(err) == landfall.Invalid && err != nil {
-		return app, err // a name is reserved for good: not for an app that cannot be
+	if err := checkNew(ctx, cl, w); err != nil {
+		return app, false, err // a name is reserved for good: not for an app that cannot be
 	}
 	fmt.Fprintf(c.stderr, "making the app %s\n", printable(name))
 	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Branch: from.branch}, &app)
-	return app, err
+	return app, err == nil, err
+}
+
+// checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare belongs to
+// another app, as when the name of that one was mistyped.
+func checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
+	s, err := readSpec(w.top, pipeline.DefaultSpecs)
+	if err != nil {
+		return err
+	}
+	files, err := filesBelow(w.top)
+	if err != nil {
+		return err
+	}
+	for _, problem := range pipeline.MissingArchives(s, files) {
+		return invalid("%s", problem)
+	}
+	declared := map[string][]spec.Object{}
+	for _, f := range s.Functions {
+		declared["function"] = append(declared["function"], f.Object)
+	}
+	for _, p := range s.Packages {
+		declared["package"] = append(declared["package"], p.Object)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(declared)) {
+		if err := checkFree(ctx, cl, kind, declared[kind]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkFree fails when one of the functions or packages of a new app is another app's.
+func checkFree(ctx context.Context, cl *client.Client, kind string, declared []spec.Object) error {
+	units, err := client.List[client.Unit](ctx, cl, "/"+kind+"s", url.Values{"namespace": {landfall.DefaultNamespace}})
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		i := slices.IndexFunc(declared, func(o spec.Object) bool { return o.Name == u.Name })
+		if i < 0 || u.App == "" {
+			continue
+		}
+		belongs, instead := fmt.Sprintf("%s: %s %s belongs to the app %q", declared[i].Pos, kind, u.Name, u.App), "apply to that one with --app "+u.App+", "
+		var owner client.App
+		err := cl.Do(ctx, http.MethodGet, appPath(operands{"app": u.App}), nil, &owner)
+		if err == nil && !owner.Deleted.IsZero() { // who may not read that app is told the rest all the same
+			belongs, instead = belongs+", which was deleted, until its last version is gone, too", ""
+		}
+		return invalid("%s: %srename it, or give this app a namespace of its own (app create --namespace)", belongs, instead)
+	}
+	return nil
 }
 
 // bring pushes the commit of the work tree to the app's repository on the server.

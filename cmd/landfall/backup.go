@@ -95,7 +95,7 @@ func openStopped(ctx context.Context, c config) (*server, error) {
 		return nil, badSetting("DATA", "is %q, which is no data folder: %v", c.Data, err)
 	}
 	s := &server{config: c, logger: slog.New(slog.DiscardHandler)}
-	if err := s.openState(ctx); err != nil {
+	if err := errors.Join(s.openState(ctx), s.readSecretKey(false)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -144,16 +144,21 @@ func (c *cli) backupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			fmt.Fprintln(c.stderr, keyApart)
 			return c.print(totals, func(t *table) { t.row(backedUp(totals) + " in " + in["file"]) })
 		})
 	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories of the built-in remote.
 
 The server goes on meanwhile. The file holds secrets: keep it as closed as the data folder. It has its name only when it is whole;
-"-" is standard output. landfall restore reads it. Mirrors and caches are not in it: they are made again.`
+"-" is standard output. landfall restore reads it. Mirrors and caches are not in it: they are made again. The secrets of apps are in it
+as they are sealed, and the key that opens them is not: keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) apart.`
 	cmd.Flags().BoolVar(&without, "without-objects", false, "leave the objects out: for a bucket that is kept in another way")
 	offline = c.offlineFlags(cmd)
 	return cmd
 }
+
+// keyApart is what whoever makes a backup must know.
+const keyApart = "the key of the secrets is not in it: keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) in another place"
 
 func backedUp(t backup.Totals) string {
 	repositories := "1 repository"

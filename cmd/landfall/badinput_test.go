@@ -183,6 +183,13 @@ func TestPushOfBadSpecs(t *testing.T) {
 	attempt(t, []string{"specs/route.yaml", "apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: r}\nspec:\n  relativeurl: /r\n" +
 		"  functionref: {type: name, name: nobody}\n"}, "specs/route.yaml:", `"nobody"`)
 
+	// N-028: a cron expression that does not parse is refused, with file, line and character.
+	attempt(t, []string{"specs/timer.yaml", "apiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: t}\nspec:\n" +
+		"  functionref: {name: hello}\n  cron: 0 25 * * *\n"}, "specs/timer.yaml:6", "character 3", `"25"`)
+	// N-028: so is one that is never due.
+	attempt(t, []string{"specs/timer.yaml", "apiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: t}\nspec:\n" +
+		"  functionref: {name: hello}\n  cron: 0 0 30 2 *\n"}, "specs/timer.yaml:6", "never due")
+
 	// N-012: a src that matches nothing is an error that names its place.
 	attempt(t, []string{app, strings.Replace(appSpec("shop"), "src: site", "src: sites", 1)}, "specs/app.yaml:6", `"sites"`)
 	// N-012: so is an exclude.

@@ -117,7 +117,7 @@ func TestPrintable(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
-	if got, want := printableLines("a\x07\nb"), `a\a`+"\nb"; got != want {
+	if got, want := printableLines("a\x07\nb\tc\r\n"), `a\a`+"\nb\tc"+`\r`+"\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -21,7 +21,9 @@ import (
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 )
@@ -42,14 +44,25 @@ type config struct {
 	AllowedHosts  []string
 	MaxPush       int64
 	MaxBuildCache int64
+	MaxImageCache int64
+	MaxFunctions  int64 // bytes of the cache of unpacked packages
 	Limits        builder.Limits
 	Specs         spec.Limits
 	Sandbox       string
+	Network       string // of functions: as their specs say, or off
+	RequireTests  bool   // only functions that have passed a test are released
 	Roles         []role
+	Every         bool          // no roles were given: this is the whole program
+	Router        string        // HOST:PORT that functions run behind; empty: in this process, or on Runners
+	Runners       []string      // HOST:PORT of each, of which a router, or what has none, chooses
+	Registry      *url.URL      // where a runner without a database asks for functions
 	RoleSecret    string        // what processes with different roles share
 	Lease         time.Duration // how long a worker may give no sign of life
 	Retention     pipeline.Retention
+	Secrets       *secret.Keeper // nil: the data folder has the key
+	Executions    execution.Limits
 	S3            s3.Config // without an endpoint: objects are kept in the data folder
+	Messages      messageSettings
 }
 
 // setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
@@ -77,9 +90,13 @@ func settings() []setting {
 		{"DOMAIN", "localhost", false, "base domain of releases: APP.DOMAIN"},
 		{"URL", "", false, "public URL of this server (default: from the listen address)"},
 		{databaseSetting, "", false, "path of an SQLite file, or postgres://…, of one host or several (default: a file in the data folder)"},
-		{"ROLE", "", false, "what this process does, comma separated: api, webhook, pipeline, gateway (default: all)"},
+		{"ROLE", "", false, "what this process does, comma separated: api, webhook, pipeline, gateway, trigger, router, runner, registry (default: all)"},
 		{"ROLE_SECRET", "", true, "what processes with different roles share, 32 or more characters"},
-		{"LEASE", "30s", false, "how long a pipeline worker may give no sign of life before another one takes its runs"},
+		{"ROUTER", "", false, "HOST:PORT of a process with the role router, or of a runner, that runs functions (default: they run in this process)"},
+		{"RUNNERS", "", false, "HOST:PORT of each runner, comma separated; of a name, each address is one: for the role router, or in place of one"},
+		{"REGISTRY", "", false, "HOST:PORT of a process with the role registry, for the role runner"},
+		{"SECRET_KEY", "", true, "key of the secrets, one of age or several on a line each; roles share it (default: made at the first start)"},
+		{"LEASE", "30s", false, "how long a worker may give no sign of life before another one takes its runs, or its messages"},
 		{"S3_ENDPOINT", "", false, "object store: HOST, HOST:PORT or URL (default: a folder in the data folder)"},
 		{"S3_BUCKET", "landfall", false, "bucket of the object store; made when missing"},
 		{"S3_REGION", "us-east-1", false, "region of the object store"},
@@ -87,6 +104,11 @@ func settings() []setting {
 		{"S3_SECRET_KEY", "", true, "secret key of the object store"},
 		{"S3_INSECURE", "false", false, "true: http instead of https to the object store"},
 		{"S3_STYLE", "auto", false, "how the bucket is addressed: auto, path (HOST/BUCKET) or host (BUCKET.HOST)"},
+		{"NATS", "", true, "NATS server with JetStream that keeps messages: nats://HOST:4222 or tls://HOST:4222 (default: JetStream in the process)"},
+		{"NATS_CREDENTIALS", "", true, "credentials for the NATS server, as the text of its credentials file"},
+		{"QUEUE_BYTES", "1073741824", false, "bytes of the messages of one app; what does not fit is refused"},
+		{"QUEUE_AGE", "7d", false, "how long a message is kept that nobody took"},
+		{"SUBJECTS", "", false, "NATS subjects that an app may use beside its own: APP=SUBJECT, comma separated; * and > as in NATS"},
 		{"TOKEN", "", true, "administrator's token, 32 or more characters (default: made at the first start)"},
 		{"GITHUB_API", "https://api.github.com/", false, "base URL of GitHub's API"},
 		{"GITHUB_TOKEN", "", true, "token for commit statuses and comments; without it reports stay local"},
@@ -101,14 +123,22 @@ func settings() []setting {
 		{"MAX_RECEIVED_BYTES", "4294967296", false, "bytes that one fetch may receive"},
 		{"MAX_OBJECTS", "10000000", false, "git objects that one fetch may bring"},
 		{"MAX_BUILD_CACHE", "4294967296", false, "bytes of what builds made that are kept for the next build of the same input"},
+		{"MAX_IMAGE_CACHE", "4294967296", false, "bytes of container images of functions that are kept for the next pull"},
+		{"MAX_FUNCTION_CACHE", "8589934592", false, "bytes of unpacked packages that are kept of functions that do not run at the moment"},
 		{"KEEP_RUNS", "90d", false, "how long runs are kept that made no accessible release; 0: for ever"},
 		{"KEEP_LOGS", "30d", false, "how long the logs of runs are kept; 0: for ever"},
 		{"KEEP_DELIVERIES", "30d", false, "how long webhook deliveries are kept; 0: for ever"},
+		{"KEEP_EXECUTIONS", "30d", false, "how long the records of executions and their logs are kept; 0: for ever"},
+		{"MAX_EXECUTIONS", "1000", false, "records of executions that are kept of one version of a function, the newest"},
+		{"MAX_EXECUTION_LOGS", "16777216", false, "bytes of the logs of executions that are kept of one version of a function, the newest"},
+		{"MAX_EXECUTION_RATE", "200", false, "executions a second that are recorded; of those that failed, five times as many"},
 		{"MAX_SPEC_BYTES", "8388608", false, "bytes of the spec files of one commit"},
 		{"MAX_SPEC_OBJECTS", "10000", false, "objects in the spec files of one commit"},
 		{"MAX_SPEC_VALUES", "100000", false, "values in one spec document"},
 		{"MAX_SPEC_DEPTH", "100", false, "levels of nesting in one spec document"},
+		{"REQUIRE_TESTS", "false", false, "true: a function is released only when its contract has a test, and passes it"},
 		{"SANDBOX", "auto", false, "auto: build commands run in a sandbox or not at all; off: without one"},
+		{"FUNCTIONS_NETWORK", networkBySpec, false, "spec: functions whose spec asks for it reach public addresses; off: none does"},
 	}
 }
 
@@ -205,8 +235,8 @@ func checkKey(key, value string) error {
 	for _, s := range settings() {
 		name := strings.ToLower(s.name)
 		known[name] = !s.secret
-		secret := s.secret || s.name == databaseSetting && hasPassword(value)
-		if key != name || !secret {
+		closed := s.secret || s.name == databaseSetting && hasPassword(value)
+		if key != name || !closed {
 			continue
 		}
 		return invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its own, named by %[2]s%[3]s, or %[2]s",
@@ -257,9 +287,6 @@ func parseConfig(v map[string]string) (config, error) {
 			return c, badSetting(name, "has %d characters; it needs at least %d", len(token), minToken)
 		}
 	}
-	if c.Sandbox != "auto" && c.Sandbox != "off" {
-		return c, badSetting("SANDBOX", "is %q; right would be auto or off", c.Sandbox)
-	}
 	if err := c.parseURL(v["URL"]); err != nil {
 		return c, err
 	}
@@ -278,14 +305,39 @@ func parseConfig(v map[string]string) (config, error) {
 	if err := c.parseRoles(v); err != nil {
 		return c, err
 	}
+	if key := v["SECRET_KEY"]; key != "" {
+		if c.Secrets, err = secret.ParseKey(secret.Text(key)); err != nil {
+			return c, badSetting("SECRET_KEY", "cannot be read: %s", landfall.MessageOf(err))
+		}
+	}
 	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {
 		return c, badSetting("GITHUB_COMMENTS", "is %q; right would be true or false", v["GITHUB_COMMENTS"])
+	}
+	if err := c.parseFunctions(v); err != nil {
+		return c, err
 	}
 	if err := c.parseRetention(v); err != nil {
 		return c, err
 	}
+	if err := c.parseMessages(v); err != nil {
+		return c, err
+	}
 	err = c.parseLimits(v)
 	return c, err
+}
+
+// parseFunctions reads what holds for all functions.
+func (c *config) parseFunctions(v map[string]string) (err error) {
+	if c.Sandbox != "auto" && c.Sandbox != "off" {
+		return badSetting("SANDBOX", "is %q; right would be auto or off", c.Sandbox)
+	}
+	if c.Network = v["FUNCTIONS_NETWORK"]; c.Network != networkBySpec && c.Network != networkOff {
+		return badSetting("FUNCTIONS_NETWORK", "is %q; right would be %s or %s", c.Network, networkBySpec, networkOff)
+	}
+	if c.RequireTests, err = strconv.ParseBool(v["REQUIRE_TESTS"]); err != nil {
+		return badSetting("REQUIRE_TESTS", "is %q; right would be true or false", v["REQUIRE_TESTS"])
+	}
+	return nil
 }
 
 // otherAddress finds the other forms in which PostgreSQL's programs take an address: as a path, each is that of a new and empty
@@ -319,6 +371,7 @@ func (c *config) parseRetention(v map[string]string) error {
 		into *time.Duration
 	}{
 		{"KEEP_RUNS", &c.Retention.Runs}, {"KEEP_LOGS", &c.Retention.Logs}, {"KEEP_DELIVERIES", &c.Retention.Deliveries},
+		{"KEEP_EXECUTIONS", &c.Retention.Executions},
 	} {
 		var err error
 		if *keep.into, err = parseKeep(v[keep.name]); err != nil || *keep.into < 0 {
@@ -385,8 +438,9 @@ func (c *config) parseLimits(v map[string]string) error {
 	}{
 		{"MAX_PUSH", &c.MaxPush}, {"MAX_COMMIT_BYTES", &c.Limits.CommitBytes}, {"MAX_FILE_BYTES", &c.Limits.FileBytes},
 		{"MAX_RECEIVED_BYTES", &c.Limits.ReceivedBytes}, {"MAX_OBJECTS", &c.Limits.Objects},
-		{"MAX_BUILD_CACHE", &c.MaxBuildCache},
-		{"MAX_SPEC_BYTES", &c.Specs.Bytes},
+		{"MAX_BUILD_CACHE", &c.MaxBuildCache}, {"MAX_IMAGE_CACHE", &c.MaxImageCache},
+		{"MAX_FUNCTION_CACHE", &c.MaxFunctions},
+		{"MAX_SPEC_BYTES", &c.Specs.Bytes}, {"MAX_EXECUTION_LOGS", &c.Executions.Logs},
 	} {
 		n, err := strconv.ParseInt(v[limit.name], 10, 64)
 		if err != nil || n <= 0 {
@@ -399,7 +453,7 @@ func (c *config) parseLimits(v map[string]string) error {
 		into *int
 	}{
 		{"MAX_FILES", &c.Limits.Files}, {"MAX_SPEC_OBJECTS", &c.Specs.Objects}, {"MAX_SPEC_VALUES", &c.Specs.Values},
-		{"MAX_SPEC_DEPTH", &c.Specs.Depth},
+		{"MAX_SPEC_DEPTH", &c.Specs.Depth}, {"MAX_EXECUTIONS", &c.Executions.Keep}, {"MAX_EXECUTION_RATE", &c.Executions.Rate},
 	} {
 		n, err := strconv.Atoi(v[limit.name])
 		if err != nil || n <= 0 {

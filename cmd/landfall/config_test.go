@@ -51,9 +51,27 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_ROLE": "api", "LANDFALL_DATABASE": "postgres://db/x"}, nil, []string{"LANDFALL_ROLE", "LANDFALL_S3_ENDPOINT"}},
 		{map[string]string{"LANDFALL_ROLE": "api", "LANDFALL_DATABASE": "postgres://db/x", "LANDFALL_S3_ENDPOINT": "s3.example.com"}, nil,
 			[]string{"LANDFALL_ROLE_SECRET", "LANDFALL_ROLE_SECRET_FILE"}},
+		{map[string]string{"LANDFALL_ROLE": "router"}, nil, []string{"LANDFALL_RUNNERS", "router", "HOST:PORT"}},
+		{map[string]string{"LANDFALL_ROLE": "router,runner", "LANDFALL_RUNNERS": "a:1"}, nil, []string{"LANDFALL_ROLE", "/run", "a process for each"}},
+		{map[string]string{"LANDFALL_ROLE": "router", "LANDFALL_RUNNERS": "a:1,u:open-sesame@b"}, nil, []string{"LANDFALL_RUNNERS", "HOST:PORT"}},
+		{map[string]string{"LANDFALL_ROLE": "router", "LANDFALL_RUNNERS": "a:1"}, nil, []string{"LANDFALL_ROLE_SECRET"}},
+		{map[string]string{"LANDFALL_ROLE": "runner"}, nil, []string{"LANDFALL_REGISTRY", "runner", "HOST:PORT"}},
+		{map[string]string{"LANDFALL_ROLE": "runner", "LANDFALL_REGISTRY": "r:1"}, nil, []string{"LANDFALL_ROLE", "LANDFALL_S3_ENDPOINT"}},
+		{map[string]string{"LANDFALL_ROLE": "trigger"}, nil, []string{"LANDFALL_ROUTER", "trigger", "LANDFALL_RUNNERS"}},
+		{map[string]string{"LANDFALL_ROLE": "registry"}, nil, []string{"LANDFALL_ROLE", "SQLite"}},
+		{map[string]string{"LANDFALL_ROUTER": "https://r:1"}, nil, []string{"LANDFALL_ROUTER", "HOST:PORT"}},
+		{map[string]string{"LANDFALL_ROUTER": "r:1", "LANDFALL_RUNNERS": "a:1"}, nil, []string{"LANDFALL_ROUTER", "LANDFALL_RUNNERS", "both"}},
+		{map[string]string{"LANDFALL_ROUTER": "r:1"}, nil, []string{"LANDFALL_ROLE_SECRET", "other processes"}},
 		{map[string]string{"LANDFALL_ROLE_SECRET": "sesame"}, nil, []string{"LANDFALL_ROLE_SECRET", "32"}},
 		{map[string]string{"LANDFALL_LEASE": "3"}, nil, []string{"LANDFALL_LEASE", "30s"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_INSECURE": "perhaps"}, nil, []string{"LANDFALL_S3_INSECURE", "perhaps"}},
+		{map[string]string{"LANDFALL_NATS": "http://u:open-sesame@nats"}, nil, []string{"LANDFALL_NATS", "nats://HOST:4222"}},
+		{map[string]string{"LANDFALL_NATS": "nats://a:4222,u:open-sesame@b"}, nil, []string{"LANDFALL_NATS", "nats://HOST:4222"}},
+		{map[string]string{"LANDFALL_NATS_CREDENTIALS": "open-sesame"}, nil, []string{"LANDFALL_NATS_CREDENTIALS", "LANDFALL_NATS"}},
+		{map[string]string{"LANDFALL_QUEUE_BYTES": "1 GiB"}, nil, []string{"LANDFALL_QUEUE_BYTES", "1 GiB", "above 0"}},
+		{map[string]string{"LANDFALL_QUEUE_AGE": "0"}, nil, []string{"LANDFALL_QUEUE_AGE", "7d"}},
+		{map[string]string{"LANDFALL_SUBJECTS": "shop=a.b,zoo"}, nil, []string{"LANDFALL_SUBJECTS", "zoo", "APP=SUBJECT"}},
+		{map[string]string{"LANDFALL_SUBJECTS": "shop=>"}, nil, []string{"LANDFALL_SUBJECTS", "shop=>", "APP=SUBJECT"}},
 		{map[string]string{"LANDFALL_METRICS_TOKEN": "open-sesame"}, nil, []string{"LANDFALL_METRICS_TOKEN", "32"}},
 		{map[string]string{"LANDFALL_URL": "https://u:open-sesame@host/x"}, nil, []string{"LANDFALL_URL", "https://HOST"}},
 		{map[string]string{"LANDFALL_URL": "https://host/x"}, nil, []string{"LANDFALL_URL", "https://host/x", "path"}},
@@ -154,7 +172,7 @@ func TestRetentionSettings(t *testing.T) {
 	c, err := loadConfig(os.DevNull, func(name string) string {
 		return map[string]string{"LANDFALL_KEEP_RUNS": "7d", "LANDFALL_KEEP_LOGS": "0"}[name]
 	}, nil)
-	want := pipeline.Retention{Runs: 7 * 24 * time.Hour, Deliveries: 30 * 24 * time.Hour}
+	want := pipeline.Retention{Runs: 7 * 24 * time.Hour, Deliveries: 30 * 24 * time.Hour, Executions: 30 * 24 * time.Hour}
 	if err != nil || c.Retention != want {
 		t.Errorf("got %+v (%v), want %+v", c.Retention, err, want)
 	}
@@ -207,5 +225,27 @@ func TestHostPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantEqual(t, text, hostPort(u), want)
+	}
+}
+
+// Everything that the server can be told stands in the table that people read, with what it is unless it is told.
+func TestSettingsAreListed(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		cell, rest, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		for name := range strings.SplitSeq(cell, ", ") {
+			rows[strings.TrimSuffix(name, " *")] = rest
+		}
+	}
+	for _, s := range settings() {
+		row, listed := rows["`"+envPrefix+s.name+"`"]
+		if !listed || !strings.Contains(row, s.def) {
+			t.Errorf("%s%s: got the row %q in README.md, want one with its default %q", envPrefix, s.name, row, s.def)
+		}
 	}
 }

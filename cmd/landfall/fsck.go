@@ -28,7 +28,7 @@ func (s *server) Check(ctx context.Context, found func(landfall.Finding) error) 
 
 // check goes over everything while nothing is collected.
 func (s *server) check(ctx context.Context, builds *pipeline.Builds, found func(landfall.Finding) error) (landfall.Checked, error) {
-	c := &fsck.Check{DB: s.db, Objects: s.objects, Builds: builds}
+	c := &fsck.Check{DB: s.db, Objects: s.objects, Builds: builds, Secrets: s.secrets}
 	if s.repos != nil {
 		c.Repositories = s.repos
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestFunctionInvoke(t *testing.T) {
 	s := newSite(t)
 	r := s.repository(s.app("shop"))
 	r.write("specs/functions.yaml", functionsSpec("python-env", "greet greet.main"), "specs/app.yaml", appSpec("shop", "config: {greeting: Ahoy}"),
-		"site/index.html", "page", "greet/greet.py", "import os\n\n\ndef main(event):\n    return os.environ['greeting'] + ', ' + event['data']['name']\n")
+		"site/index.html", "page", "greet/greet.py", "import json\nimport os\n\n\ndef main(event):\n    assert json.loads(event['config']) == {'greeting': 'Ahoy'}\n    return os.environ['greeting'] + ', ' + event['data']['name']\n")
 	s.pushed(r, "shop", "A function")
 	invoke := func(name string) (string, int) {
 		out, code := s.run(t.TempDir(), "function", "invoke", name, "--data", `{"name": "Ada"}`)
@@ -90,6 +91,40 @@ func TestFunctionInvoke(t *testing.T) {
 	out, code = invoke("greet")
 	wantEqual(t, "exit code", code, 1)
 	wantText(t, told{out}, "no more Ada", "\nexecution ", "\n  File \"greet.py\", line 2, in main\n")
+}
+
+// Where nothing can confine functions they are refused. The start, the status and the answers say so, and files are served as ever.
+func TestWithoutSandbox(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("python-env", "hello hello.main"), "specs/app.yaml", appSpec("shop"), "site/index.html", "page",
+		"hello/hello.py", "def main():\n    return 'one'\n")
+	s.pushed(r, "shop", "A function")
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := t.TempDir() // all that there are
+	if err := os.Symlink(git, filepath.Join(programs, "git")); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	s.start("PATH=" + programs)
+	refused := s.get(s.at("shop", "/api/hello"))
+	wantEqual(t, "status", refused.status, http.StatusServiceUnavailable)
+	wantText(t, told{refused.body}, "do not run here")
+	wantServed(t, s, "shop", "/", "page")
+	out, code := s.run(t.TempDir(), "function", "invoke", "hello")
+	wantEqual(t, "exit code of a call: "+out, code, 5)
+	const why = "bubblewrap is not installed"
+	wantText(t, told{out}, why, "apt-get install bubblewrap", "--sandbox off")
+	wantText(t, told{s.log.String()}, "build commands and functions are refused", why)
+	wantText(t, told{s.landfall("status")}, "sandbox", "none", why)
+
+	s.stop()
+	s.start("PATH="+programs, "LANDFALL_SANDBOX=off")
+	wantServed(t, s, "shop", "/api/hello", "one")
 }
 
 // What a route says of who may call it holds, whatever the address.

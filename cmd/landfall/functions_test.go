@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -94,4 +95,66 @@ func TestTidyUnderCalls(t *testing.T) {
 			t.Errorf("tidy: %v", err)
 		}
 	}
+}
+
+// Packages of functions that nobody calls stay unpacked for as long as there is room, and not for ever.
+func TestTidyUnused(t *testing.T) {
+	t.Parallel()
+	stored := program(t, "#!/bin/sh\nexec cat\n")
+	dir := filepath.Join(t.TempDir(), "functions")
+	unpacked, err := packages.New(dir, stored, packages.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
+	t.Cleanup(run.Close)
+	const count = 4
+	var called []*registry.Function
+	release := registry.Release{ID: "aaaaaaa2"}
+	for i := range count {
+		f := &registry.Function{ID: fmt.Sprint(i), Environment: registry.Environment{Name: []string{"binary", "python"}[i%2]},
+			Resources: landfall.Resources{IdleTimeout: time.Millisecond}, Entrypoint: []string{"main", "main.main"}[i%2],
+			Package: registry.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}}
+		called = append(called, f)
+		release.Triggers = append(release.Triggers, &registry.Trigger{Name: f.ID, Function: f})
+	}
+	table := registry.New([]registry.App{{ID: "1", Name: "shop", Live: release.ID, Releases: []registry.Release{release}}})
+	host := newFunctionHost(run, unpacked, func() *registry.Table { return table }, slog.New(slog.DiscardHandler))
+	call := func(f *registry.Function) {
+		e := event.New()
+		e.SetID("1")
+		e.SetSource("/me")
+		e.SetType("call")
+		_, _ = host.Run(t.Context(), f, e) // what is no program in Python is unpacked all the same
+	}
+	left := func(now time.Time) int {
+		t.Helper()
+		for _, f := range called {
+			runs, _ := run.Count(f.ID)
+			for deadline := time.Now().Add(patience); runs > 0 && time.Now().Before(deadline); runs, _ = run.Count(f.ID) {
+				<-time.After(time.Millisecond)
+			}
+		}
+		if err := host.tidy(now); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	for _, f := range called {
+		call(f)
+	}
+	now := time.Now()
+	wantEqual(t, "folders while they are used", left(now), 2)
+	wantEqual(t, "folders while there is room", left(now.Add(keepUnused/2)), 2)
+	host.most = 1
+	wantEqual(t, "folders of what was just called", left(now), 2)
+	wantEqual(t, "folders when there is no room", left(now.Add(2*keepUnneeded)), 0)
+	host.most = 0
+	call(called[0])
+	wantEqual(t, "folders of what is called again", left(time.Now()), 1)
+	wantEqual(t, "folders after long", left(time.Now().Add(2*keepUnused)), 0)
 }

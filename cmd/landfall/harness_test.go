@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/porttest"
 )
 
 // patience is how long a test waits for what must come: far longer than it takes, so that a slow machine is no failure.
@@ -30,7 +30,8 @@ const patience = 2 * time.Minute
 // binaryFolder is where binary builds the program; TestMain removes it.
 var binaryFolder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "landfall-binary-*") })
 
-// binary builds the program once, as the tests are built (with the race detector when they are), with crash points.
+// binary builds the program once, as the tests are built (with the race detector when they are), with crash points, and its init as
+// it is installed.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := binaryFolder()
 	if err != nil {
@@ -43,6 +44,11 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	out, err := exec.Command("go", append(args, ".")...).CombinedOutput()
 	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	init := exec.Command("go", "build", "-o", filepath.Join(dir, "landfall-init"), "../landfall-init")
+	init.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := init.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
@@ -61,6 +67,7 @@ type site struct {
 	data   string
 	port   string
 	env    []string
+	main   string   // the program of its role; empty: landfall serve
 	within []string // what the command line begins with, when the server runs somewhere else than the tests
 	cmd    *exec.Cmd
 	log    *logtest.Buffer
@@ -105,12 +112,7 @@ func (s *site) readToken() {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
+	port, err := porttest.Free()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,23 +122,39 @@ func freePort(t *testing.T) string {
 // start starts the server, with more settings, and waits until it is ready or dead.
 func (s *site) start(env ...string) {
 	s.t.Helper()
+	s.launch(env...)
+	s.begun()
+}
+
+// launch is start without the wait.
+func (s *site) launch(env ...string) {
+	s.t.Helper()
 	path, err := binary()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.log = &logtest.Buffer{}
 	line := append(slices.Clone(s.within), path, "serve")
+	if s.main != "" {
+		line = []string{s.main}
+	}
 	s.cmd = exec.Command(line[0], line[1:]...)
 	s.cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.data, "LANDFALL_LISTEN=127.0.0.1:"+s.port), append(s.env, env...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.done = make(chan struct{})
+	cmd, done := s.cmd, make(chan struct{}) // a later start has others
+	s.done = done
 	go func() {
-		_ = s.cmd.Wait()
-		close(s.done)
+		_ = cmd.Wait()
+		close(done)
 	}()
+}
+
+// begun waits until a server that was launched is ready or dead.
+func (s *site) begun() {
+	s.t.Helper()
 	s.eventually("the server is ready or dead", func() bool {
 		select {
 		case <-s.done:
@@ -270,6 +288,7 @@ func (s *site) get(address string) page {
 // tryGet gets an address of a server that may end meanwhile.
 func tryGet(address string) (page, error) {
 	c := http.Client{Transport: client.LocalTransport(), Timeout: patience}
+	defer c.CloseIdleConnections()
 	resp, err := c.Get(address)
 	if err != nil {
 		return page{}, err

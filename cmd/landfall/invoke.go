@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -114,7 +116,11 @@ func (c *cli) showAnswer(answer []byte) error {
 	case failed:
 		return functionFailed(fault, event.ExecutionOf(e))
 	case c.output == "":
-		_, err = c.stdout.Write(e.Data())
+		data := e.Data()
+		if isTerminal(c.stdout) && len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
+			data = append(slices.Clip(data), '\n') // the shell's prompt stands on a line of its own; a program gets the data as it is
+		}
+		_, err = c.stdout.Write(data)
 	}
 	return err
 }

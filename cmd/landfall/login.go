@@ -89,15 +89,22 @@ func (c *cli) address(kept login) (string, error) {
 	return strings.TrimSuffix(address, "/"), nil
 }
 
+// whereItIs says where a person who has no token finds one.
+const whereItIs = "the server's first start put one into the file token of its data folder"
+
 // token returns the token for a server; empty when there is none.
 func (c *cli) token(server string, kept login) (string, error) {
+	const first = "which counts before landfall login: set one that the server knows, or unset it"
 	if token := c.getenv(envPrefix + "TOKEN"); token != "" {
+		c.source = "LANDFALL_TOKEN, " + first
 		return token, nil
 	}
 	if file := c.getenv(envPrefix + "TOKEN_FILE"); file != "" {
+		c.source = "the file " + file + " that LANDFALL_TOKEN_FILE names, " + first
 		return readSecret(file)
 	}
 	if kept.Token != "" && kept.Server == server {
+		c.source = loginFile() + ": type landfall login " + server + " with one that the server knows; " + whereItIs
 		return kept.Token, nil
 	}
 	return c.dataToken(server), nil
@@ -110,7 +117,9 @@ func (c *cli) dataToken(server string) string {
 		folder = "landfall-data"
 	}
 	if u, err := url.Parse(server); err == nil && isLocal(u.Hostname()) {
-		if token, err := readSecret(filepath.Join(folder, tokenFile)); err == nil {
+		file := filepath.Join(folder, tokenFile)
+		if token, err := readSecret(file); err == nil {
+			c.source = "the file " + file + ", of a data folder that is not this server's: name the right one with LANDFALL_DATA, or type landfall login"
 			return token
 		}
 	}
@@ -148,7 +157,7 @@ func (c *cli) client() (*client.Client, error) {
 	}
 	if token == "" {
 		return nil, &landfall.Error{Op: "cli", Kind: landfall.Unauthorized, Message: fmt.Sprintf(
-			"there is no token for %s: type landfall login, or set LANDFALL_TOKEN (the server's first start put one into the file token of its data folder)", server)}
+			"there is no token for %s: type landfall login, or set LANDFALL_TOKEN (%s)", server, whereItIs)}
 	}
 	return &client.Client{URL: server, Token: token}, nil
 }
@@ -189,6 +198,7 @@ The token is read from --token-file, from standard input, or, for a server on th
 // loginToken reads the token for a login: from the file, from a pipe, from the data folder, from a person.
 func (c *cli) loginToken(server, file string) (string, error) {
 	if file != "" {
+		c.source = "the file " + file + "; " + whereItIs
 		return readSecret(file)
 	}
 	const maxToken = 4096
@@ -198,6 +208,7 @@ func (c *cli) loginToken(server, file string) (string, error) {
 			return "", invalid("the token cannot be read from standard input: %v", err)
 		}
 		if token := strings.TrimSpace(string(data)); token != "" {
+			c.source = "standard input; " + whereItIs
 			return token, nil
 		}
 	}
@@ -231,10 +242,12 @@ func (c *cli) statusCommand() *cobra.Command {
 				t.field("releases", "APP."+s.Domain)
 				t.field("token", s.Token+" ("+s.Scope+")")
 				t.field("apps", strconv.Itoa(s.Apps))
+				t.field("roles here", strings.Join(s.Roles, ", "))
 				t.field("sandbox", s.Sandbox)
 				for _, what := range s.Lacks {
 					t.field("  without", what)
 				}
+				t.field("functions' network", s.Network)
 				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
 				t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
 				t.field("oldest unfinished run", c.local(s.Oldest))

@@ -7,15 +7,27 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
 )
 
 func main() {
-	if code, handled := sandbox.Forward(os.Args[1:]); handled {
+	if code, handled := forward(os.Args[1:]); handled {
 		os.Exit(code)
 	}
+	uuid.EnableRandPool() // no name that is made of it is a secret, and each call of a function takes two
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// forward is what this binary is when the server starts it: the init of a sandbox, or a compiler.
+func forward(args []string) (code int, handled bool) {
+	if code, handled = sandbox.Forward(args); !handled {
+		code, handled = wasm.Forward(args)
+	}
+	return code, handled
 }

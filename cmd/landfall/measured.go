@@ -24,6 +24,15 @@ func (s *server) measured() http.Handler {
 			metrics.ServeHTTP(w, r)
 			return
 		}
+		if s.db == nil { // it knows of no tokens but the roles' own, which reads
+			if equal(token, s.config.RoleSecret) {
+				metrics.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer realm="landfall"`)
+			answer(w, http.StatusUnauthorized, "The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
+			return
+		}
 		known, err := s.db.Token(r.Context(), token)
 		switch {
 		case err == nil && known.Allows(store.ScopeRead, ""):

@@ -26,6 +26,7 @@ func (s *site) metrics(token string) (status int, got measures) {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	c := http.Client{Transport: client.LocalTransport(), Timeout: patience}
+	defer c.CloseIdleConnections()
 	resp, err := c.Do(r)
 	if err != nil {
 		s.t.Fatal(err)

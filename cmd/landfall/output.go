@@ -111,13 +111,18 @@ func (t *table) section(heading ...string) {
 // printable is landfall.Printable: what comes from somebody else goes to a terminal.
 func printable(s string) string { return landfall.Printable(s) }
 
-// printableLines is printable for a text of several lines.
+// printableLines is printable for a text of several lines, which may have tabs.
 func printableLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, line := range lines {
-		lines[i] = printable(line)
+	var b strings.Builder
+	for s != "" {
+		end := strings.IndexAny(s, "\n\t")
+		if end < 0 {
+			return b.String() + printable(s)
+		}
+		b.WriteString(printable(s[:end]) + s[end:end+1])
+		s = s[end+1:]
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // count returns a number of things as people say it.
@@ -156,6 +161,9 @@ func showChanges(t *table, changes []landfall.UnitChange) (unchanged int) {
 		}
 		if f := change.Files; f != nil {
 			files = filesChanged(*f)
+		}
+		if notes := change.Notes(); len(notes) > 0 { // of functions, which have no files
+			files = strings.Join(notes, ", ")
 		}
 		t.row(string(change.Unit.Kind), change.Unit.Name, string(change.Change), version, number, files)
 	}

@@ -27,6 +27,7 @@ type cli struct {
 
 	server string                      // --server
 	output string                      // --output: json, yaml, or empty for people
+	source string                      // where the token came from, and what to do when the server does not know it
 	chosen func(context.Context) error // what the arguments ask for; nil when it is done already
 }
 
@@ -50,6 +51,9 @@ func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "landfall: %s\n", printableLines(landfall.MessageOf(err)))
+		if landfall.KindOf(err) == landfall.Unauthorized && c.source != "" {
+			fmt.Fprintf(stderr, "the token is from %s\n", printable(c.source))
+		}
 	}
 	return exitCode(err)
 }
@@ -68,6 +72,7 @@ func (c *cli) root() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push", "landfall app create shop\nlandfall app history shop",
 		c.serveCommand(), c.loginCommand(), c.statusCommand(), c.appCommand(), c.specCommand(), c.runCommand(), c.releaseCommand(),
 		c.unitCommand(unitKind{"function", "fn", "/functions"}), c.unitCommand(unitKind{"package", "pkg", "/packages"}),
+		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.executionCommand(),
 		c.backupCommand(), c.restoreCommand(), c.fsckCommand(), c.completionCommand(), c.versionCommand(),
 	)
 	root.Long = rootHelp
@@ -84,6 +89,9 @@ func (c *cli) root() *cobra.Command {
 		return nil
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if err.Error() == "unknown flag: --json" {
+			return invalid("%v; JSON is printed with -o json", err)
+		}
 		return invalid("%v; see: %s --help", err, cmd.CommandPath())
 	})
 	root.InitDefaultHelpCmd()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
@@ -46,9 +48,7 @@ func (s *server) routes() (http.Handler, error) {
 	if s.config.has(roleWebhook) {
 		s.routeWebhooks(control)
 	}
-	if s.functions != nil {
-		control.Handle(invoke.Path, s.functionDoor())
-	}
+	s.routeFunctions(control)
 	if s.config.has(roleAPI) {
 		followed := http.NewServeMux()
 		if err := s.routeAPI(followed); err != nil {
@@ -62,14 +62,26 @@ func (s *server) routes() (http.Handler, error) {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case s.config.within():
+			control.ServeHTTP(w, r)
+		case s.hosts.Classify(r.Host).Kind == gateway.Control && roundabout(r):
+			answer(w, http.StatusNotFound, "A path with an element that is empty, . or .. names nothing here.")
 		case s.hosts.Classify(r.Host).Kind == gateway.Control:
 			control.ServeHTTP(w, r)
-		case s.gateway != nil:
+		case s.config.has(roleGateway):
 			s.gateway.ServeHTTP(w, r)
 		default:
 			answer(w, http.StatusNotFound, "This process does not answer at this host.")
 		}
 	}), nil
+}
+
+// roundabout reports whether a request of the API would change what another path names: net/http sends it on from tags/.. of an app to
+// the app, and who deletes a tag of that name would delete the app.
+func roundabout(r *http.Request) bool {
+	written := r.URL.EscapedPath()
+	return strings.HasPrefix(written, "/api/") && r.Method != http.MethodGet && r.Method != http.MethodHead &&
+		path.Clean(written) != strings.TrimSuffix(written, "/")
 }
 
 // untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
@@ -89,10 +101,34 @@ func (s *server) untilStop(next http.Handler) http.Handler {
 	})
 }
 
-// functionDoor is where functions are called by their names.
-func (s *server) functionDoor() http.Handler {
-	return &invoke.Handler{
-		Find: tableSource{s.db, s.process, s.logger}.named, Functions: s.functions, Logger: s.logger,
+// routeFunctions serves the doors by which functions are reached without the host of a release.
+func (s *server) routeFunctions(control *http.ServeMux) {
+	if s.config.has(roleTrigger) {
+		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred, Logger: s.logger})
+		s.routeRun(control, s.tracer.Handler(invoke.RunPath, events))
+		control.Handle(invoke.FirePath, s.tracer.Handler(invoke.FirePath, events))
+		control.Handle(registry.TriggerPath, invoke.Confined(http.HandlerFunc(s.gateway.Fire)))
+	} else {
+		s.routeRun(control, nil)
+		control.HandleFunc(invoke.FirePath, invoke.Elsewhere(string(roleTrigger)))
+		control.HandleFunc(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
+	}
+	if s.config.has(roleTrigger) || s.config.has(roleRegistry) {
+		control.Handle(invoke.Path, s.functionDoor(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
+	} else {
+		control.HandleFunc(invoke.Path, invoke.Elsewhere(string(roleRegistry)))
+	}
+	if s.images != nil {
+		control.Handle(images.Path, s.imageDoor())
+	} else {
+		control.HandleFunc(images.Path, invoke.Elsewhere(string(roleRegistry)))
+	}
+}
+
+// named answers for functions by their names.
+func (s *server) named() http.Handler {
+	h := &invoke.Handler{
+		Find: s.source().named, Owner: s.source().owner, Host: s.config.URL.Host, Logger: s.logger,
 		Admit: func(r *http.Request, action invoke.Action, f *registry.Function) error {
 			scope := store.ScopeRead
 			if action == invoke.Call {
@@ -101,12 +137,26 @@ func (s *server) functionDoor() http.Handler {
 			return s.admit(r, scope, f)
 		},
 	}
+	if s.config.has(roleTrigger) {
+		h.Functions, h.Deferred = byName{s.triggers}, s.recorder.Deferred
+	}
+	return h
 }
 
-// mayCall says who may call a route of an app that is not public.
+// mayInvoke returns of which apps the request's token may invoke functions.
+func (s *server) mayInvoke(r *http.Request) (func(app string) bool, error) {
+	token, err := s.tokenOf(r, store.ScopeInvoke)
+	return func(app string) bool { return token.Allows(store.ScopeInvoke, app) }, err
+}
+
+// mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.
 func (s *server) mayCall(r *http.Request, app string, access registry.Access) error {
-	if access != registry.Token {
-		return &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "nobody can sign in to a release yet"}
+	if access == registry.SignedIn {
+		token, err := s.tokenOf(r, store.ScopeRead)
+		if err != nil {
+			return err
+		}
+		return s.mayRead(r.Context(), token, app)
 	}
 	owner, err := s.db.AppByName(r.Context(), app)
 	if err != nil {
@@ -121,23 +171,55 @@ func (s *server) mayCall(r *http.Request, app string, access registry.Access) er
 
 // admit returns an error unless the request's token has a scope on a function's app; without a function, on any app.
 func (s *server) admit(r *http.Request, scope store.Scope, f *registry.Function) error {
-	const op landfall.Op = "functions"
+	token, err := s.tokenOf(r, scope)
+	if err != nil {
+		return err
+	}
+	return allowed(token, scope, f)
+}
+
+// admitToken is admit for a token that came by another way.
+func (s *server) admitToken(r *http.Request, secret string, scope store.Scope, f *registry.Function) error {
+	token, err := s.knownToken(r, secret, scope)
+	if err != nil {
+		return err
+	}
+	return allowed(token, scope, f)
+}
+
+// allowed returns an error unless a token has a scope on a function's app.
+func allowed(token store.Token, scope store.Scope, f *registry.Function) error {
+	if f == nil || token.Allows(scope, f.App) {
+		return nil
+	}
+	return &landfall.Error{
+		Op: "functions", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name, f.Namespace),
+	}
+}
+
+// tokenOf returns the token that a request has. Unauthorized when it has none that is known, Forbidden when it has the scope on no
+// app.
+func (s *server) tokenOf(r *http.Request, scope store.Scope) (store.Token, error) {
 	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || secret == "" {
-		return &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "send a token: Authorization: Bearer TOKEN"}
+		return store.Token{}, &landfall.Error{Op: "functions", Kind: landfall.Unauthorized, Message: "send a token: Authorization: Bearer TOKEN"}
 	}
+	return s.knownToken(r, secret, scope)
+}
+
+// knownToken returns the token whose secret came with a request. Its errors are those of tokenOf.
+func (s *server) knownToken(r *http.Request, secret string, scope store.Scope) (store.Token, error) {
+	const op landfall.Op = "functions"
 	token, err := s.db.Token(r.Context(), secret)
 	switch {
 	case err != nil && landfall.KindOf(err) == landfall.NotFound:
-		return &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
+		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
 	case err != nil:
-		return &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
-	case f == nil && !token.Allows(scope, token.App):
-		return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s", scope)}
-	case f != nil && !token.Allows(scope, f.App):
-		return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name, f.Namespace)}
+		err = &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
+	case !token.Allows(scope, token.App):
+		err = &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s", scope)}
 	}
-	return nil
+	return token, err
 }
 
 func (s *server) routeWebhooks(control *http.ServeMux) {
@@ -153,16 +235,16 @@ func (s *server) routeWebhooks(control *http.ServeMux) {
 			return address
 		},
 	}
-	control.Handle(webhook.Path, hooks)
-	control.Handle(webhook.Path+"/", hooks)
+	control.Handle(webhook.Path, s.tracer.Handler(webhook.Path, hooks))
+	control.Handle(webhook.Path+"/", s.tracer.Handler(webhook.Path+"/{hook}", hooks))
 }
 
 func (s *server) routeAPI(control *http.ServeMux) error {
 	var repositories api.Repositories // none without git
 	if s.repos != nil {
 		repositories = s.repos
-		control.Handle("/git/", remote.New(remote.Config{
-			Repositories: s.repos, Doors: pipeline.Doors{Pipeline: s.pipeline}, MaxInput: s.config.MaxPush, Logger: s.logger}))
+		control.Handle("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
+			Repositories: s.repos, Doors: pipeline.Doors{Pipeline: s.pipeline}, MaxInput: s.config.MaxPush, Logger: s.logger})))
 	} else {
 		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
@@ -171,10 +253,13 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	rest := api.New(api.Config{
 		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
-		Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Now: time.Now, Logger: s.logger, Keeper: s,
+		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Now: time.Now, Logger: s.logger, Keeper: s,
+		Triggers: s.triggersOf, Queues: appMessages{s.broker},
+		Executions: executions{s},
 	})
 	control.Handle("/api/", rest)
-	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Now: time.Now, Logger: s.logger})
+	control.Handle("GET /log", logDoor(rest))
+	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Visit: s.visitOf, Now: time.Now, Logger: s.logger})
 	if err != nil {
 		return err
 	}
@@ -197,11 +282,18 @@ func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
 	text := "ready"
-	if _, err := s.db.Changes(ctx); err != nil {
-		text += "\ndatabase: it does not answer; pushes and webhooks are refused, releases are served"
+	if said := s.config.said(); said != nil {
+		text += "\nroles: " + strings.Join(said, ", ")
 	}
-	if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted && s.config.has(roleAPI) {
-		text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
+	if s.db != nil {
+		if _, err := s.db.Changes(ctx); err != nil {
+			text += "\ndatabase: it does not answer; pushes and webhooks are refused, releases are served"
+		}
+	}
+	if s.config.has(roleAPI) {
+		if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted {
+			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
+		}
 	}
 	if s.repos == nil && s.config.has(roleAPI) {
 		text += "\ngit: it was not found at the start; the built-in remote is off, webhooks work"

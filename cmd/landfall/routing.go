@@ -5,53 +5,78 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
 
-// routes returns the routes of an app's accessible releases. What one of them has that cannot be read is missing, and nothing else.
-func (m moment) routes(ctx context.Context, app landfall.App) (map[landfall.UID]*registry.Routes, error) {
-	triggers, err := m.ServedUnits(ctx, app.ID, landfall.HTTPTrigger)
-	if err != nil || len(triggers) == 0 {
-		return nil, err
-	}
-	f := newFunctions(m, app)
-	for _, kind := range []landfall.UnitKind{landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit, landfall.ConfigUnit} {
+// triggers returns the triggers of an app's accessible releases, and the routes of those that are HTTP's. What one of them has that
+// cannot be read is missing, and nothing else.
+func (m moment) triggers(ctx context.Context, app landfall.App) (
+	all map[landfall.UID][]*registry.Trigger, routes map[landfall.UID][]registry.Route, err error,
+) {
+	var rows []store.ServedUnit
+	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
 		units, err := m.ServedUnits(ctx, app.ID, kind)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		rows = append(rows, units...)
+	}
+	if len(rows) == 0 {
+		return nil, nil, nil
+	}
+	f := newFunctions(m, app)
+	for _, kind := range []landfall.UnitKind{landfall.FunctionUnit, landfall.PackageUnit, landfall.EnvironmentUnit, landfall.ConfigUnit, landfall.SecretUnit} {
+		units, err := m.ServedUnits(ctx, app.ID, kind)
+		if err != nil {
+			return nil, nil, err
 		}
 		for _, u := range units {
 			f.units[unitOfRelease{u.Release, u.Unit}] = u
 		}
 	}
-	routes := map[landfall.UID][]registry.Route{}
-	for _, row := range triggers {
-		trigger, err := spec.ReadTriggerVersion(row.Unit.Name, row.Spec)
-		route := registry.Route{Trigger: trigger.Name, Patterns: trigger.Patterns(), Access: registry.Access(trigger.Access)}
+	all, routes = map[landfall.UID][]*registry.Trigger{}, map[landfall.UID][]registry.Route{}
+	for _, row := range rows {
+		read, err := spec.ReadTriggerVersion(row.Unit, row.Spec)
+		trigger := triggerOf(app, row, read)
 		if err == nil {
-			err = f.lead(ctx, &route, row.Release, trigger)
+			err = f.lead(ctx, trigger, read)
 		}
 		if err != nil && landfall.KindOf(err) == landfall.Invalid {
-			m.logger.WarnContext(ctx, "a route leads to no function", "app", app.Name, "release", row.Release, "trigger", row.Unit.Name, "error", err)
+			m.logger.WarnContext(ctx, "a trigger leads to no function", "app", app.Name, "release", row.Release, "trigger", row.Unit.Name, "error", err)
 		} else if ignoreNotFound(err) != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		routes[row.Release] = append(routes[row.Release], route)
+		all[row.Release] = append(all[row.Release], trigger)
+		if trigger.Kind == landfall.HTTPTrigger {
+			routes[row.Release] = append(routes[row.Release], registry.Route{Trigger: trigger, Patterns: read.Patterns()})
+		}
 	}
-	ready := map[landfall.UID]*registry.Routes{}
-	for release, all := range routes {
-		ready[release] = registry.NewRoutes(all)
+	return all, routes, nil
+}
+
+// triggerOf returns a trigger of a release, which leads to no function yet.
+func triggerOf(app landfall.App, row store.ServedUnit, t spec.Trigger) *registry.Trigger {
+	access := registry.Access(t.Access)
+	if t.Kind != landfall.HTTPTrigger {
+		access = registry.Token // nobody but its schedule or queue fires it without one
 	}
-	return ready, nil
+	return &registry.Trigger{
+		Kind: t.Kind, Name: t.Name, App: app.ID, AppName: app.Name, Namespace: app.Namespace, Release: row.Release, Version: row.Version,
+		Config: t.Config, Resources: t.Resources, Access: access, Trim: t.Trim,
+		Cron: t.Cron, TimeZone: t.TimeZone, Method: t.Method, Subpath: t.Subpath,
+		Topic: t.Topic, RespTopic: t.RespTopic, ErrorTopic: t.ErrorTopic, MaxRetries: t.MaxRetries, ContentType: t.ContentType, Filters: t.Filters,
+	}
 }
 
 type unitOfRelease struct {
@@ -71,25 +96,44 @@ func newFunctions(m moment, app landfall.App) functions {
 	return functions{moment: m, app: app, units: map[unitOfRelease]store.ServedUnit{}, made: map[string]*registry.Function{}}
 }
 
-// named returns the function that a reference means, as it runs in the release that is live when that is asked for, and else in the
-// group version that made it. NotFound, with a sentence, when there is none.
-func (s tableSource) named(ctx context.Context, ref landfall.Reference) (function *registry.Function, err error) {
+// named returns the function that a reference means, as it runs in the release that is live when that is asked for, and else in what
+// production applied last, or in the group version that made it. NotFound, with a sentence, when there is none.
+func (s tableSource) named(ctx context.Context, ref landfall.Reference) (*registry.Function, error) {
+	return s.inGroup(ctx, ref, "")
+}
+
+// inGroup is named for a function as it runs in a group version, or, for an empty one, where named finds it.
+func (s tableSource) inGroup(ctx context.Context, ref landfall.Reference, group landfall.UID) (*registry.Function, error) {
+	f, err := s.find(ctx, ref, group)
+	return f.Function, err
+}
+
+// find is inGroup, with the commit that made the version.
+func (s tableSource) find(ctx context.Context, ref landfall.Reference, group landfall.UID) (found images.Function, err error) {
 	err = s.db.Snapshot(ctx, func(at *store.Snapshot) error {
 		namespace := cmp.Or(ref.Namespace, landfall.DefaultNamespace)
-		v, err := versioning.Find(ctx, at, namespace, landfall.FunctionUnit, ref)
+		shares, err := versioning.FindShares(ctx, at, namespace, ref)
 		if err != nil {
 			return err
 		}
-		f := newFunctions(moment{at, s.logger}, landfall.App{Namespace: namespace})
+		v := draw(shares)
+		f := newFunctions(moment{at, s.logger, s.contracts}, landfall.App{Namespace: namespace})
 		if v.App != "" {
 			if f.app, err = at.App(ctx, v.App); err != nil {
 				return err
 			}
 		}
-		group := v.UID
-		if ref.Selector == landfall.LivePointer {
+		group := group
+		switch {
+		case group != "":
+		case ref.Selector == landfall.LivePointer:
 			group = f.app.Live
+		default:
+			if group, err = f.groupOf(ctx, v); err != nil {
+				return err
+			}
 		}
+		group = cmp.Or(group, v.UID)
 		units, err := at.RunningUnits(ctx, v.App, group)
 		if err != nil {
 			return err
@@ -97,26 +141,72 @@ func (s tableSource) named(ctx context.Context, ref landfall.Reference) (functio
 		for _, u := range units {
 			f.units[unitOfRelease{group, u.Unit}] = u
 		}
-		function, err = f.ready(ctx, group, v)
+		found.Commit = v.Commit
+		found.Function, err = f.ready(ctx, group, v)
 		return err
 	})
-	return function, err
+	return found, err
 }
 
-// lead lets a route lead to what its trigger names: one function, or several by weights.
-func (f *functions) lead(ctx context.Context, route *registry.Route, release landfall.UID, trigger spec.Trigger) (err error) {
-	if len(trigger.Weights) == 0 {
-		route.Function, err = f.of(ctx, release, trigger.Function)
-		return err
+// owner returns the id of the app whose function has a name; empty for one made by hand.
+func (s tableSource) owner(ctx context.Context, ref landfall.Reference) (string, error) {
+	row, err := s.db.UnitInNamespace(ctx, cmp.Or(ref.Namespace, landfall.DefaultNamespace), landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+	return row.App, err
+}
+
+// draw returns one of the versions that a reference means, as often as its weight says.
+func draw(shares []versioning.Share) landfall.Version {
+	const percent = 100
+	drawn := rand.IntN(percent)
+	for _, s := range shares {
+		if drawn < s.Percent {
+			return s.Version
+		}
+		drawn -= s.Percent
 	}
-	for _, w := range trigger.Weights {
-		function, err := f.of(ctx, release, w.Function)
+	return shares[0].Version
+}
+
+// lead lets a trigger lead to what it names: one function, or several by weights.
+func (f *functions) lead(ctx context.Context, t *registry.Trigger, named spec.Trigger) (err error) {
+	if len(named.Weights) == 0 {
+		return f.leadTo(ctx, t, named.Function)
+	}
+	for _, w := range named.Weights {
+		function, err := f.of(ctx, t.Release, w.Function)
 		if ignoreNotFound(err) != nil {
 			return err
 		}
-		route.Shares = append(route.Shares, registry.Share{Function: function, Percent: w.Percent})
+		t.Shares = append(t.Shares, registry.Share{Function: function, Percent: w.Percent})
 	}
 	return nil
+}
+
+// leadTo lets a trigger lead to the version that a reference means, or to the two of an alias that has two.
+func (f *functions) leadTo(ctx context.Context, t *registry.Trigger, ref landfall.Reference) (err error) {
+	if !ofRelease(ref) {
+		alias, err := versioning.FindAlias(ctx, f.Snapshot, f.app.Namespace, ref)
+		if ignoreNotFound(err) != nil {
+			return err
+		}
+		if len(alias.Shares) > 1 {
+			for _, s := range alias.Shares {
+				function, err := f.of(ctx, t.Release, landfall.Reference{Name: ref.Name, Selector: string(s.UID)})
+				if ignoreNotFound(err) != nil {
+					return err
+				}
+				t.Shares = append(t.Shares, registry.Share{Function: function, Percent: s.Percent})
+			}
+			return nil
+		}
+	}
+	t.Function, err = f.of(ctx, t.Release, ref)
+	return err
+}
+
+// ofRelease reports whether a reference of a trigger means the version that the trigger's release has.
+func ofRelease(ref landfall.Reference) bool {
+	return slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, ref.Selector)
 }
 
 // of returns the version of a function that a trigger of a release names: the release's own, unless it names another.
@@ -126,7 +216,7 @@ func (f *functions) of(ctx context.Context, release landfall.UID, ref landfall.R
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
 	}
 	v := landfall.Version{Unit: unit.Unit, UID: unit.Version, Number: unit.Number, Spec: unit.Spec, Content: unit.Content}
-	if !slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, ref.Selector) {
+	if !ofRelease(ref) {
 		var err error
 		if v, err = versioning.Find(ctx, f.Snapshot, f.app.Namespace, landfall.FunctionUnit, ref); err != nil {
 			return nil, err
@@ -143,13 +233,19 @@ func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.
 		return nil, err
 	}
 	environment := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: stored.Environment}}]
-	id := fmt.Sprintf("%s/%s:%d %s %s", f.app.Namespace, v.Unit.Name, v.Number, environment.Digest, config.Digest)
+	secrets, key, err := f.secretsOf(ctx, release, v, stored.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("%s/%s:%d %s %s", f.app.Namespace, v.Unit.Name, v.Number, environment.Digest, config.Digest) + key
 	if function, ok := f.made[id]; ok {
 		return function, nil
 	}
 	function := &registry.Function{
-		ID: id, App: f.app.ID, Namespace: f.app.Namespace, Name: v.Unit.Name, Version: v.UID, Number: v.Number, Entrypoint: stored.Entrypoint,
-		Environment: registry.Environment{Name: stored.Environment}, Resources: stored.Resources,
+		ID: id, App: f.app.ID, Namespace: f.app.Namespace, Name: v.Unit.Name, Version: v.UID, Number: v.Number, Group: release,
+		Entrypoint:  stored.Entrypoint,
+		Environment: registry.Environment{Name: stored.Environment}, Resources: stored.Resources, Secrets: secrets,
+		Body: stored.Body, Contract: f.contracts.Of(stored.Contract),
 	}
 	if environment.Spec != nil {
 		image, resources, err := spec.ReadEnvironmentVersion(environment.Spec)
@@ -158,7 +254,10 @@ func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.
 		}
 		function.Environment.Image, function.Resources = image, function.Resources.Or(resources)
 	}
-	if function.Config, err = configOf(config.Spec); err != nil {
+	if function.Network, err = spec.ReadNetwork(v.Spec, environment.Spec); err != nil {
+		return nil, err
+	}
+	if function.Config, err = spec.ReadConfigVersion(config.Spec); err != nil {
 		return nil, err
 	}
 	if function.Package, err = f.archive(ctx, release, v.Content); err != nil {
@@ -225,24 +324,4 @@ func ignoreNotFound(err error) error {
 		return nil
 	}
 	return err
-}
-
-// configOf returns the configuration of an app as functions get it: text as it is, everything else as JSON.
-func configOf(stored json.RawMessage) (map[string]string, error) {
-	config := map[string]string{}
-	if len(stored) == 0 {
-		return config, nil
-	}
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(stored, &values); err != nil {
-		return nil, unreadable(err)
-	}
-	for name, value := range values {
-		var text string
-		if json.Unmarshal(value, &text) != nil {
-			text = string(value)
-		}
-		config[name] = text
-	}
-	return config, nil
 }

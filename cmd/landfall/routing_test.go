@@ -59,6 +59,28 @@ func TestUnreadableFunctions(t *testing.T) {
 	wantEqual(t, "answer", s.get(s.at("odd", "/api/hello")).body, "odd")
 }
 
+// An app of which a row cannot be read when the server starts is not served, and says so; the others are.
+func TestStartWithAnAppThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newSiteOn(t, engineOf(t, "sqlite+folder"))
+	odd := s.static("odd")
+	odd.write("site/index.html", "odd page")
+	s.pushed(odd, "odd", "A page")
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("python-env", "hello main.main"), "hello/main.py", "def main():\n    return 'hello'\n")
+	s.pushed(r, "shop", "A function")
+	was := s.replaced("static", "content", "7")
+	wantEqual(t, "another app", s.get(s.at("shop", "/api/hello")).body, "hello")
+	broken := s.get(s.at("odd", "/"))
+	wantEqual(t, "status of the app", broken.status, http.StatusServiceUnavailable)
+	wantEqual(t, "when to come again", broken.header.Get("Retry-After"), "2")
+	wantText(t, s.log, "an app cannot be read", `"app":"odd"`)
+	fired := s.send("POST", s.URL+"/fire", eventFrom("/r/default/odd/any"), "Content-Type", oneEvent)
+	wantEqual(t, "status of an event for it", fired.status, http.StatusServiceUnavailable)
+	s.replaced("static", "content", was)
+	wantServed(t, s, "odd", "/", "odd page")
+}
+
 // replaced replaces what is stored of the only version of a kind while the server is stopped, and returns what it was.
 func (s *site) replaced(kind, column, by string) (was string) {
 	s.t.Helper()

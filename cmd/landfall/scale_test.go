@@ -185,6 +185,7 @@ func TestScaleWorkersThatStop(t *testing.T) {
 			if back {
 				wantStatusOf(t, first.site, http.StatusOK)
 			} else {
+				<-first.done
 				first.start()
 			}
 			r := f.repository(f.app("after"))

@@ -24,14 +24,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/sandbox"
 )
 
 var update = flag.Bool("update", false, "write what the scripts' cmp found into the scripts")
 
 // In scripts `landfall` is this program. So are the processes of the sandbox.
 func TestMain(m *testing.M) {
-	if code, handled := sandbox.Forward(os.Args[1:]); handled {
+	if code, handled := forward(os.Args[1:]); handled {
 		os.Exit(code)
 	}
 	testscript.Main(tidy{m}, map[string]func(){"landfall": main})
@@ -76,7 +75,7 @@ func TestScripts(t *testing.T) {
 				"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
 				"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com",
 				"GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.com",
-				"GIT_CEILING_DIRECTORIES": filepath.Dir(env.WorkDir),
+				"GIT_CEILING_DIRECTORIES": filepath.Dir(env.WorkDir), "GORACE": os.Getenv("GORACE"),
 			} {
 				env.Setenv(name, value)
 			}

@@ -2,42 +2,40 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
-	"landfall.dev/landfall/assets/disk"
-	"landfall.dev/landfall/assets/s3"
-	"landfall.dev/landfall/backup"
-	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
-	"landfall.dev/landfall/runtime/packages"
+	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/trigger"
+	"landfall.dev/landfall/runtime/trigger/queue"
+	"landfall.dev/landfall/runtime/trigger/schedule"
+	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
 )
 
 // server is the whole program, or the part of it that the process's roles are.
@@ -48,18 +46,33 @@ type server struct {
 
 	lock      io.Closer // of the data folder, where the database does not lock it; nil otherwise
 	process   string    // what others know this process by, across its lives
-	db        *store.DB
+	db        *store.DB // nil with no role but router and runner
 	objects   objectStore
 	manifests *assets.Manifests
 	repos     *remote.Repositories // nil without git, and without the role api
 	hosts     gateway.Hosts
-	registry  *registry.Registry // nil without the role gateway
-	gateway   *gateway.Gateway   // nil without the role gateway
-	functions *functionHost      // nil without the role gateway
+	registry  *registry.Registry  // nil without the roles gateway, trigger and registry
+	gateway   *gateway.Gateway    // nil without the roles gateway and trigger
+	functions *functionHost       // nil without the roles runner and registry
+	trials    *functionHost       // for the tests of contracts; nil without the role pipeline
+	live      *liveFunctions      // nil but for a runner without a database
+	runs      *call.Handler       // nil without the role runner, and without other processes
+	router    *router.Router      // nil where functions run here
+	triggers  *trigger.Manager    // nil without the roles gateway and trigger
+	images    *images.Builder     // nil without the role registry
+	broker    *queue.Broker       // nil where there are no messages
+	messages  *queue.Source       // nil without the role trigger, and where there are no messages
+	scheduler *schedule.Scheduler // nil without the role trigger
+	recorder  *execution.Recorder
+	modules   *wasm.Modules
+	contracts contract.Cache
 	pipeline  *pipeline.Pipeline
 	sandbox   *sandbox.Sandbox
+	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api
 	metrics   *metrics.Metrics
+	secrets   *secret.Keeper // nil: this process has no key
+	tracer    *trace.Tracer  // nil: nobody wants spans
 	handler   http.Handler
 
 	phase    atomic.Int32
@@ -77,21 +90,53 @@ const (
 // newServer builds the program. Close lets go of what it opened, also after an error.
 func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, error) {
 	s := &server{config: c, logger: logger, leaving: make(chan struct{}), patience: drainTimeout}
-	err := s.open(ctx)
+	err := s.openTracer(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.openSecrets(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.sandbox = sandbox.Detect(ctx, sandbox.Mode(c.Sandbox))
+	if err := s.openModules(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if err := s.buildServing(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.buildDelivery(); err != nil {
+	s.buildMessages()
+	if s.db != nil {
+		err = s.buildDelivery()
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if s.handler, err = s.routes(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// openTracer opens what makes spans, where the environment of the program says that somebody wants them.
+func (s *server) openTracer(ctx context.Context) (err error) {
+	if s.tracer, err = trace.Open(ctx, os.Getenv, programVersion(), s.logger); err != nil {
+		return err
+	}
+	s.logger = s.tracer.Logger(s.logger)
+	return nil
+}
+
+// closeTracer sends the last spans, unless that takes long.
+func (s *server) closeTracer() {
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.tracer.Close(ctx); err != nil {
+		s.logger.Warn("the last traces were not delivered", "error", err)
+	}
 }
 
 // open opens what holds state, and the port.
@@ -116,64 +161,6 @@ func (s *server) open(ctx context.Context) error {
 	return s.readToken()
 }
 
-// openState opens what holds state: the database, the objects, the repositories.
-func (s *server) openState(ctx context.Context) (err error) {
-	c := &s.config
-	if err := backup.CheckFinished(c.Data); err != nil {
-		return err
-	}
-	if store.IsPostgres(c.Database) { // mirrors, repositories and the worker's name are this folder's own
-		if s.lock, err = store.Lock(filepath.Join(c.Data, "landfall.lock")); err != nil {
-			return err
-		}
-	}
-	if s.db, err = store.Open(ctx, c.Database); err != nil {
-		return err
-	}
-	if s.process, err = processOf(c.Data); err != nil {
-		return err
-	}
-	if change, ok := s.db.Upgraded(); ok {
-		s.logger.InfoContext(ctx, "the database has a newer form now; only a backup leads back to the older program", "from", change.From, "to", change.To)
-	}
-	if s.objects, err = openObjects(ctx, c); err != nil {
-		return err
-	}
-	s.manifests = &assets.Manifests{Store: s.objects}
-	if !c.has(roleAPI) {
-		return nil
-	}
-	git, err := remote.FindGit()
-	if err != nil {
-		s.logger.Warn("the built-in git remote is off; webhooks work", "reason", landfall.MessageOf(err))
-		return nil
-	}
-	s.repos, err = remote.OpenRepositories(filepath.Join(c.Data, "git"), git)
-	return err
-}
-
-// objectStore is where objects are kept.
-type objectStore interface {
-	assets.Store
-	io.Closer
-}
-
-// openObjects opens the bucket that was configured, or the folder in the data folder.
-func openObjects(ctx context.Context, c *config) (objectStore, error) {
-	if c.S3.Endpoint != "" {
-		bucket, err := s3.Open(ctx, c.S3)
-		if err != nil {
-			return nil, err
-		}
-		return bucket, nil
-	}
-	folder, err := disk.Open(filepath.Join(c.Data, "objects"))
-	if err != nil {
-		return nil, err
-	}
-	return folder, nil
-}
-
 // defaultURL is how this machine reaches a server that was told no public URL.
 func defaultURL(listen string, addr net.Addr) *url.URL {
 	host, _, err := net.SplitHostPort(listen)
@@ -186,233 +173,6 @@ func defaultURL(listen string, addr net.Addr) *url.URL {
 	}
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
 }
-
-// readToken reads the administrator's token, which it makes at the first start.
-func (s *server) readToken() error {
-	if s.config.Token != "" {
-		return nil
-	}
-	path := filepath.Join(s.config.Data, tokenFile)
-	data, err := os.ReadFile(filepath.Clean(path))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return badSetting("TOKEN", "cannot be read from the data folder: %v", err)
-	}
-	if s.config.Token = strings.TrimSpace(string(data)); s.config.Token != "" {
-		return nil
-	}
-	s.config.Token = randomHex()
-	if err := writeFile(path, s.config.Token+"\n"); err != nil {
-		return err
-	}
-	s.logger.Info("made the administrator's token", "file", path)
-	return nil
-}
-
-// storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of earlier
-// starts: only who owns the database may.
-func (s *server) storeTokens(ctx context.Context) error {
-	return s.db.UpdateAsOwner(ctx, func(tx *store.Tx) error {
-		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
-			return err
-		}
-		const roles = "roles"
-		var err error
-		if secret := s.config.RoleSecret; secret == "" {
-			err = tx.ForgetToken(ctx, roles)
-		} else {
-			err = tx.ReplaceToken(ctx, store.Token{
-				Hash: landfall.DigestOf([]byte(secret)), Name: roles, Scope: store.ScopeRead, Created: time.Now()})
-		}
-		if err != nil {
-			return err
-		}
-		return tx.ReplaceToken(ctx, store.Token{
-			Hash: landfall.DigestOf([]byte(s.config.Token)), Name: "admin", Scope: store.ScopeAdmin, Created: time.Now()})
-	})
-}
-
-const tokenFile = "token"
-
-func randomHex() string {
-	var b [24]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(b[:])
-}
-
-// writeFile writes a small secret file so that it is there whole or not at all.
-func writeFile(path, text string) error {
-	temp := path + ".new"
-	if err := os.WriteFile(temp, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
-}
-
-// buildServing builds the plane that answers visitors.
-func (s *server) buildServing() error {
-	var err error
-	if s.hosts, err = gateway.NewHosts(s.config.Domain, s.config.URL.Host); err != nil {
-		return err
-	}
-	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Now: time.Now, Logger: s.logger})
-	if !s.config.has(roleGateway) {
-		return nil
-	}
-	source := tableSource{s.db, s.process, s.logger}
-	s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
-	if err := s.buildFunctions(); err != nil {
-		return err
-	}
-	s.gateway, err = gateway.New(gateway.Config{
-		Functions: s.functions, Allowed: s.mayCall, Scheme: s.config.URL.Scheme,
-		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
-		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
-		Answered: s.metrics.Answered,
-	})
-	return err
-}
-
-// buildFunctions builds what runs functions in this process.
-func (s *server) buildFunctions() error {
-	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "functions"), gatewayContent{s.objects, s.manifests}, packages.Limits{})
-	if err != nil {
-		return err
-	}
-	run := &runner.Runner{Sandbox: s.sandbox, Logs: functionLogs{s.logger}}
-	s.functions = newFunctionHost(run, unpacked, s.registry.Table, s.logger)
-	return nil
-}
-
-// cache tells how full the gateway's cache is.
-func (s *server) cache() gateway.Cache {
-	if s.gateway == nil {
-		return gateway.Cache{}
-	}
-	return s.gateway.Cache()
-}
-
-// buildDelivery builds the plane that makes releases of pushes.
-func (s *server) buildDelivery() error {
-	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
-	elsewhere := s.elsewhere()
-	if elsewhere != nil {
-		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), hostPort(s.config.URL))
-	}
-	s.pipeline = &pipeline.Pipeline{
-		Sandbox: buildSandbox{sandbox: s.sandbox, hosts: s.config.AllowedHosts},
-		DB:      s.db, Objects: s.objects, Manifests: s.manifests, Gateways: gateways{s.registry, s.db, s.process},
-		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
-		Specs:     s.config.Specs,
-		Retention: s.config.Retention,
-		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
-		Scratch:   filepath.Join(s.config.Data, "scratch"),
-		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
-		RunURL:    s.runURL,
-		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
-		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics,
-	}
-	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
-		return nil
-	}
-	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken), &http.Client{Transport: dialer.Transport()})
-	if err != nil {
-		return err
-	}
-	s.sender = &github.Sender{
-		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns,
-		Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline},
-	}
-	if s.config.Comments { // one that was owed before it was turned off is not sent any more
-		s.sender.Comments = pipeline.Comments{Comments: store.Comments{DB: s.db}, Pipeline: s.pipeline}
-	}
-	return nil
-}
-
-// hostPort is where a URL leads, and no other port of that machine.
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
-
-// processOf returns what others know a data folder's process by, across its lives.
-func processOf(data string) (string, error) {
-	path := filepath.Join(data, "worker")
-	id, err := os.ReadFile(filepath.Clean(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		id := randomHex()
-		return id, writeFile(path, id)
-	}
-	return string(id), err
-}
-
-// elsewhere returns where the built-in remote is for a process that has not got it; nil for the one that has.
-func (s *server) elsewhere() *pipeline.Elsewhere {
-	if s.config.has(roleAPI) {
-		return nil
-	}
-	return &pipeline.Elsewhere{Password: builder.Secret(s.config.RoleSecret), URL: func(app string) string {
-		return s.config.URL.JoinPath("git", app+".git").String()
-	}}
-}
-
-// gateways are that of this process, if any, and those of others.
-type gateways struct {
-	own     *registry.Registry
-	db      *store.DB
-	process string
-}
-
-var _ pipeline.Gateways = gateways{}
-
-// RefreshApp implements pipeline.Gateways. Others hear of it from the database.
-func (g gateways) RefreshApp(ctx context.Context, app string) error {
-	if g.own == nil {
-		return nil
-	}
-	return g.own.RefreshApp(ctx, app)
-}
-
-// Shown implements pipeline.Gateways.
-func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
-	shown, err := g.db.Seen(ctx, g.process)
-	if g.own != nil {
-		shown = min(shown, g.own.Shown(app))
-	}
-	return shown, err
-}
-
-// remote returns the built-in remote as the pipeline knows it.
-func (s *server) remote() pipeline.Remote {
-	if s.repos == nil {
-		return noRemote{}
-	}
-	return s.repos
-}
-
-// noRemote stands for the built-in remote on a machine without git: it has no repositories.
-type noRemote struct{}
-
-// Path implements pipeline.Remote.
-func (noRemote) Path(string) string { return "" }
-
-// Heads implements pipeline.Remote.
-func (noRemote) Heads(context.Context, string) (map[landfall.RefName]landfall.CommitSHA, error) {
-	return nil, &landfall.Error{Op: "remote", Kind: landfall.NotFound, Message: "the built-in remote is off"}
-}
-
-// Named implements pipeline.Remote.
-func (n noRemote) Named(ctx context.Context, app string, _ []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
-	return n.Heads(ctx, app)
-}
-
-// SetHead implements pipeline.Remote.
-func (noRemote) SetHead(context.Context, string, string) error { return nil }
-
-// Repack implements pipeline.Remote.
-func (noRemote) Repack(context.Context, string) error { return nil }
 
 const (
 	headerTimeout = 10 * time.Second
@@ -463,6 +223,7 @@ func (s *server) Run(ctx context.Context) error {
 		s.phase.Store(stopping)
 		s.logger.Info("stopping", "reason", context.Cause(ctx))
 		leave()
+		s.refuse()
 		return s.drain(ctx, httpServer)
 	})
 	group.Go(func() error {
@@ -473,28 +234,60 @@ func (s *server) Run(ctx context.Context) error {
 			return nil
 		}
 	})
-	duties := pipeline.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
-	if duties.Work || duties.Keep {
-		group.Go(func() error { return s.pipeline.Run(ctx, duties) })
-	}
-	if s.registry != nil {
-		group.Go(func() error {
-			defer func() { _ = s.db.Leave(context.WithoutCancel(ctx), s.process) }() // others find out by themselves
-			return s.registry.Run(ctx)
-		})
-	}
-	if s.functions != nil {
-		group.Go(func() error { return s.functions.tidyUp(ctx) })
-	}
-	if s.sender != nil {
-		group.Go(func() error { return s.sender.Run(ctx) })
+	for _, duty := range s.duties() {
+		group.Go(func() error { return duty(ctx) })
 	}
 	s.phase.CompareAndSwap(starting, serving)
-	for _, what := range s.sandbox.Lacks() {
-		s.logger.Warn("this machine lacks something for the sandbox, which confines all the same", "lacks", what)
+	for _, what := range s.lacks() {
+		said := "this machine lacks something for the sandbox, which confines all the same"
+		if s.sandbox.Kind() == "none" {
+			said = "build commands and functions are refused: nothing can confine them"
+		}
+		s.logger.Warn(said, "lacks", what)
 	}
 	s.logger.Info("serving", s.about()...)
 	return group.Wait()
+}
+
+// duties returns what the roles of the process do by themselves, until their context ends.
+func (s *server) duties() (all []func(context.Context) error) {
+	add := func(has bool, duty func(context.Context) error) {
+		if has {
+			all = append(all, duty)
+		}
+	}
+	delivery := pipeline.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
+	add(delivery.Work || delivery.Keep, func(ctx context.Context) error { return s.pipeline.Run(ctx, delivery) })
+	add(s.registry != nil, func(ctx context.Context) error {
+		defer func() { _ = s.db.Leave(context.WithoutCancel(ctx), s.process) }() // others find out by themselves
+		return s.registry.Run(ctx)
+	})
+	add(s.functions != nil, s.functions.tidyUp)
+	add(s.trials != nil, s.trials.tidyUp)
+	add(s.config.has(roleRunner), s.functions.keepWarm)
+	add(s.live != nil, s.live.follow)
+	add(s.router != nil, s.router.Watch)
+	add(s.triggers != nil, s.recorder.Keep)
+	add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.runAccepted) })
+	add(s.scheduler != nil, s.scheduler.Run)
+	add(s.messages != nil, s.messages.Run)
+	add(s.sender != nil, s.sender.Run)
+	return all
+}
+
+// refuse lets no more events of other processes in, and leaves them time to hear of it: one that is sent over a connection which is just
+// being closed may have run, for all that its sender knows.
+func (s *server) refuse() {
+	if s.runs != nil {
+		s.runs.Drain()
+	}
+	if s.config.has(roleRouter) {
+		s.router.Drain()
+	}
+	const heard = 1500 * time.Millisecond // a router asks every second
+	if s.config.has(roleRouter) || s.runs != nil && s.config.within() {
+		<-time.After(heard)
+	}
 }
 
 // drain waits for the requests under way, and then cuts off what is left: a visitor on a slow line makes no fault of a stop.
@@ -512,10 +305,16 @@ func (s *server) drain(ctx context.Context, httpServer *http.Server) error {
 // about says what serves where, for the log. The public URL is that of the process with the role api.
 func (s *server) about() []any {
 	state, objects, place := "sqlite", "folder", "api"
-	if store.IsPostgres(s.config.Database) {
+	switch {
+	case s.db == nil:
+		state = "none"
+	case store.IsPostgres(s.config.Database):
 		state = "postgresql"
 	}
-	if s.config.S3.Endpoint != "" {
+	switch {
+	case s.objects == nil:
+		objects = "none"
+	case s.config.S3.Endpoint != "":
 		objects = "s3"
 	}
 	if s.config.has(roleAPI) {
@@ -557,8 +356,26 @@ func (s *server) Close() error {
 	if s.listener != nil {
 		_ = s.listener.Close() // closed already after a drain
 	}
+	if s.router != nil {
+		s.router.Close()
+	}
 	if s.functions != nil {
-		s.functions.runner.Close()
+		s.functions.Close()
+	}
+	if s.trials != nil {
+		s.trials.Close()
+	}
+	if s.unreserve != nil {
+		s.unreserve()
+	}
+	if s.triggers != nil {
+		s.recordRest()
+	}
+	if s.broker != nil {
+		s.broker.Close()
+	}
+	if s.modules != nil {
+		errs = append(errs, s.modules.Close())
 	}
 	if s.gateway != nil {
 		errs = append(errs, s.gateway.Close())
@@ -572,5 +389,6 @@ func (s *server) Close() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 	}
+	s.closeTracer()
 	return errors.Join(errs...)
 }

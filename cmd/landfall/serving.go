@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,7 +16,8 @@ import (
 func (c *cli) serveCommand() *cobra.Command {
 	var level string
 	cmd := c.command("serve", "Run the server",
-		"landfall serve\nlandfall serve --data /var/lib/landfall --listen 0.0.0.0:8080 --url https://landfall.example.com", nil)
+		"landfall serve\nlandfall serve --data /var/lib/landfall --listen 0.0.0.0:8080 --url https://landfall.example.com\n"+
+			"landfall serve --role router --listen 0.0.0.0:8080 --runners 10.0.0.7:8080,10.0.0.8:8080", nil)
 	cmd.Long = serveHelp()
 	configured := c.settingFlags(cmd)
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
@@ -72,6 +74,7 @@ func flagOf(name string) string { return strings.ToLower(strings.ReplaceAll(name
 
 // serve runs the server until ctx ends, which is no error, also when it ends while the server starts.
 func serve(ctx context.Context, config config, logger *slog.Logger) error {
+	roomyHeap()
 	s, err := newServer(ctx, config, logger)
 	if err != nil && ctx.Err() != nil { // whatever was being opened was left in the middle
 		logger.InfoContext(ctx, "stopped before the server was ready", "reason", err)
@@ -143,7 +146,11 @@ func (c *cli) logger(level string) (*slog.Logger, error) {
 // serveHelp explains where settings come from.
 func serveHelp() string {
 	var b strings.Builder
-	b.WriteString("Run the server.\n\nEach setting is a flag, an environment variable, or a line of the configuration file, in this order of precedence:\n" +
+	b.WriteString("Run the server: all of it in one process, or a part of it by its role.\n\n")
+	for _, r := range roles() {
+		fmt.Fprintf(&b, "  %-9s %s\n", r, r.does())
+	}
+	b.WriteString("\nEach setting is a flag, an environment variable, or a line of the configuration file, in this order of precedence:\n" +
 		"--max-push, LANDFALL_MAX_PUSH, max_push. These are no flags, and may also come from a file, named by the variable with _FILE behind it:\n")
 	for _, s := range settings() {
 		if s.secret {

@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
@@ -19,6 +20,8 @@ type tableSource struct {
 	db      *store.DB
 	process string
 	logger  *slog.Logger
+
+	contracts *contract.Cache
 }
 
 var (
@@ -61,9 +64,13 @@ func (s tableSource) Apps(ctx context.Context) (all []registry.App, err error) {
 		}
 		all = make([]registry.App, 0, len(apps))
 		for _, app := range apps {
-			a, err := moment{at, s.logger}.read(ctx, app)
-			if err != nil {
+			a, err := moment{at, s.logger, s.contracts}.read(ctx, app)
+			if kind := landfall.KindOf(err); err != nil && (ctx.Err() != nil || kind == landfall.Canceled || kind == landfall.Unavailable) {
 				return err
+			}
+			if err != nil { // its fault alone
+				s.logger.ErrorContext(ctx, "an app cannot be read; it is tried again, and the others are served", "app", app.Name, "error", err)
+				a = registry.App{ID: app.ID, Name: app.Name, Deleted: a.Deleted, Unread: true}
 			}
 			all = append(all, a)
 		}
@@ -77,7 +84,7 @@ func (s tableSource) App(ctx context.Context, id string) (a registry.App, err er
 	err = s.db.Snapshot(ctx, func(at *store.Snapshot) error {
 		app, err := at.App(ctx, id)
 		if err == nil {
-			a, err = moment{at, s.logger}.read(ctx, app)
+			a, err = moment{at, s.logger, s.contracts}.read(ctx, app)
 		}
 		return err
 	})
@@ -95,11 +102,13 @@ func (s tableSource) Expired(ctx context.Context, app, idOrDigits string) (regis
 type moment struct {
 	*store.Snapshot
 
-	logger *slog.Logger
+	logger    *slog.Logger
+	contracts *contract.Cache
 }
 
 func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error) {
-	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed, Tags: map[string]landfall.UID{}}
+	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed,
+		SignedIn: app.Previews == landfall.PreviewsSignedIn, Tags: map[string]landfall.UID{}}
 	releases, err := m.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return a, err
@@ -111,7 +120,7 @@ func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error
 	if err != nil {
 		return a, err
 	}
-	routes, err := m.routes(ctx, app)
+	triggers, routes, err := m.triggers(ctx, app)
 	if err != nil {
 		return a, err
 	}
@@ -119,7 +128,9 @@ func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error
 	for _, r := range releases {
 		accessible[r.ID] = true
 		a.Releases = append(a.Releases, registry.Release{
-			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID], Routes: routes[r.ID]})
+			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID],
+			Routes: registry.NewRoutes(routes[r.ID]), Triggers: triggers[r.ID],
+		})
 	}
 	tags, err := m.Tags(ctx, app.ID)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/spec"
@@ -73,8 +74,12 @@ func (c *cli) specValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			files, err := filesBelow(folder)
+			if err != nil {
+				return err
+			}
 			warnings := []string{}
-			for _, w := range slices.Concat(s.Warnings, environment.Unknown(s)) {
+			for _, w := range slices.Concat(s.Warnings, environment.Unknown(s), pipeline.Missing(s, files)) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.stderr, "warning: %s\n", printable(w.String()))
 			}
@@ -83,6 +88,9 @@ func (c *cli) specValidate() *cobra.Command {
 				t.row("valid: " + strings.Join([]string{
 					count(counts.Functions, "function"), count(counts.Packages, "package"), count(counts.Environments, "environment"),
 					count(counts.Triggers, "trigger"), count(counts.Static, "static unit")}, ", "))
+				if len(counts.Network) > 0 {
+					t.row("may reach the network: " + strings.Join(counts.Network, ", "))
+				}
 			})
 		})
 	cmd.Flags().StringVar(&specs, "specs", pipeline.DefaultSpecs, "folder of the spec files, within FOLDER")
@@ -98,18 +106,51 @@ type counts struct {
 	Environments int      `json:"environments"`
 	Triggers     int      `json:"triggers"`
 	Static       int      `json:"static"`
+	Network      []string `json:"network,omitempty"` // functions that may reach it
 	Warnings     []string `json:"warnings"`
 }
 
 func countsOf(s *spec.Spec, warnings []string) counts {
 	n := counts{
 		Functions: len(s.Functions), Packages: len(s.Packages), Archives: len(s.Archives), Environments: len(s.Environments), Triggers: len(s.Triggers),
-		Warnings: warnings,
+		Network: spec.Networked(s), Warnings: warnings,
 	}
 	if s.App != nil {
 		n.App, n.Static = s.App.Name, len(s.App.Static)
 	}
 	return n
+}
+
+// filesBelow lists the files of a folder as a commit would have them, without those that git keeps for itself. A link to a file is
+// that file.
+func filesBelow(folder string) ([]landfall.File, error) {
+	var files []landfall.File
+	tree := os.DirFS(folder)
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		const owner = 0o100 // the right that git keeps
+		info, err := fs.Stat(tree, name)
+		if err != nil || !info.Mode().IsRegular() {
+			return nil //nolint:nilerr // a link to nothing is no file
+		}
+		file := landfall.File{Path: name, Mode: landfall.Regular, Size: info.Size()}
+		if info.Mode()&owner != 0 {
+			file.Mode = landfall.Executable
+		}
+		files = append(files, file)
+		return nil
+	})
+	if err != nil {
+		return nil, invalid("the folder %s cannot be read: %v", folder, err)
+	}
+	return files, nil
 }
 
 // readSpec reads and checks the spec files in the folder specs of an app's folder.
@@ -146,11 +187,31 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 		sources[i] = spec.Source{Name: name, Data: data}
 	}
 	if len(sources) > 0 {
-		return spec.Parse(sources, spec.Limits{})
+		s, err := spec.Parse(sources, spec.Limits{})
+		if err == nil {
+			err = s.ReadContracts(spec.Limits{}, func(name string) ([]byte, error) { return readNamed(tree, name) })
+		}
+		return s, err
 	}
 	if _, err := fs.Stat(tree, "index.html"); err == nil {
 		return spec.Implicit(), nil
 	}
 	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs", strings.TrimSuffix(specs, "/")+"/")}
+}
+
+// readNamed reads a file of an app's folder that a contract names.
+func readNamed(tree fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(tree, path.Clean(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, invalid("there is no such file")
+	case err != nil:
+		return nil, invalid("it cannot be read: %v", err)
+	case !info.Mode().IsRegular():
+		return nil, invalid("it is no regular file")
+	case info.Size() > contract.MaxSchema:
+		return nil, invalid("it has %d bytes; the limit is %d", info.Size(), contract.MaxSchema)
+	}
+	return fs.ReadFile(tree, path.Clean(name))
 }

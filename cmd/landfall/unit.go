@@ -24,7 +24,8 @@ func (c *cli) unitCommand(k unitKind) *cobra.Command {
 	commands := []*cobra.Command{c.unitList(k), versions}
 	short := "Show " + k.name + "s and their versions"
 	if k.name == "function" {
-		commands, short = append(commands, c.functionInvoke()), "Show functions and their versions, and call them"
+		commands = append(commands, c.aliasCommand(), c.functionInvoke(), c.functionLogs())
+		short = "Show functions and their versions, name and call them"
 	}
 	cmd := c.group(k.name, short, "landfall "+k.name+" list\nlandfall "+k.name+" version list hello", commands...)
 	cmd.Aliases = []string{k.short}
@@ -87,12 +88,13 @@ func versionNames(v client.Version) string {
 	if v.Live {
 		names = append(names, landfall.LivePointer)
 	}
+	names = append(names, v.Aliases...)
 	return strings.Join(names, ", ")
 }
 
 func (c *cli) versionShow(k unitKind) *cobra.Command {
 	var namespace string
-	cmd := c.get("show NAME [VERSION]", "Show one version, named by its uid, number, label, latest, live or digest",
+	cmd := c.get("show NAME [VERSION]", "Show one version, named by its uid, number, label, alias, latest, live or digest",
 		"landfall "+k.name+" version show hello:live\nlandfall "+k.name+" version show --name hello --version 3 -o yaml",
 		func(ctx context.Context, cl *client.Client, in operands) error {
 			ref, err := landfall.ParseReference(in["name"])

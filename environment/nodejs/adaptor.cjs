@@ -5,8 +5,10 @@
 // The function's folder is the current one. What the function prints goes to standard error, which is its log.
 "use strict";
 
+const { AsyncLocalStorage } = require("async_hooks");
 const fs = require("fs");
 const path = require("path");
+const { Readable } = require("stream");
 
 const ROOT = process.cwd();
 const MAPS = ["protocol", "config", "trigger", "error"];
@@ -14,7 +16,7 @@ const MAPS = ["protocol", "config", "trigger", "error"];
 // Standard input and output are the adaptor's; the function's own are empty and its log.
 const events = process.stdin;
 const ANSWERS = 1;
-Object.defineProperty(process, "stdin", { get: () => require("stream").Readable.from([]) });
+Object.defineProperty(process, "stdin", { get: () => Readable.from([]) });
 Object.defineProperty(process, "stdout", { get: () => process.stderr });
 
 // Fault is an error whose trace would tell nothing: it is about what the function is or returned, not about a line of it.
@@ -60,23 +62,92 @@ function encode(value) {
   return JSON.stringify(value, (_, one) => (typeof one === "string" ? Buffer.from(one).toString() : one));
 }
 
+// Bodies
+
+const STREAMS = process.env.LANDFALL_STREAM_BODY !== undefined; // the function's data is a Readable, whatever way it came
+
+// Body is the data of an event that follows it in parts.
+class Body {
+  over = false;
+  unsaid = true; // that all was read
+  turn = Promise.resolve();
+
+  // take reads the next part; undefined at the end. Those who ask at the same time get one after the other.
+  take() {
+    return (this.turn = this.turn.then(async () => {
+      if (this.over) return undefined;
+      const line = await nextLine();
+      const part = line === undefined ? { error: { message: "standard input has ended" } } : JSON.parse(line);
+      this.over = part.last === true || part.error !== undefined;
+      return part;
+    }));
+  }
+
+  // pieces are those of the data, to the end or to what broke it off.
+  async *pieces() {
+    for (let part; (part = await this.take()) !== undefined; ) {
+      const piece = bodyOf({ datacontenttype: "text/plain", ...part });
+      if (piece.length > 0) yield piece;
+      if (part.error !== undefined) throw new Fault("BrokenBody", `the body of the request broke off: ${part.error.message}`);
+    }
+  }
+
+  // drain reads what the function did not.
+  async drain() {
+    while ((await this.take()) !== undefined);
+  }
+}
+
+// follow makes the data of an event a Readable, and returns its body when it follows in parts.
+function follow(event) {
+  const body = event.datafollows === true ? new Body() : undefined;
+  const data = body === undefined ? [bodyOf(event)].filter((one) => one.length > 0) : body.pieces();
+  delete event.datafollows;
+  delete event.data_base64;
+  event.data = Readable.from(data, { objectMode: false });
+  event.data.on("error", () => {}); // who reads on is told; nobody else is
+  return body;
+}
+
+// read returns what an answer says of a body that was read to its end: this process may get the next event.
+function read(body) {
+  if (!body?.unsaid || !body.over) return {};
+  body.unsaid = false;
+  return { dataread: true };
+}
+
 // Errors
 
-// failed returns the answer that is an error. It is in the log, too.
-function failed(event, error) {
+// told returns what is said of an error.
+function told(error) {
   const isError = error instanceof Error || (error !== null && typeof error === "object" && typeof error.message === "string");
   const type = String((isError && error.name) || "Error");
   let message = String((isError ? error.message : error) || type);
   if (error instanceof Error && error.code === "MODULE_NOT_FOUND") {
     message = `${message.split("\n")[0]}; a module that Node.js does not have itself must be in the package (npm install)`;
   }
-  const trace = isError ? traceOf(error) : "";
+  return { message, type, trace: isError ? traceOf(error) : "" };
+}
+
+// failed returns the answer that is an error. It is in the log, too.
+function failed(event, error) {
+  let { message, type, trace } = { message: unsaid(error), type: "Error", trace: "" };
+  try {
+    ({ message, type, trace } = told(error));
+  } catch {
+    // what it has throws when it is asked for, or has no text
+  }
   process.stderr.write(`${trace.includes(message) ? trace : `${type}: ${message}\n${trace}`.trim()}\n`);
   const answer = answerTo(event);
   answer.time = new Date().toISOString();
   answer.error = encode({ message, type, trace });
   if (event.protocol !== undefined) answer.protocol = encode({ type: "http", status_code: 500 });
   return answer;
+}
+
+// unsaid stands for an error that has no text, as Object.create(null).
+function unsaid(error) {
+  return `the function threw what cannot be written as text, of type ${typeof error}`;
 }
 
 // traceOf returns the frames of the function, without those of what calls it.
@@ -148,14 +219,15 @@ async function load(entry) {
   const found = name !== "" ? named(name) : typeof exported === "function" ? exported : named("handler");
   if (typeof found !== "function") {
     const there = [...new Set([...Object.keys(Object(loaded)), ...Object.keys(Object(exported))])];
-    const wanted = name === "" ? "neither a function as module.exports nor a function handler" : `no function ${name}`;
+    let wanted = name === "" ? "neither a function as module.exports nor a function handler" : `no function ${name}`;
+    if (name !== "" && there.includes(name)) wanted = `${name}, which is no function but ${typeof named(name)}`;
     throw new Fault("MissingHandler", `${path.relative(ROOT, file)} exports ${wanted}; it exports: ${listed(there)}`);
   }
   if (takesEvent || name === "handler" || (name === "" && found !== exported)) {
     return async (event) => returned(event, await found(opened(event)));
   }
   return async (event) => {
-    const context = { request: requestOf(event) };
+    const context = { request: requestOf(event), config: mapOf(event, "config") };
     if (found.length <= 1) return reply(event, await found(context));
     return new Promise((resolve, reject) => {
       const callback = (status, body, headers) => {
@@ -191,6 +263,7 @@ function opened(event) {
 function returned(event, value) {
   const answer = answerTo(event);
   if (value === undefined || value === null) return [answer];
+  if (isStream(value)) return [answer, undefined, iterate(value)];
   if (typeof value === "string") return [Object.assign(answer, { datacontenttype: "text/plain; charset=utf-8", data: value })];
   if (value instanceof Uint8Array) {
     return [Object.assign(answer, { datacontenttype: "application/octet-stream", data_base64: Buffer.from(value).toString("base64") })];
@@ -230,7 +303,7 @@ function checkAttributes(answer) {
 
 // requestOf returns an HTTP request. An event that is none is a POST of its data.
 function requestOf(event) {
-  const protocol = typeof event.protocol === "string" ? JSON.parse(event.protocol) : event.protocol || {};
+  const protocol = mapOf(event, "protocol");
   const headers = {};
   const params = {};
   for (const [name, values] of Object.entries(protocol.headers || {})) {
@@ -238,7 +311,8 @@ function requestOf(event) {
     headers[lower] = lower === "set-cookie" ? values : values.join(lower === "cookie" ? "; " : ", ");
     if (lower.startsWith("x-fission-params-")) params[lower.slice("x-fission-params-".length)] = headers[lower];
   }
-  const rawBody = bodyOf(event);
+  const stream = event.data instanceof Readable ? event.data : undefined;
+  const rawBody = stream === undefined ? bodyOf(event) : Buffer.alloc(0);
   if (rawBody.length > 0) headers["content-type"] ??= event.datacontenttype || "application/json";
   const url = new URL(protocol.request_url || "/", `http://${headers.host || "localhost"}`);
   headers.host ??= url.host;
@@ -252,11 +326,16 @@ function requestOf(event) {
     query: values(url.searchParams),
     headers,
     params: protocol.params || params,
-    rawBody,
-    body: parsed(headers["content-type"], rawBody, event),
+    rawBody: stream ?? rawBody,
+    body: stream ?? parsed(headers["content-type"], rawBody, event),
     get: (name) => headers[name.toLowerCase()],
     header: (name) => headers[name.toLowerCase()],
   };
+}
+
+// mapOf returns an attribute that is a map, or JSON of one.
+function mapOf(event, name) {
+  return typeof event[name] === "string" ? JSON.parse(event[name]) : event[name] || {};
 }
 
 // values returns parameters as an object. What is there twice is a list.
@@ -310,7 +389,7 @@ const hasControl = /[\x00-\x08\x0a-\x1f\x7f]/;
 
 // reply makes an answer of what a function returned that got an HTTP request.
 function reply(event, value) {
-  if (typeof value === "string" || value instanceof Uint8Array) value = { body: value };
+  if (typeof value === "string" || value instanceof Uint8Array || isStream(value)) value = { body: value };
   if (value === null || typeof value !== "object" || !["status", "body", "headers"].some((name) => name in value)) {
     throw new Fault("InvalidAnswer", `the function returned ${value === undefined ? "nothing" : `a value of type ${typeof value}, without status and body`}; return {status, body, headers}`);
   }
@@ -319,8 +398,8 @@ function reply(event, value) {
     throw new Fault("InvalidAnswer", `the function returned the status ${status}; a status is a number from 200 to 599`);
   }
   const answer = answerTo(event);
-  const { bytes, kind } = content(body);
-  const kept = {};
+  const { bytes, kind } = content(isStream(body) ? undefined : body);
+  const kept = Object.create(null); // a header may be called constructor
   for (const [name, given] of Object.entries(headers || {})) {
     for (const one of [].concat(given).map(String)) {
       if (!isToken.test(name) || hasControl.test(one)) {
@@ -335,6 +414,7 @@ function reply(event, value) {
     throw new Fault("InvalidAnswer", `the function returned the content type ${JSON.stringify(answer.datacontenttype)}; one looks like text/html; charset=utf-8`);
   }
   answer.protocol = encode({ type: "http", status_code: status, headers: kept });
+  if (isStream(body)) return [answer, undefined, iterate(body)];
   if (bytes.length === 0) return [answer];
   const data = bytes.toString();
   if (isJSON(answer.datacontenttype) && isPlainJSON(data)) return [answer, data.trim()];
@@ -361,6 +441,64 @@ function isPlainJSON(text) {
   }
 }
 
+// The network
+
+// useProxy leads to the proxy what goes to the network: older releases of Node.js do not look for one in the environment.
+function useProxy(proxy) {
+  const [http, https, net, tls] = ["http", "https", "net", "tls"].map((name) => require(name));
+
+  // tunnel calls back with a connection to a host.
+  const tunnel = (host, port, done) => {
+    const to = `${net.isIPv6(host) ? `[${host}]` : host}:${port}`;
+    const request = http.request({
+      method: "CONNECT", path: to, headers: { Host: to }, createConnection: () => net.connect(Number(proxy.port), proxy.hostname),
+    });
+    request.once("connect", (answer, socket, said) => {
+      if (answer.statusCode === 200) return done(null, socket);
+      socket.destroy();
+      done(new Error(`the proxy refused ${to}: ${String(said).trim() || answer.statusMessage}`));
+    });
+    request.once("error", done);
+    request.end();
+  };
+
+  for (const { prototype } of [http.Agent, https.Agent]) {
+    const direct = prototype.createConnection;
+    prototype.createConnection = function (options, done) {
+      const host = options.host || "localhost";
+      if (options.socketPath || options.socket || (host === proxy.hostname && String(options.port) === proxy.port)) {
+        return direct.call(this, options, done);
+      }
+      tunnel(host, options.port, (error, socket) => {
+        if (error) return done(error);
+        done(null, prototype === http.Agent.prototype ? socket : direct.call(this, { ...options, socket }));
+      });
+    };
+  }
+
+  const known = Symbol.for("undici.globalDispatcher.1");
+  void new Response(); // what fetch needs is loaded with it
+  const Agent = globalThis[known]?.constructor;
+  if (Agent?.name !== "Agent") return; // it knows of proxies itself
+  globalThis[known] = new Agent({
+    connect: ({ hostname, protocol, port, servername }, done) => {
+      const host = hostname.replace(/^\[|\]$/g, "");
+      tunnel(host, port || (protocol === "https:" ? 443 : 80), (error, socket) => {
+        if (error || protocol !== "https:") return done(error, socket);
+        const secure = tls.connect({ socket, host, servername: servername || (net.isIP(host) ? undefined : host), ALPNProtocols: ["http/1.1"] });
+        secure.once("error", done).once("secureConnect", () => {
+          secure.off("error", done);
+          done(null, secure);
+        });
+      });
+    },
+  });
+}
+
+if (process.env.NODE_USE_ENV_PROXY === "1" && process.env.HTTPS_PROXY && !process.allowedNodeEnvironmentFlags.has("--use-env-proxy")) {
+  useProxy(new URL(process.env.HTTPS_PROXY));
+}
+
 // The stream
 
 const entry = process.argv[2] ?? "";
@@ -369,7 +507,13 @@ let failure;
 let fail = report; // what becomes of an error that nobody caught
 
 function report(error) {
-  process.stderr.write(`${(error && error.stack) || error}\n`);
+  let text = unsaid(error);
+  try {
+    text = String((error && error.stack) || error);
+  } catch {
+    // nothing more can be said
+  }
+  process.stderr.write(`${text}\n`);
 }
 
 async function attempt() {
@@ -395,42 +539,113 @@ function parse(line) {
 async function answer(line) {
   if (handle === undefined && failure === undefined) await attempt(); // what it lacked may be there by now
   let event = {};
+  let body;
   try {
     event = parse(line);
+    if (STREAMS || event.datafollows !== undefined) body = follow(event);
     if (failure !== undefined) throw failure;
-    write(...(await caught(handle(event))));
+    const [made, raw, pieces] = await caught(() => handle(event), {});
+    if (pieces === undefined) write(body === undefined ? made : { ...made, ...read(body) }, raw);
+    else await stream(event, made, pieces, body);
   } catch (error) {
     failure = undefined;
-    write(failed(event, error));
+    write({ ...failed(event, error), ...read(body) });
+  }
+  if (body?.unsaid) {
+    await body.drain();
+    write(read(body));
   }
 }
 
-// caught waits for an answer, or for an error that nobody caught.
-function caught(promise) {
+// stream writes an answer and the pieces of its data as they are made. Until the first one is there, nothing is written.
+async function stream(event, answer, pieces, body) {
+  const next = () => caught(async () => pieces.next(), current);
+  // taken returns what is made of a piece. When the piece is refused, its generator ends as one whose loop is left.
+  const taken = async (make) => {
+    try {
+      return make();
+    } catch (error) {
+      await caught(async () => pieces.return?.(), current).catch(report);
+      throw error;
+    }
+  };
+  let one = await next();
+  if (one.value?.specversion !== undefined) {
+    [answer] = await taken(() => returned(event, one.value));
+    one = { value: "" };
+  }
+  answer.datacontenttype ??= typeof one.value === "string" ? "text/plain; charset=utf-8" : "application/octet-stream";
+  answer.protocol = encode({ type: "http", ...mapOf(answer, "protocol"), streaming: true });
+  write(answer);
+  try {
+    for (; !one.done; one = await next()) write(await taken(() => piece(one.value)));
+  } catch (error) {
+    write({ error: JSON.parse(failed(event, error).error), ...read(body) });
+    return;
+  }
+  write({ last: true, ...read(body) });
+}
+
+// piece makes a part of an answer of a piece of its data.
+function piece(one) {
+  if (typeof one === "string") return { data: one };
+  if (one instanceof Uint8Array) return { data_base64: Buffer.from(one).toString("base64") };
+  throw new Fault("InvalidAnswer", `the function streamed a value of type ${typeof one}; right would be strings or bytes, and first of all an event`);
+}
+
+// isStream reports whether a value is made piece by piece: a generator, a stream, or anything else to await in a loop.
+function isStream(value) {
+  return typeof value?.[Symbol.asyncIterator] === "function" || Object.prototype.toString.call(value) === "[object Generator]";
+}
+
+function iterate(value) {
+  return (value[Symbol.asyncIterator] ?? value[Symbol.iterator]).call(value);
+}
+
+const calls = new AsyncLocalStorage(); // whose call made what runs now
+let current; // the call that is answered
+
+// caught waits for the answer to a call, or for an error of it that nobody caught.
+function caught(make, call) {
+  current = call;
   return new Promise((resolve, reject) => {
     fail = reject;
-    promise.then(resolve, reject);
+    calls.run(call, make).then(resolve, reject);
   }).finally(() => {
     fail = report;
   });
 }
 
-process.on("uncaughtException", (error) => fail(error)); // and rejections that nobody handles
+// Also for rejections that nobody handles. What an earlier call left behind is not told to who calls now.
+process.on("uncaughtException", (error) => ((calls.getStore() ?? current) === current ? fail : report)(error));
+
+const chunks = events[Symbol.asyncIterator]();
+let chunk = Buffer.alloc(0);
+let from = 0;
+
+// nextLine returns the next line of standard input, or undefined behind the last one.
+async function nextLine() {
+  const begun = [];
+  for (;;) {
+    const end = chunk.indexOf(10, from);
+    if (end >= 0) {
+      const line = begun.length === 0 ? chunk.toString("utf8", from, end) : Buffer.concat([...begun, chunk.subarray(from, end)]).toString();
+      from = end + 1;
+      return line;
+    }
+    if (from < chunk.length) begun.push(chunk.subarray(from));
+    from = 0;
+    const { value, done } = await chunks.next();
+    chunk = done ? Buffer.alloc(0) : value;
+    if (done) return begun.length === 0 ? undefined : Buffer.concat(begun).toString();
+  }
+}
 
 async function serve() {
   await attempt();
-  let rest = [];
-  for await (const chunk of events) {
-    let from = 0;
-    for (let end; (end = chunk.indexOf(10, from)) >= 0; from = end + 1) {
-      const line = Buffer.concat([...rest, chunk.subarray(from, end)]).toString();
-      rest = [];
-      if (line.trim() !== "") await answer(line);
-    }
-    if (from < chunk.length) rest.push(chunk.subarray(from));
+  for (let line; (line = await nextLine()) !== undefined; ) {
+    if (line.trim() !== "") await answer(line);
   }
-  const line = Buffer.concat(rest).toString();
-  if (line.trim() !== "") await answer(line);
 }
 
 serve().then(

@@ -5,6 +5,7 @@
 The function's folder is the current one. What the function prints goes to standard error, which is its log.
 """
 
+import _thread
 import binascii
 import importlib
 import io
@@ -18,6 +19,9 @@ from types import FunctionType
 ROOT = os.getcwd()
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAPS = ("protocol", "config", "trigger", "error")
+STREAMS = "LANDFALL_STREAM_BODY" in os.environ  # the function's data is a Body, whatever way it came
+
+ENDS = (SystemExit, KeyboardInterrupt)  # which end the process
 
 decode = json.JSONDecoder().decode
 encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -33,6 +37,72 @@ class Fault(Exception):
     def __init__(self, type, message):
         super().__init__(message)
         self.type = type
+
+
+class Body(io.RawIOBase):
+    """The data of an event that follows it in parts. It is read as a file, or piece by piece in a loop."""
+
+    def __init__(self, lines, follows=True, have=b""):
+        self.lines, self.have, self.over, self.failure = lines, have, not follows, None
+        self.unsaid = follows  # that all was read
+        self.lock = _thread.allocate_lock()  # what is behind the last part is another event
+
+    def take(self):
+        """Reads the next part. It returns False at the end."""
+        with self.lock:
+            while not self.have:
+                if self.over:
+                    return False
+                part = decode((self.lines.readline() or b'{"error":{"message":"standard input has ended"}}').decode())
+                self.over = "last" in part or "error" in part
+                self.have = body_of({"datacontenttype": "text/plain", **part})
+                if "error" in part:
+                    self.failure = part["error"]
+            return True
+
+    def check(self):
+        if self.failure is not None:
+            raise Fault("BrokenBody", f"the body of the request broke off: {self.failure.get('message')}")
+
+    def readable(self):
+        return True
+
+    def readinto(self, room):
+        if not self.take():
+            self.check()
+            return 0
+        n = min(len(room), len(self.have))
+        room[:n], self.have = self.have[:n], self.have[n:]
+        return n
+
+    def __next__(self):
+        if not self.take():
+            self.check()
+            raise StopIteration
+        piece, self.have = self.have, b""
+        return piece
+
+    def drain(self):
+        """Reads what the function did not."""
+        while self.take():
+            self.have = b""
+
+
+def read(body):
+    """Returns what an answer says of a body that was read to its end: this process may get the next event."""
+    if body is None or not body.unsaid or not body.over:
+        return {}
+    body.unsaid = False
+    return {"dataread": True}
+
+
+def follow(event, lines):
+    """Makes the data of an event a Body, and returns it."""
+    follows = event.pop("datafollows", False) is True
+    body = Body(lines, follows, b"" if follows else body_of(event))
+    event.pop("data_base64", None)
+    event["data"] = body
+    return body
 
 
 def streams():
@@ -55,18 +125,105 @@ def serve(load):
             continue
         if handle is None and failure is None:
             handle, failure = attempt(load)  # what it lacked may be there by now
-        event = {}
+        event, body = {}, None
         try:
             event = parse(line)
+            if STREAMS or "datafollows" in event:
+                body = follow(event, events)
             if failure is not None:
                 raise failure
-            out = text(*handle(event))
-        except Exception as error:
-            out = text(failed(event, error), None, "replace")
+            made = handle(event)
+            if isinstance(made, Pieces):
+                try:
+                    out = stream(event, made, answers, body)
+                finally:
+                    made.close()
+            else:
+                made[0].update(read(body))
+                out = text(*made)
+        except ENDS:
+            raise
+        except BaseException as error:  # also of a task that was cancelled
+            out = text({**failed(event, error), **read(body)}, None, "replace")
             failure = None
+        flush()
+        write(answers, out)
+        if body is not None and body.unsaid:
+            body.drain()
+            write(answers, text(read(body)))
+
+
+def flush():
+    """Writes what the log holds back. The function may have made anything of it."""
+    try:
         sys.stderr.flush()
-        while out:
-            out = out[os.write(answers, out):]
+    except Exception:
+        pass
+
+
+def write(answers, out):
+    while out:
+        out = out[os.write(answers, out):]
+
+
+class Pieces:
+    """What a generator yields, also an async one."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not hasattr(self.made, "__anext__"):
+            return next(self.made)
+        try:
+            return awaited(self.made.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def close(self):
+        """Ends what was not taken to its end, as a loop does that is left."""
+        try:
+            if hasattr(self.made, "aclose"):
+                awaited(self.made.aclose())
+            elif hasattr(self.made, "close"):
+                self.made.close()
+        except Exception as error:
+            print(trace_of(error), file=sys.stderr)
+
+
+def stream(event, pieces, answers, body):
+    """Writes an answer and its pieces as they are made, and returns the last one. Until the first one is made, nothing is written."""
+    first = next(pieces, "")
+    if isinstance(first, dict) and "specversion" in first:
+        answer, _ = returned(event, first)
+        first = None
+    else:
+        answer = answer_to(event)
+        answer["datacontenttype"] = "application/octet-stream" if isinstance(first, (bytes, bytearray)) else "text/plain; charset=utf-8"
+        first = piece(first)
+    answer["protocol"] = encode({"type": "http", **map_of(answer, "protocol"), "streaming": True})
+    write(answers, text(answer) if first is None else text(answer) + first)
+    try:
+        for one in pieces:
+            flush()
+            write(answers, piece(one))
+    except ENDS:
+        raise
+    except BaseException as error:
+        return text({"error": decode(failed(event, error)["error"]), **read(body)}, None, "replace")
+    return text({"last": True, **read(body)})
+
+
+def piece(one):
+    """Returns a piece of an answer as a line."""
+    if isinstance(one, str):
+        return text({"data": one})
+    if isinstance(one, (bytes, bytearray)):
+        return text({"data_base64": base64(one)})
+    raise Fault("InvalidAnswer", f"the function yielded a {type(one).__name__}; right would be text or bytes, and first of all an event")
 
 
 def attempt(load):
@@ -116,16 +273,32 @@ def failed(event, error):
     """Returns the answer that is an error. It is in the log, too."""
     kind = getattr(error, "type", None) if isinstance(error, Fault) else type(error).__name__
     trace = "" if isinstance(error, Fault) else trace_of(error)
-    message = str(error) or kind
+    message = said(error) or kind
     if isinstance(error, ModuleNotFoundError):
         message += "; a module that Python does not have itself must be in the package (pip install --target)"
-    print(trace if message in trace else f"{trace}\n{kind}: {message}".lstrip(), file=sys.stderr)
+    log(trace if message in trace else f"{trace}\n{kind}: {message}".lstrip())
     answer = answer_to(event)
     answer["time"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     answer["error"] = encode({"message": message, "type": kind, "trace": trace})
     if "protocol" in event:
         answer["protocol"] = encode({"type": "http", "status_code": 500})
     return answer
+
+
+def said(error):
+    """Returns the text of an error, if it has one."""
+    try:
+        return str(error)
+    except Exception as another:
+        return f"the error has no text: its __str__ raised {type(another).__name__}"
+
+
+def log(line):
+    """Writes a line to the log, which the function may have closed."""
+    try:
+        print(line, file=sys.stderr)
+    except Exception:
+        pass
 
 
 def trace_of(error):
@@ -204,14 +377,31 @@ def load_function(entry):
         with app.request_context(environ(event)):
             try:
                 value = awaited(function())
+                if hasattr(value, "__anext__"):
+                    value = Pieces(value)
             except Exception as error:
                 if not hasattr(error, "get_response"):
                     raise
                 value = error  # abort(404)
             response = app.make_response(value)
+            if getattr(response, "is_streamed", False):
+                return Pieces(streamed(event, response))
             return reply(event, response.status_code, response.headers.items(), response.get_data())
 
     return handle
+
+
+def streamed(event, response):
+    """Returns the answer's event and the pieces of a response that a generator makes. Before its first one is made there is neither."""
+    answer, _ = reply(event, response.status_code, response.headers.items(), b"")
+    try:
+        pieces = iter(response.iter_encoded())
+        first = next(pieces, b"")
+        yield answer
+        yield first
+        yield from pieces
+    finally:
+        response.close()
 
 
 loop = None
@@ -250,6 +440,8 @@ def opened(event):
 
 def returned(event, value):
     """Makes an answer of what a function returned that got an event."""
+    if hasattr(value, "__anext__") or (hasattr(value, "__next__") and hasattr(value, "send")):
+        return Pieces(value)
     answer = answer_to(event)
     if isinstance(value, dict) and "specversion" in value:
         answer.update(value)
@@ -285,11 +477,10 @@ def environ(event):
     """Returns an HTTP request as WSGI has it. An event that is none is a POST of its data."""
     from urllib.parse import unquote_to_bytes, urlsplit  # slow to load, and of no use to functions that get events
 
-    protocol = event.get("protocol") or {}
-    if isinstance(protocol, str):
-        protocol = decode(protocol)
+    protocol = map_of(event, "protocol")
     url = urlsplit(protocol.get("request_url") or "/")
-    body = body_of(event)
+    stream = isinstance(event.get("data"), Body)
+    body = b"" if stream else body_of(event)
     made = {
         "REQUEST_METHOD": protocol.get("method") or "POST",
         "SCRIPT_NAME": "",
@@ -299,15 +490,19 @@ def environ(event):
         "SERVER_NAME": url.hostname or "localhost",
         "SERVER_PORT": str(url.port or (443 if url.scheme == "https" else 80)),
         "SERVER_PROTOCOL": "HTTP/1.1",
-        "CONTENT_LENGTH": str(len(body)),
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": url.scheme or "http",
-        "wsgi.input": io.BytesIO(body),
+        "wsgi.input": io.BufferedReader(event["data"], 1 << 16) if stream else io.BytesIO(body),
         "wsgi.errors": sys.stderr,
         "wsgi.multithread": False,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
+        "landfall.config": map_of(event, "config"),
     }
+    if stream:
+        made["wsgi.input_terminated"] = True  # it has an end, whatever is said of its length
+    else:
+        made["CONTENT_LENGTH"] = str(len(body))
     if url.netloc:
         made["HTTP_HOST"] = url.netloc
     if body or "datacontenttype" in event:
@@ -319,11 +514,21 @@ def environ(event):
             made["HTTP_" + name] = ("; " if name == "COOKIE" else ", ").join(values)
         elif name == "CONTENT_TYPE" and values:
             made["CONTENT_TYPE"] = values[0]
+        elif name == "CONTENT_LENGTH" and values and stream:
+            made["CONTENT_LENGTH"] = values[0]
     return made
+
+
+def map_of(event, name):
+    """Returns an attribute that is a map, or JSON of one."""
+    value = event.get(name) or {}
+    return decode(value) if isinstance(value, str) else value
 
 
 def body_of(event):
     """Returns an event's data as bytes."""
+    if isinstance(event.get("data"), Body):
+        return event["data"].read()
     if "data_base64" in event:
         return binascii.a2b_base64(event["data_base64"] or "")
     if event.get("data") is None:

@@ -125,8 +125,6 @@ def redirect(location, code=302):
 class Request:
     """The request that is being answered. There is one at a time."""
 
-    environ = None
-
     @property
     def method(self):
         return self.environ["REQUEST_METHOD"]
@@ -169,7 +167,8 @@ class Request:
 
     @property
     def content_length(self):
-        return int(self.environ["CONTENT_LENGTH"])
+        length = self.environ.get("CONTENT_LENGTH")
+        return None if length is None else int(length)
 
     @property
     def mimetype(self):
@@ -197,6 +196,10 @@ class Request:
     def cookies(self):
         pairs = [c.strip().partition("=") for c in self.environ.get("HTTP_COOKIE", "").split(";")]
         return MultiDict([(name, value.strip('"')) for name, _, value in pairs if name])
+
+    @property
+    def stream(self):
+        return self.environ["wsgi.input"]
 
     @functools.cached_property
     def data(self):
@@ -234,6 +237,8 @@ class Request:
             raise HTTPException(400, "the request's body is no valid JSON") from None
 
     def __getattr__(self, name):
+        if name == "environ":
+            raise RuntimeError("there is no request any more; a generator that asks for it is wrapped: stream_with_context(generator())")
         raise AttributeError(f"flask.request has no {name} here; a function that needs it brings Flask in its package")
 
 
@@ -252,7 +257,10 @@ class Response:
         self.status_code = 200
         if status is not None:
             self.status = status
-        self.set_data(response if response is not None else "")
+        if hasattr(response, "__next__"):
+            self.response = response
+        else:
+            self.set_data(response if response is not None else "")
         mimetype = mimetype or self.default_mimetype
         if content_type is None and mimetype.startswith("text/"):
             content_type = mimetype + "; charset=utf-8"
@@ -286,21 +294,51 @@ class Response:
     def set_data(self, value):
         if not isinstance(value, (str, bytes, bytearray)):
             value = b"".join(piece.encode() if isinstance(piece, str) else piece for piece in value)
-        self._data = value.encode() if isinstance(value, str) else bytes(value)
+        self.response = [value.encode() if isinstance(value, str) else bytes(value)]
 
     def get_data(self, as_text=False):
-        return self._data.decode() if as_text else self._data
+        if self.is_streamed:
+            self.set_data(b"".join(self.iter_encoded()))
+        data = self.response[0]
+        return data.decode() if as_text else data
 
     data = property(get_data, set_data)
 
     @property
+    def is_streamed(self):
+        return not isinstance(self.response, list)
+
+    def iter_encoded(self):
+        return (piece.encode() if isinstance(piece, str) else piece for piece in self.response)
+
+    def close(self):
+        if hasattr(self.response, "close"):
+            self.response.close()
+
+    @property
     def json(self):
-        return json.loads(self._data)
+        return json.loads(self.get_data())
 
 
 def jsonify(*args, **kwargs):
     value = kwargs or (args[0] if len(args) == 1 else list(args))
     return Response(json.dumps(value), mimetype="application/json")
+
+
+def stream_with_context(made):
+    """Lets a generator, or one that a function returns, ask for the request while its pieces go out."""
+    if not hasattr(made, "__next__"):
+        return functools.wraps(made)(lambda *args, **kwargs: stream_with_context(made(*args, **kwargs)))
+    held = dict(request.__dict__)
+
+    def pieces():
+        request.__dict__.update(held)
+        try:
+            yield from made
+        finally:
+            request.__dict__.clear()
+
+    return pieces()
 
 
 def make_response(*args):

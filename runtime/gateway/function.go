@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -28,22 +28,26 @@ const (
 	ExecutionHeader = "Landfall-Execution" // what its log is found by
 )
 
-// Functions runs functions.
+// Functions runs the functions of triggers; a *trigger.Manager does.
 type Functions interface {
-	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run. It keeps nothing of
-	// the event's data.
-	Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+	// Run gives an event to a function of a trigger and returns its answer. Its errors are those of runner.Runner.Run. It keeps
+	// nothing of the event's data.
+	Run(ctx context.Context, t *registry.Trigger, f *registry.Function, e event.Event) (event.Event, error)
 }
 
-// route answers a request whose path a route of the release takes, and reports whether it did: what has no route for the
-// method may be a file.
-func (g *Gateway) route(w http.ResponseWriter, r *http.Request, app string, found registry.Resolution, path string) bool {
-	if !utf8.ValidString(path) {
-		return false // an event has no such text; a file may have such a name
+// route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports whether it
+// did: what has no route for the method may be a file.
+func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) bool {
+	var route *registry.Route
+	var methods []string
+	if utf8.ValidString(path) { // an event has no other text; a file may have such a name
+		route, methods = found.Release.Routes.Find(r)
 	}
-	route, methods := found.Release.Routes.Find(r)
 	if route != nil {
-		g.call(w, r, app, route)
+		g.call(w, r, route.Trigger, found.SignedIn)
+		return true
+	}
+	if found.SignedIn && g.admitVisitor(w, r, found.App) == nobody {
 		return true
 	}
 	if methods == nil {
@@ -65,22 +69,37 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, app string, foun
 	return true
 }
 
-// call answers with what the function of a route answers.
-func (g *Gateway) call(w http.ResponseWriter, r *http.Request, app string, route *registry.Route) {
+// call answers with what the function of a trigger answers. signedIn says that its release is only for those who signed in.
+func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, signedIn bool) {
+	if g.tracer == nil {
+		g.callFunction(w, r, t, signedIn)
+		return
+	}
+	noted, ok := w.(*counted) // which is told when an answer breaks off
+	if !ok {
+		noted = &counted{ResponseWriter: w}
+	}
+	r, span := g.tracer.Serve(r, r.Pattern)
+	defer func() { span.Answered(noted.status) }()
+	g.callFunction(noted, r, t, signedIn)
+}
+
+func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *registry.Trigger, signedIn bool) {
 	h := w.Header()
-	const percent = 100
-	f := route.Choose(rand.IntN(percent))
+	f := t.Draw()
 	if f == nil {
 		writePage(w, r, pageNoVersion())
 		return
 	}
-	h[VersionHeader] = []string{string(f.Version)}
+	named := []string{string(f.Version), ""} // what answers, in two headers
+	h[VersionHeader] = named[:1:1]
 	if r.ContentLength != 0 {
 		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no connection
 		// has no deadline.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.bodyTimeout))
 	}
-	if !g.admit(w, r, app, route.Access) {
+	by := g.admit(w, r, t.AppName, stricter(t.Access, signedIn))
+	if by == nobody {
 		return
 	}
 	if g.functions == nil {
@@ -89,7 +108,14 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, app string, route
 	}
 	var in input
 	defer in.release(&g.bodies)
-	if refused := g.read(r, &in); refused.Status != 0 {
+	body := g.upload(w, r, f)
+	var refused page
+	if body == nil {
+		refused = g.read(r, &in)
+	} else {
+		refused = body.refused
+	}
+	if refused.Status != 0 {
 		h.Set("Connection", "close") // else net/http would wait for the rest before it answers
 		if refused.Status == http.StatusServiceUnavailable {
 			h.Set("Retry-After", "1")
@@ -98,33 +124,66 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, app string, route
 		return
 	}
 	execution := uuid.NewString()
-	h[ExecutionHeader] = []string{execution}
-	answer, err := g.functions.Run(r.Context(), f, g.event(r, app, f.Namespace, route, execution, in.data))
+	named[1] = execution
+	h[ExecutionHeader] = named[1:]
+	asked := g.event(r, t, by, execution, in.data)
+	s := streamed{g: g, w: w, r: r, asked: asked, body: body}
+	ctx := runner.WithStream(r.Context(), &s)
+	if body != nil {
+		defer body.end()
+		ctx = runner.WithBody(ctx, body)
+		if asked.DataContentType() == "" {
+			event.SetMediaType(&asked, "application/octet-stream")
+		}
+	}
+	answer, err := g.functions.Run(ctx, t, f, asked)
+	if s.began {
+		s.end(f, answer, err)
+		return
+	}
+	body.head(h)
+	if err != nil && body.answer(w, r) {
+		return
+	}
 	if err == nil {
-		err = g.reply(w, r, answer)
+		err = g.reply(w, r, asked, answer)
 	}
 	if err != nil {
 		g.failed(w, r, f, err)
 	}
 }
 
-// admit reports whether the request may call a route, and answers when it may not.
-func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, access registry.Access) bool {
-	if access == "" || access == registry.Public {
-		return true
+// admit returns who calls a route, and answers when they may not.
+func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, access registry.Access) caller {
+	switch access {
+	case "", registry.Public:
+		return anybody
+	case registry.SignedIn:
+		return g.admitVisitor(w, r, app)
+	case registry.Token:
 	}
 	err := error(&landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized})
 	if g.allowed != nil {
 		err = g.allowed(r, app, access)
 	}
+	if err == nil {
+		return holder
+	}
+	g.refuse(w, r, app, access, err)
+	return nobody
+}
+
+// refuse answers somebody who may not see or call something, for the error that says why.
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, access registry.Access, err error) {
 	kind := landfall.KindOf(err)
 	switch {
-	case err == nil:
-		return true
 	case r.Context().Err() != nil: // nobody waits for the answer
 	case kind == landfall.Unauthorized && access == registry.Token:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writePage(w, r, pageNoToken())
+	case kind == landfall.Unauthorized && access == registry.SignedIn:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		writeProblem(w, r, pageNotSignedIn())
 	case kind == landfall.Unauthorized || kind == landfall.Forbidden:
 		writePage(w, r, pageNotAllowed(access))
 	default:
@@ -132,7 +191,6 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, acce
 		w.Header().Set("Retry-After", "1")
 		writePage(w, r, pageUnknownCaller())
 	}
-	return false
 }
 
 // answeredError is the answer of a function that is an event with an error.
@@ -150,6 +208,11 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *registry.Fun
 		return // nobody waits for the answer
 	}
 	h := w.Header()
+	if wrong, refused := errors.AsType[*contract.MismatchError](err); refused {
+		delete(h, ExecutionHeader) // there was none
+		writePage(w, r, pageMismatch(wrong))
+		return
+	}
 	fault, _ := errors.AsType[*runner.FunctionError](err)
 	busy := fault != nil && fault.Reason == runner.Busy
 	if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Canceled {
@@ -167,12 +230,15 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *registry.Fun
 	writePage(w, r, pageOfFailure(err))
 }
 
-// faultOf returns what is known of a failure. It is for the operator alone.
+// faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for the operator
+// alone.
 func faultOf(err error) event.Error {
+	fault := runner.ErrorOf(err)
 	if answered, ok := errors.AsType[*answeredError](err); ok {
-		return answered.fault
+		fault = answered.fault
 	}
-	return runner.ErrorOf(err)
+	fault.Trace = ""
+	return fault
 }
 
 // pageOfFailure returns the page for a call that failed. What the function wrote is not for everybody; only when it chose a

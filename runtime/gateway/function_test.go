@@ -24,7 +24,7 @@ import (
 type function func(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
 
 // Run implements gateway.Functions.
-func (f function) Run(ctx context.Context, called *registry.Function, e event.Event) (event.Event, error) {
+func (f function) Run(ctx context.Context, _ *registry.Trigger, called *registry.Function, e event.Event) (event.Event, error) {
 	return f(ctx, called, e)
 }
 
@@ -49,12 +49,19 @@ func greeter() *registry.Function {
 	return &registry.Function{ID: "greeter-1", Namespace: "team", Name: "greeter", Version: "vvvvvvv2"}
 }
 
+// routeTo returns a route of the shop.
+func routeTo(f *registry.Function, name string, access registry.Access, patterns ...string) registry.Route {
+	return registry.Route{Patterns: patterns, Trigger: &registry.Trigger{
+		Kind: landfall.HTTPTrigger, Namespace: "team", AppName: "shop", Name: name, Access: access, Function: f,
+	}}
+}
+
 // routed returns the shop with routes beside its files: each pattern is one to greeter.
 func routed(s *store, content files, access registry.Access, patterns ...string) registry.App {
 	app := shop(s, content)
 	var routes []registry.Route
 	for _, pattern := range patterns {
-		routes = append(routes, registry.Route{Trigger: "greet", Patterns: []string{pattern}, Access: access, Function: greeter()})
+		routes = append(routes, routeTo(greeter(), "greet", access, pattern))
 	}
 	app.Releases[0].Routes = registry.NewRoutes(routes)
 	return app
@@ -103,9 +110,9 @@ func TestRoutes(t *testing.T) {
 	app := shop(content, files{"/index.html": "page", "/hello/file.txt": "file"})
 	other := &registry.Function{ID: "bye-1", Namespace: "team", Name: "bye", Version: "wwwwwww2"}
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{
-		{Trigger: "greet", Patterns: []string{"GET /hello/{name}"}, Function: greeter()},
-		{Trigger: "greetings", Patterns: []string{"GET /salut/{name}"}, Function: greeter()},
-		{Trigger: "leave", Patterns: []string{"POST /bye"}, Function: other},
+		routeTo(greeter(), "greet", "", "GET /hello/{name}"),
+		routeTo(greeter(), "greetings", "", "GET /salut/{name}"),
+		routeTo(other, "leave", "", "POST /bye"),
 	})
 	s := newSite(t, content, func(c *gateway.Config) {
 		c.Functions = function(func(_ context.Context, f *registry.Function, e event.Event) (event.Event, error) {
@@ -150,7 +157,7 @@ func TestRoutesOfReleases(t *testing.T) {
 	for i, r := range []*registry.Release{&app.Releases[0], &release} {
 		f := greeter()
 		f.Version = landfall.UID([]string{"vvvvvvv2", "wwwwwww2"}[i])
-		r.Routes = registry.NewRoutes([]registry.Route{{Trigger: "greet", Patterns: []string{"/hello"}, Function: f}})
+		r.Routes = registry.NewRoutes([]registry.Route{routeTo(f, "greet", "", "/hello")})
 	}
 	app.Releases = append(app.Releases, release)
 	app.Live = "bbbbbbb2"
@@ -385,11 +392,12 @@ func TestAccess(t *testing.T) {
 		challenge string
 	}{
 		{"nobody can tell, token", registry.Token, nil, 401, "Bearer"},
-		{"nobody can tell, signed in", registry.SignedIn, nil, 403, ""},
+		{"nobody can tell, signed in", registry.SignedIn, nil, 401, "Bearer"},
 		{"a kind that nobody knows", "friends", nil, 403, ""},
 		{"unknown token", registry.Token, answers(landfall.Unauthorized), 401, "Bearer"},
 		{"token of others", registry.Token, answers(landfall.Forbidden), 403, ""},
-		{"not signed in", registry.SignedIn, answers(landfall.Unauthorized), 403, ""},
+		{"not signed in", registry.SignedIn, answers(landfall.Unauthorized), 401, "Bearer"},
+		{"may not read", registry.SignedIn, answers(landfall.Forbidden), 403, ""},
 		{"store down", registry.Token, answers(landfall.Unavailable), 503, ""},
 		{"broken", registry.SignedIn, answers(landfall.Internal), 503, ""},
 		{"public", registry.Public, answers(landfall.Forbidden), 200, ""},
@@ -524,8 +532,8 @@ func TestErrorEvents(t *testing.T) {
 	if page := s.get(t, host, "/"); strings.Contains(page.body, "<b>") || !strings.Contains(page.body, "&lt;b&gt;amount&lt;/b&gt; is missing. More stands") {
 		t.Errorf("got the page %q, want the message as text, and as a sentence", page.body)
 	}
-	if log := s.log.String(); !strings.Contains(log, "secret.py") || !strings.Contains(log, "ValueError") {
-		t.Errorf("got the log %q, want the trace", log)
+	if log := s.log.String(); strings.Contains(log, "secret.py") || !strings.Contains(log, "ValueError") {
+		t.Errorf("got the log %q, want what went wrong, and no trace: it is the execution's", log)
 	}
 }
 
@@ -557,7 +565,7 @@ func TestRouteWithoutFunction(t *testing.T) {
 	content := newStore()
 	app := shop(content, files{})
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{
-		{Trigger: "gone", Patterns: []string{"GET /gone"}}, {Trigger: "greet", Patterns: []string{"GET /hello"}, Function: greeter()}})
+		routeTo(nil, "gone", "", "GET /gone"), routeTo(greeter(), "greet", "", "GET /hello")})
 	s := newSite(t, content, func(c *gateway.Config) { c.Functions = says("hello") }, app)
 	if answer := s.get(t, host, "/gone"); answer.StatusCode != http.StatusBadGateway || !strings.Contains(answer.body, "is not there any more") {
 		t.Errorf("got %d %s, want 502 and why", answer.StatusCode, answer.body)

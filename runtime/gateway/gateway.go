@@ -19,6 +19,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/trace"
 )
 
 // ReleaseHeader names the release that an answer comes from.
@@ -48,9 +49,13 @@ type Config struct {
 
 	Functions Functions // what routes lead to; nil: this process runs none, and says so
 
-	// Allowed says who may call a route that is not public: nil is yes, Unauthorized that nobody is known by what the request
-	// has, Forbidden that who is known may not. Every other error is a failure, and nobody may then. nil: nobody may.
+	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil is yes,
+	// Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other error is a
+	// failure, and nobody may then. nil: nobody may.
 	Allowed func(r *http.Request, app string, access registry.Access) error
+
+	// Visits lets people who are signed in at the control host see what is for them alone; nil: only tokens do.
+	Visits Visits
 
 	MaxRequest  int64         // bytes of the body of a request to a function
 	MaxRequests int64         // bytes of all of them together, while they are read and answered
@@ -58,6 +63,8 @@ type Config struct {
 	Scheme      string        // of the addresses that clients see; empty: what the connection is
 
 	Log *slog.Logger // what could not be served; nil: nowhere
+
+	Tracer *trace.Tracer // what makes spans of the calls of functions; may be nil
 
 	// Answered is told of each answer: the app, or nothing where there is no such app, the status, and the bytes of the body.
 	// Many goroutines call it. nil: nobody is told.
@@ -80,10 +87,12 @@ type Gateway struct {
 	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
 	log       *slog.Logger
 	answered  func(app string, status int, bytes int64)
+	tracer    *trace.Tracer
 	headers   headers
 
 	functions   Functions
 	allowed     func(r *http.Request, app string, access registry.Access) error
+	visits      Visits
 	bodies      atomic.Int64 // bytes that bodies of requests take now
 	maxRequest  int64
 	maxRequests int64
@@ -109,13 +118,13 @@ func New(c Config) (*Gateway, error) {
 	return &Gateway{
 		Hosts: hosts, registry: c.Registry, manifests: newManifests(c.Content, c.Registry.Table), objects: objects,
 		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
-		answered: c.Answered,
+		answered: c.Answered, tracer: c.Tracer,
 		headers: headers{
 			nosniff: []string{"nosniff"}, ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},
 			immutable: []string{"public, max-age=31536000, immutable"}, revalidated: []string{"public, max-age=0, must-revalidate"},
 			answered: []string{"private, no-cache"},
 		},
-		functions: c.Functions, allowed: c.Allowed, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests,
+		functions: c.Functions, allowed: c.Allowed, visits: c.Visits, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests,
 		bodyTimeout: c.BodyTimeout, scheme: c.Scheme,
 	}, nil
 }
@@ -138,14 +147,17 @@ func (g *Gateway) Close() error { return g.objects.disk.root.Close() }
 
 // ServeHTTP answers for the hosts of releases: the routes of a release first, then its files.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if g.answered == nil {
-		g.answer(w, r)
-		return
-	}
 	c := counted{ResponseWriter: w}
-	app := g.answer(&c, r)
-	if c.status != 0 { // else the client went away, and got none
+	g.count(g.answer(&c, r), &c)
+}
+
+// count tells what an answer for an app was. It cuts the connection when the answer broke off: nobody may take it for a whole one.
+func (g *Gateway) count(app string, c *counted) {
+	if g.answered != nil && c.status != 0 { // else the client went away, and got none
 		g.answered(app, c.status, c.bytes)
+	}
+	if c.cut {
+		panic(http.ErrAbortHandler) //nolint:forbidigo // there is no other way to tell net/http
 	}
 }
 
@@ -167,20 +179,31 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	if host.Selector != "" {
 		h.Set("X-Robots-Tag", "noindex")
 	}
-	found := table.Resolve(host.App, host.Selector, host.Joined)
+	found, app, ok := g.resolve(w, r, table, host)
+	if ok {
+		g.serve(w, r, found)
+	}
+	return app
+}
+
+// resolve returns what a host leads to, and its app; none when there is no such app. When it leads to no release that can be
+// served, it answers, and returns false.
+func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registry.Table, host Host) (found registry.Resolution, app string, ok bool) {
+	h := w.Header()
+	found = table.Resolve(host.App, host.Selector, host.Joined)
 	if found.Outcome != registry.UnknownApp && found.Outcome != registry.DeletedApp {
 		app = host.App
 	}
 	if found.Outcome == registry.UnknownRelease {
 		id, err := g.registry.Expired(r.Context(), host.App, host.Selector, host.Joined)
 		if err != nil && r.Context().Err() != nil {
-			return app // nobody waits for the answer
+			return found, app, false // nobody waits for the answer
 		}
 		if err != nil {
 			g.log.WarnContext(r.Context(), "whether a release expired is not known", "app", app, "error", err)
 			h.Set("Retry-After", "1")
 			writePage(w, r, pageUnsure())
-			return app
+			return found, app, false
 		}
 		if id != "" {
 			found = registry.Resolution{Outcome: registry.ExpiredRelease, Release: &registry.Release{ID: id}}
@@ -189,21 +212,23 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	if found.Release != nil {
 		h[ReleaseHeader] = []string{string(found.Release.ID)}
 	}
+	if found.Outcome == registry.UnreadApp {
+		h.Set("Retry-After", "2")
+	}
 	if found.Outcome != registry.Found {
 		writePage(w, r, pageOf(found.Outcome))
-		return app
+		return found, app, false
 	}
-	g.serve(w, r, host.App, found)
-	return app
+	return found, app, true
 }
 
 // reads reports whether a request wants to read a file.
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // serve answers from the release that was found.
-func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, app string, found registry.Resolution) {
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.Resolution) {
 	routed := found.Release.Routes != nil
-	if !routed && !reads(r) {
+	if !routed && !found.SignedIn && !reads(r) {
 		onlyReads(w, r)
 		return
 	}
@@ -219,7 +244,11 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, app string, foun
 		redirect(w, path, r.URL.RawQuery)
 		return
 	}
-	if routed && g.route(w, r, app, found, path) {
+	if path == VisitPath && g.visits != nil && reads(r) {
+		g.beginVisit(w, r)
+		return
+	}
+	if (routed || found.SignedIn) && g.route(w, r, found, path) {
 		return
 	}
 	if !reads(r) {

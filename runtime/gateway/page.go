@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -20,7 +22,14 @@ type page struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"` // what the reader can do about it
 
-	Execution string `json:"execution,omitempty"` // of the function that gave no better answer
+	Execution string    `json:"execution,omitempty"` // of the function that gave no better answer
+	Errors    []problem `json:"errors,omitempty"`    // what is wrong with the request's data
+}
+
+// problem is one thing that is wrong with the data of a request, as in the example of RFC 9457.
+type problem struct {
+	Detail  string `json:"detail"`
+	Pointer string `json:"pointer"` // a JSON pointer as a fragment: "#/name"
 }
 
 func newPage(status int, title, detail string) page {
@@ -34,6 +43,9 @@ func pageOf(o registry.Outcome) page {
 	case registry.DeletedApp:
 		return newPage(http.StatusGone, "This app was deleted",
 			"Nothing is served here any more. Its name stays reserved, so no other app will appear at this address.")
+	case registry.UnreadApp:
+		return newPage(http.StatusServiceUnavailable, "This app cannot be served now",
+			"What is stored of it cannot be read. It is tried again every few seconds; the operator's log says more.")
 	case registry.NoLive:
 		return newPage(http.StatusNotFound, "Nothing is live yet",
 			"The app exists, but no release is live. Push to its production branch, or make a release live by hand.")
@@ -61,7 +73,7 @@ func pageNoFile() page {
 }
 
 func pageMethod() page {
-	return newPage(http.StatusMethodNotAllowed, "Only GET and HEAD", "Files of a release can be read and nothing else.")
+	return newPage(http.StatusMethodNotAllowed, "Only GET and HEAD", "No route of the release takes another method here, and its files can only be read.")
 }
 
 func pagePrecondition() page {
@@ -95,20 +107,52 @@ func pageNoVersion() page {
 	return newPage(http.StatusBadGateway, "The function is gone", "The version that this route names is not there any more.")
 }
 
+func pageNoTrigger() page {
+	return newPage(http.StatusNotFound, "No such trigger",
+		"The release has no trigger of this name. The address is /r/NAMESPACE/APP/TRIGGER, and "+
+			"/r/NAMESPACE/APP:RELEASE/TRIGGER for another release than the live one.")
+}
+
 func pageNoToken() page {
 	return newPage(http.StatusUnauthorized, "A token is needed",
 		"Send a token that may invoke the app's functions, in the header Authorization after the word Bearer.")
 }
 
+func pageNotSignedIn() page {
+	return newPage(http.StatusUnauthorized, "Only for those who signed in",
+		"Open the address in a browser, or send a token that may read the app, in the header Authorization after the word Bearer.")
+}
+
+func pageElsewhere() page {
+	return newPage(http.StatusForbidden, "Sent by another site", "Only pages of this host may ask this in the name of whoever is signed in.")
+}
+
+func pageNoVisit() page {
+	return newPage(http.StatusBadRequest, "The sign-in did not work",
+		"It took longer than a minute, was used already, or began in another browser or one that keeps no cookies. Open the page again.")
+}
+
 func pageNotAllowed(access registry.Access) page {
 	if access == registry.SignedIn {
-		return newPage(http.StatusForbidden, "Only for those who signed in", "Nobody can sign in to a release yet, so this route refuses everybody.")
+		return newPage(http.StatusForbidden, "Not for you", "Whoever is signed in, or whose token this is, may not read this app.")
 	}
 	return newPage(http.StatusForbidden, "Not allowed", "Whoever asks may not call this function.")
 }
 
 func pageUnknownCaller() page {
 	return newPage(http.StatusServiceUnavailable, "Not known right now", "Who may call this function cannot be read. Try again in a moment.")
+}
+
+// pageMismatch returns the page for data that a function's contract refuses.
+func pageMismatch(wrong *contract.MismatchError) page {
+	p := newPage(http.StatusBadRequest, "The data does not fit", "The function takes other data: "+sentence(wrong.Error()))
+	for _, one := range wrong.Problems {
+		p.Errors = append(p.Errors, problem{one.Message, (&url.URL{Fragment: one.Pointer}).String()})
+		if one.Pointer == "" {
+			p.Errors[len(p.Errors)-1].Pointer = "#"
+		}
+	}
+	return p
 }
 
 // Names of limits, as pages say them.
@@ -132,6 +176,10 @@ func pageSlow(patience time.Duration) page {
 	return newPage(http.StatusRequestTimeout, "The request did not arrive", fmt.Sprintf("Its body has %s to arrive, and did not end by then.", patience))
 }
 
+func pageIdle(patience time.Duration) page {
+	return newPage(http.StatusRequestTimeout, "The request did not arrive", fmt.Sprintf("Nothing of its body came for %s.", patience))
+}
+
 func pageHalf() page {
 	return newPage(http.StatusBadRequest, "The request did not arrive", "Its body broke off, or is no body.")
 }
@@ -150,6 +198,8 @@ func pageOfReason(reason runner.Reason) page {
 	case runner.TooLarge:
 		return newPage(http.StatusBadGateway, "The function's answer is too large",
 			fmt.Sprintf("The limit is %q, or %q for its headers.", limitAnswer, limitHeaders))
+	case runner.Lost:
+		return newPage(http.StatusBadGateway, "The function was lost", "The connection to what ran it broke. It may have run.")
 	case runner.Exit:
 	}
 	return newPage(http.StatusBadGateway, "The function ended", "It ended before it answered.")
@@ -195,6 +245,16 @@ func writePage(w http.ResponseWriter, r *http.Request, p page) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write([]byte(text)) // the status is out; a client that went away needs no answer
 	}
+}
+
+// writeProblem is writePage for what programs are answered more often than people: without a wish it is problem details.
+func writeProblem(w http.ResponseWriter, r *http.Request, p page) {
+	accept := r.Header.Get("Accept")
+	if !strings.Contains(accept, "text/html") && !strings.Contains(accept, "text/plain") {
+		r = r.Clone(r.Context())
+		r.Header.Set("Accept", "application/problem+json")
+	}
+	writePage(w, r, p)
 }
 
 // render returns the page's content type and text. Without a wish it is HTML.

@@ -22,41 +22,19 @@ const maxHeaders = 64 << 10
 // heldBody is from where on a body is not in the kernel's hands at once, and a client that reads nothing holds it in memory.
 const heldBody = 64 << 10
 
-// reply answers with a function's answer. When it returns an error, nothing was written yet: it is a FunctionError for what HTTP
-// cannot answer with, and an answeredError for an event with an error.
-func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, answer event.Event) error {
-	p, err := protocolOf(answer)
+// reply answers with a function's answer to the event that it was asked. When it returns an error, nothing was written yet: it is a
+// FunctionError for what HTTP cannot answer with, and an answeredError for an event with an error.
+func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, asked, answer event.Event) error {
+	status, err := g.head(w.Header(), asked, answer)
 	if err != nil {
 		return err
 	}
-	fault, failed, err := event.ErrorOf(answer)
-	switch {
-	case err != nil:
-		return illegal("its error is not like one: %s", landfall.MessageOf(err))
-	case failed && p.Status >= http.StatusBadRequest:
-		return &answeredError{fault: fault, status: p.Status}
-	case failed:
-		return &answeredError{fault: fault}
-	}
-	h := w.Header()
-	setHeaders(h, p.Headers)
 	data := answer.Data()
-	if mediaType := answer.DataContentType(); mediaType != "" {
-		h["Content-Type"] = []string{mediaType}
-	} else if len(data) > 0 && h["Content-Type"] == nil {
-		h["Content-Type"] = []string{implied(answer)}
-	}
-	if h["Cache-Control"] == nil && h["Expires"] == nil {
-		// Without a word, caches guess. What a function answers may be for one person, and is as fresh as the call.
-		h["Cache-Control"] = g.headers.answered
-	}
-	status := cmp.Or(p.Status, http.StatusOK)
-	bodiless := status == http.StatusNoContent || status == http.StatusNotModified
-	if !bodiless {
-		h["Content-Length"] = []string{strconv.Itoa(len(data))}
+	if !bodiless(status) {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(data))}
 	}
 	w.WriteHeader(status)
-	if bodiless || r.Method == http.MethodHead {
+	if bodiless(status) || r.Method == http.MethodHead {
 		return nil
 	}
 	if len(data) > heldBody {
@@ -66,6 +44,43 @@ func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, answer event.Eve
 	}
 	writeWhole(w, r, data)
 	return nil
+}
+
+// bodiless reports whether an answer with a status has no body.
+func bodiless(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+// head sets the headers of a function's answer, but for the length, and returns its status. Its errors are those of reply.
+func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
+	p, err := protocolOf(asked, answer)
+	if err != nil {
+		return 0, err
+	}
+	fault, failed, err := event.ErrorOf(answer)
+	switch {
+	case err != nil:
+		return 0, illegal("its error is not like one: %s", landfall.MessageOf(err))
+	case failed && p.Status >= http.StatusBadRequest:
+		return 0, &answeredError{fault: fault, status: p.Status}
+	case failed:
+		return 0, &answeredError{fault: fault}
+	}
+	mediaType := answer.DataContentType()
+	if !httpguts.ValidHeaderFieldValue(mediaType) {
+		return 0, illegal("its content type has control characters")
+	}
+	setHeaders(h, p.Headers)
+	if mediaType != "" {
+		h["Content-Type"] = []string{mediaType}
+	} else if h["Content-Type"] == nil && (p.Streaming || len(answer.Data()) > 0) {
+		h["Content-Type"] = []string{implied(answer)}
+	}
+	if h["Cache-Control"] == nil && h["Expires"] == nil {
+		// Without a word, caches guess. What a function answers may be for one person, and is as fresh as the call.
+		h["Cache-Control"] = g.headers.answered
+	}
+	return cmp.Or(p.Status, http.StatusOK), nil
 }
 
 // illegal returns the error for an answer that is an event, but none that HTTP can answer with.
@@ -78,7 +93,10 @@ func illegal(format string, args ...any) error {
 
 // protocolOf returns what an answer says about status and headers, which are legal. A function that hands back its request's says
 // nothing about either.
-func protocolOf(answer event.Event) (event.Protocol, error) {
+func protocolOf(asked, answer event.Event) (event.Protocol, error) {
+	if event.SameProtocol(answer, asked) {
+		return event.Protocol{}, nil // which need not be read
+	}
 	p, err := event.ProtocolOf(answer)
 	if err != nil {
 		return p, illegal("%s", landfall.MessageOf(err))
@@ -120,6 +138,9 @@ func setHeaders(h http.Header, given map[string][]string) {
 		case name == "X-Robots-Tag" && h[name] != nil: // only the live address is for search engines
 		case name == "Set-Cookie":
 			for _, cookie := range values {
+				if ownName(cookie) {
+					continue
+				}
 				h[name] = append(h[name], hostOnly(cookie))
 			}
 		default:

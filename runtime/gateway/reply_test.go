@@ -188,6 +188,7 @@ func TestIllegalAnswers(t *testing.T) {
 		"a trailer":                      headers(map[string][]string{"Trailer:X-A": {"1"}}),
 		"a name that is no text":         headers(map[string][]string{"X-é": {"1"}}),
 		"an illegal one that is dropped": headers(map[string][]string{"Connection": {"a\r\nb"}}),
+		"a control byte in its type":     func(e *event.Event) { e.SetDataContentType("text/html; a=\"\x01\"") },
 		"a huge value":                   headers(map[string][]string{"X-A": {strings.Repeat("a", 1<<20)}}),
 		"10,000 headers":                 headers(many),
 		"a protocol that is none":        func(e *event.Event) { e.SetExtension("protocol", "POST") },

@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 )
@@ -21,43 +23,49 @@ import (
 const (
 	requestType        = "dev.landfall.http.request"
 	requestTypeVersion = "1.0"
-	attributeVersion   = "eventtypeversion" // of the type, which 1.0 has no attribute for
 )
 
-// sessionCookie is the cookie of the control host's pages. No function gets it.
+// sessionCookie is the cookie of the control host's pages, and begins the names of all of Landfall's. No function gets them.
 const sessionCookie = "__Host-landfall"
 
 // event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its protocol
 // has the rest, with the values of the pattern's wildcards.
-func (g *Gateway) event(r *http.Request, app, namespace string, route *registry.Route, execution string, data []byte) event.Event {
-	e := event.New()
-	e.SetID(uuid.NewString())
-	e.SetSource("/r/" + namespace + "/" + app + "/" + route.Trigger)
-	e.SetType(requestType)
-	e.SetTime(time.Now())
-	e.SetExtension(attributeVersion, requestTypeVersion)
-	if mediaType := mediaTypeOf(r.Header["Content-Type"], data); mediaType != "" {
-		e.SetDataContentType(mediaType)
+func (g *Gateway) event(r *http.Request, t *registry.Trigger, by caller, execution string, data []byte) event.Event {
+	if t.Kind == landfall.TimeTrigger || t.Kind == landfall.QueueTrigger {
+		return byHand(r, t, execution, data)
 	}
-	if len(data) > 0 {
-		e.DataEncoded = data
-	}
+	e := event.Of(uuid.NewString(), t.Source(), requestType, time.Now())
+	event.SetTypeVersion(&e, requestTypeVersion)
+	setData(&e, r, data)
 	event.SetExecution(&e, execution)
 	scheme, params := g.schemeOf(r), paramsOf(r)
-	headers := headersOf(r, scheme, route.Access)
+	headers := headersOf(r, scheme)
+	if by == holder || headers["Authorization"] != nil && g.Classify(r.Host).Kind != ReleaseHost {
+		delete(headers, "Authorization") // it is for Landfall, also where it came to a process by a name of its own
+	}
 	for name, value := range params {
 		headers[http.CanonicalHeaderKey(paramPrefix+name)] = []string{value}
 	}
 	event.SetProtocol(&e, event.Protocol{
-		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme), Headers: headers, Params: params,
+		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme, t.Trim), Headers: headers, Params: params,
 	})
 	return e
+}
+
+// setData gives an event the body of a request.
+func setData(e *event.Event, r *http.Request, data []byte) {
+	if mediaType := mediaTypeOf(r.Header["Content-Type"], data); mediaType != "" {
+		event.SetMediaType(e, mediaType)
+	}
+	if len(data) > 0 {
+		e.DataEncoded = data
+	}
 }
 
 // mediaTypeOf returns the content type of an event's data. Without one, an event's data is JSON; what is no content type is
 // not passed on as one.
 func mediaTypeOf(given []string, data []byte) string {
-	if len(given) > 0 && given[0] == "application/json" {
+	if len(given) > 0 && (given[0] == "application/json" || given[0] == "text/plain") {
 		return given[0] // most, at no cost
 	}
 	if len(given) > 0 {
@@ -82,9 +90,16 @@ func (g *Gateway) schemeOf(r *http.Request) string {
 	return "http"
 }
 
-// addressOf returns the address of a request, in ASCII.
-func addressOf(r *http.Request, scheme string) string {
-	address := scheme + "://" + r.Host + r.URL.EscapedPath()
+// addressOf returns the address of a request, in ASCII, without the beginning of its path that the function does not see.
+func addressOf(r *http.Request, scheme, trim string) string {
+	path := r.URL.EscapedPath()
+	if trim != "" {
+		prefix := &url.URL{Path: strings.TrimSuffix(trim, "/")}
+		if rest, ok := strings.CutPrefix(path, prefix.EscapedPath()); ok && (rest == "" || rest[0] == '/') {
+			path = "/" + strings.TrimPrefix(rest, "/")
+		}
+	}
+	address := scheme + "://" + r.Host + path
 	if r.URL.RawQuery == "" {
 		return address
 	}
@@ -109,8 +124,8 @@ func escaped(query string) string {
 }
 
 // headersOf returns the headers of a request for a function: without those of the connection, without what nobody vouches for,
-// and without credentials that are Landfall's. Where the request came from is what the connection says.
-func headersOf(r *http.Request, scheme string, access registry.Access) map[string][]string {
+// and without the session at Landfall's own pages. Where the request came from is what the connection says.
+func headersOf(r *http.Request, scheme string) map[string][]string {
 	const added = 3
 	headers := make(map[string][]string, len(r.Header)+added)
 	for name, values := range r.Header {
@@ -122,9 +137,6 @@ func headersOf(r *http.Request, scheme string, access registry.Access) map[strin
 		for option := range strings.SplitSeq(options, ",") {
 			delete(headers, http.CanonicalHeaderKey(strings.TrimSpace(option)))
 		}
-	}
-	if access == registry.Token {
-		delete(headers, "Authorization") // it is for Landfall
 	}
 	withoutSession(headers)
 	client, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -163,7 +175,14 @@ func forwarded(name string) bool {
 	return name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// withoutSession takes Landfall's own cookie away, in a line of its own.
+// ownName reports whether a cookie, as NAME=VALUE with whatever follows, is one of Landfall's own.
+func ownName(cookie string) bool {
+	name, _, _ := strings.Cut(cookie, "=")
+	name, own := strings.CutPrefix(strings.TrimSpace(name), sessionCookie)
+	return own && (name == "" || name[0] == '-')
+}
+
+// withoutSession takes Landfall's own cookies away, in a line of its own.
 func withoutSession(headers map[string][]string) {
 	lines := headers["Cookie"]
 	if !strings.Contains(strings.Join(lines, ""), sessionCookie) {
@@ -173,7 +192,7 @@ func withoutSession(headers map[string][]string) {
 	for _, line := range lines {
 		for cookie := range strings.SplitSeq(line, ";") {
 			cookie = strings.TrimSpace(cookie)
-			if name, _, _ := strings.Cut(cookie, "="); strings.TrimSpace(name) != sessionCookie {
+			if !ownName(cookie) {
 				rest = append(rest, cookie)
 			}
 		}

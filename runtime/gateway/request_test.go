@@ -268,3 +268,31 @@ func TestStop(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 }
+
+// A function sees of a path what stands behind its route's prefix, and all of it where that is not at its beginning.
+func TestTrimmedPaths(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	app := shop(content, files{})
+	var routes []registry.Route
+	for trim, pattern := range map[string]string{"/api": "/api/", "/café": "/café/", "/slash/": "/slash/", "": "/whole/", "/other": "/another/"} {
+		r := routeTo(greeter(), "greet", "", pattern)
+		r.Trim = trim
+		routes = append(routes, r)
+	}
+	app.Releases[0].Routes = registry.NewRoutes(routes)
+	s := newSite(t, content, func(c *gateway.Config) {
+		c.Functions = function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+			p, err := event.ProtocolOf(e)
+			return textOf(e, p.RequestURL, event.Protocol{}), err
+		})
+	}, app)
+	for target, want := range map[string]string{
+		"/api/": "/", "/api/a/b%20c?x=/api": "/a/b%20c?x=/api", "/api/api/": "/api/", "/caf%C3%A9/x": "/x", "/slash/x": "/x", "/whole/x": "/whole/x",
+		"/another/x": "/another/x",
+	} {
+		if got := s.send(t, http.MethodGet, host, target, nil); got.body != "http://"+host+want {
+			t.Errorf("%s: the function sees %s, want %s", target, got.body, want)
+		}
+	}
+}

@@ -1,22 +1,21 @@
-// Package invoke is the door by which a function is called by its name and version: GET tells what is needed to run it, and
-// POST gives it CloudEvents.
+// Package invoke has the doors at which programs give CloudEvents to functions: to one by its name and version, of which GET tells
+// what is needed to run it, and to those of the triggers that an event is for.
 package invoke
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
+	"path"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -26,6 +25,7 @@ const Path = "/functions/"
 
 // The headers that name what answered.
 const (
+	ReleaseHeader   = "Landfall-Release"
 	VersionHeader   = "Landfall-Version"
 	ExecutionHeader = "Landfall-Execution"
 )
@@ -50,23 +50,28 @@ type Handler struct {
 	// Find returns the function that a reference means. NotFound, with a sentence, when there is none.
 	Find func(ctx context.Context, ref landfall.Reference) (*registry.Function, error)
 
+	// Owner returns the id of the app whose function has a name. NotFound when there is none. nil: whoever may ask is told which
+	// versions there are.
+	Owner func(ctx context.Context, ref landfall.Reference) (app string, err error)
+
 	// Admit returns an error unless the request may do that with the function: Unauthorized when nobody knows who asks, NotFound
 	// when it must not even know of it, Forbidden otherwise. Without a function it says whether there is any for which it may.
 	Admit func(r *http.Request, action Action, f *registry.Function) error
 
-	Functions Functions
+	Functions Functions // nil: this process calls none
+	Host      string    // of the registry that functions are pulled from as images
 	Limits    event.Limits
+	Bodies    Bodies
 	Logger    *slog.Logger
+
+	// Deferred answers a request for one event that would rather not wait for the function, and reports whether it is one; with an
+	// error nothing was answered. nil: every request waits.
+	Deferred func(w http.ResponseWriter, r *http.Request, f *registry.Function, e event.Event) (bool, error)
 }
 
-// ServeHTTP implements http.Handler. Bytes that a function made leave with headers by which no browser runs them.
+// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range map[string]string{
-		"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff",
-		"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store",
-	} {
-		w.Header().Set(name, value)
-	}
+	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		f, err := h.find(r, Read)
@@ -74,7 +79,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			problem(w, err)
 			return
 		}
-		write(w, http.StatusOK, "application/json", describe(f))
+		write(w, http.StatusOK, "application/json", describe(f, h.Host))
 	case http.MethodPost:
 		h.call(w, r)
 	default:
@@ -94,51 +99,50 @@ func (h *Handler) find(r *http.Request, action Action) (*registry.Function, erro
 	}
 	f, err := h.Find(r.Context(), ref)
 	if err != nil {
-		return nil, err
+		return nil, h.missing(r, action, ref, err)
 	}
 	return f, h.Admit(r, action, f)
 }
 
+// missing returns err, which says which versions a function has, to who may know of the function; to others that there is none.
+func (h *Handler) missing(r *http.Request, action Action, ref landfall.Reference, err error) error {
+	if h.Owner == nil || landfall.KindOf(err) != landfall.NotFound {
+		return err
+	}
+	app, unknown := h.Owner(r.Context(), ref)
+	if unknown != nil {
+		return err // nobody knows of it
+	}
+	namespace := cmp.Or(ref.Namespace, landfall.DefaultNamespace)
+	return cmp.Or(h.Admit(r, action, &registry.Function{App: app, Namespace: namespace, Name: ref.Name}), err)
+}
+
+// Elsewhere answers in a process that has not the role which would answer.
+func Elsewhere(role string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, &statusError{http.StatusNotFound, "this process does not do this: ask one that has the role " + role})
+	}
+}
+
 // call gives the request's events to a function, one after the other, and answers in their form.
 func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
+	if h.Functions == nil {
+		Elsewhere("trigger")(w, r)
+		return
+	}
 	f, err := h.find(r, Call)
 	if err != nil {
 		problem(w, err)
 		return
 	}
 	w.Header().Set(VersionHeader, string(f.Version))
-	events, form, err := event.Read(r, h.Limits)
-	if err != nil {
-		h.fail(w, r, form, faulty(f), err)
-		return
-	}
-	answers := make([]event.Event, 0, len(events))
-	for _, e := range events {
-		execution := uuid.NewString()
-		event.SetExecution(&e, execution)
-		w.Header().Set(ExecutionHeader, execution) // of a batch the last one's; each answer names its own
-		answer, err := h.Functions.Run(r.Context(), f, e)
-		if err != nil && form != event.Batch {
-			h.fail(w, r, form, e, err)
-			return
+	exchange{h.Limits, &h.Bodies, h.Logger, AddressOf(f)}.serve(w, r, func(e event.Event) []call {
+		c := call{event: e, version: f.Version, run: func(e event.Event) (event.Event, error) { return h.Functions.Run(r.Context(), f, e) }}
+		if h.Deferred != nil {
+			c.accept = func(e event.Event) (bool, error) { return h.Deferred(w, r, f, e) }
 		}
-		if err != nil {
-			answer = errorEvent(e, err)
-		}
-		answers = append(answers, answer)
-	}
-	if err := event.Write(w, http.StatusOK, form, answers...); err != nil && r.Context().Err() == nil {
-		h.Logger.WarnContext(r.Context(), "an answer could not be written", "function", f.Name, "error", err)
-	}
-}
-
-// faulty stands for a request of which no event can be read.
-func faulty(f *registry.Function) event.Event {
-	e := event.New()
-	e.SetID(uuid.NewString())
-	e.SetSource(AddressOf(f))
-	e.SetType("dev.landfall.error")
-	return e
+		return []call{c}
+	})
 }
 
 // AddressOf returns the path at which a function's version is called.
@@ -146,30 +150,7 @@ func AddressOf(f *registry.Function) string {
 	return Path + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 }
 
-// errorEvent is the answer to an event that has none.
-func errorEvent(request event.Event, err error) event.Event {
-	answer := event.Answer(request, uuid.NewString())
-	if execution := event.ExecutionOf(request); execution != "" {
-		event.SetExecution(&answer, execution)
-	}
-	event.SetError(&answer, runner.ErrorOf(err))
-	return answer
-}
-
-// fail answers with an event that says what went wrong.
-func (h *Handler) fail(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
-	if r.Context().Err() != nil {
-		return // nobody waits for the answer
-	}
-	status := StatusOf(err)
-	if fault, ok := errors.AsType[*runner.FunctionError](err); ok && fault.Reason == runner.Busy {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(fault.RetryAfter.Seconds()))))
-	}
-	h.Logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution", event.ExecutionOf(request), "error", err)
-	_ = event.Write(w, status, form, errorEvent(request, err)) // the client may be gone
-}
-
-// StatusOf returns the status for an error of reading an event or of Run: 413 and 400 for the request's faults, 503 while a
+// StatusOf returns the status for an error of reading an event or of Run: 413, 400 and 404 for the request's faults, 503 while a
 // function cannot be run, 504 when it did not answer in time, 502 for what it did instead of answering.
 func StatusOf(err error) int {
 	if _, large := errors.AsType[*event.TooLargeError](err); large {
@@ -181,9 +162,12 @@ func StatusOf(err error) int {
 			return http.StatusServiceUnavailable
 		case runner.Timeout:
 			return http.StatusGatewayTimeout
-		case runner.Exit, runner.Memory, runner.Protocol, runner.TooLarge:
+		case runner.Exit, runner.Memory, runner.Protocol, runner.TooLarge, runner.Lost:
 		}
 		return http.StatusBadGateway
+	}
+	if errors.Is(err, errNoTrigger) {
+		return http.StatusNotFound
 	}
 	switch landfall.KindOf(err) {
 	case landfall.Invalid:
@@ -204,11 +188,19 @@ type description struct {
 	Version   landfall.UID    `json:"version"`
 	Number    int64           `json:"number"`
 	URL       string          `json:"url"`
-	Image     string          `json:"image,omitempty"`
+	Image     string          `json:"image"`
+	Runtime   runtime         `json:"environment"`
 	Entry     string          `json:"entrypoint,omitempty"`
 	Package   landfall.Digest `json:"package,omitempty"`
 	Resources resources       `json:"resources"`
 	Config    []string        `json:"config"`
+	Contract  json.RawMessage `json:"contract,omitempty"`
+}
+
+// runtime is the environment, as its document has it.
+type runtime struct {
+	Name  string `json:"name"`
+	Image string `json:"image,omitempty"`
 }
 
 // resources are the document's ResourceConfig.
@@ -218,16 +210,19 @@ type resources struct {
 	Disk        int64 `json:"disk,omitempty"`   // bytes
 	Timeout     int64 `json:"timeout,omitempty"`
 	IdleTimeout int64 `json:"idle_timeout,omitempty"`
+	KeepWarm    int   `json:"keep_warm,omitempty"` // ours: processes that do not sleep
 }
 
-func describe(f *registry.Function) description {
+func describe(f *registry.Function, host string) description {
 	d := description{
 		ID: AddressOf(f), Namespace: f.Namespace, Name: f.Name, Version: f.Version, Number: f.Number, URL: AddressOf(f),
-		Image: f.Environment.Image, Entry: f.Entrypoint, Package: f.Package.Digest, Config: []string{},
+		Image: path.Join(host, images.Reference(f)), Runtime: runtime(f.Environment), Entry: f.Entrypoint, Package: f.Package.Digest, Config: []string{},
 		Resources: resources{
 			Memory: f.Resources.Memory, CPUs: f.Resources.MilliCPU, Disk: f.Resources.Disk,
 			Timeout: int64(f.Resources.Timeout.Seconds()), IdleTimeout: int64(f.Resources.IdleTimeout.Seconds()),
+			KeepWarm: f.Resources.KeepWarm,
 		},
+		Contract: f.Contract.Text(),
 	}
 	for name := range f.Config {
 		d.Config = append(d.Config, name)
@@ -236,7 +231,7 @@ func describe(f *registry.Function) description {
 	return d
 }
 
-// statusError is an error with a status of its own.
+// statusError says that there is no such operation, with a status of its own.
 type statusError struct {
 	status  int
 	message string
@@ -247,11 +242,11 @@ func (e *statusError) Error() string { return e.message }
 
 // problem answers with problem details (RFC 9457).
 func problem(w http.ResponseWriter, err error) {
-	status, detail := http.StatusInternalServerError, landfall.MessageOf(err)
+	status, detail, kind := http.StatusInternalServerError, landfall.MessageOf(err), landfall.KindOf(err)
 	if e, ok := errors.AsType[*statusError](err); ok {
-		status, detail = e.status, e.message
+		status, detail, kind = e.status, e.message, landfall.NotFound
 	} else {
-		switch landfall.KindOf(err) {
+		switch kind {
 		case landfall.Invalid:
 			status = http.StatusBadRequest
 		case landfall.NotFound:
@@ -272,7 +267,7 @@ func problem(w http.ResponseWriter, err error) {
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 		Kind   string `json:"kind"`
-	}{http.StatusText(status), status, detail, landfall.KindOf(err).String()})
+	}{http.StatusText(status), status, detail, kind.String()})
 }
 
 func write(w http.ResponseWriter, status int, contentType string, body any) {

@@ -36,12 +36,21 @@ func hello() *registry.Function {
 
 // door returns a handler for one function, which tokens "reader", "caller" and "stranger" ask for.
 func door(run functions) http.Handler {
-	return &invoke.Handler{
+	return invoke.Confined(&invoke.Handler{
 		Find: func(_ context.Context, ref landfall.Reference) (*registry.Function, error) {
-			if ref.Namespace != "default" || ref.Name != "hello" || ref.Selector == "9" {
+			switch {
+			case ref.Namespace != "default" || ref.Name != "hello":
 				return nil, &landfall.Error{Op: "test", Kind: landfall.NotFound, Message: "there is no such function"}
+			case ref.Selector == "9":
+				return nil, &landfall.Error{Op: "test", Kind: landfall.NotFound, Message: `there is no such function version; the newest is "1"`}
 			}
 			return hello(), nil
+		},
+		Owner: func(_ context.Context, ref landfall.Reference) (string, error) {
+			if ref.Name != "hello" {
+				return "", &landfall.Error{Op: "test", Kind: landfall.NotFound}
+			}
+			return "app", nil
 		},
 		Admit: func(r *http.Request, action invoke.Action, f *registry.Function) error {
 			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -55,7 +64,25 @@ func door(run functions) http.Handler {
 			}
 			return nil
 		},
-		Functions: run, Logger: slog.New(slog.NewJSONHandler(&logtest.Buffer{}, nil)), Limits: event.Limits{Bytes: 1000, Events: 3},
+		Functions: run, Host: "functions.example.com", Logger: slog.New(slog.NewJSONHandler(&logtest.Buffer{}, nil)), Limits: event.Limits{Bytes: 1000, Events: 3},
+	})
+}
+
+// Who may not know of a function is not told which versions it has.
+func TestMissingVersion(t *testing.T) {
+	t.Parallel()
+	ask := func(token, name string) string {
+		r := httptest.NewRequest(http.MethodGet, invoke.Path+"default/"+name, http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		door(nil).ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	if got := ask("reader", "hello:9"); !strings.Contains(got, "the newest is") {
+		t.Errorf("who may read is told %s, want which versions there are", got)
+	}
+	if got, want := ask("stranger", "hello:9"), ask("stranger", "bye:9"); got != want {
+		t.Errorf("a stranger is told %s, and %s of what is not there", got, want)
 	}
 }
 
@@ -101,7 +128,7 @@ func TestDescription(t *testing.T) {
 		t.Errorf("url: got %v", got["url"])
 	}
 	// E-044: what is needed to run it, as its author said it
-	for name, want := range map[string]any{"namespace": "default", "name": "hello", "version": "owf2k7qa", "number": 3.0, "image": "fission/python-env", "entrypoint": "hello.main"} {
+	for name, want := range map[string]any{"namespace": "default", "name": "hello", "version": "owf2k7qa", "number": 3.0, "image": "functions.example.com/default/hello:owf2k7qa", "entrypoint": "hello.main"} {
 		if got[name] != want {
 			t.Errorf("%s: got %v, want %v", name, got[name], want)
 		}
@@ -165,7 +192,7 @@ func TestCallRefused(t *testing.T) {
 		"no function":          {echo, "POST", "/functions/default/hallo", "caller", greet, "application/problem+json", 404, "no such function"},
 		"no version":           {echo, "GET", "/functions/default/hello:9", "caller", "", "application/problem+json", 404, "no such function"},
 		"no address":           {echo, "GET", "/functions/a/b/c", "caller", "", "application/problem+json", 404, "NAMESPACE/NAME:VERSION"},
-		"another method":       {echo, "DELETE", path, "caller", "", "application/problem+json", 405, "called by POST"},
+		"another method":       {echo, "DELETE", path, "caller", "", "application/problem+json", 405, `called by POST","kind":"not-found"`},
 		// what is no event is refused with an event that says so
 		"no event":        {echo, "POST", path, "caller", "hi", structured, 400, `error`},
 		"another version": {echo, "POST", path, "caller", strings.Replace(greet, `"1.0"`, `"2.0"`, 1), structured, 400, "specversion"},

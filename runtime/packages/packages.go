@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"landfall.dev/landfall"
 )
@@ -54,9 +56,14 @@ type Cache struct {
 
 // folder is a package that is unpacked, or being unpacked.
 type folder struct {
-	ready chan struct{} // closed when err is known
+	ready chan struct{} // closed when what follows is known
 	err   error
+	size  int64     // bytes
+	until time.Time // how long it is known that its archive is no package; zero: it is one, or nobody knows
 }
+
+// remembered is how long it is known of an archive that it is no package, or damaged: it would be read anew for each call, in vain.
+const remembered = time.Minute
 
 // New returns a cache in dir, which it empties first.
 func New(dir string, source Opener, limits Limits) (*Cache, error) {
@@ -74,18 +81,15 @@ func New(dir string, source Opener, limits Limits) (*Cache, error) {
 }
 
 // Open returns the folder of an archive, unpacked, with what install adds to it. The name stands for both: whatever has the same
-// name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should be; the error of the
-// store or of install otherwise, and then the next call tries again.
-func (c *Cache) Open(ctx context.Context, name string, a Archive, install func(dir string) error) (string, error) {
+// name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should be, and Invalid when
+// it has what no package may have: then it is not read again for a minute. The error of the store or of install otherwise, and then
+// the next call tries again.
+func (c *Cache) Open(ctx context.Context, name string, a Archive, install func(ctx context.Context, dir string) error) (string, error) {
 	at := filepath.Join(c.dir, name)
 	for {
 		f, mine := c.claim(name)
 		if mine {
-			f.err = c.make(ctx, at, a, install)
-			if f.err != nil {
-				c.forget(name, f)
-			}
-			close(f.ready)
+			c.settle(name, f, c.make(ctx, at, a, install), sizeOf(at))
 			return at, f.err
 		}
 		select {
@@ -103,7 +107,7 @@ func (c *Cache) Open(ctx context.Context, name string, a Archive, install func(d
 func (c *Cache) claim(name string) (*folder, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f, ok := c.made[name]; ok {
+	if f, ok := c.made[name]; ok && !f.over(time.Now()) {
 		return f, false
 	}
 	f := &folder{ready: make(chan struct{})}
@@ -111,12 +115,57 @@ func (c *Cache) claim(name string) (*folder, bool) {
 	return f, true
 }
 
-func (c *Cache) forget(name string, f *folder) {
+// over reports whether nothing is known of a folder any more. The caller holds the cache's lock.
+func (f *folder) over(now time.Time) bool { return !f.until.IsZero() && now.After(f.until) }
+
+// settle says what became of a folder.
+func (c *Cache) settle(name string, f *folder, err error, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.made[name] == f {
+	defer close(f.ready)
+	f.err = err
+	switch {
+	case err == nil:
+		f.size = size
+	case landfall.KindOf(err) == landfall.Invalid || errors.Is(err, errArchive):
+		f.until = time.Now().Add(remembered)
+	case c.made[name] == f:
 		delete(c.made, name)
 	}
+}
+
+// errArchive is the cause of an error that the next call would see, too.
+var errArchive = errors.New("the archive is not what it should be")
+
+// sizeOf returns how many bytes the files in a folder take, those with several names once.
+func sizeOf(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error { // what cannot be seen counts nothing
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		names := int64(1)
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			names = max(1, int64(stat.Nlink)) // #nosec G115 -- a file has few names
+		}
+		bytes += info.Size() / names
+		return nil
+	})
+	return bytes
+}
+
+// Sizes returns how many bytes each folder has.
+func (c *Cache) Sizes() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sizes := make(map[string]int64, len(c.made))
+	for name, f := range c.made {
+		sizes[name] = f.size
+	}
+	return sizes
 }
 
 // Keep removes every folder that is ready and has none of the names, which it asks for while nobody can open one: what was opened
@@ -140,6 +189,12 @@ func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) 
 		default:
 			continue // it is asked for at this moment
 		}
+		if f.err != nil { // there is no folder
+			if f.over(time.Now()) {
+				delete(c.made, name)
+			}
+			continue
+		}
 		if needed[name] {
 			continue
 		}
@@ -153,7 +208,7 @@ func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) 
 }
 
 // make unpacks an archive beside its place, and moves it there when it is whole.
-func (c *Cache) make(ctx context.Context, at string, a Archive, install func(dir string) error) error {
+func (c *Cache) make(ctx context.Context, at string, a Archive, install func(ctx context.Context, dir string) error) error {
 	temp, err := os.MkdirTemp(c.dir, ".new-")
 	if err != nil {
 		return failed("the folder of unpacked packages cannot be written", err)
@@ -171,7 +226,7 @@ func (c *Cache) make(ctx context.Context, at string, a Archive, install func(dir
 	if err := c.unpack(files, zipped, size); err != nil {
 		return err
 	}
-	if err := install(files); err != nil {
+	if err := install(ctx, files); err != nil {
 		return err
 	}
 	if err := errors.Join(os.Chmod(files, folderMode), os.Rename(files, at)); err != nil { // whatever the umask is
@@ -198,7 +253,8 @@ func (c *Cache) fetch(ctx context.Context, temp string, a Archive) (*os.File, in
 	hash := sha256.New()
 	size, err := io.Copy(io.MultiWriter(file, hash), stored)
 	if err == nil && landfall.DigestFromSum(hash.Sum(nil)) != a.Digest {
-		err = &landfall.Error{Op: "packages.Open", Message: fmt.Sprintf("the object %s is not what was stored: it is damaged (landfall fsck)", a.Key)}
+		err = &landfall.Error{Op: "packages.Open", Err: errArchive, Message: fmt.Sprintf(
+			"the object %s is not what was stored: it is damaged (landfall fsck)", a.Key)}
 	}
 	if err != nil {
 		file.Close()
@@ -211,7 +267,7 @@ func (c *Cache) fetch(ctx context.Context, temp string, a Archive) (*os.File, in
 func (c *Cache) unpack(dir string, zipped io.ReaderAt, size int64) error {
 	z, err := zip.NewReader(zipped, size)
 	if err != nil {
-		return failed("a function's package is no zip archive", err)
+		return failed("a function's package is no zip archive", errors.Join(errArchive, err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

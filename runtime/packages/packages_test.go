@@ -81,7 +81,7 @@ func digest(data []byte) landfall.Digest {
 	return landfall.DigestFromSum(sum[:])
 }
 
-func nothing(string) error { return nil }
+func nothing(context.Context, string) error { return nil }
 
 type scene struct {
 	*packages.Cache
@@ -118,7 +118,7 @@ func TestOpen(t *testing.T) {
 	data := archive(t, entry{"main.py", "print()", 0o600}, entry{"bin/tool", "#!/bin/sh", 0o700}, entry{"bin/", "", fs.ModeDir | 0o700})
 	s := open(t, packages.Limits{}, map[string][]byte{"a": data})
 	installed := 0
-	install := func(dir string) error {
+	install := func(_ context.Context, dir string) error {
 		installed++
 		return os.WriteFile(filepath.Join(dir, "adaptor"), nil, 0o600)
 	}
@@ -184,7 +184,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// What failed is tried again by the next call; what is damaged is told.
+// What failed is tried again by the next call; what is damaged is told, and not read for each of them.
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	data := archive(t, entry{"a", "x", 0o644})
@@ -194,15 +194,32 @@ func TestOpenAgain(t *testing.T) {
 		t.Errorf("an object that is not there: %v", err)
 	}
 	s.stored["a"] = append(bytes.Clone(data), 0)
-	if _, err := s.Cache.Open(t.Context(), "one", a, nothing); err == nil || !strings.Contains(landfall.MessageOf(err), "damaged") {
-		t.Errorf("a damaged object: %v", err)
+	before := s.opened
+	for range 3 {
+		if _, err := s.Cache.Open(t.Context(), "one", a, nothing); err == nil || !strings.Contains(landfall.MessageOf(err), "damaged") {
+			t.Errorf("a damaged object: %v", err)
+		}
+	}
+	refuses := func(context.Context, string) error {
+		return &landfall.Error{Op: "test", Kind: landfall.Invalid, Message: "no function"}
 	}
 	s.stored["a"] = data
+	for range 3 {
+		if _, err := s.Cache.Open(t.Context(), "two", a, refuses); landfall.KindOf(err) != landfall.Invalid {
+			t.Errorf("a package that is no function: %v", err)
+		}
+	}
+	if reads := s.opened - before; reads != 2 {
+		t.Errorf("what is no package was read %d times, want once for each", reads)
+	}
+	if err := s.Keep(only()); err != nil || len(s.left(t)) != 0 {
+		t.Errorf("Keep: %v; %q is left", err, s.left(t))
+	}
 	broken := errors.New("broken")
-	if _, err := s.Cache.Open(t.Context(), "one", a, func(string) error { return broken }); !errors.Is(err, broken) {
+	if _, err := s.Cache.Open(t.Context(), "three", a, func(context.Context, string) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("install fails: %v", err)
 	}
-	if _, err := s.Cache.Open(t.Context(), "one", a, nothing); err != nil {
+	if _, err := s.Cache.Open(t.Context(), "three", a, nothing); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -16,7 +17,7 @@ const DefaultInterval = 2 * time.Second
 
 // Source is where apps are read from.
 type Source interface {
-	// Apps returns every app, deleted ones included.
+	// Apps returns every app, deleted ones included. One that cannot be read by itself is Unread.
 	Apps(ctx context.Context) ([]App, error)
 	// App returns the app with that ID, or a NotFound error.
 	App(ctx context.Context, id string) (App, error)
@@ -50,13 +51,18 @@ type Change struct {
 	App    string // its id
 }
 
-// Registry keeps the newest table. While its Source fails it keeps the table that it has.
+// Registry keeps the newest table. While its Source fails it keeps the table that it has; what it could not read of one app holds no
+// other back.
 // Its methods may be called at the same time.
 type Registry struct {
 	Source   Source
 	Peers    Peers
 	Interval time.Duration // of Run; 0: DefaultInterval
 	Log      *slog.Logger  // what Run could not read; nil: nowhere
+
+	// Prepare is given the functions of an app that changed, by their IDs, before the table shows them; nil: nobody asks. What
+	// it takes, the change waits for.
+	Prepare func(ctx context.Context, functions map[string]*Function)
 
 	table  atomic.Pointer[Table]
 	opened int64        // the newest change that Open saw
@@ -85,6 +91,11 @@ func (r *Registry) Refresh(ctx context.Context) error {
 		return nil // a read that began later was faster
 	}
 	r.full = read
+	for i, app := range apps {
+		if old := r.Table(); app.Unread && old != nil && old.ids[app.ID] != nil {
+			apps[i] = old.ids[app.ID].app
+		}
+	}
 	next := New(apps)
 	for id, later := range r.apps {
 		if later < read {
@@ -118,6 +129,9 @@ func (r *Registry) RefreshApp(ctx context.Context, id string) error {
 	gone := err != nil && landfall.KindOf(err) == landfall.NotFound
 	if err != nil && !gone {
 		return &landfall.Error{Op: "registry.refreshApp", Kind: landfall.KindOf(err), Err: err}
+	}
+	if !gone && r.Prepare != nil {
+		r.Prepare(ctx, New([]App{app}).Functions())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -209,9 +223,22 @@ func (r *Registry) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			r.readAgain(ctx)
 			seen, err = r.poll(ctx, seen)
 		case c := <-heard:
 			seen, err = r.hear(ctx, seen, c, heard)
+		}
+	}
+}
+
+// readAgain reads the apps that could not be read.
+func (r *Registry) readAgain(ctx context.Context) {
+	if r.Table() == nil {
+		return
+	}
+	for _, id := range r.Table().unread() {
+		if err := r.RefreshApp(ctx, id); err == nil && r.Log != nil {
+			r.Log.InfoContext(ctx, "an app can be read again", "app_id", id)
 		}
 	}
 }
@@ -265,10 +292,12 @@ func (r *Registry) hear(ctx context.Context, seen int64, c Change, more <-chan C
 		}
 		break
 	}
+	var failed error
 	for id, number := range apps {
-		if err := r.catchUp(ctx, Change{number, id}); err != nil {
-			return seen, err // polling finds it
-		}
+		failed = cmp.Or(failed, r.catchUp(ctx, Change{number, id}))
+	}
+	if failed != nil {
+		return seen, failed // polling finds it
 	}
 	return last, nil
 }
@@ -301,10 +330,12 @@ func (r *Registry) poll(ctx context.Context, seen int64) (int64, error) {
 	if err != nil {
 		return seen, &landfall.Error{Op: "registry.poll", Kind: landfall.KindOf(err), Err: err}
 	}
-	for _, c := range apps {
-		if err := r.catchUp(ctx, c); err != nil {
-			return seen, err
-		}
+	var failed error
+	for _, c := range apps { // one that cannot be read keeps none of the others back
+		failed = cmp.Or(failed, r.catchUp(ctx, c))
+	}
+	if failed != nil {
+		return seen, failed
 	}
 	return changes, nil
 }

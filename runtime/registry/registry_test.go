@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type source struct {
 	apps    map[string]registry.App
 	changes int64
 	err     error
+	broken  string // the id of an app that cannot be read
 	polled  func() // called at each Changes
 	notices chan registry.Change
 	beats   chan int64
@@ -53,6 +55,9 @@ func (s *source) App(_ context.Context, id string) (registry.App, error) {
 	s.mu.Lock()
 	app, ok := s.apps[id]
 	err := s.err
+	if id == s.broken {
+		err = errors.New("it cannot be read")
+	}
 	s.mu.Unlock()
 	if s.gate != nil {
 		s.gate(id)
@@ -462,6 +467,48 @@ func TestPollReadsWhatChanged(t *testing.T) {
 	}
 }
 
+// An app that cannot be read keeps back no other one, whether its change is polled or heard of.
+func TestUnreadableApp(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"polled", "heard"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		t.Cleanup(cancel)
+		src := &source{apps: map[string]registry.App{}, broken: "1", notices: make(chan registry.Change, 1), changes: 1}
+		const others = 8
+		for i := range others {
+			id := fmt.Sprint(i + 1)
+			src.apps[id] = app(id, "app"+id, "aaaaaaa2")
+		}
+		r := &registry.Registry{Source: src, Peers: src, Interval: time.Microsecond}
+		if err := r.Open(ctx); err != nil {
+			t.Fatal(err)
+		}
+		src.set(func() {
+			for id := range src.apps {
+				src.apps[id] = app(id, "app"+id, "bbbbbbb2")
+			}
+		})
+		if how == "heard" {
+			r.Interval = time.Hour
+			src.notices <- registry.Change{} // all that was lost
+		}
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		for id := 2; id <= others; id++ {
+			name := fmt.Sprint("app", id)
+			for r.Table().Resolve(name, "", false).Release.ID != "bbbbbbb2" {
+				if ctx.Err() != nil {
+					t.Fatalf("%s: %s is not shown as it is", how, name)
+				}
+				<-time.After(time.Millisecond)
+			}
+		}
+		wantLive(t, r.Table(), "app1", "aaaaaaa2")
+		cancel()
+		<-done
+	}
+}
+
 // setWhilePolled changes src although its lock is held by a poll that waits to be seen.
 func setWhilePolled(src *source, polls <-chan struct{}, change func()) {
 	set := make(chan struct{})
@@ -582,5 +629,39 @@ func TestConcurrentRefreshes(t *testing.T) {
 	readers.Wait()
 	for _, name := range names {
 		wantLive(t, r.Table(), name, src.apps[name].Live)
+	}
+}
+
+// An app that cannot be read when everything begins holds no other back, and is there as soon as it can be.
+func TestOpenWithAnAppThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	src := &source{apps: map[string]registry.App{"1": {ID: "1", Name: "shop", Unread: true}, "2": app("2", "blog", "bbbbbbb2")}, broken: "1", changes: 7}
+	r := &registry.Registry{Source: src, Peers: src, Interval: time.Millisecond}
+	if err := r.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantLive(t, r.Table(), "blog", "bbbbbbb2")
+	for _, selector := range []string{"", "latest", "aaaaaaa2"} {
+		if got := r.Table().Resolve("shop", selector, false).Outcome; got != registry.UnreadApp {
+			t.Errorf("%q: got outcome %d, want one that is not read", selector, got)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	src.mu.Lock() // nothing is announced
+	src.apps["1"], src.broken = app("1", "shop", "aaaaaaa2"), ""
+	src.mu.Unlock()
+	for deadline := time.Now().Add(time.Minute); r.Table().Resolve("shop", "", false).Outcome != registry.Found; {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not read again")
+		}
+		runtime.Gosched()
+	}
+	wantLive(t, r.Table(), "shop", "aaaaaaa2")
+	wantLive(t, r.Table(), "blog", "bbbbbbb2")
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -22,17 +22,20 @@ type App struct {
 	Releases []Release               // those that are accessible
 	Tags     map[string]landfall.UID // tag name to release
 	Past     []landfall.UID          // releases that were live before, newest first
+	SignedIn bool                    // releases that are not live are only for those who signed in
+	Unread   bool                    // nothing but ID, Name and Deleted is known: it is read again until it can be
 	Changed  int64                   // number of the newest change that the Source made to the app
 }
 
 // Release is one release of an app.
 type Release struct {
-	ID      landfall.UID
-	Commit  landfall.CommitSHA
-	Line    landfall.Line
-	Created time.Time
-	Units   []Unit  // the static units, in any order; a table orders them, the most specific path first
-	Routes  *Routes // nil: it has none
+	ID       landfall.UID
+	Commit   landfall.CommitSHA
+	Line     landfall.Line
+	Created  time.Time
+	Units    []Unit     // the static units, in any order; a table orders them, the most specific path first
+	Routes   *Routes    // nil: it has none
+	Triggers []*Trigger // of all kinds, those of Routes, too
 
 	expired bool
 }
@@ -51,6 +54,7 @@ type Outcome uint8
 const (
 	UnknownApp Outcome = iota
 	DeletedApp
+	UnreadApp
 	NoLive // the app has no live release yet
 	UnknownRelease
 	AmbiguousCommit // the digits begin several commits
@@ -62,7 +66,10 @@ const (
 type Resolution struct {
 	Outcome Outcome
 	Release *Release   // set when Found or ExpiredRelease
+	App     string     // name of the app that Release is of, when Found
 	Past    []*Release // releases that were live before, newest first; only where the address is the live release's
+
+	SignedIn bool // Release is only for those who signed in
 }
 
 // Table is an immutable picture of all apps. Any number of requests read it without locks.
@@ -101,11 +108,13 @@ func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 		return Resolution{Outcome: UnknownApp}
 	case s.app.Deleted:
 		return Resolution{Outcome: DeletedApp}
+	case s.app.Unread:
+		return Resolution{Outcome: UnreadApp}
 	case selector == "" || selector == landfall.LivePointer:
 		if s.live == nil {
 			return Resolution{Outcome: NoLive}
 		}
-		r := found(s.live)
+		r := s.found(s.live)
 		r.Past = s.past
 		return r
 	}
@@ -114,7 +123,7 @@ func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 		labels = s.joined
 	}
 	if release, ok := labels[selector]; ok {
-		return found(release)
+		return s.found(release)
 	}
 	return s.commit(selector)
 }
@@ -135,6 +144,16 @@ func (t *Table) Manifests() map[string]bool {
 	return all
 }
 
+// unread returns the IDs of the apps that could not be read.
+func (t *Table) unread() (ids []string) {
+	for id, s := range t.ids {
+		if s.app.Unread {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Functions returns every function of a release that can be reached, by its ID.
 func (t *Table) Functions() map[string]*Function {
 	all := map[string]*Function{}
@@ -143,19 +162,41 @@ func (t *Table) Functions() map[string]*Function {
 			continue
 		}
 		for _, r := range s.app.Releases {
-			for _, f := range r.Routes.Functions() {
-				all[f.ID] = f
+			for _, trigger := range r.Triggers {
+				for _, f := range trigger.Functions() {
+					all[f.ID] = f
+				}
 			}
 		}
 	}
 	return all
 }
 
-func found(r *Release) Resolution {
+// Live returns every function of a live release, by its ID, with the resources that a trigger of the release gives it.
+func (t *Table) Live() map[string]*Function {
+	all := map[string]*Function{}
+	for _, s := range t.ids {
+		if s.app.Deleted || s.live == nil {
+			continue
+		}
+		for _, trigger := range s.live.Triggers {
+			for _, f := range trigger.Functions() {
+				if all[f.ID] == nil {
+					function := *f
+					function.Resources = trigger.Resources.Or(f.Resources)
+					all[f.ID] = &function
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (s *site) found(r *Release) Resolution {
 	if r.expired {
 		return Resolution{Outcome: ExpiredRelease, Release: r}
 	}
-	return Resolution{Outcome: Found, Release: r}
+	return Resolution{Outcome: Found, Release: r, App: s.app.Name, SignedIn: s.app.SignedIn && r != s.live}
 }
 
 // isCommit reports whether a selector can be the first digits of a commit.
@@ -179,7 +220,7 @@ func (s *site) commit(digits string) Resolution {
 	case begins(i + 1):
 		return Resolution{Outcome: AmbiguousCommit}
 	}
-	return found(s.commits[i])
+	return s.found(s.commits[i])
 }
 
 // with returns a table in which app is as given and all else as in t.

@@ -139,3 +139,39 @@ func TestUnits(t *testing.T) {
 		t.Errorf("got %v in the caller's slice, want it unchanged", app.Releases[1].Units)
 	}
 }
+
+// What only live releases have is told apart, and a trigger is found by its release.
+func TestLiveTriggers(t *testing.T) {
+	t.Parallel()
+	trigger := func(release landfall.UID, id string) *registry.Trigger {
+		return &registry.Trigger{Name: "hook", Release: release, Resources: landfall.Resources{Memory: 7},
+			Function: &registry.Function{ID: id, Resources: landfall.Resources{Memory: 1, KeepWarm: 2}}}
+	}
+	first, second := trigger("first", "hello 1"), trigger("second", "hello 2")
+	table := registry.New([]registry.App{
+		{ID: "shop", Name: "shop", Live: "second", Releases: []registry.Release{
+			{ID: "first", Triggers: []*registry.Trigger{first}}, {ID: "second", Triggers: []*registry.Trigger{second}},
+		}},
+		{ID: "gone", Name: "gone", Live: "third", Deleted: true, Releases: []registry.Release{
+			{ID: "third", Triggers: []*registry.Trigger{trigger("third", "hello 3")}},
+		}},
+	})
+	live := table.Live()
+	if f := live["hello 2"]; len(live) != 1 || f == nil || f.Resources != (landfall.Resources{Memory: 7, KeepWarm: 2}) {
+		t.Errorf("live: got %+v", live)
+	}
+	for _, c := range []struct {
+		origin   registry.Origin
+		function string
+		want     *registry.Trigger
+	}{
+		{registry.Origin{Release: "first", Trigger: "hook"}, "hello 1", first},
+		{registry.Origin{Release: "first", Trigger: "hook"}, "hello 2", nil},
+		{registry.Origin{Release: "first", Trigger: "other"}, "hello 1", nil},
+		{registry.Origin{Release: "third", Trigger: "hook"}, "hello 3", nil},
+	} {
+		if got := table.Trigger(c.origin, c.function); got != c.want {
+			t.Errorf("%+v: got %+v, want %+v", c.origin, got, c.want)
+		}
+	}
+}

@@ -12,6 +12,9 @@
 // over several lines is understood as well as one that forgets the line's end. One event is in a process at a time; the next
 // one goes in when the answer to the last is out.
 //
+// A function that takes them gets the body of a request in parts, which are lines behind its event, while it runs, and may answer
+// meanwhile. It gets the next event when it has said that it read the last part.
+//
 // # Pools
 //
 //	none ──(a call, and none is idle)──▶ busy ──(it answered)──▶ idle ──(idle timeout, not kept warm)──▶ none
@@ -21,5 +24,6 @@
 //
 // There is a pool for each function version and its limits. It grows by calls up to the function's concurrency; one call more
 // is refused at once, never queued. A process that did anything but answer is killed and forgotten, and the next call starts
-// another: nothing that a caller sent can reach another caller.
+// another: nothing that a caller sent can reach another caller. A function whose caller went away has a second to answer, to nobody;
+// then its process is idle.
 package runner

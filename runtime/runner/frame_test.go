@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall/runtime/runner"
@@ -25,4 +26,13 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("%q ends at %d, %t; want %d", text, whole, ok, decoder.InputOffset())
 		}
 	})
+}
+
+// A part that was read together with a large answer is not cut when the room of that answer is given back.
+func TestPartBehindLargeAnswer(t *testing.T) {
+	t.Parallel()
+	want := `{"data":"` + strings.Repeat("x", 20_000) + `"}`
+	if part, err := runner.PartBehind([]byte(want + "\n")); err != nil || string(part) != want {
+		t.Errorf("got %d bytes, %v; want %d", len(part), err, len(want))
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/secret"
 )
 
 // log reads the standard error of a process, and gives it to the execution that the process is in.
@@ -20,12 +21,14 @@ type log struct {
 	sink     Logs // nil: nobody wants it
 	most     int  // bytes of one execution
 	conn     syscall.RawConn
+	fd       uintptr
 	kill     func()
 	ended    chan struct{}
 	take     func(fd uintptr) // for drain: made once
 
 	mu        sync.Mutex
 	execution string
+	hide      *secret.Stream
 	left      int // bytes that the execution may still write
 	tail      []byte
 	buffer    [4 << 10]byte
@@ -37,18 +40,22 @@ const (
 )
 
 // newLog returns the log of a process that was started for an execution, to which it belongs from the beginning.
-func newLog(p *sandbox.Process, function, execution string, sink Logs, most int) (*log, error) {
+func newLog(p *sandbox.Process, f Function, execution string, sink Logs, most int) (*log, error) {
 	conn, err := p.Stderr.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	l := &log{
-		function: function, execution: execution, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{}),
+		function: f.ID, execution: execution, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{}),
+		hide: f.Hide.Stream(),
+	}
+	if l.fd, err = descriptor(conn); err != nil {
+		return nil, err
 	}
 	l.take = func(fd uintptr) {
 		const pipe = 64 << 10 // what was there when the answer came; a flood goes on
 		for n := 0; n <= pipe; n += len(l.buffer) {
-			if more, _ := l.piece(int(fd)); !more {
+			if more, _ := l.piece(fd); !more {
 				return
 			}
 		}
@@ -58,10 +65,15 @@ func newLog(p *sandbox.Process, function, execution string, sink Logs, most int)
 
 // read reads until the process has ended.
 func (l *log) read() {
-	defer close(l.ended)
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.write(l.hide.End())
+		close(l.ended)
+	}()
 	_ = l.conn.Read(func(fd uintptr) bool { // ends with the pipe, or when it is closed
 		for {
-			if more, end := l.piece(int(fd)); !more {
+			if more, end := l.piece(fd); !more {
 				return end
 			}
 		}
@@ -69,27 +81,40 @@ func (l *log) read() {
 }
 
 // drain takes what is there now.
-func (l *log) drain() { _ = l.conn.Control(l.take) }
+func (l *log) drain() {
+	if l.conn != nil { // a module has no pipe
+		_ = l.conn.Control(l.take)
+	}
+}
 
-// piece reads one piece. more is false when there is nothing now, end is true when nothing is going to come.
-func (l *log) piece(fd int) (more, end bool) {
+// Write implements io.Writer, for a module.
+func (l *log) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, err := unix.Read(fd, l.buffer[:])
+	l.write(l.hide.Next(text))
+	return len(text), nil
+}
+
+// piece reads one piece. more is false when there is nothing now, end is true when nothing is going to come.
+func (l *log) piece(fd uintptr) (more, end bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := readNow(fd, l.buffer[:])
 	switch {
-	case errors.Is(err, unix.EINTR):
-		return true, false
 	case errors.Is(err, unix.EAGAIN):
 		return false, false
 	case err != nil || n == 0:
 		return false, true
 	}
-	l.write(l.buffer[:n])
+	l.write(l.hide.Next(l.buffer[:n]))
 	return true, false
 }
 
 // write passes on what the limit lets through. The caller holds the lock.
 func (l *log) write(text []byte) {
+	if len(text) == 0 {
+		return
+	}
 	if keep := tailSize - len(text); keep < len(l.tail) {
 		l.tail = append(l.tail[:0], l.tail[len(l.tail)-max(keep, 0):]...)
 	}
@@ -110,12 +135,12 @@ func (l *log) write(text []byte) {
 	}
 }
 
-// begin says whose log comes now.
+// begin says whose log comes now. What was there before was taken.
 func (l *log) begin(execution string) {
-	l.drain()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.execution != execution {
+		l.write(l.hide.End())
 		l.execution, l.left, l.tail = execution, l.most, l.tail[:0]
 	}
 }
@@ -125,6 +150,7 @@ func (l *log) end() {
 	l.drain()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.write(l.hide.End())
 	l.execution, l.left = "", l.most
 }
 

@@ -33,22 +33,19 @@ type pool struct {
 	function  Function
 	idle      []*process // the one that has waited longest first
 	total     int        // also those that are being started
+	stopped   int        // of them, those that are to end by themselves
 	timer     *time.Timer
 	armed     bool // the timer runs
 	forgotten bool
 }
 
-// acquire returns a process that waits for an event: an idle one, or a new one.
+// spare returns how many processes there are beyond those that are kept warm.
+func (p *pool) spare() int { return p.total - p.stopped - p.function.Resources.KeepWarm }
+
+// acquire returns a process that is to be given an event: an idle one, or a new one.
 func (r *Runner) acquire(f Function, execution string) (*process, error) {
-	for {
-		p := r.pop(f)
-		if p == nil {
-			break
-		}
-		if p.waits() {
-			return p, nil
-		}
-		discard(p, grace)
+	if p := r.pop(f); p != nil {
+		return p, nil
 	}
 	p, err := r.grow(f, f.Resources.Concurrency, execution)
 	if errors.Is(err, errFull) {
@@ -81,12 +78,12 @@ func (r *Runner) grow(f Function, most int, execution string) (*process, error) 
 	if err != nil {
 		return nil, err
 	}
-	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Env: f.Env, Limits: sandbox.Limits{
+	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Root: f.Root, Env: f.Env, Proxy: f.Proxy, Limits: sandbox.Limits{
 		Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU,
 	}})
 	var p *process
 	if err == nil {
-		p, err = r.newProcess(pool, started, execution)
+		p, err = r.newProcess(pool, f, started, execution)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,11 +116,15 @@ func (r *Runner) reserve(f Function, most int) (*pool, error) {
 	if p.total >= most {
 		return nil, errFull
 	}
-	if limit := r.Limits.withDefaults().Processes; r.total >= limit && !r.evict() {
+	limit := r.Limits.withDefaults().Processes
+	if has, left := r.taken(f.App, limit); f.App != "" && left > 0 && has > leave*left {
+		return nil, busy("%d executions of the app are under way, and the room for %d more is for others", has, left)
+	}
+	if r.total >= limit && !r.evict() {
 		return nil, busy("%d executions are under way, which is the limit of this machine", limit)
 	}
 	if r.pools == nil {
-		r.pools, r.all = map[key]*pool{}, map[*process]struct{}{}
+		r.pools, r.gone, r.all = map[key]*pool{}, map[*pool]struct{}{}, map[*process]struct{}{}
 	}
 	r.pools[k] = p
 	p.function = f
@@ -133,12 +134,34 @@ func (r *Runner) reserve(f Function, most int) (*pool, error) {
 	return p, nil
 }
 
+// leave is how much an app may have for each process that is left for others: three quarters when it is alone.
+const leave = 3
+
+// taken returns how many processes an app has that cannot be ended for others, and how many more of anybody there may be. The caller
+// holds the lock.
+func (r *Runner) taken(app string, limit int) (has, left int) {
+	left = limit - r.total
+	for _, pool := range r.pools {
+		idle := min(len(pool.idle), max(0, pool.spare()))
+		left += idle
+		if pool.function.App == app {
+			has += pool.total - idle
+		}
+	}
+	for pool := range r.gone {
+		if pool.function.App == app {
+			has += pool.total
+		}
+	}
+	return has, left
+}
+
 // evict ends the process that has been idle for longest, whatever its function, and reports whether there was one that is not
 // kept warm. The caller holds the lock.
 func (r *Runner) evict() bool {
 	var oldest *pool
 	for _, pool := range r.pools {
-		if len(pool.idle) > 0 && pool.total > pool.function.Resources.KeepWarm && (oldest == nil || pool.idle[0].since.Before(oldest.idle[0].since)) {
+		if len(pool.idle) > 0 && pool.spare() > 0 && (oldest == nil || pool.idle[0].since.Before(oldest.idle[0].since)) {
 			oldest = pool
 		}
 	}
@@ -157,7 +180,11 @@ func (r *Runner) evict() bool {
 func (r *Runner) free(p *pool) {
 	r.total--
 	p.total--
-	if p.total == 0 && r.pools[p.key] == p {
+	if p.total > 0 {
+		return
+	}
+	delete(r.gone, p)
+	if r.pools[p.key] == p {
 		if p.timer != nil {
 			p.timer.Stop()
 		}
@@ -170,7 +197,7 @@ func (r *Runner) release(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pool := p.pool
-	p.answered = true
+	p.answered, p.fresh = true, false
 	if r.closed || pool.forgotten {
 		p.Kill()
 		return
@@ -180,7 +207,7 @@ func (r *Runner) release(p *process) {
 	}
 	p.since = time.Now()
 	pool.idle = append(pool.idle, p)
-	if !pool.armed && pool.total > pool.function.Resources.KeepWarm {
+	if !pool.armed && pool.spare() > 0 {
 		r.arm(pool)
 	}
 }
@@ -202,11 +229,11 @@ func (r *Runner) shrink(p *pool) {
 	defer r.mu.Unlock()
 	p.armed = false
 	old, now := 0, time.Now()
-	for old < len(p.idle) && p.total-old > p.function.Resources.KeepWarm && now.Sub(p.idle[old].since) >= p.function.Resources.IdleTimeout {
+	for old < min(len(p.idle), p.spare()) && now.Sub(p.idle[old].since) >= p.function.Resources.IdleTimeout {
 		old++
 	}
 	p.stop(old)
-	if len(p.idle) > 0 && p.total > p.function.Resources.KeepWarm {
+	if len(p.idle) > 0 && p.spare() > 0 {
 		r.arm(p)
 	}
 }
@@ -214,8 +241,10 @@ func (r *Runner) shrink(p *pool) {
 // stop ends the idle processes that have waited for longest. The caller holds the lock.
 func (p *pool) stop(n int) {
 	for _, process := range p.idle[:n] {
+		process.stopped = true
 		process.stop()
 	}
+	p.stopped += n
 	p.idle = slices.Delete(p.idle, 0, n)
 }
 
@@ -244,6 +273,9 @@ func (r *Runner) reap(p *process) {
 	delete(r.all, p)
 	if i := slices.Index(pool.idle, p); i >= 0 {
 		pool.idle = slices.Delete(pool.idle, i, i+1)
+	}
+	if p.stopped {
+		pool.stopped--
 	}
 	if !p.evicted {
 		r.free(pool)

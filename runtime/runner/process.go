@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/secret"
 )
 
 const (
@@ -23,6 +26,9 @@ const (
 	// atOnce is what a pipe takes in any case without that somebody reads. More is written while the answer is read: the
 	// function may write before it has read all.
 	atOnce = 4 << 10
+
+	// slack is what a deadline may be late by, so that not every call needs a timer of its own.
+	slack = 20 * time.Millisecond
 )
 
 // process is one process of a function. One call has it at a time.
@@ -30,24 +36,39 @@ type process struct {
 	*sandbox.Process
 	pool   *pool
 	most   int           // bytes of an answer
+	quiet  time.Duration // for which it may be silent in the middle of one
 	log    *log          // its standard error
+	hide   *secret.Redactor
 	gone   chan struct{} // closed when it has ended and nobody counts it
 	answer []byte        // what of the answer was read
+	rest   []byte        // what was read behind it, which is a part of a streamed one
 	frame  frame
 
-	output syscall.RawConn
-	silent func(fd uintptr) // for waits: made once
-	said   bool             // it wrote something that nobody asked for, or ended
-
 	calling sync.Mutex // held by a call: the pipes are not closed under it
+	input   uintptr
+	output  syscall.RawConn
+	cut     func()                // hurry: made once
+	hurried chan struct{}         // hurry has done its work
+	step    func(fd uintptr) bool // of a call: made once
+	task    task                  // of the call
+	asked   bool                  // the function was given the event
+	wrong   error                 // that a step met
+	until   time.Time             // when the pipes' deadlines are: at the task's, or up to slack after it
+	fresh   bool                  // there was no call yet
+	said    bool                  // it wrote something that nobody asked for, or ended
 
+	served  bool // it answered, but its caller had gone away
 	ignored bool // it ended without having read the event of the last call
 	spent   bool // it answered, but did not read all of the event
+
+	given     *given // the parts behind the event; nil: there are none
+	confirmed bool   // it said that it has read them
 
 	// The runner's lock guards these.
 	answered bool      // an event, at least once
 	since    time.Time // when it became idle
 	evicted  bool      // it is not counted any more
+	stopped  bool      // it is to end by itself
 	ended    bool
 }
 
@@ -55,44 +76,73 @@ type process struct {
 type task struct {
 	execution string
 	line      []byte // the event
+	body      Body   // its data, in parts that follow it; nil: the event has it
 	timeout   time.Duration
 	deadline  time.Time
 }
 
-func (r *Runner) newProcess(pool *pool, started *sandbox.Process, execution string) (*process, error) {
+func (r *Runner) newProcess(pool *pool, f Function, started *sandbox.Process, execution string) (*process, error) {
 	limits := r.Limits.withDefaults()
-	p := &process{Process: started, pool: pool, most: limits.Answer, gone: make(chan struct{}), answer: make([]byte, 0, usual)}
-	var err, failed error
-	p.output, err = started.Stdout.SyscallConn()
-	p.log, failed = newLog(started, pool.key.id, execution, r.Logs, limits.Log)
-	if err = errors.Join(err, failed); err != nil {
+	p := &process{Process: started, pool: pool, most: limits.Answer, hide: f.Hide, gone: make(chan struct{}), answer: make([]byte, 0, usual)}
+	p.quiet = limits.Silence
+	p.fresh, p.cut, p.hurried, p.step = true, p.hurry, make(chan struct{}, 1), p.advance
+	if err := p.connect(f, execution, r.Logs, limits.Log); err != nil {
 		started.Kill()
 		<-started.Done()
 		started.Close()
 		return nil, err
 	}
-	p.silent = func(fd uintptr) {
-		var rest [64]byte
-		for !p.said {
-			n, err := unix.Read(int(fd), rest[:])
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
-			p.said = n == 0 || !blank(rest[:max(n, 0)])
-			if err != nil {
-				return
-			}
-		}
-	}
 	go p.log.read()
 	return p, nil
 }
 
-// waits reports whether an idle process is alive and wrote nothing since its last answer: what it wrote would be taken for the
-// answer to the next event.
-func (p *process) waits() bool {
-	err := p.output.Control(p.silent)
-	return err == nil && !p.said
+// connect takes the pipes of a process that was started for an execution.
+func (p *process) connect(f Function, execution string, sink Logs, most int) error {
+	input, err := p.Stdin.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if p.input, err = descriptor(input); err != nil {
+		return err
+	}
+	if p.output, err = p.Stdout.SyscallConn(); err != nil {
+		return err
+	}
+	p.log, err = newLog(p.Process, f, execution, sink, most)
+	return err
+}
+
+// errStale says that an idle process cannot take an event: it has ended, or wrote what would be taken for the answer.
+var errStale = errors.New("it is not idle")
+
+// prepare makes the process one that is in the execution of its task. errStale when it does not wait for an event.
+func (p *process) prepare(fd uintptr) error {
+	if p.fresh {
+		p.log.drain()
+	} else {
+		wrote, logged := pending(fd, p.log.fd)
+		if wrote && !p.silent(fd) {
+			return errStale
+		}
+		if logged {
+			p.log.drain()
+		}
+	}
+	p.log.begin(p.task.execution)
+	return nil
+}
+
+// silent reads white space, and reports whether there was nothing else.
+func (p *process) silent(fd uintptr) bool {
+	var rest [64]byte
+	for !p.said {
+		n, err := readNow(fd, rest[:])
+		if err != nil {
+			break
+		}
+		p.said = n == 0 || !blank(rest[:n])
+	}
+	return !p.said
 }
 
 // stop lets an idle process end by itself, and kills it when it does not.
@@ -109,56 +159,158 @@ func (p *process) stop() {
 func (p *process) call(ctx context.Context, t task) (event.Event, error) {
 	p.calling.Lock()
 	defer p.calling.Unlock()
-	p.log.begin(t.execution)
 	defer p.log.end()
-	p.answer = p.answer[:0]
-	if err := errors.Join(p.Stdin.SetWriteDeadline(t.deadline), p.Stdout.SetReadDeadline(t.deadline)); err != nil {
+	p.task, p.asked, p.wrong, p.served, p.answer, p.rest, p.frame = t, false, nil, false, p.answer[:0], nil, frame{}
+	p.given, p.confirmed = nil, false
+	if t.deadline.After(p.until) || p.until.Sub(t.deadline) > slack {
+		p.until = t.deadline.Add(slack)
+		if err := errors.Join(p.Stdin.SetWriteDeadline(p.until), p.Stdout.SetReadDeadline(p.until)); err != nil {
+			return event.Event{}, p.fault(ctx, err, t)
+		}
+	}
+	done := context.AfterFunc(ctx, p.cut)
+	err := p.exchange()
+	p.fresh, p.task = false, task{}
+	hurried := !done()
+	if hurried {
+		<-p.hurried
+	}
+	if hurried || len(t.line) > atOnce || p.given != nil {
+		p.until = time.Time{} // the deadlines are others now
+	}
+	if errors.Is(err, errStale) {
+		return event.Event{}, err
+	}
+	if err != nil && p.rest == nil {
 		return event.Event{}, p.fault(ctx, err, t)
 	}
-	done := context.AfterFunc(ctx, p.interrupt)
-	err := p.exchange(t.line)
-	if !done() && err == nil {
-		err = context.Cause(ctx) // its deadlines may be overwritten at any moment now
+	answer, wrong := parse(p.answer, t.execution, p.hide, p.log)
+	if p.given != nil && wrong == nil {
+		p.confirmed = event.HasRead(&answer)
 	}
-	if err != nil {
+	switch {
+	case wrong == nil && event.Streams(answer):
+		return p.stream(ctx, t, answer)
+	case p.given != nil && wrong == nil && errors.Is(err, errMore): // which may be that it has read all
+	case err != nil:
 		return event.Event{}, p.fault(ctx, err, t)
-	}
-	answer, _, err := event.Parse(p.answer)
-	if err != nil {
-		return event.Event{}, failed(Protocol, p.log.trace(), "the function's answer is no event: %s", landfall.MessageOf(err))
-	}
-	if named := event.ExecutionOf(answer); named != "" && named != t.execution {
-		return event.Event{}, failed(Protocol, p.log.trace(), "the function's answer names another execution")
+	case wrong != nil:
+		return event.Event{}, wrong
 	}
 	if cap(p.answer) > large {
 		p.answer = make([]byte, 0, usual)
 	}
+	if p.served = ctx.Err() != nil; p.served {
+		return event.Event{}, p.fault(ctx, ctx.Err(), t)
+	}
 	return answer, nil
 }
 
-// interrupt ends reading and writing.
-func (p *process) interrupt() {
-	past := time.Unix(1, 0)
-	_ = p.Stdin.SetWriteDeadline(past)
-	_ = p.Stdout.SetReadDeadline(past)
+// parse reads the answer of an execution.
+func parse(text []byte, execution string, hide *secret.Redactor, log *log) (event.Event, error) {
+	answer, err := event.ParseAnswer(text)
+	if err != nil && hide.Finds(text) {
+		return event.Event{}, failed(Protocol, log.trace(), "the function's answer is no event, and has a secret in it")
+	}
+	if err != nil {
+		return event.Event{}, failed(Protocol, log.trace(), "the function's answer is no event: %s", landfall.MessageOf(err))
+	}
+	if named := event.ExecutionOf(answer); named != "" && named != execution {
+		return event.Event{}, failed(Protocol, log.trace(), "the function's answer names another execution")
+	}
+	return answer, nil
 }
 
-// exchange writes a line, and reads a frame into answer.
-func (p *process) exchange(line []byte) error {
-	if len(line) <= atOnce {
-		if _, err := p.Stdin.Write(line); err != nil {
-			return err
-		}
-		return p.readFrame()
+// hurry lets a function whose caller has gone away answer in a moment, so that its process stays: else a client that closes its
+// connections would cost others as many processes.
+func (p *process) hurry() {
+	soon := time.Now().Add(grace)
+	if p.until.Before(soon) {
+		soon = p.until
+	}
+	_ = p.Stdin.SetWriteDeadline(soon)
+	_ = p.Stdout.SetReadDeadline(soon)
+	p.hurried <- struct{}{}
+}
+
+// exchange gives the function the task's event, and reads a frame into answer.
+func (p *process) exchange() error {
+	line := p.task.line
+	if len(line) <= atOnce && p.task.body == nil {
+		return p.read()
+	}
+	var err error
+	if closed := p.output.Control(func(fd uintptr) { err = p.prepare(fd) }); closed != nil {
+		return os.ErrClosed
+	}
+	if err != nil {
+		return err
+	}
+	p.asked = true
+	if p.task.body != nil {
+		p.give()
+		return p.read()
 	}
 	written := make(chan error, 1)
 	go func() {
 		_, err := p.Stdin.Write(line)
 		written <- err
 	}()
-	err := p.readFrame()
+	err = p.read()
 	_ = p.Stdin.SetWriteDeadline(time.Unix(1, 0)) // who has answered has read all
 	p.spent = <-written != nil
+	return err
+}
+
+// read advances until the answer is there.
+func (p *process) read() error {
+	err := p.output.Read(p.step)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return os.ErrClosed
+	}
+	return cmp.Or(err, p.wrong)
+}
+
+// advance asks the function, unless it was asked, and reads what is there of the answer. It returns false when the rest is yet to
+// come. What comes from the time on when it is called wakes up who waits for it: an idle function, which was seen to be silent, is
+// not read from before.
+func (p *process) advance(fd uintptr) (done bool) {
+	if !p.asked {
+		p.asked = true
+		if p.wrong = p.prepare(fd); p.wrong == nil {
+			p.wrong = p.ask()
+		}
+		if p.wrong != nil || !p.fresh {
+			return p.wrong != nil
+		}
+	}
+	for {
+		if p.wrong = p.grow(); p.wrong != nil {
+			return true
+		}
+		n, err := readNow(fd, p.answer[len(p.answer):cap(p.answer)])
+		if errors.Is(err, unix.EAGAIN) {
+			return false
+		}
+		if n == 0 && err == nil {
+			err = io.EOF
+		}
+		if done, p.wrong = p.take(n); done || p.wrong != nil {
+			return true
+		}
+		if p.wrong = err; err != nil {
+			return true
+		}
+	}
+}
+
+// ask writes a small line.
+func (p *process) ask() error {
+	n, err := writeNow(p.input, p.task.line)
+	if n == len(p.task.line) || (err != nil && !errors.Is(err, unix.EAGAIN)) {
+		return err
+	}
+	_, err = p.Stdin.Write(p.task.line[n:]) // it did not read what it was given before
 	return err
 }
 
@@ -169,37 +321,39 @@ var (
 	errTooLarge = errors.New("the answer is too large")
 )
 
-// readFrame reads one JSON object into answer.
-func (p *process) readFrame() error {
-	p.frame = frame{}
-	for {
-		if len(p.answer) == cap(p.answer) {
-			if len(p.answer) > p.most {
-				return errTooLarge
-			}
-			p.answer = append(make([]byte, 0, 2*cap(p.answer)), p.answer...)
-		}
-		n, err := p.Stdout.Read(p.answer[len(p.answer):cap(p.answer)])
-		from := len(p.answer)
-		p.answer = p.answer[:from+n]
-		end, ok := p.frame.find(p.answer[from:])
-		switch {
-		case !ok:
-			return errGarbage
-		case end >= 0:
-			rest := p.answer[from+end:]
-			p.answer = p.answer[:from+end]
-			if len(p.answer) > p.most {
-				return errTooLarge
-			}
-			if !blank(rest) {
-				return errMore
-			}
-			return nil
-		case err != nil:
-			return err
-		}
+// grow makes room for more of the answer.
+func (p *process) grow() error {
+	if len(p.answer) < cap(p.answer) {
+		return nil
 	}
+	if len(p.answer) > p.most {
+		return errTooLarge
+	}
+	p.answer = append(make([]byte, 0, 2*cap(p.answer)), p.answer...)
+	return nil
+}
+
+// take takes n bytes that were read behind the answer, and reports whether it is complete.
+func (p *process) take(n int) (done bool, err error) {
+	from := len(p.answer)
+	p.answer = p.answer[:from+n]
+	end, ok := p.frame.find(p.answer[from:])
+	switch {
+	case !ok:
+		return false, errGarbage
+	case end < 0:
+		return false, nil
+	}
+	rest := p.answer[from+end:]
+	p.answer = p.answer[:from+end]
+	if len(p.answer) > p.most {
+		return false, errTooLarge
+	}
+	if !blank(rest) {
+		p.rest = rest
+		return false, errMore
+	}
+	return true, nil
 }
 
 // fault says why there is no answer.
@@ -207,18 +361,26 @@ func (p *process) fault(ctx context.Context, err error, t task) error {
 	switch {
 	case ctx.Err() != nil:
 		return &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
-	case errors.Is(err, errGarbage):
-		return failed(Protocol, p.log.trace(), "the function wrote what is no event on its standard output: %q; a log belongs on standard error", beginning(p.answer))
-	case errors.Is(err, errMore):
-		return failed(Protocol, p.log.trace(), "the function answered one event with more than one")
-	case errors.Is(err, errTooLarge):
-		return failed(TooLarge, p.log.trace(), "the function's answer is larger than the limit of %d bytes", p.most)
+	case errors.Is(err, errGarbage), errors.Is(err, errMore), errors.Is(err, errTooLarge):
+		return wrote(err, p.answer, p.hide, p.most, p.log.trace())
 	case errors.Is(err, os.ErrDeadlineExceeded) && !p.died(0):
 		return failed(Timeout, p.log.trace(), "the function did not answer within %s", t.timeout)
 	case !p.died(max(killing, time.Until(t.deadline))): // what runs it holds the pipes, too, so it is ending
 		return failed(Protocol, p.log.trace(), "the function closed its standard input or output before it answered")
 	}
 	return p.death(err, len(t.line))
+}
+
+// wrote says what is wrong with what a function wrote.
+func wrote(err error, answer []byte, hide *secret.Redactor, most int, trace string) error {
+	switch {
+	case errors.Is(err, errMore):
+		return failed(Protocol, trace, "the function answered one event with more than one")
+	case errors.Is(err, errTooLarge):
+		return failed(TooLarge, trace, "the function's answer is larger than the limit of %d bytes", most)
+	}
+	return failed(Protocol, trace, "the function wrote what is no event on its standard output: %q; a log belongs on standard error",
+		beginning(answer, hide))
 }
 
 // died reports whether the process has ended, or does so in a moment.
@@ -278,10 +440,16 @@ func (p *process) unread() int {
 }
 
 // beginning returns what a message shows of what a function wrote.
-func beginning(text []byte) string {
-	const most = 80
-	s := strings.TrimSpace(string(text[:min(len(text), most)]))
+func beginning(text []byte, hide *secret.Redactor) string {
+	const most, ahead = 80, 4 << 10 // a secret that begins in what is shown may be longer
+	s := hide.String(string(text[:min(len(text), ahead)]))
+	s = strings.TrimSpace(s[:min(len(s), most)])
 	return strings.ToValidUTF8(s, "")
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // ErrorOf returns what an event says in the place of an answer for an error of Run.

@@ -12,17 +12,25 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/secret"
 )
 
 // Function is a version of a function, ready to run.
 type Function struct {
 	ID        string            // names the version; whatever has the same ID is the same in everything but Resources
+	App       string            // whose it is: one app does not take all the processes; empty: nobody's
 	Args      []string          // the program, by a path that may be relative to Dir, and its arguments
 	Dir       string            // where it starts, which it cannot change
+	Root      string            // the folder that it sees as its root, in which Dir is then; empty: it sees the server's programs
 	Env       map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
 	Form      event.Form        // how it reads events: Structured or Draft
+	Module    *wasm.Module      // what is run in place of a program; nil: Args is one
 	Resources landfall.Resources
+	Proxy     *sandbox.Proxy   // its way to public addresses; nil: it has no network
+	Parts     bool             // it takes a request's body in parts: see WithBody
+	Hide      *secret.Redactor // what must not be in its logs nor in what is said of its errors; nil: nothing
 }
 
 // Limits are the runner's own.
@@ -30,6 +38,9 @@ type Limits struct {
 	Processes int // of all functions; 64
 	Answer    int // bytes of one answer as JSON; 6 MiB
 	Log       int // bytes of one execution's log; what is beyond is dropped, and a line says so; 256 KiB
+
+	// Silence is how long a function may be silent in the middle of an answer that is streamed; a minute.
+	Silence time.Duration
 }
 
 // Starter starts processes. A sandbox is one.
@@ -48,35 +59,42 @@ type Logs interface {
 // Runner runs functions. Its fields are set before the first call. It is safe for concurrent use.
 type Runner struct {
 	Sandbox  Starter
+	Modules  *wasm.Modules      // nil: no function has a module
 	Logs     Logs               // nil: logs are dropped
 	Defaults landfall.Resources // 0 fields: see defaults
 	Limits   Limits
 
 	mu     sync.Mutex
 	pools  map[key]*pool
-	total  int // processes of all pools
+	gone   map[*pool]struct{} // forgotten, and with processes yet
+	total  int                // processes of all pools
 	all    map[*process]struct{}
 	closed bool
 	lines  sync.Pool      // of *[]byte, for events on their way in
-	left   sync.WaitGroup // the goroutines of all processes
+	left   sync.WaitGroup // the goroutines of all processes, and the calls of modules
+	calls  map[*instance]struct{}
 }
 
 // defaults are what no function, trigger or administrator said: 128 MiB, 30 s of a call, 30 s of waiting, 16 at a time, as much
 // processor time as there is. The disk is half of the memory.
 func defaults() landfall.Resources {
 	const mib = 1 << 20
-	return landfall.Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second, Concurrency: 16}
+	return landfall.Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
+		Concurrency: landfall.DefaultConcurrency}
 }
 
 func (l Limits) withDefaults() Limits {
 	const processes, answer, log = 64, 6 << 20, 256 << 10
-	return Limits{Processes: cmp.Or(l.Processes, processes), Answer: cmp.Or(l.Answer, answer), Log: cmp.Or(l.Log, log)}
+	return Limits{
+		Processes: cmp.Or(l.Processes, processes), Answer: cmp.Or(l.Answer, answer), Log: cmp.Or(l.Log, log), Silence: cmp.Or(l.Silence, time.Minute),
+	}
 }
 
 // withDefaults returns the function with all its resources.
 func (r *Runner) withDefaults(f Function) Function {
 	f.Resources = f.Resources.Or(r.Defaults).Or(defaults())
 	f.Resources.Disk = cmp.Or(f.Resources.Disk, f.Resources.Memory/2)
+	f.Resources.KeepWarm = min(f.Resources.KeepWarm, f.Resources.Concurrency) // which may be the trigger's
 	return f
 }
 
@@ -97,6 +115,17 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 		e = e.Clone()
 		event.SetExecution(&e, execution)
 	}
+	event.SetFollows(&e, false) // whoever says so: the function would take what comes next for its data
+	var body Body
+	if f.Parts {
+		if body = BodyOf(ctx); body != nil {
+			defer body.Stop()
+			defer context.AfterFunc(ctx, body.Stop)()
+			e = e.Clone()
+			e.DataEncoded = nil
+			event.SetFollows(&e, true)
+		}
+	}
 	line, ok := r.lines.Get().(*[]byte)
 	if !ok {
 		line = new([]byte)
@@ -107,29 +136,57 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
 	}
 	*line = append(*line, '\n')
-	t := task{execution: execution, line: *line, timeout: f.Resources.Timeout, deadline: deadline}
+	t := task{execution: execution, line: *line, body: body, timeout: f.Resources.Timeout, deadline: deadline}
+	call := r.runProcess
+	if f.Module != nil {
+		call = r.runModule
+	}
+	answer, err := call(ctx, f, t)
+	if err != nil {
+		return event.Event{}, err
+	}
+	event.SetExecution(&answer, execution)
+	hideError(&answer, f.Hide)
+	return answer, nil
+}
+
+// runProcess gives an event to a process, and returns the answer.
+func (r *Runner) runProcess(ctx context.Context, f Function, t task) (event.Event, error) {
 	for {
-		p, err := r.acquire(f, execution)
+		p, err := r.acquire(f, t.execution)
 		if err != nil {
 			return event.Event{}, err
 		}
 		answer, err := p.call(ctx, t)
-		if err == nil {
+		if p.given != nil {
+			return r.afterParts(ctx, p, answer, err)
+		}
+		if err == nil || p.served {
 			if p.spent {
 				discard(p, killing)
 			} else {
 				r.release(p)
 			}
-			event.Strip(&answer)
-			event.SetExecution(&answer, execution)
-			return answer, nil
+			return answer, err
 		}
-		if p.ignored && ctx.Err() == nil && time.Now().Before(deadline) {
+		if errors.Is(err, errStale) || p.ignored && ctx.Err() == nil && time.Now().Before(t.deadline) {
 			discard(p, grace)
-			continue // it was about to end when the event came, and did not read it
+			continue // it had ended, or was about to end when the event came, and did not read it
 		}
 		discard(p, killing)
 		return event.Event{}, err
+	}
+}
+
+// hideError takes what must not be told out of the error that an answer is: it goes into logs and records.
+func hideError(answer *event.Event, hide *secret.Redactor) {
+	if hide == nil {
+		return
+	}
+	fault, ok, err := event.ErrorOf(*answer)
+	if ok && err == nil {
+		fault.Message, fault.Type, fault.Trace = hide.String(fault.Message), hide.String(fault.Type), hide.String(fault.Trace)
+		event.SetError(answer, fault)
 	}
 }
 
@@ -140,9 +197,13 @@ func (r *Runner) keep(line *[]byte) {
 	}
 }
 
-// Warm starts processes until as many are there as the function keeps warm.
+// Warm starts processes until as many are there as the function keeps warm. Those that are more go when they have waited.
 func (r *Runner) Warm(f Function) error {
+	if f.Module != nil {
+		return nil // there is nothing that waits
+	}
 	f = r.withDefaults(f)
+	r.cool(f)
 	for {
 		p, err := r.grow(f, f.Resources.KeepWarm, "")
 		if errors.Is(err, errFull) {
@@ -155,19 +216,35 @@ func (r *Runner) Warm(f Function) error {
 	}
 }
 
+// cool lets processes go that are not kept warm any more.
+func (r *Runner) cool(f Function) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pool := r.pools[keyOf(f)]
+	if pool == nil {
+		return
+	}
+	pool.function = f
+	if len(pool.idle) > 0 && !pool.armed && pool.spare() > 0 {
+		r.arm(pool)
+	}
+}
+
 // Forget ends the processes of a function version: idle ones now, others when they have answered.
 func (r *Runner) Forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, pool := range r.pools {
-		if k.id == id {
-			pool.forgotten = true
-			if pool.timer != nil {
-				pool.timer.Stop()
-			}
-			delete(r.pools, k)
-			pool.stop(len(pool.idle))
+		if k.id != id {
+			continue
 		}
+		pool.forgotten = true
+		r.gone[pool] = struct{}{}
+		if pool.timer != nil {
+			pool.timer.Stop()
+		}
+		delete(r.pools, k)
+		pool.stop(len(pool.idle))
 	}
 }
 
@@ -188,6 +265,9 @@ func (r *Runner) Count(id string) (processes, idle int) {
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true
+	for i := range r.calls {
+		i.end()
+	}
 	for _, pool := range r.pools {
 		if pool.timer != nil {
 			pool.timer.Stop()
@@ -211,6 +291,7 @@ const (
 	Memory   Reason = "memory"    // it was killed for the memory that it took
 	Protocol Reason = "protocol"  // what it wrote is not one event
 	TooLarge Reason = "too-large" // its answer is larger than the limit
+	Lost     Reason = "lost"      // what ran it went away: it may have run, wholly or in part; never of this process
 )
 
 // FunctionError is the cause of an error of Run that the function made, or that is about its capacity.

@@ -5,16 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/sandbox"
 )
 
 // A function is a program that a person can run in a shell. The runner gives it the same events, by a process that stays.
@@ -206,7 +210,7 @@ func TestBusy(t *testing.T) {
 	_, err := r.Run(t.Context(), f, ask("good", ""))
 	failure, ok := errors.AsType[*runner.FunctionError](err)
 	// E-039, N-030: busy is said at once, as something to try again, with the time
-	if !ok || failure.Reason != runner.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable || time.Since(began) > 5*time.Second {
+	if !ok || failure.Reason != runner.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable || time.Since(began) > 20*time.Second {
 		t.Fatalf("the error is %v after %s, want busy", err, time.Since(began))
 	}
 	// other functions do not notice
@@ -226,6 +230,46 @@ func TestBusy(t *testing.T) {
 	if n := count(t, r, f); n != 1 {
 		t.Errorf("the next answer is %d; want 1, by a new process", n)
 	}
+}
+
+// A caller that goes away costs no process that answers in a moment. What hangs is killed.
+func TestCallerGoesAway(t *testing.T) {
+	t.Parallel()
+	log := newLogs()
+	r := start(t, &runner.Runner{Logs: log})
+	f := counter(t, "echo working >&2; until [ -e go ]; do :; done; "+answer)
+	f.Resources.Concurrency = 1
+	count(t, r, f)
+	leave := func(execution string, meanwhile func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := r.Run(ctx, f, ask("bad", execution))
+			left <- err
+		}()
+		log.await(t, execution, "working")
+		cancel()
+		meanwhile()
+		if err := <-left; landfall.KindOf(err) != landfall.Canceled {
+			t.Errorf("a call that was given up ended with %v", err)
+		}
+	}
+	leave("a", func() {
+		if err := os.WriteFile(filepath.Join(f.Dir, "go"), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := count(t, r, f); n != 3 {
+		t.Errorf("the next answer is %d; want 3, by the process that answered", n)
+	}
+	if err := os.Remove(filepath.Join(f.Dir, "go")); err != nil {
+		t.Fatal(err)
+	}
+	leave("b", func() {})
+	eventually(t, "what hangs is gone", func() bool {
+		processes, _ := r.Count(f.ID)
+		return processes == 0
+	})
 }
 
 // The machine's limit counts all functions. Idle processes make room for others' work, the oldest first.
@@ -258,6 +302,84 @@ func TestMachineLimit(t *testing.T) {
 	}
 }
 
+// However many functions of one app do not answer, and whatever room they may have, there is room for another app's.
+func TestAppLeavesRoom(t *testing.T) {
+	t.Parallel()
+	log := newLogs()
+	r := start(t, &runner.Runner{Logs: log, Limits: runner.Limits{Processes: 8}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hang := func(app, id string) error {
+		f := counter(t, "echo working >&2; exec sleep 600")
+		f.App, f.ID, f.Resources.Timeout = app, id, patience
+		ended := make(chan error, 1)
+		execution := app + id
+		go func() {
+			_, err := r.Run(ctx, f, ask("bad", execution))
+			ended <- err
+		}()
+		for {
+			select {
+			case err := <-ended:
+				return err
+			case <-log.wake:
+				if strings.Contains(log.of(execution), "working") {
+					return nil
+				}
+			}
+		}
+	}
+	var err error
+	for taken := 0; err == nil && taken < 8; taken++ {
+		err = hang("zoo", strconv.Itoa(taken))
+	}
+	if reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
+		t.Errorf("the app takes all: %v", err)
+	}
+	for id := range 6 { // as when another release is live, and their last calls do not end
+		r.Forget(strconv.Itoa(id))
+	}
+	if err := hang("zoo", "next"); reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "is for others") {
+		t.Errorf("the app takes all by versions that are forgotten: %v", err)
+	}
+	f := counter(t, "")
+	f.App = "shop"
+	if n := count(t, r, f); n != 1 {
+		t.Errorf("the other app's answer is %d", n)
+	}
+}
+
+// What is kept warm stays while one that was too many takes its time to end.
+func TestWarmStaysWhileOthersEnd(t *testing.T) {
+	t.Parallel()
+	log := newLogs()
+	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Logs: log})
+	f := runner.Function{ID: t.Name(), Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+n=0
+while read -r event; do
+	n=$((n+1))
+	echo working >&2
+	while [ ! -e go ]; do sleep 0.01; done
+	`+answer+`
+done
+sleep 0.5
+`)}
+	f.Resources.KeepWarm, f.Resources.IdleTimeout = 1, 100*time.Millisecond
+	var calls sync.WaitGroup
+	for _, execution := range []string{"a", "b"} {
+		calls.Go(func() { _, _ = r.Run(t.Context(), f, ask("bad", execution)) })
+		log.await(t, execution, "working")
+	}
+	if err := os.WriteFile(filepath.Join(f.Dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	calls.Wait()
+	eventually(t, "one is left", func() bool { processes, idle := r.Count(f.ID); return processes == 1 && idle == 1 })
+	if n := count(t, r, f); n != 2 {
+		t.Errorf("the answer is %d; want 2, by a process that answered before", n)
+	}
+}
+
 // What is kept warm does not make room for others.
 func TestWarmStays(t *testing.T) {
 	t.Parallel()
@@ -276,6 +398,20 @@ func TestWarmStays(t *testing.T) {
 		_, err := r.Run(t.Context(), other, ask("good", ""))
 		return err == nil
 	})
+}
+
+// Not more is kept warm than may run at one time.
+func TestWarmWithinConcurrency(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := counter(t, "")
+	f.Resources.Concurrency, f.Resources.KeepWarm = 2, 4
+	if err := r.Warm(f); err != nil {
+		t.Fatal(err)
+	}
+	if processes, _ := r.Count(f.ID); processes != 2 {
+		t.Errorf("%d processes are warm; want 2", processes)
+	}
 }
 
 // A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
@@ -314,11 +450,11 @@ func TestIdle(t *testing.T) {
 // A trigger's resources go before its function's, and those before the defaults; a process has one size of memory.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: 5 * time.Second}})
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: patience}})
 	f := counter(t, "")
-	trigger := landfall.Resources{Memory: 64 << 20, Timeout: time.Second}
+	trigger := landfall.Resources{Memory: 64 << 20, Timeout: patience / 2}
 	// E-082, E-085: a trigger's resources override the function's
-	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: time.Second}); got != want {
+	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: patience / 2}); got != want {
 		t.Errorf("Or = %+v, want %+v", got, want)
 	}
 	count(t, r, f)
@@ -328,6 +464,49 @@ func TestResources(t *testing.T) {
 	}
 	if processes, _ := r.Count(f.ID); processes != 2 {
 		t.Errorf("there are %d processes, want 2", processes)
+	}
+}
+
+// noting starts programs in a sandbox, and notes what bounds them.
+type noting struct {
+	*sandbox.Sandbox
+
+	limits []sandbox.Limits
+}
+
+// Start implements runner.Starter.
+func (n *noting) Start(p sandbox.Program) (*sandbox.Process, error) {
+	n.limits = append(n.limits, p.Limits)
+	return n.Sandbox.Start(p)
+}
+
+// What a function may take bounds its process: memory, processors and disk.
+func TestResourcesBoundTheProcess(t *testing.T) {
+	t.Parallel()
+	n := &noting{Sandbox: box(t, "confined")}
+	log := newLogs()
+	r := start(t, &runner.Runner{Sandbox: n, Logs: log, Defaults: landfall.Resources{Timeout: patience, MilliCPU: 700}})
+	f := counter(t, "head -c 2097152 /dev/zero >/tmp/file && echo fits >&2; rm /tmp/file; "+answer)
+	for _, c := range []struct {
+		of   landfall.Resources
+		want sandbox.Limits
+		says string
+	}{
+		{landfall.Resources{Memory: 64 << 20, Disk: 1 << 20}, sandbox.Limits{Memory: 64 << 20, Disk: 1 << 20, CPU: 700}, ""},
+		{landfall.Resources{Memory: 64 << 20, Disk: 4 << 20, MilliCPU: 900}, sandbox.Limits{Memory: 64 << 20, Disk: 4 << 20, CPU: 900}, "fits\n"},
+	} {
+		f.Resources = c.of
+		execution := fmt.Sprint(c.of.Disk)
+		if _, err := r.Run(t.Context(), f, ask("bad", execution)); err != nil {
+			t.Fatal(err)
+		}
+		// E-082: memory, cpus in thousandths and disk are the limits of the process, and defaults stand for what is not said
+		if got := n.limits[len(n.limits)-1]; got != c.want {
+			t.Errorf("the process was started with %+v, want %+v", got, c.want)
+		}
+		if got := log.of(execution); strings.Contains(got, "fits") != (c.says != "") {
+			t.Errorf("2 MiB at a disk of %d bytes: its log is %q, want %q", c.of.Disk, got, c.says)
+		}
 	}
 }
 

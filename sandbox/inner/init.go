@@ -7,16 +7,14 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Word is the first argument of an init. It changes with the arguments that follow, so that an init of another version is known.
-const Word = "sandbox-init-4"
-
-// Writable as an argument says that the command may write to its folder.
-const Writable = "writable"
+// Word is the first argument of an init. It changes with what follows, so that an init of another version is known.
+const Word = "sandbox-init-7"
 
 // Where a confined command finds the proxy.
 const (
@@ -30,17 +28,30 @@ const (
 	failed = 125   // the exit code of an init that cannot do its work
 )
 
-// Main is an init: it gives up every privilege, opens the way to the proxy, runs the command, and returns its exit code. Its
-// arguments, after Word, are the number of the file with the environment, the folder to start in, Writable when the command may
-// write to that, the number of the socket to the server, 0 for none, the number of a pipe that the server holds as long as it
-// lives, and the command. Other words are not handled.
+// The words for an init that makes the sandbox's root, because nobody else has: it is started in namespaces of its own, in which it
+// has every right. Below it, a command sees what it needs of the machine, or, Rooted, a root of its own. A Spare one is Alone, and may
+// wait for long until it is told what to run.
+const (
+	Alone  = "alone"
+	Rooted = "rooted"
+	Spare  = "spare"
+)
+
+// Main is an init: it makes the sandbox as far as nobody has, gives up every privilege, opens the way to the proxy, runs the
+// command, and returns its exit code. Its arguments, after Word, are one of the words above or another, the number of the pipe with
+// the plan, which the server holds as long as it lives, and the number of the socket to the server, 0 for none. Other words are not
+// handled.
 func Main(args []string) (code int, handled bool) {
 	if len(args) == 0 || args[0] != Word {
 		return 0, false
 	}
 	code, err := initialize(args[1:])
 	if err != nil {
-		_, _ = os.Stderr.WriteString("the sandbox cannot be set up: " + err.Error() + "\n")
+		said := err.Error()
+		if start := (*os.PathError)(nil); !errors.As(err, &start) || start.Op != opStart {
+			said = "the sandbox cannot be set up: " + said
+		}
+		_, _ = os.Stderr.WriteString(said + "\n")
 		return failed, true
 	}
 	return code, true
@@ -49,64 +60,169 @@ func Main(args []string) (code int, handled bool) {
 // Works reports whether an exit code is the one of an init that has only its word.
 func Works(code int) bool { return code == failed }
 
+// notStarted says why a program does not start. It is in the sandbox by now, so what is not there is as a rule what it needs.
+func notStarted(p *Plan, err error) error {
+	program := p.Args[0]
+	if !strings.HasPrefix(program, "/") {
+		program = p.At + "/" + program
+	}
+	if _, stat := os.Stat(program); stat == nil && errors.Is(err, os.ErrNotExist) {
+		err = errors.New("it is there, but not the interpreter that its first line (#!) names, or the system's libraries that it was built for")
+	}
+	return &os.PathError{Op: opStart, Path: p.Args[0], Err: err}
+}
+
+const opStart = "the program cannot be started:"
+
 func initialize(args []string) (code int, err error) {
-	const own = 5
-	if len(args) < own+1 {
+	const own = 3
+	if len(args) != own {
 		return 0, errors.New("arguments are missing")
 	}
-	env, err := ReadEnvironment(args[0])
+	server, err := strconv.Atoi(args[1])
 	if err != nil {
 		return 0, err
 	}
-	control, err := strconv.Atoi(args[3])
+	control, err := strconv.Atoi(args[2])
 	if err != nil {
 		return 0, err
 	}
-	server, err := strconv.Atoi(args[4])
-	if err != nil {
-		return 0, err
-	}
-	dir, writable, argv := args[1], args[2] == Writable, args[own:]
 	runtime.LockOSThread() // what is given up counts for this thread and what it starts
-	if err := giveUp(); err != nil {
-		return 0, err
-	}
-	if err := unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return 0, err
-	}
-	go endWith(server)
-	if control != 0 {
-		if err := sendListener(control); err != nil {
-			return 0, err
-		}
-	}
-	if err := restrict(dir, writable, control != 0); err != nil {
-		return 0, err
-	}
-	process, err := os.StartProcess(argv[0], argv, &os.ProcAttr{
-		Dir: dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-	})
+	host, err := prepare(args[0])
 	if err != nil {
 		return 0, err
 	}
+	plan, err := readPlan(pipe(server)) // whoever is kept in reserve waits here
+	if err != nil {
+		return 0, err
+	}
+	if err := plan.confine(host, control); err != nil {
+		return 0, err
+	}
+	if err := takeNoSignals(); err != nil {
+		return 0, err
+	}
+	process, err := syscall.ForkExec(plan.Args[0], plan.Args, &syscall.ProcAttr{Dir: plan.At, Env: plan.Env, Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		return 0, notStarted(plan, err)
+	}
+	go watchOver(host, server)
 	for { // process 1 reaps everybody's children
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
 			return 0, err
 		}
-		if pid == process.Pid {
+		if pid == process {
 			return ExitCode(status), nil
 		}
 	}
 }
 
+// prepare does what needs no plan: it takes from everybody who comes later what rights there are, and makes the root as far as it
+// can. Nothing when somebody else makes it.
+func prepare(word string) (*material, error) {
+	switch word {
+	case Alone, Rooted, Spare:
+	default:
+		return nil, errors.Join(dropBounds(), becomeNobodyAtOnce())
+	}
+	host, err := gather()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(dropBounds(), becomeNobody()); err != nil {
+		return nil, err
+	}
+	if word == Rooted {
+		return host, nil
+	}
+	if err := host.showMachine(); err != nil {
+		return nil, err
+	}
+	if err := host.makeRoot(); err != nil {
+		return nil, err
+	}
+	if word == Alone {
+		return host, nil
+	}
+	err = host.othersBecomeNobody()
+	return host, err
+}
+
+// confine makes what is around the command, and leaves nothing that it could undo.
+func (p *Plan) confine(host *material, control int) error {
+	if host != nil {
+		if err := p.enter(host); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(p.limit(), giveUp(), unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)); err != nil {
+		return err
+	}
+	if control != 0 {
+		if err := sendListener(control); err != nil {
+			return err
+		}
+	}
+	if err := restrict(p.At, p.Writable, p.Network); err != nil || host == nil {
+		return err
+	}
+	return enforce(p.Filter)
+}
+
+// limit bounds what the kernel bounds for each process. A crash leaves no core, and wakes no program of the host's that would
+// look at it: one of no bytes would.
+func (p *Plan) limit() error {
+	limits := map[int]uint64{
+		syscall.RLIMIT_CORE: 1, syscall.RLIMIT_NOFILE: 8192, syscall.RLIMIT_FSIZE: uint64(p.File), // #nosec G115 -- a size
+	}
+	for resource, most := range limits {
+		var now syscall.Rlimit
+		if err := syscall.Getrlimit(resource, &now); err != nil {
+			return err
+		}
+		most = min(most, now.Max)
+		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pipe reads from a file by its number, which nobody else closes.
+type pipe int
+
+// Read implements io.Reader.
+func (p pipe) Read(buffer []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(p), buffer)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err == nil && n == 0 {
+			err = errors.New("the server has ended")
+		}
+		return max(n, 0), err
+	}
+}
+
+// watchOver does what can wait until the program has begun, and ends with the server.
+func watchOver(host *material, server int) {
+	const begun = 20                                                                 // milliseconds; less when the server ends
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}, begun) // #nosec G115 -- a descriptor
+	if err := host.othersBecomeNobody(); err != nil {
+		unix.Exit(failed)
+	}
+	endWith(server)
+}
+
 // endWith ends this process, and with it all that it started, when the server's end of a pipe is closed: the server was killed. The
-// signal that the kernel sends then reaches bubblewrap, and not always what became another user below it.
+// signal that the kernel sends then does not always reach what became another user.
 func endWith(server int) {
 	var nothing [1]byte
 	for {
-		if _, err := unix.Read(server, nothing[:]); !errors.Is(err, unix.EINTR) {
+		if _, err := pipe(server).Read(nothing[:]); err != nil {
 			unix.Exit(failed) // as process 1, at once
 		}
 	}
@@ -121,20 +237,87 @@ func ExitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// giveUp makes a root of the host nobody, without capabilities, and hides this process from the command.
-func giveUp() error {
-	if os.Geteuid() == 0 {
-		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+// dropBounds lets no program that is started later have any capability.
+func dropBounds() error {
+	for capability := uintptr(0); ; capability++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) && capability > unix.CAP_BPF { // there are no more
+			return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+		}
+		if errors.Is(err, unix.EPERM) { // nobody has any to give
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// becomeNobody makes a root of the host nobody, on this thread, which keeps what rights it has for as long as it makes the sandbox.
+// Its groups are nobody's already.
+func becomeNobody() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var rights [2]unix.CapUserData
+	become := func() error {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), become(), unix.Capset(&header, &rights[0]))
+}
+
+// othersBecomeNobody makes the other threads nobody, who were started for Go alone and do nothing with what rights they have: they
+// lose them. That takes the time of a few turns of each thread, which the program's first moments are spared.
+func (m *material) othersBecomeNobody() error {
+	if m == nil || !m.root {
+		return nil
+	}
+	m.root = false
+	return syscall.Setuid(nobody)
+}
+
+// becomeNobodyAtOnce makes a root of the host nobody without rights.
+func becomeNobodyAtOnce() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
+}
+
+// giveUp gives up every right, and hides this process from the command.
+func giveUp() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	return errors.Join(
 		unix.Capset(&header, &none[0]),
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0),
 		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0), // becoming another user took it away
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
 	)
+}
+
+// takeNoSignals makes of process 1 what it would be without Go, which has a handler for every signal: the kernel keeps from it what
+// its own processes send. So the program cannot end it with the sandbox, or keep it busy.
+func takeNoSignals() error {
+	const last, forThreads, set = 64, 33, 8 // Go's own and the C library's word to their threads is left; a set of signals has 64 bits
+	nothing, err := unix.MmapPtr(-1, 0, nil, uintptr(os.Getpagesize()), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	for signal := uintptr(1); signal <= last; signal++ {
+		if signal == forThreads || signal == uintptr(unix.SIGKILL) || signal == uintptr(unix.SIGSTOP) {
+			continue
+		}
+		// A struct of zeros is SIG_DFL, without flags.
+		if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, signal, uintptr(nothing), 0, set, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	return nil
 }
 
 // sendListener opens the proxy's address in this network, and gives it to the server.

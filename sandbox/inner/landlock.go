@@ -1,14 +1,21 @@
 package inner
 
 import (
-	"github.com/landlock-lsm/go-landlock/landlock"
+	"errors"
+	"os"
+
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 )
 
-// The versions of Landlock's interface that bring something: files may move between folders, TCP is looked at.
+// The versions of Landlock's interface that bring something: files may move between folders, files are cut only where they may be
+// written, TCP is looked at, and so are devices, and sockets and signals that lead out.
 const (
-	landlockFiles = 2
-	landlockTCP   = 4
+	landlockFiles    = 2
+	landlockTruncate = 3
+	landlockTCP      = 4
+	landlockDevices  = 5
+	landlockScopes   = 6
 )
 
 // Lacks lists what this kernel lacks of Landlock, for people.
@@ -23,22 +30,75 @@ func Lacks() []string {
 	return nil
 }
 
+// What Landlock knows to allow of files and folders.
+const (
+	readFolders = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
+	writeFiles  = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
+	everything  = ll.AccessFSIoctlDev<<1 - 1
+)
+
+// handled is what is looked at with a version of the interface.
+func handled(version int) uint64 {
+	switch {
+	case version < landlockTruncate:
+		return ll.AccessFSTruncate - 1
+	case version < landlockDevices:
+		return ll.AccessFSIoctlDev - 1
+	}
+	return everything
+}
+
 // restrict is a second wall behind the folders and the network of the sandbox, as far as the kernel has it: what is not below
-// this root cannot be opened by any way, only temporary folders and a build's own can be written to, and a program without a
-// network has no TCP at all.
+// this root cannot be opened by any way, only temporary folders and a build's own can be written to, and a program has no TCP but
+// to the proxy, if there is one. It is around this thread and what it starts.
 func restrict(dir string, writable, network bool) error {
+	version, err := ll.LandlockGetABIVersion()
+	if err != nil || version < landlockFiles {
+		return nil // Lacks says so
+	}
+	rules := ll.RulesetAttr{HandledAccessFS: handled(version)}
+	if !writable && version >= landlockTCP {
+		rules.HandledAccessNet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
+	}
+	if !writable && version >= landlockScopes {
+		rules.Scoped = ll.ScopeAbstractUnixSocket | ll.ScopeSignal
+	}
+	set, err := ll.LandlockCreateRuleset(&rules, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(set) }() // nothing is written to it
+	allow := func(access uint64, paths ...string) error {
+		for _, path := range paths {
+			fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+			if errors.Is(err, os.ErrNotExist) && path != "/" {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			err = ll.LandlockAddPathBeneathRule(set, &ll.PathBeneathAttr{ParentFd: fd, AllowedAccess: access & rules.HandledAccessFS}, 0)
+			if err := errors.Join(err, unix.Close(fd)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if network && rules.HandledAccessNet != 0 {
+		proxy := ll.NetPortAttr{AllowedAccess: ll.AccessNetConnectTCP, Port: ProxyPort}
+		if err := ll.LandlockAddNetPortRule(set, &proxy, 0); err != nil {
+			return err
+		}
+	}
 	folders := []string{"/tmp", "/dev/shm", "/dev/pts"}
 	if writable {
 		folders = append(folders, dir)
 	}
-	rules := []landlock.Rule{
-		landlock.RODirs("/"),
-		landlock.RWDirs(folders...).WithRefer().WithIoctlDev().IgnoreIfMissing(),
-		landlock.RWFiles("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom").WithIoctlDev().IgnoreIfMissing(),
-	}
-	config := landlock.V6.BestEffort()
-	if writable || network {
-		return config.RestrictPaths(rules...)
-	}
-	return config.Restrict(rules...)
+	return errors.Join(
+		allow(readFolders, "/"),
+		allow(everything, folders...),
+		allow(writeFiles, "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),
+		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+		ll.LandlockRestrictSelf(set, 0),
+	)
 }

@@ -10,7 +10,8 @@ CREATE TABLE counters (
 
 CREATE TABLE namespaces (
     name    TEXT PRIMARY KEY,
-    created BIGINT NOT NULL
+    created BIGINT NOT NULL,
+    deleted BIGINT NOT NULL DEFAULT 0 -- it stays for the names of its deleted apps
 );
 
 CREATE TABLE apps (
@@ -23,6 +24,7 @@ CREATE TABLE apps (
     folder       TEXT NOT NULL,
     branch       TEXT NOT NULL,
     policy       TEXT NOT NULL, -- JSON: landfall.ReleasePolicy
+    previews     TEXT NOT NULL, -- who sees releases that are not live
     live         TEXT NOT NULL,
     held         INTEGER NOT NULL,
     uid_space    TEXT NOT NULL,
@@ -31,7 +33,8 @@ CREATE TABLE apps (
     github_name  TEXT NOT NULL,
     created      BIGINT NOT NULL,
     deleted      BIGINT NOT NULL,
-    changed      BIGINT NOT NULL  -- the newest change of what gateways show of it
+    changed      BIGINT NOT NULL, -- the newest change of what gateways show of it
+    annotations  TEXT NOT NULL DEFAULT '' -- JSON: notes of people and programs, or empty
 );
 
 -- Gateways in processes of their own, and which changes they show.
@@ -74,6 +77,17 @@ CREATE TABLE sessions (
     expires BIGINT NOT NULL
 );
 
+-- Who is signed in at the host of a release. A visit ends with its session. Before it begins, its row is that of a code.
+CREATE TABLE visits (
+    hash      TEXT PRIMARY KEY, -- SHA-256 of the code, then of what the cookie holds
+    session   TEXT NOT NULL,    -- hash of the session
+    host      TEXT NOT NULL,
+    challenge TEXT NOT NULL,    -- SHA-256 of what the browser holds that asked for the code; empty: the visit began
+    path      TEXT NOT NULL,    -- where it begins
+    expires   BIGINT NOT NULL
+);
+CREATE INDEX visits_session ON visits (session, expires);
+
 CREATE TABLE hooks (
     id      TEXT PRIMARY KEY,
     app     TEXT NOT NULL REFERENCES apps (id),
@@ -108,6 +122,7 @@ CREATE TABLE pushes (
     apply        TEXT NOT NULL, -- JSON: landfall.ApplyRequest, or empty
     pull_request TEXT NOT NULL, -- JSON: landfall.PullRequest, or empty
     delivery     TEXT NOT NULL,
+    trace        TEXT NOT NULL, -- a traceparent, or empty
     beside       BIGINT NOT NULL
 );
 CREATE INDEX pushes_app_ref ON pushes (app, ref, id);
@@ -206,6 +221,7 @@ CREATE TABLE units (
     app         TEXT NOT NULL, -- the owner; empty for a unit made by hand
     last_number BIGINT NOT NULL,
     retired     INTEGER NOT NULL,
+    annotations TEXT NOT NULL DEFAULT '', -- JSON: notes of people and programs, or empty; no part of any version
     UNIQUE (scope, kind, name)
 );
 CREATE INDEX units_app ON units (app);
@@ -229,6 +245,28 @@ CREATE TABLE versions (
 CREATE INDEX versions_digest ON versions (unit, digest);
 CREATE INDEX versions_label ON versions (label) WHERE label <> '';
 CREATE INDEX versions_loose ON versions (unit, number) WHERE retired = 1 OR production = 0; -- what collection may take away
+
+-- A name for one version of a unit, or for two of them.
+CREATE TABLE aliases (
+    unit    TEXT NOT NULL REFERENCES units (id),
+    name    TEXT NOT NULL,
+    number  BIGINT NOT NULL,
+    percent INTEGER NOT NULL, -- of the calls, for number
+    other   BIGINT NOT NULL,  -- the version that gets the rest; 0: there is none
+    moved   BIGINT NOT NULL,
+    PRIMARY KEY (unit, name)
+);
+
+CREATE TABLE alias_moves (
+    id         BIGINT PRIMARY KEY,
+    unit       TEXT NOT NULL REFERENCES units (id),
+    alias      TEXT NOT NULL,
+    moved_from TEXT NOT NULL,
+    moved_to   TEXT NOT NULL,
+    actor      TEXT NOT NULL,
+    at         BIGINT NOT NULL
+);
+CREATE INDEX alias_moves_alias ON alias_moves (unit, alias, id);
 
 CREATE TABLE group_versions (
     app        TEXT NOT NULL REFERENCES apps (id),
@@ -383,7 +421,107 @@ CREATE TABLE builds (
     PRIMARY KEY (app, input)
 );
 
+-- What became of the messages that triggers took, while they may come again.
+CREATE TABLE messages (
+    app          TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    message      TEXT NOT NULL, -- by which the queue knows it again
+    failures     BIGINT NOT NULL,
+    done         INTEGER NOT NULL,
+    at           BIGINT NOT NULL,
+    PRIMARY KEY (app, trigger_name, message)
+);
+CREATE INDEX messages_at ON messages (done, at);
+
+-- The schedules of live releases, which the scheduler keeps.
+CREATE TABLE schedules (
+    app         TEXT NOT NULL REFERENCES apps (id),
+    name        TEXT NOT NULL, -- of the trigger
+    release_uid TEXT NOT NULL,
+    expression  TEXT NOT NULL, -- with its time zone
+    since       BIGINT NOT NULL, -- times up to this one do not count
+    PRIMARY KEY (app, name)
+);
+
+-- The times that were fired: whoever makes the row fires.
+CREATE TABLE schedule_firings (
+    app         TEXT NOT NULL REFERENCES apps (id),
+    name        TEXT NOT NULL, -- of the trigger
+    due         BIGINT NOT NULL,
+    release_uid TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    process     TEXT NOT NULL, -- that is at it
+    attempt     BIGINT NOT NULL,
+    beat        BIGINT NOT NULL, -- grows while the process lives
+    fired       BIGINT NOT NULL,
+    finished    BIGINT NOT NULL,
+    problem     TEXT NOT NULL,
+    PRIMARY KEY (app, name, due)
+);
+CREATE INDEX schedule_firings_open ON schedule_firings (process) WHERE finished = 0;
+CREATE INDEX schedule_firings_fired ON schedule_firings (fired);
+
+-- One row for each run of a function that is on record, and for each that was accepted.
+CREATE TABLE executions (
+    id           TEXT PRIMARY KEY,
+    app          TEXT NOT NULL, -- empty: the function was made by hand
+    namespace    TEXT NOT NULL,
+    function     TEXT NOT NULL,
+    version      TEXT NOT NULL,
+    number       BIGINT NOT NULL,
+    grp          TEXT NOT NULL,
+    release_uid  TEXT NOT NULL,
+    via          TEXT NOT NULL, -- a trigger's name, or empty
+    source       TEXT NOT NULL,
+    type         TEXT NOT NULL,
+    event_id     TEXT NOT NULL,
+    state        TEXT NOT NULL,
+    async        INTEGER NOT NULL,
+    attempt      BIGINT NOT NULL,
+    reason       TEXT NOT NULL,
+    message      TEXT NOT NULL,
+    created      BIGINT NOT NULL,
+    started      BIGINT NOT NULL,
+    finished     BIGINT NOT NULL,
+    input_bytes  BIGINT NOT NULL,
+    output_bytes BIGINT NOT NULL,
+    log_bytes    BIGINT NOT NULL,
+    forgotten    INTEGER NOT NULL, -- its log was removed
+    process      TEXT NOT NULL,
+    until        BIGINT NOT NULL,  -- until when the process that runs it is alive at least
+    next_at      BIGINT NOT NULL,  -- not before
+    event        TEXT NOT NULL,    -- JSON: what is to be answered, until it is; then empty
+    result       TEXT NOT NULL     -- JSON: what was answered, or empty
+);
+CREATE INDEX executions_created ON executions (created, id);
+CREATE INDEX executions_app ON executions (app, created, id);
+CREATE INDEX executions_version ON executions (namespace, function, number, created, id);
+CREATE INDEX executions_queued ON executions (next_at) WHERE state = 'queued';
+CREATE INDEX executions_waiting ON executions (app) WHERE state = 'queued';
+CREATE INDEX executions_running ON executions (process) WHERE state = 'running';
+CREATE INDEX executions_finished ON executions (finished) WHERE finished > 0;
+CREATE INDEX executions_unfinished ON executions (app, grp) WHERE finished = 0;
+CREATE INDEX executions_holding ON executions (namespace, function, number) WHERE finished = 0;
+
+-- What executions logged, in pieces. Each names the function's version, by which logs are read, too.
+CREATE TABLE execution_log (
+    seq       BIGINT PRIMARY KEY,
+    execution TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    function  TEXT NOT NULL,
+    number    BIGINT NOT NULL,
+    at        BIGINT NOT NULL,
+    text      TEXT NOT NULL
+);
+CREATE INDEX execution_log_execution ON execution_log (execution, seq);
+CREATE INDEX execution_log_version ON execution_log (namespace, function, number, seq);
+
 -- +goose Down
+DROP TABLE execution_log;
+DROP TABLE executions;
+DROP TABLE schedule_firings;
+DROP TABLE schedules;
+DROP TABLE messages;
 DROP TABLE builds;
 DROP TABLE reservations;
 DROP TABLE version_prefixes;
@@ -396,6 +534,8 @@ DROP TABLE releases;
 DROP TABLE applies;
 DROP TABLE group_units;
 DROP TABLE group_versions;
+DROP TABLE alias_moves;
+DROP TABLE aliases;
 DROP TABLE versions;
 DROP TABLE units;
 DROP TABLE run_log;
@@ -409,6 +549,7 @@ DROP TABLE deliveries;
 DROP TABLE hooks;
 DROP TABLE gateways;
 DROP TABLE workers;
+DROP TABLE visits;
 DROP TABLE sessions;
 DROP TABLE outcomes;
 DROP TABLE owners;

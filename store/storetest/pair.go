@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"landfall.dev/landfall/porttest"
 )
 
 // Pair is a PostgreSQL server with a replica, which has all that the server said was committed.
@@ -34,7 +36,7 @@ func NewPair(t testing.TB) *Pair {
 			}
 		}
 	})
-	port, err := freePort()
+	port, err := porttest.Free()
 	if err != nil {
 		t.Fatal(err)
 	}

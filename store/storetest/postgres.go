@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"landfall.dev/landfall/porttest"
 	"landfall.dev/landfall/store"
 )
 
@@ -185,7 +185,7 @@ cd /; rm -rf "$0"`
 
 // start makes a cluster in a folder of its own and serves it on a free port.
 func start() (*server, error) {
-	port, err := freePort()
+	port, err := porttest.Free()
 	if err != nil {
 		return nil, err
 	}
@@ -320,23 +320,6 @@ func runAs(dir string) (*syscall.SysProcAttr, error) {
 	}
 	process.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return process, os.Chown(dir, int(uid), int(gid))
-}
-
-// lastPort makes programs, and servers of one, begin to look for a port at different places.
-var lastPort atomic.Int64
-
-// freePort returns a port that nobody has, and that no connection is given while the server is started again: the kernel
-// gives those from 32768 on.
-func freePort() (port string, err error) {
-	const lowest, highest, apart, attempts = 10_000, 32_000, 37, 100
-	for range attempts {
-		port = strconv.Itoa(lowest + (os.Getpid()*apart+int(lastPort.Add(1)))%(highest-lowest))
-		var l net.Listener
-		if l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return "", err
 }
 
 func (s *server) url(database string) string {

@@ -59,6 +59,19 @@ func Open(t testing.TB, address string) *store.DB {
 	return db
 }
 
+// RefuseAnnotations lets a database that nobody has open take no annotations of apps.
+func RefuseAnnotations(t testing.TB, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), `CREATE TRIGGER refused BEFORE UPDATE OF annotations ON apps BEGIN SELECT RAISE(ABORT, 'refused'); END`)
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Replace replaces a column, spec or content, of the only version of a kind of units in a database that nobody has open, and returns what it had.
 func Replace(t testing.TB, path, kind, column, by string) (was string) {
 	t.Helper()

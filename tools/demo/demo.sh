@@ -1,7 +1,7 @@
 #!/bin/sh
 # demo.sh PROGRAM APP: a shop goes from `git push` to its address, changes, and goes back. Each thing that is said to have
 # happened is checked; the first that did not ends the demo with 1. STAY=1 keeps the server running at the end. SCALE=1 runs
-# it in several processes (scale.sh).
+# each part in a process of its own (scale.sh).
 set -eu
 
 program=$(realpath "$1")
@@ -18,7 +18,7 @@ if [ -t 1 ]; then bold=$(printf '\033[1m') dim=$(printf '\033[2m') plain=$(print
 
 title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 good() { printf '  ok: %s\n' "$*"; }
-indent() { sed 's/^/  /'; }
+indent() { awk '{ print "  " $0 }'; }
 
 fail() {
 	printf '\nThe demo failed: %s\n' "$*" >&2
@@ -72,7 +72,7 @@ start() {
 		port=$((port + 1))
 		[ "$port" -lt 8180 ] || fail "no free port from 8080 to 8179"
 	done
-	gateways=$port
+	gateways=$port callable=http://127.0.0.1:$port
 	LANDFALL_TOKEN=$(secret)
 	export LANDFALL_TOKEN LANDFALL_DATA="$work/data" LANDFALL_LISTEN="127.0.0.1:$port" LANDFALL_SERVER="http://localhost:$port"
 	if [ "${SCALE:-}" = 1 ]; then
@@ -119,6 +119,19 @@ called() {
 		grep -qF -- "$3" "$work/page" || fail "$1 does not answer \"$3\" but $(cat "$work/page")"
 	done
 	good "POST $2 to $1 answers $3"
+}
+
+# await TEXT COMMAND... runs the command again and again until it says so, and shows that.
+await() {
+	text=$1 tries=0
+	shift
+	until "$@" 2>&1 </dev/null | grep -qF -- "$text"; do
+		tries=$((tries + 1))
+		[ "$tries" -lt 150 ] || fail "'$*' did not say \"$text\" within 30 seconds"
+		sleep 0.2
+	done
+	show "$@"
+	says "$text"
 }
 
 # push pushes main and sets release and address to what the push printed.
@@ -193,6 +206,50 @@ third_address=$address
 called "${live}api/cart" '{"heron-mug": 1}' '"delivery": 290'
 called "${third_address}api/cart" '{"heron-mug": 1}' '"delivery": 290'
 called "${second_address}api/cart" '{"heron-mug": 1}' '"delivery": 490'
+
+title "A name for a version, a schedule and a queue"
+show landfall function alias create cart steady 1
+show landfall --server "$callable" function invoke cart:steady --data '{"heron-mug": 1}'
+says '"delivery": 490'
+show landfall --server "$callable" function invoke cart:live --data '{"heron-mug": 1}'
+says '"delivery": 290'
+mkdir functions/events
+cat >functions/events/events.py <<'END'
+def main(event):
+    return {"confirmed": event.get("data"), "because_of": event["type"]}
+END
+cat >specs/events.yaml <<'END'
+apiVersion: fission.io/v1
+kind: Function
+metadata: {name: events}
+spec:
+  environment: {name: python}
+  package: {packageref: {name: events-pkg}, functionName: events.main}
+---
+apiVersion: fission.io/v1
+kind: Package
+metadata: {name: events-pkg}
+spec: {environment: {name: python}, deployment: {url: "archive://events"}}
+---
+kind: ArchiveUploadSpec
+name: events
+include: [functions/events/*.py]
+---
+apiVersion: fission.io/v1
+kind: TimeTrigger
+metadata: {name: tick}
+spec: {functionref: {name: events}, cron: "@every 1s"}
+---
+apiVersion: fission.io/v1
+kind: MessageQueueTrigger
+metadata: {name: orders}
+spec: {functionref: {name: events}, topic: orders, respTopic: confirmed}
+END
+commit "Orders are confirmed"
+push
+show landfall queue publish shop orders --data '{"order": 7}'
+await "succeeded" landfall trigger list shop
+await '"because_of"' landfall queue read shop confirmed
 
 title "Back to autumn"
 show landfall release rollback shop "$first"

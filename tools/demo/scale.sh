@@ -1,5 +1,5 @@
-# Read by demo.sh when SCALE=1: one installation in five processes, on a PostgreSQL server and an S3 server of its own.
-# S3SERVER is the program of the S3 server (versitygw).
+# Read by demo.sh when SCALE=1: one installation with a process or two for each role, on a PostgreSQL server, an S3 server and a NATS
+# server of its own. S3SERVER is the program of the S3 server (versitygw), NATS that of the NATS server.
 
 # free NAME sets NAME to a port that nothing listens on, and that it gave to nobody before.
 last=8180
@@ -60,29 +60,43 @@ start_objects() {
 	export LANDFALL_S3_ENDPOINT="http://127.0.0.1:$objects_port" LANDFALL_S3_STYLE=path
 }
 
-# process NAME ROLES PORT starts a process of the installation.
+start_messages() {
+	free messages_port
+	background messages "$NATS" --addr 127.0.0.1 --port "$messages_port" --jetstream --store_dir "$work/messages"
+	reached "$messages_port" "the NATS server"
+}
+
+# process NAME ROLES PORT [VARIABLE=VALUE]... starts a process of the installation.
 process() {
-	name=$1 roles=$2 at=$3
-	LANDFALL_ROLE=$roles LANDFALL_DATA="$work/$name" LANDFALL_LISTEN="127.0.0.1:$at" background "$name" "$program" serve
-	ready "$at"
-	good "$roles on port $at"
+	name=$1 told="$told $3:$2"
+	basics="LANDFALL_ROLE=$2 LANDFALL_LISTEN=127.0.0.1:$3"
+	shift 3
+	background "$name" env $basics "LANDFALL_DATA=$work/$name" "$@" "$program" serve
 }
 
 start_scale() {
 	start_database
 	start_objects
+	start_messages
 	LANDFALL_ROLE_SECRET=$(secret)
 	export LANDFALL_ROLE_SECRET LANDFALL_URL="$LANDFALL_SERVER"
-	process api api,webhook "$port"
-	for i in 1 2; do
-		free worker_port
-		process "worker$i" pipeline "$worker_port"
+	for name in registry router runner1 runner2 trigger worker1 worker2 gateway1 gateway2; do free "${name}_port"; done
+	told=
+	process api api,webhook "$port" "LANDFALL_NATS=nats://127.0.0.1:$messages_port"
+	process registry registry "$registry_port"
+	process runner1 runner "$runner1_port" "LANDFALL_REGISTRY=127.0.0.1:$registry_port"
+	process runner2 runner "$runner2_port" "LANDFALL_REGISTRY=127.0.0.1:$registry_port"
+	process router router "$router_port" "LANDFALL_RUNNERS=127.0.0.1:$runner1_port,127.0.0.1:$runner2_port"
+	process trigger trigger "$trigger_port" "LANDFALL_ROUTER=127.0.0.1:$router_port" "LANDFALL_NATS=nats://127.0.0.1:$messages_port"
+	process worker1 pipeline "$worker1_port"
+	process worker2 pipeline "$worker2_port"
+	process gateway1 gateway "$gateway1_port" "LANDFALL_ROUTER=127.0.0.1:$router_port"
+	process gateway2 gateway "$gateway2_port" "LANDFALL_ROUTER=127.0.0.1:$router_port"
+	for process in $told; do
+		ready "${process%%:*}"
+		good "${process#*:} on port ${process%%:*}"
 	done
-	gateways=
-	for i in 1 2; do
-		free gateway_port
-		process "gateway$i" gateway "$gateway_port"
-		gateways="$gateways $gateway_port"
-	done
+	gateways="$gateway1_port $gateway2_port"
+	callable="http://127.0.0.1:$trigger_port"
 	server=$api
 }

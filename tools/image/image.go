@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -23,13 +24,17 @@ const (
 	user        = 65532 // not root, and nobody's on the machine
 	dataFolder  = "/data"
 	programPath = "/usr/local/bin/landfall"
+	initName    = "landfall-init" // beside the program: what sandboxes begin with
 	exposed     = "8080/tcp"
 )
 
-// newImage returns the image of a program, on a base if one is named.
+// newImage returns the image of a program and the init beside it, on a base if one is named.
 func newImage(program, base string) (v1.Image, error) {
 	built, err := buildOf(program)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := buildOf(initOf(program)); err != nil {
 		return nil, err
 	}
 	var layers []v1.Layer
@@ -77,6 +82,9 @@ func newImage(program, base string) (v1.Image, error) {
 	return mutate.ConfigFile(image, file)
 }
 
+// initOf returns the path of the init beside a program.
+func initOf(program string) string { return filepath.Join(filepath.Dir(program), initName) }
+
 // buildOf returns how a program was built. It is an error when it needs libraries that the image does not have.
 func buildOf(program string) (map[string]string, error) {
 	info, err := buildinfo.ReadFile(program)
@@ -108,15 +116,20 @@ func baseOf(file string) (v1.Layer, error) {
 	return layer, err
 }
 
-// layerOf returns the layer with the program and its data folder. Alone it brings what else a program needs of a system.
+// layerOf returns the layer with the program, its init and its data folder. Alone it brings what else a program needs of a system.
 func layerOf(program string, alone bool) (v1.Layer, error) {
 	data, err := os.ReadFile(filepath.Clean(program))
+	if err != nil {
+		return nil, err
+	}
+	init, err := os.ReadFile(filepath.Clean(initOf(program)))
 	if err != nil {
 		return nil, err
 	}
 	entries := []entry{
 		{name: "usr/local/bin/", mode: 0o755},
 		{name: programPath[1:], mode: 0o755, data: data},
+		{name: path.Join(path.Dir(programPath), initName)[1:], mode: 0o755, data: init},
 		{name: dataFolder[1:] + "/", mode: 0o700, owner: user},
 	}
 	if alone {

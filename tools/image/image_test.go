@@ -21,14 +21,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// program builds a small program.
+// program builds a small program, with the init beside it.
 func program(t *testing.T, env ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "landfall")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, "../testreport")
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "landfall")
+	for to, source := range map[string]string{path: "../testreport", filepath.Join(dir, "landfall-init"): "../../cmd/landfall-init"} {
+		cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", to, source)
+		cmd.Env = append(os.Environ(), env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, out)
+		}
 	}
 	return path
 }
@@ -104,18 +107,21 @@ func TestImage(t *testing.T) {
 	}
 
 	const certificates = "etc/ssl/certs/ca-certificates.crt"
-	names, data := files(t, image, certificates, "usr/local/bin/landfall")
-	wantNames := map[string]string{"usr/local/bin": "0:0 755", "usr/local/bin/landfall": "0:0 755", "data": "65532:65532 700", "tmp": "0:0 1777",
+	names, data := files(t, image, certificates, "usr/local/bin/landfall", "usr/local/bin/landfall-init")
+	wantNames := map[string]string{"usr/local/bin": "0:0 755", "usr/local/bin/landfall": "0:0 755", "usr/local/bin/landfall-init": "0:0 755",
+		"data": "65532:65532 700", "tmp": "0:0 1777",
 		"etc/passwd": "0:0 644", certificates: "0:0 644"}
 	if diff := cmp.Diff(wantNames, names); diff != "" {
 		t.Errorf("what is in it (- want, + got):\n%s", diff)
 	}
-	original, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(data["usr/local/bin/landfall"], original) {
-		t.Error("the program in the image is another one")
+	for _, name := range []string{"landfall", "landfall-init"} {
+		original, err := os.ReadFile(filepath.Join(filepath.Dir(binary), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(data["usr/local/bin/"+name], original) {
+			t.Errorf("%s in the image is another one", name)
+		}
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(data[certificates]) || bytes.Count(data[certificates], []byte("BEGIN")) < 100 {
 		t.Error("the image trusts nobody")
@@ -150,7 +156,12 @@ func TestRefused(t *testing.T) {
 	if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	alone := program(t, "CGO_ENABLED=0")
+	if err := os.Remove(filepath.Join(filepath.Dir(alone), "landfall-init")); err != nil {
+		t.Fatal(err)
+	}
 	for name, what := range map[string]struct{ program, base, word string }{
+		"no init":    {alone, "", "landfall-init"},
 		"no program": {text, "", "no Go program"},
 		"no base":    {program(t, "CGO_ENABLED=0"), text, "base"},
 	} {

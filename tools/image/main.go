@@ -12,7 +12,7 @@ import (
 )
 
 func main() {
-	program := flag.String("program", "build/landfall", "the program, built without cgo")
+	program := flag.String("program", "build/landfall", "the program, built without cgo, with landfall-init beside it")
 	base := flag.String("base", "", "tar file of a root file system to put it on; none: the program alone")
 	out := flag.String("o", "build/landfall-image.tar", "where the image is written")
 	flag.Parse()

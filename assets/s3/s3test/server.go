@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall/assets/s3"
+	"landfall.dev/landfall/porttest"
 )
 
 // Bucket returns where an empty bucket is, on a real server (versitygw), which the first call of a test program starts and
@@ -81,7 +82,7 @@ func start() (*server, error) {
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
-	endpoint, err := freePort()
+	endpoint, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -138,10 +139,8 @@ func find(program string) (string, error) {
 	}
 }
 
-func freePort() (string, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+// freeAddress returns an address for a server.
+func freeAddress() (string, error) {
+	port, err := porttest.Free()
+	return net.JoinHostPort("127.0.0.1", port), err
 }

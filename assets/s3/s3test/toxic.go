@@ -97,7 +97,7 @@ var proxies = sync.OnceValues(func() (*toxiproxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := freePort()
+	endpoint, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+func (a *api) registerAliases(h huma.API) {
+	u := units{a, landfall.FunctionUnit}
+	const all, one = "/functions/{name}/aliases", "/functions/{name}/aliases/{alias}"
+	register(h, reading("list-aliases", all, "The aliases of a function, by name"), u.aliases)
+	register(h, deploying("create-alias", http.MethodPost, all, "Make an alias of a function").answering(http.StatusCreated), u.createAlias)
+	register(h, reading("show-alias", one, "One alias"), u.alias)
+	register(h, deploying("update-alias", http.MethodPut, one, "Let an alias point to another version, or to two with weights"), u.updateAlias)
+	register(h, deploying("delete-alias", http.MethodDelete, one, "Remove an alias; its versions stay").answering(http.StatusNoContent), u.deleteAlias)
+	register(h, reading("list-moves-of-alias", one+"/moves", "Every move of an alias, newest first"), u.aliasMoves)
+}
+
+// AliasPath names an alias of a function.
+type AliasPath struct {
+	UnitPath
+	Alias string `path:"alias"`
+}
+
+// Pointing is where an alias is to point: a version, or weights.
+type Pointing struct {
+	Version string         `json:"version,omitempty" doc:"uid, number, label, alias, latest or live"`
+	Weights map[string]int `json:"weights,omitempty" doc:"in place of version: two versions, and how many percent of the calls each gets"`
+}
+
+// weights returns what the body of a request says, the version with the larger share first.
+func (p Pointing) weights() ([]versioning.Weight, error) {
+	const all = 100
+	switch {
+	case p.Version != "" && len(p.Weights) > 0:
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "an alias has a version or weights, not both"}
+	case p.Version != "":
+		return []versioning.Weight{{Selector: p.Version, Percent: all}}, nil
+	}
+	var weights []versioning.Weight
+	for selector, percent := range p.Weights {
+		weights = append(weights, versioning.Weight{Selector: selector, Percent: percent})
+	}
+	slices.SortFunc(weights, func(x, y versioning.Weight) int {
+		if x.Percent != y.Percent {
+			return y.Percent - x.Percent
+		}
+		return strings.Compare(x.Selector, y.Selector)
+	})
+	return weights, nil
+}
+
+func (u units) aliases(ctx context.Context, in *UnitPath) (*body[page[client.Alias]], error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	aliases, err := u.DB.Aliases(ctx, row.ID)
+	p := page[client.Alias]{Items: []client.Alias{}}
+	p.Items = append(p.Items, aliases...)
+	return answer(p, err)
+}
+
+func (u units) alias(ctx context.Context, in *AliasPath) (*body[client.Alias], error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return answer(u.DB.Alias(ctx, row.ID, in.Alias))
+}
+
+func (u units) createAlias(ctx context.Context, in *struct {
+	UnitPath
+	Body struct {
+		Pointing
+
+		Alias string `json:"alias"`
+	}
+}) (*body[client.Alias], error) {
+	return u.setAlias(ctx, in.UnitPath, in.Body.Pointing, versioning.Pointing{Name: in.Body.Alias, Create: true})
+}
+
+func (u units) updateAlias(ctx context.Context, in *struct {
+	AliasPath
+	Body Pointing
+}) (*body[client.Alias], error) {
+	return u.setAlias(ctx, in.UnitPath, in.Body, versioning.Pointing{Name: in.Alias})
+}
+
+func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing, p versioning.Pointing) (*body[client.Alias], error) {
+	var err error
+	if p.To, err = to.weights(); err != nil {
+		return nil, err
+	}
+	p.Actor, p.At = caller(ctx).Name, u.Now()
+	var alias landfall.Alias
+	err = u.moveAlias(ctx, path, func(tx *store.Tx, row store.Unit) error {
+		alias, err = versioning.SetAlias(ctx, tx, row, p)
+		return err
+	})
+	return answer(alias, err)
+}
+
+func (u units) deleteAlias(ctx context.Context, in *AliasPath) (*struct{}, error) {
+	return nil, u.moveAlias(ctx, in.UnitPath, func(tx *store.Tx, row store.Unit) error {
+		if err := needlessLive(ctx, tx, row, in.Alias); err != nil {
+			return err
+		}
+		return versioning.RemoveAlias(ctx, tx, row, in.Alias, caller(ctx).Name, u.Now())
+	})
+}
+
+// needlessLive fails with Conflict while a trigger of the live release names an alias: it would lead nowhere.
+func needlessLive(ctx context.Context, tx *store.Tx, row store.Unit, alias string) error {
+	if row.App == "" {
+		return nil
+	}
+	app, err := tx.App(ctx, row.App)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+		served, err := tx.ServedUnits(ctx, app.ID, kind)
+		if err != nil {
+			return err
+		}
+		for _, s := range served {
+			if s.Release == app.Live && leadsTo(s, landfall.Reference{Name: row.Unit.Name, Selector: alias}) {
+				return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
+					"the %s of the live release %s leads to %s:%s: let it name another version first, or move the alias (landfall function alias update)",
+					s.Unit, app.Live, row.Unit.Name, alias)}
+			}
+		}
+	}
+	return nil
+}
+
+// leadsTo reports whether a trigger names a function by that selector. What cannot be read of one leads nowhere.
+func leadsTo(trigger store.ServedUnit, ref landfall.Reference) bool {
+	t, _ := spec.ReadTriggerVersion(trigger.Unit, trigger.Spec)
+	named := func(to landfall.Reference) bool { return to.Name == ref.Name && to.Selector == ref.Selector }
+	return named(t.Function) || slices.ContainsFunc(t.Weights, func(w spec.Weight) bool { return named(w.Function) })
+}
+
+// moveAlias changes an alias of a function in a transaction, and gives gateways the result.
+func (u units) moveAlias(ctx context.Context, path UnitPath, move func(tx *store.Tx, row store.Unit) error) error {
+	row, _, err := u.row(ctx, path.Namespace, path.Name)
+	if err != nil {
+		return err
+	}
+	if !caller(ctx).Allows(store.ScopeDeploy, row.App) {
+		return forbidden(store.ScopeDeploy, row.Unit.String())
+	}
+	err = u.DB.Update(ctx, func(tx *store.Tx) error {
+		if row, err = tx.UnitInNamespace(ctx, path.Namespace, row.Unit); err != nil {
+			return err
+		}
+		if err := move(tx, row); err != nil || row.App == "" {
+			return err
+		}
+		_, err := tx.Changed(ctx, row.App)
+		return err
+	})
+	if err != nil || row.App == "" {
+		return err
+	}
+	app, err := u.DB.App(ctx, row.App)
+	if err == nil {
+		u.Pipeline.Show(ctx, app)
+	}
+	return err
+}
+
+func (u units) aliasMoves(ctx context.Context, in *struct {
+	AliasPath
+	Limit int `query:"limit" default:"100" minimum:"1" maximum:"1000"`
+}) (*body[page[client.AliasMove]], error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	moves, err := u.DB.AliasMoves(ctx, row.ID, in.Alias, in.Limit)
+	p := page[client.AliasMove]{Items: []client.AliasMove{}}
+	for _, m := range moves {
+		p.Items = append(p.Items, client.AliasMove{From: m.From, To: m.To, Actor: m.Actor, At: m.At})
+	}
+	return answer(p, err)
+}

@@ -1,0 +1,354 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// Executions are the executions of functions, as far as they are not in the store.
+type Executions interface {
+	// Accept stores an event with that JSON as its data, which a function is to answer, and returns the execution.
+	Accept(ctx context.Context, function landfall.Reference, input json.RawMessage) (landfall.Execution, error)
+	// Flush stores what this process knows of executions and the store does not.
+	Flush(ctx context.Context) error
+}
+
+func (a *api) registerExecutions(h huma.API) {
+	register(h, reading("list-executions", "/executions", "Executions of functions, newest first"), a.listExecutions)
+	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions", scope: store.ScopeInvoke, status: http.StatusCreated,
+		summary: "Run a function, on record from the start"}, a.createExecution)
+	register(h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)
+	register(h, deploying("delete-execution", http.MethodDelete, "/executions/{id}", "Delete an execution and its log; one that waits is not run").
+		answering(http.StatusNoContent), a.deleteExecution)
+	register(h, reading("execution-log", "/executions/{id}/log", "Its log until it is over: server-sent events, or text if that is accepted"), a.executionLog)
+	register(h, reading("function-log", "/functions/{name}/log", "What the executions of a version logged: server-sent events, or text if that is accepted"),
+		a.functionLog)
+}
+
+// function fails unless a function is there for a token with a scope on its app.
+func (a *api) function(ctx context.Context, ref landfall.Reference, scope store.Scope) error {
+	id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}
+	row, err := a.DB.UnitInNamespace(ctx, ref.Namespace, id)
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
+		return err
+	}
+	if err != nil || !caller(ctx).Allows(scope, row.App) {
+		return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, ref.Namespace)}
+	}
+	return nil
+}
+
+// parseFunction reads a reference to a function, and fills in the default namespace.
+func parseFunction(text string) (landfall.Reference, error) {
+	ref, err := landfall.ParseReference(text)
+	if ref.Namespace == "" {
+		ref.Namespace = landfall.DefaultNamespace
+	}
+	return ref, err
+}
+
+// version returns a function's version for a token with a scope on its app.
+func (a *api) version(ctx context.Context, ref landfall.Reference, scope store.Scope) (landfall.Version, error) {
+	if err := a.function(ctx, ref, scope); err != nil {
+		return landfall.Version{}, err
+	}
+	return versioning.Find(ctx, a.DB, ref.Namespace, landfall.FunctionUnit, ref)
+}
+
+// flush lets what follows see what was answered before. Without it, it would a moment later.
+func (a *api) flush(ctx context.Context) {
+	if err := a.Executions.Flush(ctx); err != nil {
+		a.Logger.DebugContext(ctx, "executions that are over are not shown yet", "error", err)
+	}
+}
+
+func (a *api) listExecutions(ctx context.Context, in *struct {
+	Paging
+	App      string `query:"app" doc:"name of the app; empty: all"`
+	Function string `query:"function" doc:"NAME or NAMESPACE/NAME; with :VERSION, only those of the version"`
+	State    string `query:"state" enum:"queued,running,succeeded,failed" doc:"only executions in this state"`
+}) (*body[page[landfall.Execution]], error) {
+	like := landfall.Execution{State: landfall.ExecutionState(in.State)}
+	if in.App != "" {
+		app, err := a.app(ctx, in.App, store.ScopeRead)
+		if err != nil {
+			return nil, err
+		}
+		like.AppID = app.ID
+	}
+	if in.Function != "" {
+		ref, err := parseFunction(in.Function)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(in.Function, ":") {
+			v, err := a.version(ctx, ref, store.ScopeRead)
+			if err != nil {
+				return nil, err
+			}
+			like.Number = v.Number
+		} else if err := a.function(ctx, ref, store.ScopeRead); err != nil {
+			return nil, err
+		}
+		like.Namespace, like.Function = ref.Namespace, ref.Name
+	}
+	if in.App == "" && in.Function == "" {
+		if err := installation(ctx, store.ScopeRead); err != nil {
+			return nil, err
+		}
+	}
+	before, err := executionCursor(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	a.flush(ctx)
+	all, err := a.DB.ExecutionsLike(ctx, like, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	return answer(pageOf(all, in.Limit, func(x landfall.Execution) string { return strconv.FormatInt(x.Created.UnixMicro(), 10) + "." + x.ID }), nil)
+}
+
+// executionCursor reads which execution was the last of a page.
+func executionCursor(text string) (x landfall.Execution, err error) {
+	if text == "" {
+		return x, nil
+	}
+	at, id, ok := strings.Cut(text, ".")
+	us, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || !ok {
+		return x, wrongCursor()
+	}
+	return landfall.Execution{ID: id, Created: time.UnixMicro(us)}, nil
+}
+
+// ExecutionPath names an execution.
+type ExecutionPath struct {
+	ID string `path:"id" doc:"the id, or 8 or more of its first characters, as logs show them"`
+}
+
+// execution returns an execution for a request that needs the scope on its app. The beginning of an id names it, too, when it is the
+// only one of which the caller may know.
+func (a *api) execution(ctx context.Context, id string, scope store.Scope) (landfall.Execution, error) {
+	a.flush(ctx)
+	x, err := a.DB.Execution(ctx, id)
+	if err == nil && !caller(ctx).Allows(scope, x.AppID) {
+		return landfall.Execution{}, noExecution(id)
+	}
+	if err == nil || landfall.KindOf(err) != landfall.NotFound || !beginsExecution(id) {
+		return x, err
+	}
+	const many = 100
+	found, err := a.DB.ExecutionsFrom(ctx, id, many)
+	if err != nil {
+		return landfall.Execution{}, err
+	}
+	found = slices.DeleteFunc(found, func(x landfall.Execution) bool { return !caller(ctx).Allows(scope, x.AppID) })
+	switch len(found) {
+	case 0:
+		return landfall.Execution{}, noExecution(id)
+	case 1:
+		return a.DB.Execution(ctx, found[0].ID)
+	}
+	return landfall.Execution{}, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"more than one execution begins with %s, such as %s and %s: write more of it", id, found[0].ID, found[1].ID)}
+}
+
+func noExecution(id string) error {
+	return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: "there is no execution " + id}
+}
+
+// beginsExecution reports whether a text may be the beginning of an execution's id: it is as long as logs show it, or longer.
+func beginsExecution(text string) bool {
+	const shown, whole = 8, 36
+	return len(text) >= shown && len(text) < whole && strings.Trim(text, "0123456789abcdef-") == ""
+}
+
+func (a *api) showExecution(ctx context.Context, in *ExecutionPath) (*body[landfall.Execution], error) {
+	x, err := a.execution(ctx, in.ID, store.ScopeRead)
+	return answer(x, err)
+}
+
+func (a *api) deleteExecution(ctx context.Context, in *ExecutionPath) (*struct{}, error) {
+	x, err := a.execution(ctx, in.ID, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, x.ID) })
+}
+
+func (a *api) createExecution(ctx context.Context, in *struct{ Body client.NewExecution }) (*body[landfall.Execution], error) {
+	ref, err := parseFunction(in.Body.Function)
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.Number > 0 {
+		ref.Selector = strconv.FormatInt(in.Body.Number, 10)
+	}
+	if err := a.function(ctx, ref, store.ScopeInvoke); err != nil {
+		return nil, err
+	}
+	waits := in.Body.Sync == nil || *in.Body.Sync
+	if waits {
+		if err := a.waiters.Enter(ctx, caller(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	x, err := a.Executions.Accept(ctx, ref, in.Body.Input)
+	if err != nil || !waits {
+		return answer(x, err)
+	}
+	tick := time.NewTicker(logEvery)
+	defer tick.Stop()
+	for !x.State.Final() {
+		select {
+		case <-ctx.Done():
+			return nil, &landfall.Error{Op: "api", Kind: landfall.Canceled, Message: "the execution " + x.ID + " goes on; nobody waits for it any more"}
+		case <-tick.C:
+		}
+		if x, err = a.DB.Execution(ctx, x.ID); err != nil {
+			return nil, err
+		}
+	}
+	return answer(x, nil)
+}
+
+// LogReading is how a log is read.
+type LogReading struct {
+	After  int64  `query:"after" doc:"only what is behind the piece of this number"`
+	Follow bool   `query:"follow" default:"true" doc:"wait for more"`
+	Accept string `header:"Accept" doc:"text/plain: the log itself"`
+}
+
+func (a *api) executionLog(ctx context.Context, in *struct {
+	ExecutionPath
+	LogReading
+}) (*huma.StreamResponse, error) {
+	x, err := a.execution(ctx, in.ID, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	return a.stream(ctx, in.LogReading, func(after int64) ([]landfall.ExecutionLog, bool, error) {
+		now, err := a.DB.Execution(ctx, x.ID) // before its log: what was there when it ended is seen then
+		if err != nil {
+			return nil, false, err
+		}
+		log, err := a.DB.ExecutionLog(ctx, x.ID, after, logPage)
+		return log, now.State.Final(), err
+	})
+}
+
+func (a *api) functionLog(ctx context.Context, in *struct {
+	UnitPath
+	LogReading
+	Version string `query:"version" doc:"uid, number, label, alias, latest or live; default: latest"`
+}) (*huma.StreamResponse, error) {
+	v, err := a.version(ctx, landfall.Reference{Namespace: in.Namespace, Name: in.Name, Selector: in.Version}, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	a.flush(ctx)
+	return a.stream(ctx, in.LogReading, func(after int64) ([]landfall.ExecutionLog, bool, error) {
+		log, err := a.DB.FunctionLog(ctx, in.Namespace, in.Name, v.Number, after, logPage)
+		return log, false, err
+	})
+}
+
+// stream answers with the pieces of a log that next returns, until it says that none will come. Functions made the bytes: no browser
+// runs them.
+func (a *api) stream(
+	ctx context.Context, in LogReading, next func(after int64) ([]landfall.ExecutionLog, bool, error),
+) (*huma.StreamResponse, error) {
+	if in.Follow {
+		if err := a.waiters.Enter(ctx, caller(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	plain := strings.HasPrefix(in.Accept, "text/plain")
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		for name, value := range map[string]string{
+			"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "sandbox; default-src 'none'", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			hctx.SetHeader(name, value)
+		}
+		if plain {
+			hctx.SetHeader("Content-Type", "text/plain; charset=utf-8")
+		}
+		w := hctx.BodyWriter()
+		flusher, _ := w.(http.Flusher)
+		err := eachPiece(ctx, in, next, func(log []landfall.ExecutionLog) error {
+			for _, l := range log {
+				if err := writePiece(w, l, plain); err != nil {
+					return err
+				}
+			}
+			if flusher != nil {
+				flusher.Flush()
+			}
+			return nil
+		})
+		if err != nil {
+			a.Logger.DebugContext(ctx, "a reader of a function's log left", "error", err)
+		}
+	}}, nil
+}
+
+func writePiece(w interface{ Write(p []byte) (int, error) }, l landfall.ExecutionLog, plain bool) error {
+	if plain {
+		_, err := w.Write([]byte(l.Text))
+		return err
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "id: %d\ndata: %s\n\n", l.Seq, data)
+	return err
+}
+
+// followEvery is how often it is looked for more of a log that is followed.
+const followEvery = 200 * time.Millisecond
+
+func eachPiece(
+	ctx context.Context, in LogReading, next func(after int64) ([]landfall.ExecutionLog, bool, error), hand func([]landfall.ExecutionLog) error,
+) error {
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	for after := in.After; ; {
+		log, over, err := next(after)
+		if err != nil {
+			return err
+		}
+		if err := hand(log); err != nil {
+			return err
+		}
+		if len(log) > 0 {
+			after = log[len(log)-1].Seq
+		}
+		switch {
+		case len(log) == logPage:
+			continue
+		case over || !in.Follow:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

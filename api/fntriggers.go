@@ -1,0 +1,231 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+)
+
+func (a *api) registerFnTriggers(h huma.API) {
+	const all, one = "/ns/{ns}/apps/{app}/triggers", "/ns/{ns}/apps/{app}/triggers/{trigger}"
+	register(h, reading("list-fn-triggers", all, "The triggers of an app, by name"), a.listFnTriggers)
+	register(h, reading("show-fn-trigger", one, "One trigger"), a.showFnTrigger)
+	register(h, deploying("put-fn-trigger", http.MethodPut, one, "Make a trigger, or set what it is, and release the app with it"), a.putFnTrigger)
+	register(h, deploying("delete-fn-trigger", http.MethodDelete, one, "Release the app without a trigger").answering(http.StatusNoContent), a.deleteFnTrigger)
+}
+
+// FnTriggerPath names a trigger of an app.
+type FnTriggerPath struct {
+	FnAppPath
+	Trigger string `path:"trigger" doc:"name of the trigger"`
+}
+
+// triggerUnits returns the triggers in force of an app by name, and of one name in the order in which they are fired by it.
+func (a *api) triggerUnits(ctx context.Context, app landfall.App) ([]store.GroupUnit, error) {
+	units, err := a.inForce(ctx, app)
+	units = slices.DeleteFunc(units, func(u store.GroupUnit) bool { return !u.Unit.Kind.IsTrigger() })
+	slices.SortStableFunc(units, func(x, y store.GroupUnit) int { return cmp.Compare(x.Unit.Name, y.Unit.Name) })
+	return units, err
+}
+
+func (a *api) listFnTriggers(ctx context.Context, in *struct {
+	FnAppPath
+	Paging
+}) (*body[page[client.FnTrigger]], error) {
+	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	units, err := a.triggerUnits(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	// Triggers of different kinds may share a name, and a page must not end between them.
+	name := func(u store.GroupUnit) string { return u.Unit.Name + " " + string(u.Unit.Kind) }
+	slices.SortFunc(units, func(x, y store.GroupUnit) int { return cmp.Compare(name(x), name(y)) })
+	return paged(in.Paging, units, name, func(u store.GroupUnit) (client.FnTrigger, bool, error) {
+		shown, err := a.fnTriggerOf(ctx, app, u)
+		return shown, true, err
+	})
+}
+
+func (a *api) showFnTrigger(ctx context.Context, in *FnTriggerPath) (*body[client.FnTrigger], error) {
+	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	return answer(a.fnTrigger(ctx, app, in.Trigger))
+}
+
+// fnTrigger returns a trigger by its name: as at /r/, the HTTP trigger of that name, else the time trigger, else the queue trigger.
+func (a *api) fnTrigger(ctx context.Context, app landfall.App, name string) (client.FnTrigger, error) {
+	units, err := a.triggerUnits(ctx, app)
+	if err != nil {
+		return client.FnTrigger{}, err
+	}
+	i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit.Name == name })
+	if i < 0 {
+		return client.FnTrigger{}, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+	}
+	return a.fnTriggerOf(ctx, app, units[i])
+}
+
+func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUnit) (client.FnTrigger, error) {
+	v, err := a.DB.VersionByNumber(ctx, u.UnitID, u.Number)
+	if err != nil {
+		return client.FnTrigger{}, err
+	}
+	t, err := spec.ReadTriggerVersion(u.Unit, v.Spec)
+	if err != nil {
+		return client.FnTrigger{}, err
+	}
+	notes, err := a.DB.UnitNotes(ctx, u.UnitID)
+	if err != nil {
+		return client.FnTrigger{}, err
+	}
+	shown := client.FnTrigger{
+		AppID: app.ID, Name: t.Name, Kind: t.Kind, Config: t.Config, Resources: resources(t.Resources), Created: notes.Created, Updated: v.Created,
+		Methods: t.Methods, URL: t.URL, Prefix: t.Prefix, Host: t.Host, Access: t.Access,
+		Cron: t.Cron, TimeZone: t.TimeZone, Method: t.Method, Subpath: t.Subpath,
+		Topic: t.Topic, RespTopic: t.RespTopic, ErrorTopic: t.ErrorTopic, MaxRetries: t.MaxRetries, ContentType: t.ContentType,
+	}
+	if len(t.Weights) == 0 {
+		shown.Function = a.qualified(app.Namespace, t.Function)
+	} else {
+		shown.Weights = map[string]int{}
+	}
+	for _, w := range t.Weights {
+		shown.Weights[w.Function.String()] = w.Percent
+	}
+	if t.Filters != nil {
+		if err := readObject(t.Filters, &shown.Filters); err != nil {
+			return shown, err
+		}
+	}
+	shown.Annotations, err = annotationsOf(notes.Annotations)
+	return shown, err
+}
+
+func (a *api) putFnTrigger(ctx context.Context, in *struct {
+	FnTriggerPath
+	OnlyNew
+	Body client.FnTrigger
+}) (*put[client.FnTrigger], error) {
+	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	if err := same("name", in.Body.Name, in.Trigger); err != nil {
+		return nil, err
+	}
+	if err := same("app_id", in.Body.AppID, app.ID); err != nil {
+		return nil, err
+	}
+	annotations, err := storedAnnotations(in.Body.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	id := landfall.UnitID{Kind: kindOfTrigger(in.Body), Name: in.Trigger}
+	fields, err := a.triggerFields(app, id.Kind, in.Body)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.Pipeline.PutTrigger(ctx, app, pipeline.NewTrigger{
+		ID: id, Fields: fields, Annotations: annotations, Add: in.IfNoneMatch != "",
+	}, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := a.fnTrigger(ctx, app, in.Trigger)
+	shown.Made = client.Made{Release: made.Release, Note: made.Note}
+	return putting(made.Added, shown, err)
+}
+
+// kindOfTrigger returns the kind of a trigger, which what fires it says, too.
+func kindOfTrigger(t client.FnTrigger) landfall.UnitKind {
+	switch {
+	case t.Kind != "":
+		return t.Kind
+	case t.Cron != "":
+		return landfall.TimeTrigger
+	case t.Topic != "":
+		return landfall.QueueTrigger
+	}
+	return landfall.HTTPTrigger
+}
+
+// triggerFields returns what a trigger is as the spec of a document has it. Invalid when it has what its kind does not have.
+func (a *api) triggerFields(app landfall.App, kind landfall.UnitKind, t client.FnTrigger) (map[string]any, error) {
+	ref, err := a.functionRef(app, t)
+	if err != nil {
+		return nil, err
+	}
+	fields := spec.ResourceFields(resourcesOf(t.Resources))
+	fields["functionref"] = ref
+	set := func(of landfall.UnitKind, name string, value any, given bool) {
+		if given && of != "" && of != kind && err == nil {
+			err = &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"a trigger of the kind %s has no %s, which is for the kind %s", kind, name, of)}
+		}
+		if given {
+			fields[name] = value
+		}
+	}
+	set("", "config", t.Config, len(t.Config) > 0)
+	set("", "filters", t.Filters, len(t.Filters) > 0)
+	set(landfall.HTTPTrigger, "methods", t.Methods, len(t.Methods) > 0)
+	set(landfall.HTTPTrigger, "relativeurl", t.URL, t.URL != "" && !t.Prefix)
+	set(landfall.HTTPTrigger, "prefix", t.URL, t.Prefix)
+	set(landfall.HTTPTrigger, "host", t.Host, t.Host != "")
+	set(landfall.HTTPTrigger, "access", t.Access, t.Access != "")
+	set(landfall.TimeTrigger, "cron", t.Cron, t.Cron != "")
+	set(landfall.TimeTrigger, "timeZone", t.TimeZone, t.TimeZone != "")
+	set(landfall.TimeTrigger, "method", t.Method, t.Method != "")
+	set(landfall.TimeTrigger, "subpath", t.Subpath, t.Subpath != "")
+	set(landfall.QueueTrigger, "topic", t.Topic, t.Topic != "")
+	set(landfall.QueueTrigger, "respTopic", t.RespTopic, t.RespTopic != "")
+	set(landfall.QueueTrigger, "errorTopic", t.ErrorTopic, t.ErrorTopic != "")
+	set(landfall.QueueTrigger, "maxRetries", t.MaxRetries, t.MaxRetries != 0)
+	set(landfall.QueueTrigger, "contentType", t.ContentType, t.ContentType != "")
+	return fields, err
+}
+
+// functionRef returns which function a trigger names, or which by weights, as specs have it.
+func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any, error) {
+	if len(t.Weights) > 0 && t.Function == "" {
+		weights := map[string]any{}
+		for written, percent := range t.Weights {
+			ref, err := a.reference(app.Namespace, written)
+			if err != nil {
+				return nil, err
+			}
+			weights[ref.String()] = percent
+		}
+		return map[string]any{"functionweights": weights}, nil
+	}
+	if len(t.Weights) > 0 || t.Function == "" {
+		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: "a trigger has a function or weights: " +
+			"function is NAME or NAME:VERSION, weights are for example {\"hello:1\": 90, \"hello:2\": 10}"}
+	}
+	ref, err := a.reference(app.Namespace, t.Function)
+	return map[string]any{"name": ref.Name, "version": ref.Selector}, err
+}
+
+func (a *api) deleteFnTrigger(ctx context.Context, in *FnTriggerPath) (*struct{}, error) {
+	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	_, err = a.Pipeline.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name)
+	return nil, err
+}

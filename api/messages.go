@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/store"
+)
+
+// Queues keep the messages of apps.
+type Queues interface {
+	// Publish stores a message at a topic of an app, on the disk when it returns, and returns it with its number.
+	Publish(ctx context.Context, app landfall.App, m landfall.Message) (landfall.Message, error)
+	// Read returns messages from the first behind a number, no more than limit, and whether there may be more. It takes none away.
+	Read(ctx context.Context, app landfall.App, pattern string, after uint64, limit int) ([]landfall.Message, bool, error)
+}
+
+// maxMessage is how many bytes a message may have: as many as an event.
+const maxMessage = 6 << 20
+
+func (a *api) registerMessages(h huma.API) {
+	register(h, invoking("publish", http.MethodPost, "/apps/{app}/messages/{topic}",
+		"Store a message at a topic, for the queue triggers that hear it; ce-… headers make it a CloudEvent").
+		answering(http.StatusAccepted).taking(maxMessage), a.publish)
+	h.OpenAPI().Paths[base+"/apps/{app}/messages/{topic}"].Post.RequestBody.Required = false // an event may have no data; huma demands a raw body
+	register(h, invoking("read-messages", http.MethodGet, "/apps/{app}/messages/{topic}",
+		"The messages that are kept at a topic, or at all that a pattern (*, >) names, oldest first; none is taken away"), a.readMessages)
+}
+
+// Published is a message as a request brings it.
+type Published struct {
+	AppPath
+
+	Topic       string `path:"topic" doc:"words of letters, digits, - and _ with dots between"`
+	Key         string `header:"Idempotency-Key" maxLength:"200" doc:"a message of the same key is stored once in two minutes"`
+	ContentType string `header:"Content-Type"`
+	RawBody     []byte `contentType:"application/octet-stream"`
+
+	attributes map[string][]string
+}
+
+// Resolve implements huma.Resolver: it keeps the headers that make a message an event.
+func (p *Published) Resolve(ctx huma.Context) []error {
+	p.attributes = map[string][]string{}
+	ctx.EachHeader(func(name, value string) {
+		if strings.HasPrefix(strings.ToLower(name), "ce-") {
+			p.attributes[name] = append(p.attributes[name], value)
+		}
+	})
+	return nil
+}
+
+func (a *api) publish(ctx context.Context, in *Published) (*body[client.Stored], error) {
+	app, err := a.app(ctx, in.App, store.ScopeInvoke)
+	if err != nil {
+		return nil, err
+	}
+	m := landfall.Message{Topic: in.Topic, ID: in.Key, Header: in.attributes, Data: in.RawBody}
+	if in.ContentType != "" {
+		m.Header["Content-Type"] = []string{in.ContentType}
+	}
+	m, err = a.Queues.Publish(ctx, app, m)
+	return answer(client.Stored{Topic: m.Topic, Sequence: m.Sequence, Duplicate: m.Duplicate}, err)
+}
+
+func (a *api) readMessages(ctx context.Context, in *struct {
+	AppPath
+	Paging
+
+	Topic string `path:"topic"`
+	After uint64 `query:"after" doc:"only messages behind this number"`
+}) (*body[page[client.Message]], error) {
+	app, err := a.app(ctx, in.App, store.ScopeInvoke)
+	if err != nil {
+		return nil, err
+	}
+	after := in.After
+	if in.Cursor != "" {
+		if after, err = strconv.ParseUint(in.Cursor, 10, 64); err != nil {
+			return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf("the cursor %q is none of this list", in.Cursor)}
+		}
+	}
+	messages, more, err := a.Queues.Read(ctx, app, in.Topic, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	p := page[client.Message]{Items: make([]client.Message, 0, len(messages))}
+	for _, m := range messages {
+		p.Items = append(p.Items, shownMessage(m))
+	}
+	if more && len(messages) > 0 {
+		p.Next = strconv.FormatUint(messages[len(messages)-1].Sequence, 10)
+	}
+	return answer(p, nil)
+}
+
+// shownMessage returns a message as it is shown: its data as text, if it is text.
+func shownMessage(m landfall.Message) client.Message {
+	shown := client.Message{Topic: m.Topic, Sequence: m.Sequence, ID: m.ID, Time: m.Time, Headers: m.Header}
+	if utf8.Valid(m.Data) {
+		shown.Data = string(m.Data)
+	} else {
+		shown.DataBase64 = m.Data
+	}
+	return shown
+}

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+)
+
+func (a *api) registerSecrets(h huma.API) {
+	register(h, reading("list-secrets", "/apps/{app}/secrets", "An app's secrets, without their values"), a.listSecrets)
+	register(h, deploying("set-secret", http.MethodPut, "/apps/{app}/secrets/{secret}", "Give a secret a value, and release the app with it"), a.setSecret)
+	register(h, deploying("revoke-secret", http.MethodPost, "/apps/{app}/secrets/{secret}/revoke", "Take the value of a version away for good"), a.revokeSecret)
+	register(h, deploying("delete-secret", http.MethodDelete, "/apps/{app}/secrets/{secret}", "Delete a secret that no release has"), a.deleteSecret)
+}
+
+// SecretPath names a secret.
+type SecretPath struct {
+	AppPath
+	Secret string `path:"secret" doc:"name of the secret"`
+}
+
+func (a *api) listSecrets(ctx context.Context, in *AppPath) (*body[page[client.Secret]], error) {
+	app, err := a.app(ctx, in.App, store.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := a.DB.UnitsOf(ctx, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	users, err := a.secretUsers(ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	p := page[client.Secret]{Items: []client.Secret{}}
+	for _, row := range owned {
+		if row.Unit.Kind != landfall.SecretUnit {
+			continue
+		}
+		versions, err := a.DB.Versions(ctx, row.ID, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(versions) == 0 {
+			continue
+		}
+		live, err := units{a, landfall.SecretUnit}.number(a.DB.LiveNumber(ctx, row.ID))
+		if err != nil {
+			return nil, err
+		}
+		s := client.Secret{Name: row.Unit.Name, Variable: secret.Variable(row.Unit.Name), Functions: users[row.Unit.Name]}
+		for _, v := range versions {
+			c, err := secretVersion(v, live)
+			if err != nil {
+				return nil, err
+			}
+			s.Versions = append(s.Versions, c)
+		}
+		p.Items = append(p.Items, s)
+	}
+	return answer(p, nil)
+}
+
+// secretUsers returns the functions that name each secret, as production has them.
+func (a *api) secretUsers(ctx context.Context, app landfall.App) (map[string][]string, error) {
+	users := map[string][]string{}
+	last, err := a.DB.LastApply(ctx, app.ID, "", time.Time{})
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			err = nil
+		}
+		return users, err
+	}
+	inForce, err := a.DB.GroupUnits(ctx, app.ID, last.Group)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(inForce, func(u store.GroupUnit) bool { return u.Unit.Kind == landfall.SecretUnit }) {
+		return users, nil
+	}
+	for _, u := range inForce {
+		if u.Unit.Kind != landfall.FunctionUnit {
+			continue
+		}
+		v, err := a.DB.VersionByNumber(ctx, u.UnitID, u.Number)
+		if err != nil {
+			if landfall.KindOf(err) == landfall.NotFound {
+				continue
+			}
+			return nil, err
+		}
+		f, err := spec.ReadFunctionVersion(v.Spec)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range f.Secrets {
+			users[name] = append(users[name], u.Unit.Name)
+		}
+	}
+	return users, nil
+}
+
+func secretVersion(v landfall.Version, live int64) (client.SecretVersion, error) {
+	content, err := secret.ReadContent(v.Content)
+	return client.SecretVersion{
+		Number: v.Number, UID: v.UID, Created: v.Created, Actor: content.Actor, Preview: secret.ReadSpec(v.Spec).Preview, Live: v.Number == live,
+		Revoked: content.Revoked, RevokedBy: content.RevokedBy,
+	}, err
+}
+
+func (a *api) setSecret(ctx context.Context, in *struct {
+	SecretPath
+	Body client.NewSecret
+}) (*body[client.SecretSet], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	set, err := a.Pipeline.SetSecret(ctx, app, pipeline.NewSecret{
+		Name: in.Secret, Value: secret.Text(in.Body.Value), Preview: in.Body.Preview, NoRelease: in.Body.NoRelease, Actor: caller(ctx).Name})
+	if err != nil {
+		return nil, err
+	}
+	c := client.SecretSet{Name: in.Secret, Made: set.Made, Release: set.Release, Note: set.Note, Hidden: len(in.Body.Value) >= secret.Shortest}
+	if c.SecretVersion, err = secretVersion(set.Version, 0); err != nil {
+		return nil, err
+	}
+	if set.Release != "" {
+		c.URL = a.ReleaseURL(app.Name, set.Release)
+		if app, err = a.DB.App(ctx, app.ID); err != nil {
+			return nil, err
+		}
+		c.Live = app.Live == set.Release
+	}
+	return answer(c, nil)
+}
+
+func (a *api) revokeSecret(ctx context.Context, in *struct {
+	SecretPath
+	Body struct {
+		Version string `json:"version" minLength:"1" doc:"number, uid, latest or live"`
+	}
+}) (*body[client.SecretVersion], error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.Pipeline.RevokeSecret(ctx, app, in.Secret, in.Body.Version, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	return answer(secretVersion(v, 0))
+}
+
+func (a *api) deleteSecret(ctx context.Context, in *SecretPath) (*struct{}, error) {
+	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	return nil, a.Pipeline.DeleteSecret(ctx, app, in.Secret)
+}

@@ -1,0 +1,10 @@
+// Command landfall-webhook is the door of webhooks: landfall with the role webhook.
+package main
+
+import (
+	"os"
+
+	"landfall.dev/landfall/cmd/role"
+)
+
+func main() { os.Exit(role.Main("webhook")) }

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+func (c *cli) aliasCommand() *cobra.Command {
+	return c.group("alias", "Name versions of a function", "landfall function alias create hello prod v1.0.1\nlandfall function alias list hello",
+		c.aliasList(), c.aliasHistory(), c.aliasDelete(),
+		c.aliasSet(http.MethodPost, "create", "Make an alias for a version of a function, or for two with weights",
+			"landfall function alias create hello prod 3\n"+
+				"landfall function alias create --name hello --alias qa --version v1.0.1\n"+
+				"landfall function alias create hello canary --weights 3=90,4=10"),
+		c.aliasSet(http.MethodPut, "update", "Let an alias point to another version, or to two with weights",
+			"landfall function alias update hello prod 4\n"+
+				"landfall function alias update --name hello --alias qa --version v1.0.2\n"+
+				"landfall function alias update hello canary --weights 3=50,4=50"))
+}
+
+// aliasPath returns the path of the aliases of a function, or of what is below it.
+func aliasPath(function string, below ...string) string {
+	elements := append([]string{"functions", function, "aliases"}, below...)
+	for i, element := range elements {
+		elements[i] = url.PathEscape(element)
+	}
+	return "/" + strings.Join(elements, "/")
+}
+
+// inQuery returns the query that says the namespace.
+func inQuery(namespace string) string { return "?" + url.Values{"namespace": {namespace}}.Encode() }
+
+func (c *cli) aliasList() *cobra.Command {
+	var namespace string
+	return inNamespace(c.get("list NAME", "List the aliases of a function", "landfall function alias list hello",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			aliases, err := client.List[client.Alias](ctx, cl, aliasPath(in["name"]), url.Values{"namespace": {namespace}})
+			if err != nil {
+				return err
+			}
+			return c.print(aliases, func(t *table) {
+				t.row("ALIAS", "VERSION", "NUMBER", "MOVED")
+				for _, a := range aliases {
+					var numbers []string
+					for _, s := range a.Shares {
+						numbers = append(numbers, strconv.FormatInt(s.Number, 10))
+					}
+					t.row(a.Name, a.String(), strings.Join(numbers, ", "), c.local(a.Moved))
+				}
+			})
+		}), &namespace)
+}
+
+func (c *cli) aliasHistory() *cobra.Command {
+	var namespace string
+	return inNamespace(c.get("history NAME ALIAS", "Show where an alias pointed, newest first", "landfall function alias history hello prod",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in["name"], in["alias"], "moves"), url.Values{"namespace": {namespace}})
+			if err != nil {
+				return err
+			}
+			return c.print(moves, func(t *table) {
+				t.row("AT", "FROM", "TO", "BY")
+				for _, m := range moves {
+					t.row(c.local(m.At), m.From, m.To, m.Actor)
+				}
+			})
+		}), &namespace)
+}
+
+func (c *cli) aliasDelete() *cobra.Command {
+	var namespace string
+	return inNamespace(c.get("delete NAME ALIAS", "Remove an alias; its versions stay", "landfall function alias delete --name hello --alias qa",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			return cl.Do(ctx, http.MethodDelete, aliasPath(in["name"], in["alias"])+inQuery(namespace), nil, nil)
+		}), &namespace)
+}
+
+func (c *cli) aliasSet(method, verb, short, example string) *cobra.Command {
+	var namespace, weights string
+	cmd := inNamespace(c.get(verb+" NAME ALIAS [VERSION]", short, example,
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			body := struct {
+				Alias   string         `json:"alias,omitempty"`
+				Version string         `json:"version,omitempty"`
+				Weights map[string]int `json:"weights,omitempty"`
+			}{Version: in["version"]}
+			var err error
+			if body.Weights, err = parseWeights(weights); err != nil {
+				return err
+			}
+			if body.Version == "" && weights == "" {
+				return invalid("where should %s point? give a VERSION, or --weights VERSION=PERCENT,VERSION=PERCENT", in["alias"])
+			}
+			path := aliasPath(in["name"], in["alias"])
+			if method == http.MethodPost {
+				body.Alias, path = in["alias"], aliasPath(in["name"])
+			}
+			var a client.Alias
+			if err := cl.Do(ctx, method, path+inQuery(namespace), body, &a); err != nil {
+				return err
+			}
+			return c.print(a, func(t *table) {
+				t.field("alias", a.Name)
+				t.field("version", a.String())
+			})
+		}), &namespace)
+	cmd.Flags().StringVar(&weights, "weights", "", "two versions and how many percent of the calls each gets: v1=90,v2=10")
+	return cmd
+}
+
+// parseWeights reads VERSION=PERCENT,VERSION=PERCENT.
+func parseWeights(written string) (map[string]int, error) {
+	weights := map[string]int{}
+	if written == "" {
+		return weights, nil
+	}
+	for part := range strings.SplitSeq(written, ",") {
+		version, percent, ok := strings.Cut(part, "=")
+		n, err := strconv.Atoi(strings.TrimSuffix(percent, "%"))
+		if _, twice := weights[version]; !ok || err != nil || version == "" || twice {
+			return nil, invalid("--weights is %q; right would be %s", landfall.Printable(written), "VERSION=PERCENT,VERSION=PERCENT, for example v1=90,v2=10")
+		}
+		weights[version] = n
+	}
+	return weights, nil
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/environment/container"
+	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/metrics"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runtime/execution"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/images"
+	"landfall.dev/landfall/runtime/invoke"
+	"landfall.dev/landfall/runtime/packages"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/trigger"
+	"landfall.dev/landfall/runtime/trigger/schedule"
+	"landfall.dev/landfall/runtime/wasm"
+	"landfall.dev/landfall/store"
+)
+
+// buildServing builds the plane that answers visitors.
+func (s *server) buildServing() error {
+	var err error
+	if s.hosts, err = gateway.NewHosts(s.config.Domain, s.config.URL.Host); err != nil {
+		return err
+	}
+	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Now: time.Now, Logger: s.logger})
+	if s.db != nil {
+		s.recorder = &execution.Recorder{
+			DB: s.db, Process: s.process, Limits: s.config.Executions, Logger: s.logger, Meter: s.metrics,
+		}
+	}
+	if s.config.has(roleGateway) || s.config.has(roleTrigger) || s.config.has(roleRegistry) {
+		source := s.source()
+		s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
+	}
+	if s.config.has(roleRunner) || s.config.has(roleRegistry) {
+		if err := s.buildFunctions(); err != nil {
+			return err
+		}
+	}
+	calls := s.config.has(roleGateway) || s.config.has(roleTrigger)
+	if s.config.has(roleRouter) || calls && s.config.afar() {
+		s.buildRouter()
+	}
+	if !calls {
+		return nil
+	}
+	s.buildTriggers()
+	s.gateway, err = gateway.New(gateway.Config{
+		Functions: s.triggers, Allowed: s.mayCall, Visits: visits{s}, Scheme: s.config.URL.Scheme,
+		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
+		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
+		Answered: s.metrics.Answered, Tracer: s.tracer,
+	})
+	return err
+}
+
+// buildFunctions builds what has the functions in this process: to run them, or to make images of them.
+func (s *server) buildFunctions() error {
+	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "functions"), gatewayContent{s.objects, s.manifests}, packages.Limits{})
+	if err != nil {
+		return err
+	}
+	run := &runner.Runner{Sandbox: s.sandbox, Modules: s.modules}
+	if s.recorder != nil {
+		run.Logs = s.recorder
+	}
+	s.functions = newFunctionHost(run, unpacked, nil, s.logger)
+	s.functions.secrets, s.functions.recorder, s.functions.most = s.secrets, s.recorder, s.config.MaxFunctions
+	if s.registry != nil {
+		s.functions.table = s.registry.Table
+	}
+	if s.config.Network == networkBySpec {
+		s.functions.network = s.networkOf
+	}
+	if s.config.has(roleRunner) {
+		const reserve = 2
+		s.unreserve = s.sandbox.Reserve(reserve)
+		if s.registry != nil {
+			s.registry.Prepare = s.functions.prepare
+		}
+		s.buildRunner()
+	}
+	if s.config.has(roleRegistry) {
+		s.images, err = images.New(filepath.Join(s.config.Data, "cache", "images"), s.config.MaxImageCache, s.functions.image)
+	}
+	return err
+}
+
+// buildTriggers builds the trigger manager, and what fires triggers by itself.
+func (s *server) buildTriggers() {
+	s.triggers = &trigger.Manager{
+		Table:   s.registry.Table,
+		Tracer:  s.tracer,
+		Unfit:   s.metrics.Unfit,
+		Address: func(f *registry.Function) string { return s.config.URL.JoinPath(invoke.AddressOf(f)).String() },
+		Release: func(host string) (app, selector string, joined, known bool) {
+			h := s.hosts.Classify(host)
+			return h.App, h.Selector, h.Joined, h.Kind == gateway.ReleaseHost
+		},
+	}
+	if s.config.afar() {
+		s.triggers.Functions, s.recorder.Redact = afar{s.router, s.recorder}, s.redact
+	} else if s.functions != nil {
+		s.triggers.Functions, s.recorder.Redact = s.functions, s.functions.redact
+	}
+	if s.config.has(roleTrigger) {
+		s.scheduler = s.newScheduler()
+	}
+}
+
+// newScheduler returns what fires time triggers in this process.
+func (s *server) newScheduler() *schedule.Scheduler {
+	began := time.Now()
+	return &schedule.Scheduler{
+		DB: s.db, Table: s.registry.Table, Invoker: s.triggers, Process: s.process, Now: time.Now,
+		Elapsed: func() time.Duration { return time.Since(began) }, Fired: s.metrics.Fired, Patience: s.patience, Logger: s.logger,
+	}
+}
+
+// openModules opens what compiles and runs WebAssembly modules. This binary is the compiler: see forward.
+func (s *server) openModules(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s.modules, err = wasm.Open(ctx, filepath.Join(s.config.Data, "cache", "wasm"), wasm.Limits{}, wasm.Compiler(self)...)
+	return err
+}
+
+// cache tells how full the gateway's cache is.
+func (s *server) cache() gateway.Cache {
+	if s.gateway == nil {
+		return gateway.Cache{}
+	}
+	return s.gateway.Cache()
+}
+
+// buildDelivery builds the plane that makes releases of pushes.
+func (s *server) buildDelivery() error {
+	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
+	elsewhere := s.elsewhere()
+	if elsewhere != nil {
+		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), hostPort(s.config.URL))
+	}
+	s.pipeline = &pipeline.Pipeline{
+		Sandbox: buildSandbox{
+			sandbox: s.sandbox, hosts: s.config.AllowedHosts, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
+		},
+		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
+		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Gateways: gateways{s.registry, s.db, s.process},
+		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
+		Specs:     s.config.Specs,
+		NoNetwork: s.config.Network == networkOff,
+		Retention: s.config.Retention,
+		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		Scratch:   filepath.Join(s.config.Data, "scratch"),
+		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
+		RunURL:    s.runURL, RequireTests: s.config.RequireTests,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
+		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
+	}
+	if s.config.has(rolePipeline) {
+		var err error
+		if s.trials, err = s.newTrials(); err != nil {
+			return err
+		}
+		s.pipeline.Trials = trials{s.trials}
+	}
+	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
+		return nil
+	}
+	client, err := github.NewClient(s.config.GitHubAPI, github.Token(s.config.GitHubToken), &http.Client{Transport: s.tracer.Transport(dialer.Transport())})
+	if err != nil {
+		return err
+	}
+	s.sender = &github.Sender{
+		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
+		Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline},
+	}
+	if s.config.Comments { // one that was owed before it was turned off is not sent any more
+		s.sender.Comments = pipeline.Comments{Comments: store.Comments{DB: s.db}, Pipeline: s.pipeline}
+	}
+	return nil
+}
+
+// hostPort is where a URL leads, and no other port of that machine.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// gateways are that of this process, if any, and those of others.
+type gateways struct {
+	own     *registry.Registry
+	db      *store.DB
+	process string
+}
+
+var _ pipeline.Gateways = gateways{}
+
+// RefreshApp implements pipeline.Gateways. Others hear of it from the database.
+func (g gateways) RefreshApp(ctx context.Context, app string) error {
+	if g.own == nil {
+		return nil
+	}
+	return g.own.RefreshApp(ctx, app)
+}
+
+// Shown implements pipeline.Gateways.
+func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
+	shown, err := g.db.Seen(ctx, g.process)
+	if g.own != nil {
+		shown = min(shown, g.own.Shown(app))
+	}
+	return shown, err
+}

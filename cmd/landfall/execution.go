@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+const anExecution = "7d0c6c1e-3a0f-4a43-9f39-0b1f6f5b8c11"
+
+func (c *cli) executionCommand() *cobra.Command {
+	return c.group("execution", "Show what became of calls of functions, and call them on record",
+		"landfall execution list --function hello --state failed\nlandfall execution logs -f "+anExecution,
+		c.executionList(),
+		c.get("show ID", "Show one execution", "landfall execution show "+anExecution, func(ctx context.Context, cl *client.Client, in operands) error {
+			var x landfall.Execution
+			if err := cl.Do(ctx, http.MethodGet, executionPath(in["id"]), nil, &x); err != nil {
+				return err
+			}
+			return c.showExecution(x)
+		}),
+		c.executionCreate(),
+		c.get("delete ID", "Delete an execution and its log; one that waits is not run", "landfall execution delete "+anExecution,
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				return cl.Do(ctx, http.MethodDelete, executionPath(in["id"]), nil, nil)
+			}),
+		c.executionLogs(),
+	)
+}
+
+func executionPath(id string) string { return "/executions/" + url.PathEscape(id) }
+
+func (c *cli) executionList() *cobra.Command {
+	var app, function, state, namespace string
+	var limit int
+	cmd := c.get("list", "List executions, newest first",
+		"landfall execution list --limit 20\nlandfall execution list --function hello:live --state failed -o json",
+		func(ctx context.Context, cl *client.Client, _ operands) error {
+			if limit < 0 {
+				return invalid("--limit is %d; right would be a number of executions, or 0 for all", limit)
+			}
+			if function != "" && !strings.Contains(function, "/") {
+				function = namespace + "/" + function
+			}
+			query := url.Values{}
+			for name, value := range map[string]string{"app": app, "function": function, "state": state} {
+				if value != "" {
+					query.Set(name, value)
+				}
+			}
+			all, err := client.First[landfall.Execution](ctx, cl, "/executions", query, limit)
+			if err != nil {
+				return err
+			}
+			return c.print(all, func(t *table) {
+				t.row("EXECUTION", "CREATED", "FUNCTION", "VERSION", "STATE", "MILLISECONDS", "REASON")
+				for _, x := range all {
+					t.row(x.ID, c.local(x.Created), x.Function, string(x.Version), string(x.State), milliseconds(x), inShort(x.Reason))
+				}
+			})
+		})
+	cmd.Flags().StringVar(&app, "app", "", "only executions of functions of this app")
+	cmd.Flags().StringVar(&function, "function", "", "only executions of this function: NAME, or NAME:VERSION for those of one version")
+	cmd.Flags().StringVar(&state, "state", "", "only executions in this state: queued, running, succeeded, failed")
+	cmd.Flags().IntVar(&limit, "limit", 0, "how many at most (default: all)")
+	return inNamespace(cmd, &namespace)
+}
+
+func milliseconds(x landfall.Execution) string {
+	if !x.State.Final() {
+		return ""
+	}
+	return strconv.FormatFloat(x.Duration, 'f', 3, 64)
+}
+
+// showExecution shows an execution.
+func (c *cli) showExecution(x landfall.Execution) error {
+	return c.print(x, func(t *table) {
+		t.field("execution", x.ID)
+		t.field("function", x.Function)
+		t.field("namespace", x.Namespace)
+		t.field("version", fmt.Sprintf("%s-%s (no. %d)", x.Function, x.Version, x.Number))
+		t.field("app", x.App)
+		t.field("release", string(x.Release))
+		t.field("trigger", x.Trigger)
+		t.field("event", x.Event.Type+" "+x.Event.ID+" from "+x.Event.Source)
+		t.field("state", string(x.State))
+		t.field("reason", x.Reason)
+		t.field("message", x.Message)
+		t.field("created", c.local(x.Created))
+		t.field("started", c.local(x.Started))
+		t.field("finished", c.local(x.Finished))
+		t.field("milliseconds", milliseconds(x))
+		if x.Async {
+			t.field("attempts", strconv.FormatInt(x.Attempt, 10))
+		}
+		t.field("input", count(int(x.Input), "byte"))
+		t.field("output", count(int(x.Output), "byte"))
+		log := count(int(x.Log), "byte")
+		if x.LogGone {
+			log += ", not kept"
+		}
+		t.field("log", log)
+		t.field("result", string(x.Result))
+	})
+}
+
+func (c *cli) executionCreate() *cobra.Command {
+	var namespace, given string
+	var number int64
+	var noWait bool
+	cmd := c.get("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
+		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\nlandfall execution create hello:live --data @order.json --no-wait",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			data, err := readData(given)
+			if err != nil {
+				return err
+			}
+			if len(data) > 0 && !json.Valid(data) {
+				return invalid("--data is no JSON; text has quotes around it: '\"Ada\"'")
+			}
+			function := in["function"]
+			if !strings.Contains(function, "/") {
+				function = namespace + "/" + function
+			}
+			sync := !noWait
+			var x landfall.Execution
+			err = cl.Do(ctx, http.MethodPost, "/executions", client.NewExecution{Function: function, Number: number, Input: data, Sync: &sync}, &x)
+			if err != nil {
+				return err
+			}
+			if err := c.showExecution(x); err != nil || x.State != landfall.ExecutionFailed {
+				return err
+			}
+			return &landfall.Error{Op: "execution create", Message: "the function failed: " + x.Message}
+		})
+	cmd.Long = `Run a function, on record from the start, and wait until it is over.
+
+The execution is stored before it runs: it is run even if the server ends meanwhile, in the version that it was created for, and its
+answer is kept with it.`
+	cmd.Flags().Int64Var(&number, "version", 0, "number of the version; 0: the one that FUNCTION names, or the latest")
+	cmd.Flags().StringVar(&given, "data", "", "JSON that the function gets: text, @FILE, or - for standard input")
+	cmd.Flags().StringVar(&given, "input", "", "as --data")
+	_ = cmd.Flags().MarkHidden("input") // the name of old; the flag is there
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "print the execution and do not wait for it")
+	return inNamespace(cmd, &namespace)
+}
+
+func (c *cli) executionLogs() *cobra.Command {
+	var follow bool
+	cmd := c.get("logs ID", "Print the log of an execution", "landfall execution logs -f "+anExecution,
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			return c.printLogs(ctx, cl, executionPath(in["id"])+"/log", url.Values{}, follow, func(landfall.ExecutionLog) string { return "" })
+		})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the execution is over")
+	return cmd
+}
+
+func (c *cli) functionLogs() *cobra.Command {
+	var namespace string
+	var follow bool
+	cmd := c.get("logs NAME", "Print what the executions of a version of a function logged",
+		"landfall function logs hello\nlandfall function logs hello:live -f",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			ref, err := landfall.ParseReference(in["name"])
+			if err != nil {
+				return err
+			}
+			if ref.Namespace != "" {
+				namespace = ref.Namespace
+			}
+			query := url.Values{"namespace": {namespace}, "version": {ref.Selector}}
+			return c.printLogs(ctx, cl, "/functions/"+url.PathEscape(ref.Name)+"/log", query, follow, func(l landfall.ExecutionLog) string {
+				const short = 8
+				return l.Time.In(c.zone).Format(time.DateTime) + "  " + printable(l.Execution[:min(len(l.Execution), short)]) + "  "
+			})
+		})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more, until interrupted")
+	return inNamespace(cmd, &namespace)
+}
+
+// printLogs prints a log as it comes: lines for people, each behind what before says, or the pieces for programs.
+func (c *cli) printLogs(
+	ctx context.Context, cl *client.Client, path string, query url.Values, follow bool, before func(landfall.ExecutionLog) string,
+) error {
+	query.Set("follow", strconv.FormatBool(follow))
+	pieces := []landfall.ExecutionLog{}
+	err := cl.FollowExecutions(ctx, path+"?"+query.Encode(), func(l landfall.ExecutionLog) error {
+		if c.output != "" {
+			pieces = append(pieces, l)
+			return nil
+		}
+		var lines strings.Builder
+		for line := range strings.SplitSeq(strings.TrimSuffix(l.Text, "\n"), "\n") {
+			lines.WriteString(before(l) + printableLines(strings.TrimSuffix(line, "\r")) + "\n")
+		}
+		_, err := io.WriteString(c.stdout, lines.String())
+		return err
+	})
+	if err != nil || c.output == "" {
+		return err
+	}
+	return c.print(pieces, nil)
+}

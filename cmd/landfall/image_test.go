@@ -1,0 +1,481 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+// greetingProgram is a program that greets whom an event names, after a word of its own.
+func greetingProgram(word string) string {
+	return `#!/bin/sh
+while read -r event; do
+	name=${event##*\"name\":\"}
+	echo '{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"` + word + `, '"${name%%\"*}"'!"}'
+done
+`
+}
+
+// image returns the reference of a function's image at the site.
+func (s *site) image(function string) name.Reference {
+	s.t.Helper()
+	ref, err := name.ParseReference("localhost:"+s.port+"/"+function, name.Insecure)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ref
+}
+
+// with is who asks, with a token as password.
+func with(token string) remote.Option {
+	return remote.WithAuth(&authn.Basic{Username: "whoever", Password: token})
+}
+
+// pulled pulls an image with go-containerregistry, and checks all of it.
+func (s *site) pulled(function string) v1.Image {
+	s.t.Helper()
+	image, err := remote.Image(s.image(function), with(s.Token))
+	if err == nil {
+		err = validate.Image(image, validate.Fast) // whole, it takes compressed layers only
+	}
+	if err == nil {
+		files := mutate.Extract(image) // which checks the digests of layers
+		_, failed := io.Copy(io.Discard, files)
+		err = errors.Join(failed, files.Close())
+	}
+	if err != nil {
+		s.t.Fatalf("%s: %v", function, err)
+	}
+	return image
+}
+
+func digestOf(t *testing.T, image v1.Image) string {
+	t.Helper()
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest.String()
+}
+
+// unpackImage writes the files of an image into a folder.
+func unpackImage(t *testing.T, image v1.Image) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := mutate.Extract(image)
+	defer func() { _ = files.Close() }()
+	for r := tar.NewReader(files); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if header.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o755)
+		} else {
+			var text []byte
+			text, err = io.ReadAll(r)
+			err = errors.Join(err, os.WriteFile(path, text, header.FileInfo().Mode().Perm()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A version of a function is pulled by the tools that pull images, and runs where they put it as it runs here.
+func TestFunctionImages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("binary-env", "greet greet"), "specs/app.yaml", appSpec("shop", "config: {word: canary}"),
+		"site/index.html", "page", "greet/greet", greetingProgram("Hello"))
+	if err := os.Chmod(filepath.Join(r.dir, "greet", "greet"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.pushed(r, "shop", "A function")
+	commit := r.head()
+	answer, _ := s.run(t.TempDir(), "function", "invoke", "greet", "--data", `{"name":"Ada"}`)
+
+	to := t.TempDir()
+	skopeo := exec.CommandContext(t.Context(), "skopeo", "copy", "--quiet", "--preserve-digests", "--src-tls-verify=false", "--src-creds", "whoever:"+s.Token,
+		"docker://localhost:"+s.port+"/default/greet:latest", "oci:"+to+":greet")
+	if out, err := skopeo.CombinedOutput(); err != nil {
+		t.Fatalf("skopeo copy: %v\n%s", err, out)
+	}
+	index, err := layout.ImageIndexFromPath(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := index.Image(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := exec.CommandContext(t.Context(), filepath.Join(unpackImage(t, image), config.Config.Entrypoint[0]))
+	program.Stdin = strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"greet","data":{"name":"Ada"}}` + "\n")
+	out, err := program.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// E-014: a function is packaged in a container image, which runs as the function does
+	if standalone := decode[struct{ Data string }](t, out).Data; standalone != "Hello, Ada!" || standalone != strings.TrimSpace(answer) {
+		t.Errorf("the program in the image answers %q, the function %q", standalone, answer)
+	}
+	labels := config.Config.Labels
+	wantEqual(t, "title", labels["org.opencontainers.image.title"], "default/greet")
+	wantEqual(t, "revision", labels["org.opencontainers.image.revision"], string(commit))
+	wantEqual(t, "number", labels["dev.landfall.number"], "1")
+	if text, err := image.RawConfigFile(); err != nil || strings.Contains(string(text), "canary") {
+		t.Errorf("the image has the app's configuration: %s, %v", text, err)
+	}
+
+	first := digestOf(t, s.pulled("default/greet:1"))
+	wantEqual(t, "the digest that skopeo got", manifest.Manifests[0].Digest.String(), first)
+	uid := labels["org.opencontainers.image.version"]
+	for _, selector := range []string{":latest", ":live", ":" + uid, "@" + first} {
+		// E-080: host/namespace/name:tag is the whole name of a function, for every tool
+		wantEqual(t, "digest of "+selector, digestOf(t, s.pulled("default/greet"+selector)), first)
+	}
+	described := func(name string) string {
+		t.Helper()
+		return decode[struct{ Image string }](t, []byte(s.readAs("http://localhost:"+s.port+"/functions/default/"+name).body)).Image
+	}
+	wantEqual(t, "image of the function", described("greet"), "localhost:"+s.port+"/default/greet:"+uid)
+
+	r.write("site/index.html", "another page")
+	s.pushed(r, "shop", "Another page")
+	same := digestOf(t, s.pulled("default/greet:live"))
+	r.write("greet/greet", greetingProgram("Ahoy"))
+	s.pushed(r, "shop", "Another greeting")
+	other := digestOf(t, s.pulled("default/greet"))
+	// D-020: the image is a part of a function's version: another one with other code, and the same one without
+	if same != first || other == first || described("greet") == described("greet:1") || described("greet:1") != "localhost:"+s.port+"/default/greet:"+uid {
+		t.Errorf("the digests are %s, without a change %s, with one %s; the images %s and then %s", first, same, other, described("greet:1"), described("greet"))
+	}
+	s.stop()
+	s.start() // what was made is gone
+	wantEqual(t, "digest after a restart", digestOf(t, s.pulled("default/greet@"+first)), first)
+	tags, err := remote.List(s.image("default/greet").Context(), with(s.Token), remote.WithPageSize(2))
+	if err != nil || len(tags) != 6 || !slices.Contains(tags, "2") || !slices.Contains(tags, uid) || !slices.Contains(tags, "live") {
+		t.Errorf("the tags are %v, %v; want two numbers, two uids, latest and live", tags, err)
+	}
+}
+
+// A function in a language is whole but for the language.
+func TestFunctionImageOfLanguage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("python-env", "greet greet.main"), "specs/app.yaml", appSpec("shop"), "site/index.html", "page",
+		"greet/greet.py", "def main(event):\n    return 'Hello, ' + event['data']['name']\n")
+	s.pushed(r, "shop", "A function")
+	image := s.pulled("default/greet")
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := unpackImage(t, image)
+	program := exec.CommandContext(t.Context(), config.Config.Entrypoint[0], config.Config.Entrypoint[1:]...)
+	program.Dir = filepath.Join(dir, config.Config.WorkingDir)
+	program.Stdin = strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"greet","data":{"name":"Ada"}}`)
+	out, err := program.Output()
+	// E-012: it is in a language of its own, and packaged as an image
+	if err != nil || decode[struct{ Data string }](t, out).Data != "Hello, Ada" {
+		t.Errorf("the function in the image answers %s, %v", out, err)
+	}
+}
+
+// Who has no right to an image does not learn whether it is there.
+func TestFunctionImageAccess(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("python-env", "greet greet.main"), "specs/app.yaml", appSpec("shop"), "site/index.html", "page", "greet/greet.py", "")
+	s.pushed(r, "shop", "A function")
+	digest := digestOf(t, s.pulled("default/greet"))
+	ask := func(method, path, token string) page {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, "http://localhost:"+s.port+"/v2/"+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.SetBasicAuth("whoever", token)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page{response.StatusCode, string(body), response.Header}
+	}
+	for _, test := range []struct {
+		method, path, token string
+		status              int
+		code                string
+	}{
+		{"GET", "", s.Token, 200, ""},
+		{"GET", "", "", 401, "UNAUTHORIZED"},
+		{"GET", "default/greet/manifests/latest", "nonsense", 401, "UNAUTHORIZED"},
+		{"GET", "default/greet/blobs/" + digest, s.Token, 404, "BLOB_UNKNOWN"}, // it is the manifest's
+		{"GET", "default/greet/manifests/9", s.Token, 404, "MANIFEST_UNKNOWN"},
+		{"GET", "default/greet/manifests/sha256:12", s.Token, 400, "DIGEST_INVALID"},
+		{"GET", "default/greet/manifests/sha256:" + strings.Repeat("0", 64), s.Token, 404, "MANIFEST_UNKNOWN"},
+		{"GET", "default/nobody/tags/list", s.Token, 404, "NAME_UNKNOWN"},
+		{"GET", "default/greet/tags/list?n=-1", s.Token, 400, "PAGINATION_NUMBER_INVALID"},
+		{"POST", "default/greet/blobs/uploads/", s.Token, 405, "UNSUPPORTED"},
+		{"PUT", "default/greet/manifests/mine", s.Token, 405, "UNSUPPORTED"},
+	} {
+		got := ask(test.method, test.path, test.token)
+		if got.status != test.status || test.code != "" && !strings.HasPrefix(got.body, `{"errors":[{"code":"`+test.code+`"`) {
+			t.Errorf("%s %s: got %d %s, want %d %s", test.method, test.path, got.status, got.body, test.status, test.code)
+		}
+		if (got.status == http.StatusUnauthorized) != strings.HasPrefix(got.header.Get("WWW-Authenticate"), "Basic ") {
+			t.Errorf("%s %s: it asks for %q", test.method, test.path, got.header.Get("WWW-Authenticate"))
+		}
+		if !json.Valid([]byte(got.body)) {
+			t.Errorf("%s %s: %q is no JSON", test.method, test.path, got.body)
+		}
+	}
+}
+
+// greeter builds a program that greets, without libraries.
+func greeter(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "greeter")
+	err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(`package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+)
+
+func main() {
+	var names []string
+	entries, _ := os.ReadDir("/")
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	here, _ := os.Getwd()
+	_, err := os.Create("/srv/app/file")
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	for {
+		var event struct{ Data struct{ Name string } }
+		if in.Decode(&event) != nil {
+			return
+		}
+		out.Encode(map[string]any{"specversion": "1.0", "id": "1", "source": "/me", "type": "t", "datacontenttype": "application/json", "data": map[string]any{
+			"text": os.Args[1] + ", " + event.Data.Name, "root": strings.Join(names, " "), "dir": here, "env": os.Getenv("WORD") + os.Getenv("currency"),
+			"user": os.Getuid(), "written": err == nil,
+		}})
+	}
+}
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, filepath.Join(dir, "main.go"))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return path
+}
+
+// imageOf returns an image of a program that says a word.
+func imageOf(t *testing.T, program, word string) v1.Image {
+	t.Helper()
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for _, header := range []*tar.Header{
+		{Name: "usr/bin/greeter", Mode: 0o755, Size: int64(len(text)), Typeflag: tar.TypeReg}, {Name: "bin", Linkname: "usr/bin", Typeflag: tar.TypeSymlink},
+		{Name: "etc/", Mode: 0o755, Typeflag: tar.TypeDir}, {Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
+	} {
+		err = errors.Join(err, w.WriteHeader(header))
+		if header.Size > 0 {
+			_, failed := w.Write(text)
+			err = errors.Join(err, failed)
+		}
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.Config = v1.Config{Entrypoint: []string{"greeter"}, Cmd: []string{word}, Env: []string{"PATH=/bin", "WORD=word"}, WorkingDir: "/srv/app"}
+	if image, err = mutate.ConfigFile(image, file); err != nil {
+		t.Fatal(err)
+	}
+	return image
+}
+
+// writeImage writes an image as docker save does.
+func writeImage(t *testing.T, image v1.Image, to string) {
+	t.Helper()
+	if err := tarball.WriteToFile(to, name.MustParseReference("greeter:latest"), image); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A function that is an image runs in the image, and sees nothing of the server.
+func TestFunctionThatIsAnImage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	r.write("specs/functions.yaml", functionsSpec("container-env", "greet", "wave"), "specs/app.yaml", appSpec("shop", "config: {currency: EUR}"),
+		"site/index.html", "page", "greet/README", "", "wave/README", "")
+	specs, err := os.ReadFile(filepath.Join(r.dir, "specs/functions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(specs), "{name: wave-pkg}, functionName: }", `{name: wave-pkg}, functionName: "Bye"}`, 1)
+	r.write("specs/functions.yaml", text)
+	program := imageOf(t, greeter(t), "Hello")
+	writeImage(t, program, filepath.Join(r.dir, "greet", "image.tar"))
+	writeImage(t, program, filepath.Join(r.dir, "wave", "image.tar"))
+	s.pushed(r, "shop", "Two images")
+	type answer struct {
+		Text, Root, Dir, Env string
+		User                 int
+		Written              bool
+	}
+	for name, want := range map[string]string{"greet": "Hello, Ada", "wave": "Bye, Ada"} {
+		out, code := s.run(t.TempDir(), "function", "invoke", name, "--data", `{"name":"Ada"}`)
+		if code != 0 {
+			t.Fatalf("%s: exit code %d: %s", name, code, out)
+		}
+		got := decode[answer](t, []byte(out))
+		user := 65534
+		// E-012: a function in any language, packaged as a container image, runs in its own root and nothing else
+		if want := (answer{want, "bin dev etc proc run srv tmp usr", "/srv/app", "wordEUR", user, false}); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+	// it goes on as an image, with what it had
+	image := s.pulled("default/greet")
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "entry point", strings.Join(config.Config.Entrypoint, " "), "/bin/greeter Hello")
+	wantEqual(t, "folder", config.Config.WorkingDir, "/srv/app")
+	if !slices.Contains(config.Config.Env, "WORD=word") || !slices.Contains(config.Config.Env, "PATH=/bin") {
+		t.Errorf("the environment is %q", config.Config.Env)
+	}
+}
+
+// A function may be an image of another registry: the one that its tag means when the version is made, and no other.
+func TestFunctionOfARegistry(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))
+	t.Cleanup(elsewhere.Close)
+	at := strings.TrimPrefix(elsewhere.URL, "http://")
+	program := greeter(t)
+	tag, err := name.ParseReference(at + "/team/greeter:stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(word string) {
+		t.Helper()
+		if err := remote.Write(tag, imageOf(t, program, word)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("Hello")
+	s := newSite(t, "LANDFALL_ALLOWED_HOSTS="+at)
+	r := s.repository(s.app("shop"))
+	specs := func(image string) string {
+		return strings.NewReplacer("fission/container-env", image, "{name: env}", "{name: container-greeter}", `, deployment: {url: "archive://greet"}`, "").
+			Replace(strings.Split(functionsSpec("container-env", "greet"), "---\nkind: ArchiveUploadSpec")[0])
+	}
+	r.write("specs/functions.yaml", specs(tag.String()), "specs/app.yaml", appSpec("shop"), "site/index.html", "page")
+	s.pushed(r, "shop", "An image")
+	greet := func(version string) string {
+		t.Helper()
+		out, code := s.run(t.TempDir(), "function", "invoke", "greet"+version, "--data", `{"name":"Ada"}`)
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+		return decode[struct{ Text string }](t, []byte(out)).Text
+	}
+	wantEqual(t, "answer", greet(""), "Hello, Ada")
+
+	put("Ahoy")
+	// E-012: the tag means another image now, and the version that was made is what it was
+	wantEqual(t, "answer of the version that was made", greet(":latest"), "Hello, Ada")
+	r.write("site/index.html", "another page")
+	s.pushed(r, "shop", "Looked up again")
+	wantEqual(t, "answer of the next version", greet(""), "Ahoy, Ada")
+	elsewhere.Close()
+	s.kill()
+	if first, second := greet(":1"), greet(":2"); first != "Hello, Ada" || second != "Ahoy, Ada" {
+		t.Errorf("without the registry the versions answer %q and %q", first, second)
+	}
+
+	for image, says := range map[string]string{
+		"127.0.0.1:1/team/greeter:stable": "LANDFALL_ALLOWED_HOSTS",
+		"localhost:5/team/greeter":        "LANDFALL_ALLOWED_HOSTS",
+		"Team/Greeter":                    "is no image",
+	} {
+		r.write("specs/functions.yaml", specs(image))
+		r.commit("An image that may not be")
+		out, _ := r.try("push", "origin", "HEAD")
+		wantText(t, toldBy(out), says)
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+)
+
+func (c *cli) routeCommand() *cobra.Command {
+	return c.group("route", "Make, list and delete routes: triggers of functions by HTTP",
+		"landfall route create --method GET --url /hello --function hello --version 2\nlandfall route list shop",
+		c.routeCreate(),
+		c.get("list APP", "List the routes of the live release", "landfall route list shop",
+			func(ctx context.Context, cl *client.Client, in operands) error {
+				triggers, err := client.List[client.Trigger](ctx, cl, appPath(in, "triggers"), nil)
+				if err != nil {
+					return err
+				}
+				return c.printTriggers(slices.DeleteFunc(triggers, func(t client.Trigger) bool { return t.Kind != landfall.HTTPTrigger }))
+			}),
+		c.routeDelete(),
+	)
+}
+
+func (c *cli) routeCreate() *cobra.Command {
+	var t triggerFlags
+	var name string
+	var cmd *cobra.Command
+	cmd = c.get("create [NAME]", "Make a route to a function, and release its app with it",
+		"landfall route create --method GET --url /hello --function hello\n"+
+			"landfall route create --method GET --url /hello --function hello --version 2 --name old-hello",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			trigger, err := t.trigger(cmd.UseLine())
+			if err != nil {
+				return err
+			}
+			if trigger.URL == "" {
+				return invalid("--url is missing: %s", cmd.UseLine())
+			}
+			app, err := appOfFunction(ctx, cl, t.namespace, name, trigger.Function)
+			if err != nil {
+				return err
+			}
+			trigger.Kind = landfall.HTTPTrigger
+			route := in["name"]
+			if route == "" {
+				const longest = 63
+				route = landfall.Slug(strings.Join(append(trigger.Methods, trigger.URL), " "), longest)
+			}
+			return c.putTrigger(ctx, cl, app, route, trigger)
+		})
+	cmd.Long = `Make a route to a function, and release its app with it.
+
+The route is of the app that has the function. Without a name it gets one of its methods and its path.` + wordsOfHand
+	t.route(t.common(cmd))
+	cmd.Flags().StringVar(&name, "app", "", "app of the route (default: the one that has the function)")
+	return cmd
+}
+
+// appOfFunction returns the app that was named, or else the one that has a function.
+func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, function string) (app client.App, err error) {
+	if name == "" {
+		ref, err := landfall.ParseReference(function)
+		if err != nil {
+			return app, err
+		}
+		functions, err := client.List[client.Unit](ctx, cl, "/functions", url.Values{"namespace": {namespace}})
+		if err != nil {
+			return app, err
+		}
+		i := slices.IndexFunc(functions, func(u client.Unit) bool { return u.Name == ref.Name })
+		if i < 0 {
+			return app, &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: "there is no function " + ref.Name + " in the namespace " + namespace}
+		}
+		name = functions[i].App
+	}
+	err = cl.Do(ctx, http.MethodGet, appPath(operands{"app": name}), nil, &app)
+	return app, err
+}
+
+func (c *cli) routeDelete() *cobra.Command {
+	cmd := c.get("delete APP NAME", "Delete a route, and release the app without it", "landfall route delete shop hello",
+		func(ctx context.Context, cl *client.Client, in operands) error {
+			var app client.App
+			if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
+				return err
+			}
+			var t client.FnTrigger
+			if err := cl.Do(ctx, http.MethodGet, fnPath(app.Namespace, "apps", app.Name, "triggers", in["name"]), nil, &t); err != nil {
+				return err
+			}
+			if t.Kind != landfall.HTTPTrigger {
+				return &landfall.Error{Op: "cli", Kind: landfall.Conflict, Message: in["name"] + " is no route but a " + string(t.Kind) +
+					": landfall trigger delete " + app.Name + " " + in["name"]}
+			}
+			return c.deleteTrigger(ctx, cl, in)
+		})
+	cmd.Long = "Delete a route, and release the app without it." + wordsOfHand
+	return cmd
+}

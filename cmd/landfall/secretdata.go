@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/store"
+)
+
+// secretKeyFile is where a server that does everything keeps the key of its secrets.
+const secretKeyFile = "secret-key"
+
+// openSecrets gets the key of the secrets: the one that was configured, or that of the data folder, where one is made when nothing
+// needs another one. Processes with some roles share one, and have none of their own.
+func (s *server) openSecrets(ctx context.Context) error {
+	if s.db == nil { // a function that names secrets says what it lacks
+		return s.readSecretKey(false)
+	}
+	newest, err := s.db.NewestSecret(ctx)
+	if ignoreNotFound(err) != nil {
+		return err
+	}
+	needed := err == nil
+	if err := s.readSecretKey(!needed && s.config.Every); err != nil {
+		return err
+	}
+	reads := slices.ContainsFunc([]role{roleAPI, rolePipeline, roleGateway, roleTrigger, roleRunner}, s.config.has)
+	switch {
+	case !needed || !reads:
+		return nil
+	case s.secrets == nil:
+		return badSetting("SECRET_KEY", "is not set, %s has no %s, and there are secrets that only their key opens; put the file back in its "+
+			"place, or set LANDFALL_SECRET_KEY_FILE. If the key is lost, give a new one (age-keygen makes them), and set each secret again",
+			s.config.Data, secretKeyFile)
+	}
+	content, err := secret.ReadContent(newest.Content)
+	if err == nil {
+		_, err = s.secrets.Open(secret.Owner{App: newest.App, Name: newest.Unit.Name}, content.Sealed)
+	}
+	if err != nil {
+		s.logger.ErrorContext(ctx, "the key of the secrets is another one than they were sealed under: functions that name them do not run",
+			"app_id", newest.App, "secret", newest.Unit.Name, "error", err)
+	}
+	return nil
+}
+
+// readSecretKey reads the key of the secrets from the settings or the data folder. make says that one may be made.
+func (s *server) readSecretKey(mayMake bool) error {
+	if s.secrets = s.config.Secrets; s.secrets != nil {
+		return nil
+	}
+	path := filepath.Join(s.config.Data, secretKeyFile)
+	data, err := os.ReadFile(filepath.Clean(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		if !mayMake {
+			return nil
+		}
+		key, err := secret.NewKey()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(path, key.Reveal()+"\n"); err != nil {
+			return err
+		}
+		s.logger.Info("made the key of the secrets; a backup does not have it", "file", path)
+		s.secrets, err = secret.ParseKey(key)
+		return err
+	}
+	if err != nil {
+		return badSetting("SECRET_KEY", "cannot be read from the data folder: %v", err)
+	}
+	if s.secrets, err = secret.ParseKey(secret.Text(data)); err != nil {
+		return badSetting("SECRET_KEY", "cannot be read from %s: %s", path, landfall.MessageOf(err))
+	}
+	return nil
+}
+
+// secretsOf returns the secrets that a function's version names as a group version has them, and what tells them apart from others.
+// Where the group version does not have one, because the function is of another one, it is as that one has it.
+func (f *functions) secretsOf(ctx context.Context, group landfall.UID, v landfall.Version, names []string) (all []registry.Secret, key string, err error) {
+	var told strings.Builder
+	for _, name := range names {
+		unit := unitOfRelease{group, landfall.UnitID{Kind: landfall.SecretUnit, Name: name}}
+		u, pinned := f.units[unit]
+		if !pinned && group != v.UID {
+			if u, err = f.ownSecret(ctx, v.UID, unit.unit); err != nil {
+				return nil, "", err
+			}
+		}
+		s := registry.Secret{Name: name, Number: u.Number}
+		if len(u.Content) > 0 {
+			content, err := secret.ReadContent(u.Content)
+			if err != nil {
+				return nil, "", err
+			}
+			s.Sealed = content.Sealed
+		}
+		all = append(all, s)
+		fmt.Fprintf(&told, " %s %d %s %t", name, u.Number, u.Digest, s.Sealed != nil)
+	}
+	if told.Len() == 0 {
+		return nil, "", nil
+	}
+	return all, " " + landfall.DigestOf([]byte(told.String())).Hex(), nil
+}
+
+// ownSecret returns a secret as the group version that made a function's version has it; nothing when that does not.
+func (f *functions) ownSecret(ctx context.Context, group landfall.UID, id landfall.UnitID) (store.ServedUnit, error) {
+	units, err := f.RunningUnits(ctx, f.app.ID, group)
+	for _, u := range units {
+		if u.Unit == id {
+			return u, nil
+		}
+	}
+	return store.ServedUnit{}, err
+}
+
+// groupOf returns the group version with which a function's version is called by its name: the one that production applied last if
+// that has it, since secrets and configuration move on without it; else the one that made it.
+func (f *functions) groupOf(ctx context.Context, v landfall.Version) (landfall.UID, error) {
+	last, err := f.LastApply(ctx, v.App, "", time.Time{})
+	if err != nil {
+		return v.UID, ignoreNotFound(err)
+	}
+	units, err := f.GroupUnits(ctx, v.App, last.Group)
+	if slices.ContainsFunc(units, func(u store.GroupUnit) bool { return u.Unit == v.Unit && u.Number == v.Number }) {
+		return last.Group, err
+	}
+	return v.UID, err
+}
+
+// maxSecrets is how many bytes the secrets of a function may have together: a system gives a new process no more.
+const maxSecrets = 1 << 20
+
+// reveal gives a function its secrets, and takes them out of whatever it says. Conflict when there is one that it cannot have.
+func reveal(keeper *secret.Keeper, f *registry.Function, to *runner.Function) error {
+	values := map[string]secret.Text{}
+	total := 0
+	for _, s := range f.Secrets {
+		why := ""
+		switch {
+		case s.Number == 0:
+			why = "which its release does not have: push again"
+		case s.Sealed == nil:
+			why = fmt.Sprintf("whose value in its release (no. %d) was revoked or deleted", s.Number)
+		case keeper == nil:
+			why = "and this process has no key for secrets (LANDFALL_SECRET_KEY)"
+		}
+		if why != "" {
+			return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"the function %s cannot be run: it needs the secret %s, %s", f.Name, s.Name, why)}
+		}
+		value, err := keeper.Open(secret.Owner{App: f.App, Name: s.Name}, s.Sealed)
+		if err != nil {
+			return err
+		}
+		values[s.Name] = value
+		to.Env[secret.Variable(s.Name)] = value.Reveal()
+		if total += len(value); total > maxSecrets {
+			return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"the function %s cannot be run: its secrets have more than %d bytes together", f.Name, maxSecrets)}
+		}
+	}
+	to.Hide = secret.NewRedactor(values)
+	return nil
+}

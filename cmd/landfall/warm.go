@@ -1,0 +1,109 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall/runtime/registry"
+)
+
+const (
+	warmLook  = 200 * time.Millisecond // how often it is looked whether another release is live
+	warmAgain = 30 * time.Second       // how often processes are started that ended meanwhile
+
+	// Processes that are kept warm take room from functions that are called. So only half of what the runner has, and a quarter of that
+	// for one app, are kept: what is more waits as any process does.
+	mostWarm      = 32
+	mostWarmOfApp = mostWarm / 4
+)
+
+// keepWarm makes the functions of the start ready, starts processes of the functions of live releases that keep some, and lets those of
+// others go, until ctx ends.
+func (h *functionHost) keepWarm(ctx context.Context) error {
+	h.preparing.Go(func() { h.placeModules(ctx, h.table().Functions()) })
+	tick := time.NewTicker(warmLook)
+	defer tick.Stop()
+	var seen *registry.Table
+	var last time.Time
+	for {
+		if table := h.table(); table != seen || time.Since(last) >= warmAgain {
+			h.warmUp(ctx, table)
+			seen, last = table, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// warmUp makes as many processes ready as the live releases of a table want.
+func (h *functionHost) warmUp(ctx context.Context, table *registry.Table) {
+	wanted := wantedWarm(table.Live())
+	h.mu.Lock()
+	before := h.warm
+	h.warm = wanted
+	var cooled []*warmth
+	for id, w := range before {
+		if h.ready[id] != nil && wanted[id] == nil {
+			cooled = append(cooled, w)
+		}
+	}
+	h.mu.Unlock()
+	for _, w := range cooled {
+		_ = h.warmOne(ctx, &warmth{w.function, 0}) // it starts none
+	}
+	for _, w := range wanted {
+		if err := h.warmOne(ctx, w); err != nil && ctx.Err() == nil {
+			h.logger.WarnContext(ctx, "a function is not kept warm", "function", w.function.Name, "version", w.function.Version, "error", err)
+		}
+	}
+}
+
+func (h *functionHost) warmOne(ctx context.Context, w *warmth) error {
+	p, err := h.place(ctx, w.function)
+	if err != nil {
+		return err
+	}
+	defer h.leave(p)
+	function := p.function
+	function.Resources = w.function.Resources
+	function.Resources.KeepWarm = w.processes
+	return h.runner.Warm(function)
+}
+
+// warmth is how many processes of a function are kept warm.
+type warmth struct {
+	function  *registry.Function
+	processes int
+}
+
+// wantedWarm returns what is kept warm of the functions of live releases, by their IDs.
+func wantedWarm(live map[string]*registry.Function) map[string]*warmth {
+	wanted := map[string]*warmth{}
+	all, ofApp := 0, map[string]int{}
+	byName := slices.SortedFunc(maps.Values(live), func(a, b *registry.Function) int { return cmp.Compare(a.ID, b.ID) })
+	for _, f := range byName {
+		n := min(f.Resources.KeepWarm, mostWarm-all, mostWarmOfApp-ofApp[f.App])
+		if n > 0 {
+			wanted[f.ID] = &warmth{f, n}
+			all += n
+			ofApp[f.App] += n
+		}
+	}
+	return wanted
+}
+
+// keptWarm returns how many processes of a function are kept warm.
+func (h *functionHost) keptWarm(id string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.warm[id]; w != nil {
+		return w.processes
+	}
+	return 0
+}

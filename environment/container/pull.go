@@ -1,0 +1,145 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"landfall.dev/landfall"
+)
+
+// Registries are where images are pulled from, as anybody may: without a password.
+type Registries struct {
+	Transport http.RoundTripper // decides which addresses may be reached
+	Bytes     int64             // of one image, as it travels; 0: 1 GiB
+}
+
+const (
+	pinPatience  = time.Minute
+	pullPatience = 20 * time.Minute
+)
+
+// Pin returns a reference to what a reference means now, and which never means anything else: with a digest. Invalid for what is no
+// reference, or leads to nothing that anybody may pull; Forbidden when the address may not be reached; Unavailable when the registry
+// does not answer.
+func (r Registries) Pin(ctx context.Context, reference string) (string, error) {
+	ref, err := name.ParseReference(reference)
+	if err != nil {
+		return "", unpulled(ctx, reference, err)
+	}
+	if _, ok := ref.(name.Digest); ok {
+		return reference, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pinPatience)
+	defer cancel()
+	found, err := remote.Get(ref, r.options(ctx, ref)...)
+	if err != nil {
+		return "", unpulled(ctx, reference, err)
+	}
+	return fmt.Sprintf("%s@%s", ref.Name(), found.Digest), nil
+}
+
+// Pull writes the image of a pinned reference for this machine into a file, as docker save does. Every byte is checked against its
+// digest. Errors are those of Pin; Invalid also for an image beyond the limits.
+func (r Registries) Pull(ctx context.Context, pinned, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, pullPatience)
+	defer cancel()
+	ref, err := name.ParseReference(pinned)
+	if err != nil {
+		return unpulled(ctx, pinned, err)
+	}
+	image, err := remote.Image(ref, r.options(ctx, ref)...)
+	if err == nil {
+		err = r.check(image)
+	}
+	if err == nil {
+		err = tarball.WriteToFile(file, ref, image)
+	}
+	if err != nil {
+		return unpulled(ctx, pinned, err)
+	}
+	return nil
+}
+
+func (r Registries) options(ctx context.Context, ref name.Reference) []remote.Option {
+	return []remote.Option{
+		remote.WithContext(ctx), remote.WithTransport(way{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}),
+	}
+}
+
+// way lets requests go by a scheme, wherever they are sent on: plain http is for registries on this machine.
+type way struct {
+	http.RoundTripper
+	scheme string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.scheme == "https" && r.URL.Scheme != w.scheme {
+		return nil, &landfall.Error{Op: "container.Pull", Kind: landfall.Forbidden, Message: "the registry sends on to " + r.URL.Host + " without https"}
+	}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// check looks at what an image says of its size, which its bytes are held to.
+func (r Registries) check(image v1.Image) error {
+	limits := Limits{}.withDefaults()
+	left := r.Bytes
+	if left == 0 {
+		left = 1 << 30
+	}
+	manifest, err := image.Manifest()
+	switch {
+	case err != nil:
+		return err
+	case manifest.Config.Size < 0 || manifest.Config.Size > maxDocument: // one of less than nothing would be read without an end
+		return refused("has a configuration with more than %d bytes", maxDocument)
+	case len(manifest.Layers) > limits.Layers:
+		return refused("has %d layers; the limit is %d", len(manifest.Layers), limits.Layers)
+	}
+	for _, l := range manifest.Layers {
+		if left -= l.Size; l.Size < 0 || left < 0 {
+			return refused("is larger than the limit")
+		}
+	}
+	return nil
+}
+
+// unpulled is the error for an image that could not be pulled.
+func unpulled(ctx context.Context, reference string, err error) error {
+	const op landfall.Op = "container.Pull"
+	if ours, ok := errors.AsType[*landfall.Error](err); ok { // the library may hide it from others
+		return &landfall.Error{Op: op, Kind: landfall.KindOf(ours), Message: fmt.Sprintf("%s: %s", reference, landfall.MessageOf(ours)), Err: err}
+	}
+	if _, ok := errors.AsType[*name.ErrBadName](err); ok {
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"%q is no image: it is written REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST", reference), Err: err}
+	}
+	if answer, ok := errors.AsType[*transport.Error](err); ok {
+		switch answer.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+			return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: reference + " is not there, or not for everybody: " +
+				"images are pulled without a password; put a private one into the package", Err: err}
+		}
+	}
+	if strings.Contains(err.Error(), "no child with platform") { // the library says it in no other way
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"%s is not for this server, which runs linux/%s", reference, runtime.GOARCH), Err: err}
+	}
+	kind := landfall.Unavailable
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		kind = landfall.Canceled
+	}
+	return &landfall.Error{Op: op, Kind: kind, Message: fmt.Sprintf("%s cannot be pulled now: %v", reference, err), Err: err}
+}

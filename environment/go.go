@@ -1,0 +1,54 @@
+package environment
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"landfall.dev/landfall/event"
+)
+
+// goProgram is what a build makes that its package does not name.
+const goProgram = "main"
+
+var goFunction = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
+
+// goCommand takes the name of a function of the built program, or the path of a program, as binaryCommand does.
+func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
+	switch {
+	case strings.HasPrefix(entrypoint, plainPrefix):
+		return nil, event.Structured, invalid(entrypoint, "programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
+	case goFunction.MatchString(entrypoint) && !p.has(entrypoint) && !p.has(goProgram):
+		return nil, event.Structured, invalid(entrypoint,
+			"the package was not built: give it a source, which is built, and no deployment; it has %s", listed(p.top(p.has)))
+	case goFunction.MatchString(entrypoint) && !p.has(entrypoint):
+		args, form, err := binaryCommand(p, goProgram)
+		return append(args, entrypoint), form, err
+	}
+	return binaryCommand(p, entrypoint)
+}
+
+// goBuild returns the command that builds a package in Go, and what compiles the standard library for it.
+func goBuild() (string, Warmup) {
+	const end = "LANDFALL_ADAPTOR_ENDS"
+	adaptor, _ := adaptors.ReadFile("go/adaptor/adaptor.go") // they are parts of the program
+	script, _ := adaptors.ReadFile("go/build.sh")
+	build := "adaptor() { cat << '" + end + "'\n" + string(adaptor) + end + "\n}\n" + string(script)
+	const source = `package main\n\nimport "net/http"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n`
+	warm := "# for " + goToolchain() + "\nmkdir src && cd src && printf '" + source +
+		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build
+	return build, Warmup{Command: warm, Folder: ".go-build",
+		Note: "compiling Go's standard library, once for this server: this may take a minute, and later builds begin with it"}
+}
+
+// goToolchain tells the Go of builds from another one.
+func goToolchain() string {
+	for _, folder := range []string{programs + "/local/bin", programs + "/bin", programs + "/local/go/bin"} {
+		if info, err := os.Stat(filepath.Join(folder, "go")); err == nil {
+			return fmt.Sprint(folder, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return "none"
+}

@@ -1,0 +1,53 @@
+package environment
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"landfall.dev/landfall/event"
+)
+
+// moduleCommand takes the path of a WebAssembly module of the package.
+func moduleCommand(p pack, entrypoint string) ([]string, event.Form, error) {
+	names := p.top(p.has)
+	if file := clean(entrypoint); filepath.IsLocal(file) && p.has(file) {
+		names = append(names, file)
+	}
+	file, form, err := Module(names, entrypoint)
+	return []string{file}, form, err
+}
+
+// Module returns the path of the module that an entry point means, of the files of a package, and the form of its events. Without
+// an entry point it is main.wasm, or the only one in the package's own folder. Invalid, with what would be right, for an entry
+// point that cannot be.
+func Module(files []string, entrypoint string) (file string, form event.Form, err error) {
+	const usual, extension = "main.wasm", ".wasm"
+	if strings.HasPrefix(entrypoint, draftPrefix) {
+		form = event.Draft
+	}
+	modules := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return path.Ext(name) != extension || path.Dir(name) != "." })
+	switch file = clean(entrypoint); {
+	case strings.Contains(file, ":"):
+		return "", form, invalid(entrypoint, "it is the path of a WebAssembly module in the package, like %s", usual)
+	case file != "" && slices.Contains(files, file):
+		return file, form, nil
+	case file != "":
+		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", listed(modules))
+	case slices.Contains(files, usual):
+		return usual, form, nil
+	case len(modules) == 1:
+		return modules[0], form, nil
+	}
+	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, listed(modules))
+}
+
+// clean returns the path that an entry point names; empty when it names none.
+func clean(entrypoint string) string {
+	file := strings.TrimPrefix(entrypoint, draftPrefix)
+	if file == "" {
+		return ""
+	}
+	return path.Clean(file)
+}

@@ -1,0 +1,154 @@
+package metrics
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"landfall.dev/landfall/runtime/execution"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/trigger"
+)
+
+// mostVersions bounds the versions of functions that have metrics of their own. Those that are called when there are as many count
+// together, without a name. A version that was not called for staleAfter gives its place to another.
+const (
+	mostVersions = 200
+	staleAfter   = time.Hour
+)
+
+// functionCalls counts calls by version of a function.
+type functionCalls struct {
+	calls *prometheus.CounterVec
+	took  *prometheus.HistogramVec
+	unfit *prometheus.CounterVec
+
+	mu       *sync.Mutex
+	versions map[functionVersion]*callsOf
+	others   *callsOf // of all other versions
+}
+
+type functionVersion struct{ namespace, function, version string }
+
+// callsOf is what was counted of one version.
+type callsOf struct {
+	outcomes map[execution.Outcome]prometheus.Counter
+	took     prometheus.Observer
+	unfit    map[trigger.Side]prometheus.Counter
+	last     time.Time
+}
+
+func newFunctionCalls() functionCalls {
+	labels := []string{"namespace", "function", "version"}
+	return functionCalls{
+		mu: &sync.Mutex{}, versions: map[functionVersion]*callsOf{},
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_function_calls_total",
+			Help: "Calls of functions by version and outcome: succeeded, failed (the function did), busy (refused), canceled (nobody waited), " +
+				"error (it could not be run). Versions beyond the first 200 in use count together, without a name.",
+		}, append(labels, "outcome")),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "landfall_function_duration_seconds",
+			Help:    "How long calls of functions took, refused ones left out.",
+			Buckets: []float64{0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 30, 300},
+		}, labels),
+		unfit: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_function_unfit_total",
+			Help: "Data that does not fit the contract of a function, by version and side: input (refused before anything was run), output " +
+				"(answered all the same).",
+		}, append(labels, "side")),
+	}
+}
+
+// of returns the counters of a version. The caller holds the lock.
+func (c *functionCalls) of(v functionVersion, now time.Time) *callsOf {
+	of, ok := c.versions[v]
+	switch {
+	case ok:
+	case len(c.versions) < mostVersions || c.forgetStale(now):
+		of = c.add(v)
+		c.versions[v] = of
+	default:
+		if c.others == nil {
+			c.others = c.add(functionVersion{})
+		}
+		of = c.others
+	}
+	of.last = now
+	return of
+}
+
+func (c *functionCalls) add(v functionVersion) *callsOf {
+	of := &callsOf{
+		outcomes: map[execution.Outcome]prometheus.Counter{}, unfit: map[trigger.Side]prometheus.Counter{},
+		took: c.took.WithLabelValues(v.namespace, v.function, v.version),
+	}
+	for _, outcome := range execution.Outcomes() {
+		of.outcomes[outcome] = c.calls.WithLabelValues(v.namespace, v.function, v.version, string(outcome))
+	}
+	for _, side := range []trigger.Side{trigger.Input, trigger.Output} {
+		of.unfit[side] = c.unfit.WithLabelValues(v.namespace, v.function, v.version, string(side))
+	}
+	return of
+}
+
+// forgetStale makes room, and reports whether there is some. The caller holds the lock.
+func (c *functionCalls) forgetStale(now time.Time) bool {
+	for v, of := range c.versions {
+		if now.Sub(of.last) < staleAfter {
+			continue
+		}
+		labels := prometheus.Labels{"namespace": v.namespace, "function": v.function, "version": v.version}
+		c.calls.DeletePartialMatch(labels)
+		c.took.DeletePartialMatch(labels)
+		c.unfit.DeletePartialMatch(labels)
+		delete(c.versions, v)
+	}
+	return len(c.versions) < mostVersions
+}
+
+var _ execution.Meter = (*Metrics)(nil)
+
+// Called counts a call of a function.
+func (m *Metrics) Called(f *registry.Function, outcome execution.Outcome, took time.Duration) {
+	m.functions.mu.Lock()
+	of := m.functions.of(functionVersion{f.Namespace, f.Name, string(f.Version)}, time.Now())
+	m.functions.mu.Unlock()
+	of.outcomes[outcome].Inc()
+	if outcome != execution.Busy {
+		of.took.Observe(took.Seconds())
+	}
+}
+
+// newNetwork returns what counts what functions do in the network.
+func newNetwork() (asked, bytes *prometheus.CounterVec) {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_function_connections_total",
+			Help: "Connections that functions asked the proxy for, by whether they got one.",
+		}, []string{"allowed"}), prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "landfall_function_network_bytes_total",
+			Help: "Bytes of these connections by direction: sent, received.",
+		}, []string{"direction"})
+}
+
+// Asked counts a connection that a function asked for.
+func (m *Metrics) Asked(allowed bool) { m.asked.WithLabelValues(strconv.FormatBool(allowed)).Inc() }
+
+// Proxied counts bytes that functions sent and received.
+func (m *Metrics) Proxied(sent, received int) {
+	m.proxied.WithLabelValues("sent").Add(float64(sent))
+	m.proxied.WithLabelValues("received").Add(float64(received))
+}
+
+// Unfit counts data that does not fit the contract of a function.
+func (m *Metrics) Unfit(f *registry.Function, side trigger.Side) {
+	m.functions.mu.Lock()
+	of := m.functions.of(functionVersion{f.Namespace, f.Name, string(f.Version)}, time.Now())
+	m.functions.mu.Unlock()
+	of.unfit[side].Inc()
+}
+
+// Unrecorded counts executions of which no record is kept.
+func (m *Metrics) Unrecorded(n int) { m.unrecorded.Add(float64(n)) }

@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/versioning"
+)
+
+// Images pulls container images from registries elsewhere.
+type Images interface {
+	// Pin returns a reference to what a reference means now, with a digest.
+	Pin(ctx context.Context, reference string) (string, error)
+	// Pull writes the image of a pinned reference into a file.
+	Pull(ctx context.Context, pinned, file string) error
+}
+
+// imageFile is what a pulled image is in the package that it is made.
+const imageFile = deployName + "/image.tar"
+
+// pinImages writes the digest of each image that is to be pulled into its environment: what a tag means is looked up once by a run,
+// and is a part of the versions that it makes.
+func (w *worker) pinImages(ctx context.Context) error {
+	if w.images != nil {
+		return nil
+	}
+	pinned := map[string]string{}
+	for i, e := range w.spec.Environments {
+		image, _, err := spec.ReadEnvironmentVersion(e.Spec)
+		if err != nil {
+			return err
+		}
+		if image = environment.Pulled(e.Name, image); image == "" {
+			continue
+		}
+		if w.Images == nil {
+			return &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
+		}
+		if image, err = w.Images.Pin(ctx, image); err != nil {
+			return &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.KindOf(err), Err: err,
+				Message: fmt.Sprintf("%s: Environment %s: %s", e.Pos, e.Name, landfall.MessageOf(err))}
+		}
+		if w.spec.Environments[i].Spec, err = withImage(e.Spec, image); err != nil {
+			return err
+		}
+		pinned[e.Name] = image
+	}
+	w.images = pinned
+	return nil
+}
+
+// withImage returns the spec of an environment with another image.
+func withImage(stored json.RawMessage, image string) (json.RawMessage, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(stored, &fields); err != nil {
+		return nil, err
+	}
+	runtime, _ := fields["runtime"].(map[string]any)
+	if runtime == nil {
+		return stored, nil
+	}
+	runtime["image"] = image
+	return json.Marshal(fields)
+}
+
+// declareImage makes a package of an environment whose image is pulled consist of that.
+func (w *worker) declareImage(d *versioning.Declared, plan packagePlan) error {
+	image := w.images[plan.pkg.Environment]
+	if image == "" {
+		return nil
+	}
+	if plan.source != nil || plan.deployment != nil {
+		return &landfall.Error{Op: "pipeline.plan", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"%s: Package %s has files, and its environment %s names the image %s: leave out the files, or name container-env and put an image among them",
+			plan.pkg.Pos, plan.pkg.Name, plan.pkg.Environment, image)}
+	}
+	content, err := json.Marshal([]string{"image", image})
+	d.Content = content
+	return err
+}
+
+// pullPackage makes a package of the image that its environment names.
+func (w *worker) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
+	job := buildJob{what: u.Unit.String(), command: "pull " + image, outputs: []string{imageFile}, pull: image}
+	job.key = job.digest(nil)
+	made, err := w.runBuild(ctx, job)
+	if err != nil {
+		return err
+	}
+	for _, f := range made {
+		w.built[u.Unit] = append(w.built[u.Unit], builder.ArchiveFile{Path: filepath.Base(f.Path), File: f})
+	}
+	return nil
+}
+
+// pull writes an image where a build would have left it.
+func (w *worker) pull(ctx context.Context, dir, image string) error {
+	w.sayNow(ctx, append(w.takeLog(), "pulling "+image)...)
+	file := filepath.Join(dir, filepath.FromSlash(imageFile))
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return w.Images.Pull(ctx, image, file)
+}

@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// sideOf finds the specs of one side of a diff; nothing for a unit that is not in force there.
+type sideOf func(id landfall.UnitID) (json.RawMessage, error)
+
+// noteFunctions marks the functions of a diff that may reach the network after, and did not before, and those with another contract.
+func noteFunctions(changes []landfall.UnitChange, before, after sideOf) error {
+	for i, c := range changes {
+		if c.Unit.Kind != landfall.FunctionUnit || c.Change == landfall.Unchanged || c.Change == landfall.Removed {
+			continue
+		}
+		var err error
+		if changes[i].Contract, err = otherContract(c, before, after); err != nil {
+			return err
+		}
+		has, err := after.network(c.Unit.Name)
+		if err != nil || !has {
+			if ignoreNotFound(err) != nil {
+				return err
+			}
+			continue
+		}
+		had, err := before.network(c.Unit.Name)
+		if ignoreNotFound(err) != nil { // one that was deleted says nothing
+			return err
+		}
+		changes[i].Network = !had
+	}
+	return nil
+}
+
+// otherContract reports whether a function that changed takes or answers other data than before. Of a version that was deleted it
+// is not known.
+func otherContract(c landfall.UnitChange, before, after sideOf) (bool, error) {
+	var promises [2]string
+	for i, side := range []sideOf{before, after} {
+		stored, err := side(c.Unit)
+		if err != nil || stored == nil {
+			return false, ignoreNotFound(err)
+		}
+		f, err := spec.ReadFunctionVersion(stored)
+		if err != nil {
+			return false, err
+		}
+		var promise struct {
+			Input  json.RawMessage `json:"input"`
+			Output json.RawMessage `json:"output"`
+		}
+		if len(f.Contract) > 0 {
+			if err := json.Unmarshal(f.Contract, &promise); err != nil {
+				return false, err
+			}
+		}
+		promises[i] = string(promise.Input) + "\n" + string(promise.Output) // canonical, so without ends of lines
+	}
+	return promises[0] != promises[1], nil
+}
+
+// network reports whether a function may reach the network, by its own spec or its environment's.
+func (s sideOf) network(function string) (bool, error) {
+	stored, err := s(landfall.UnitID{Kind: landfall.FunctionUnit, Name: function})
+	if err != nil || stored == nil {
+		return false, err
+	}
+	f, err := spec.ReadFunctionVersion(stored)
+	if err != nil {
+		return false, err
+	}
+	environment, err := s(landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment})
+	if err != nil {
+		return false, err
+	}
+	return spec.ReadNetwork(stored, environment)
+}
+
+// storedSide is the side of versions that are in force.
+func (p *Pipeline) storedSide(ctx context.Context, units []store.GroupUnit) sideOf {
+	return func(id landfall.UnitID) (json.RawMessage, error) {
+		i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit == id })
+		if i < 0 {
+			return nil, nil
+		}
+		v, err := p.DB.VersionByNumber(ctx, units[i].UnitID, units[i].Number)
+		return v.Spec, err
+	}
+}
+
+// declaredSide is the side of what a commit declares.
+func declaredSide(units []versioning.Unit) sideOf {
+	return func(id landfall.UnitID) (json.RawMessage, error) {
+		i := slices.IndexFunc(units, func(u versioning.Unit) bool { return u.Unit == id })
+		if i < 0 {
+			return nil, nil
+		}
+		return units[i].Spec, nil
+	}
+}
+
+// warnOfNetworks tells who pushes of the functions that get no network here, whatever they ask for.
+func (w *worker) warnOfNetworks() {
+	if !w.NoNetwork {
+		return
+	}
+	for _, name := range spec.Networked(w.spec) {
+		w.sayf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)", name)
+	}
+}

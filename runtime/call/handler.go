@@ -1,0 +1,166 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/secret"
+)
+
+// Functions runs functions.
+type Functions interface {
+	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run.
+	Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+}
+
+// Handler is a runner at /run: it takes an event, looks up the function that the event names, runs it and returns the result. Its
+// fields are set before the first request.
+type Handler struct {
+	Functions Functions
+	Lookup    func(ctx context.Context, name Name) (*registry.Function, error) // a Registry's Function
+	Secret    secret.Text
+	Logger    *slog.Logger
+
+	gate Gate
+
+	mu      sync.Mutex
+	answers map[string]*reply // that are being made, by their executions
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.gate.Serve(w, r, Served{Secret: h.Secret, Answer: h.answer})
+}
+
+// Drain lets no event in any more: it is for another runner. What is under way comes to its end.
+func (h *Handler) Drain() { h.gate.Drain() }
+
+// answer runs a function.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
+	e, form, err := readEvent(r, body)
+	if err != nil {
+		WriteError(w, r, form, standIn(), err)
+		return
+	}
+	name, err := named(r.Header, e)
+	if err != nil {
+		WriteError(w, r, form, e, err)
+		return
+	}
+	f, err := h.find(r, name)
+	if err != nil {
+		h.told(r, name, e, err)
+		if landfall.KindOf(err) == landfall.Unavailable {
+			w.Header().Set(RefusedHeader, Busy) // another one may know it
+		}
+		WriteError(w, r, form, e, err)
+		return
+	}
+	to := &reply{w: w, r: r, form: form, request: e}
+	if in, ok := runner.BodyOf(r.Context()).(*incoming); ok {
+		if f.Body == 0 {
+			WriteError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the function takes no body that follows its event"})
+			return
+		}
+		in.most, in.want = f.Body, to.accept
+	}
+	execution := h.begin(&e, to)
+	returned := false
+	defer func() {
+		h.forget(execution)
+		if !returned { // it panics, which a server survives
+			to.end(event.Event{}, &landfall.Error{Op: "call", Message: "the function could not be run"})
+		}
+	}()
+	ctx := r.Context()
+	if inPieces(r) {
+		ctx = runner.WithStream(ctx, to)
+	}
+	answer, err := h.Functions.Run(ctx, f, e)
+	returned = true
+	h.forget(execution)
+	h.told(r, name, e, err)
+	to.end(answer, err)
+}
+
+// find returns the function of a name, with the resources that the request says.
+func (h *Handler) find(r *http.Request, name Name) (*registry.Function, error) {
+	resources, err := parseResources(r.Header.Get(ResourcesHeader))
+	if err != nil {
+		return nil, err
+	}
+	f, err := h.Lookup(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	function := *f
+	function.Resources = resources.Or(f.Resources)
+	return &function, nil
+}
+
+// told says in the log why a function could not be run. What functions do is the caller's to say.
+func (h *Handler) told(r *http.Request, name Name, e event.Event, err error) {
+	if err == nil || r.Context().Err() != nil || landfall.KindOf(err) == landfall.Canceled || reasonOf(err) != "" {
+		return
+	}
+	h.Logger.WarnContext(r.Context(), "a function could not be run", "function", name.Reference.String(), "execution", event.ExecutionOf(e), "error", err)
+}
+
+// begin gives an event an execution of its own, unless it has one, and lets the execution's log be part of its answer.
+func (h *Handler) begin(e *event.Event, to *reply) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	execution := event.ExecutionOf(*e)
+	if _, taken := h.answers[execution]; taken || execution == "" {
+		execution = uuid.NewString()
+		event.SetExecution(e, execution)
+	}
+	if h.answers == nil {
+		h.answers = map[string]*reply{}
+	}
+	h.answers[execution] = to
+	return execution
+}
+
+func (h *Handler) forget(execution string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.answers, execution)
+}
+
+var _ runner.Logs = (*Handler)(nil)
+
+// Log implements runner.Logs: what an execution logs goes to who called.
+func (h *Handler) Log(function, execution string, text []byte) {
+	h.mu.Lock()
+	to := h.answers[execution]
+	h.mu.Unlock()
+	if to == nil {
+		h.Logger.Debug("a function logged outside of an execution", "function", function, "text", string(text))
+		return
+	}
+	to.log(text)
+}
+
+// readEvent reads the one event of a request.
+func readEvent(r *http.Request, body []byte) (event.Event, event.Form, error) {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	events, form, err := event.Read(r, event.Limits{Bytes: MaxEvent, Events: 1})
+	switch {
+	case err != nil:
+		return event.Event{}, form, err
+	case form == event.Batch || len(events) != 1:
+		return event.Event{}, form, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a runner takes one event at a time, and this is a batch"}
+	}
+	return events[0], form, nil
+}

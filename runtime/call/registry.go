@@ -1,0 +1,254 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/invoke"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/secret"
+)
+
+// metadata is all that is needed to run a function, as it goes from the registry to runners. Secrets are sealed.
+type metadata struct {
+	ID          string             `json:"id"`
+	App         string             `json:"app,omitempty"`
+	Namespace   string             `json:"namespace"`
+	Name        string             `json:"name"`
+	Version     landfall.UID       `json:"version"`
+	Number      int64              `json:"number"`
+	Group       landfall.UID       `json:"group,omitempty"`
+	Environment environment        `json:"environment"`
+	Package     archive            `json:"package"`
+	Entrypoint  string             `json:"entrypoint,omitempty"`
+	Resources   landfall.Resources `json:"resources"`
+	Config      map[string]string  `json:"config,omitempty"`
+	Secrets     []sealed           `json:"secrets,omitempty"`
+	Network     bool               `json:"network,omitempty"`
+	Body        int64              `json:"body,omitempty"`
+}
+
+type environment struct {
+	Name  string `json:"name"`
+	Image string `json:"image,omitempty"`
+}
+
+type archive struct {
+	Key    string          `json:"key"`
+	Digest landfall.Digest `json:"digest"`
+	Size   int64           `json:"size"`
+}
+
+type sealed struct {
+	Name   string `json:"name"`
+	Number int64  `json:"number"`
+	Sealed []byte `json:"sealed,omitempty"`
+}
+
+func metadataOf(f *registry.Function) metadata {
+	m := metadata{
+		f.ID, f.App, f.Namespace, f.Name, f.Version, f.Number, f.Group, environment(f.Environment), archive(f.Package), f.Entrypoint, f.Resources,
+		f.Config, nil, f.Network, f.Body,
+	}
+	for _, s := range f.Secrets {
+		m.Secrets = append(m.Secrets, sealed(s))
+	}
+	return m
+}
+
+func (m metadata) function() *registry.Function {
+	f := &registry.Function{
+		ID: m.ID, App: m.App, Namespace: m.Namespace, Name: m.Name, Version: m.Version, Number: m.Number, Group: m.Group,
+		Environment: registry.Environment(m.Environment), Package: registry.Archive(m.Package), Entrypoint: m.Entrypoint, Resources: m.Resources,
+		Config: m.Config, Network: m.Network, Body: m.Body,
+	}
+	for _, s := range m.Secrets {
+		f.Secrets = append(f.Secrets, registry.Secret(s))
+	}
+	return f
+}
+
+// Door is the registry for the processes that run functions: it tells who knows the secret of the roles all that is needed to run
+// one, at invoke.Path, where others are told what they may know.
+type Door struct {
+	// Find returns the function that a reference means, as it runs in a group version, or, for none, where its name finds it.
+	// NotFound, with a sentence, when there is none.
+	Find func(ctx context.Context, ref landfall.Reference, group landfall.UID) (*registry.Function, error)
+
+	Live   func() []*registry.Function // those of live releases
+	Secret secret.Text
+	Next   http.Handler // answers all others; nil: they are refused
+}
+
+// ServeHTTP implements http.Handler.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case Knows(r, d.Secret) && r.Method == http.MethodGet:
+		w.Header().Set("Cache-Control", "no-store")
+		d.tell(w, r)
+	case d.Next != nil:
+		d.Next.ServeHTTP(w, r)
+	default:
+		unauthorized(w)
+	}
+}
+
+// tell answers with one function, or with all of live releases.
+func (d *Door) tell(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == invoke.Path {
+		all := []metadata{}
+		for _, f := range d.Live() {
+			all = append(all, metadataOf(f))
+		}
+		write(w, all)
+		return
+	}
+	name, err := ParseName(r.URL.RequestURI())
+	var f *registry.Function
+	if err == nil {
+		f, err = d.Find(r.Context(), name.Reference, name.Group)
+	}
+	if err != nil {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(invoke.StatusOf(err))
+		_, _ = w.Write(encodeFault(err)) // the caller may be gone
+		return
+	}
+	write(w, metadataOf(f))
+}
+
+func write(w http.ResponseWriter, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // the caller may be gone
+}
+
+// The bounds of a Registry.
+const (
+	known       = 1000             // functions that are remembered
+	lookupLimit = 10 * time.Second // for an answer
+	maxMetadata = 64 << 20         // bytes of one
+)
+
+// Registry is the registry of functions in another process. What it said of a function is kept, under the function's ID: whatever has
+// that ID is the same. Its fields are set before the first call. It is safe for concurrent use.
+type Registry struct {
+	URL    *url.URL // of the process
+	Secret secret.Text
+	Client *http.Client // nil: one of its own
+
+	once  sync.Once
+	cache *lru.Cache[string, *registry.Function]
+	asked singleflight.Group
+}
+
+func (c *Registry) open() {
+	c.once.Do(func() {
+		c.cache, _ = lru.New[string, *registry.Function](known) // it fails for a size below one
+		if c.Client == nil {
+			c.Client = &http.Client{
+				Timeout: lookupLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+				// No proxy of the environment gets the role secret.
+				Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: lookupLimit}).DialContext, IdleConnTimeout: time.Minute},
+			}
+		}
+	})
+}
+
+// Function returns what is needed to run a function. NotFound when there is none, with the registry's words; Unavailable when the
+// registry does not answer.
+func (c *Registry) Function(ctx context.Context, name Name) (*registry.Function, error) {
+	c.open()
+	if name.ID == "" { // its selector may mean another version in a moment
+		return c.ask(ctx, name)
+	}
+	if f, ok := c.cache.Get(name.ID); ok {
+		return f, nil
+	}
+	answer := c.asked.DoChan(name.String(), func() (any, error) {
+		f, err := c.ask(context.WithoutCancel(ctx), name) // for all who ask, and within the client's limit
+		if err == nil && f.ID == name.ID {
+			c.cache.Add(f.ID, f)
+		}
+		return f, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, &landfall.Error{Op: "call.Function", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+	case got := <-answer:
+		f, _ := got.Val.(*registry.Function)
+		return f, got.Err
+	}
+}
+
+func (c *Registry) ask(ctx context.Context, name Name) (*registry.Function, error) {
+	var m metadata
+	if err := c.get(ctx, name.String(), &m); err != nil {
+		return nil, err
+	}
+	return m.function(), nil
+}
+
+// Live returns the functions of live releases: those that a runner may make ready before their first call.
+func (c *Registry) Live(ctx context.Context) ([]*registry.Function, error) {
+	c.open()
+	var all []metadata
+	if err := c.get(ctx, invoke.Path, &all); err != nil {
+		return nil, err
+	}
+	functions := make([]*registry.Function, 0, len(all))
+	for _, m := range all {
+		functions = append(functions, m.function())
+	}
+	return functions, nil
+}
+
+// get asks the registry.
+func (c *Registry) get(ctx context.Context, path string, to any) error {
+	const op landfall.Op = "call.Registry"
+	unknown := func(err error) error { return Refused("the registry of functions does not answer", err) }
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.URL.String(), "/")+path, nil)
+	if err != nil {
+		return unknown(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+c.Secret.Reveal())
+	answer, err := c.Client.Do(r)
+	if err != nil {
+		return unknown(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxMetadata+1))
+	switch {
+	case err == nil && len(body) > maxMetadata:
+		err = errors.New("what it says is too large")
+	case err == nil && answer.StatusCode == http.StatusUnauthorized:
+		return Refused("the registry of functions does not know this server's role secret", nil)
+	case err == nil && answer.StatusCode == http.StatusOK:
+		err = json.Unmarshal(body, to)
+	case err == nil:
+		if said := decodeFault(op, body); said != nil {
+			return said
+		}
+		err = errors.New("it answers " + answer.Status)
+	}
+	if err != nil {
+		return unknown(err)
+	}
+	return nil
+}

@@ -1,0 +1,665 @@
+package execution_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/execution"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
+)
+
+// counts is a meter.
+type counts struct {
+	mu         sync.Mutex
+	outcomes   map[execution.Outcome]int
+	unrecorded int
+}
+
+// Called implements execution.Meter.
+func (c *counts) Called(_ *registry.Function, outcome execution.Outcome, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outcomes[outcome]++
+}
+
+// Unrecorded implements execution.Meter.
+func (c *counts) Unrecorded(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unrecorded += n
+}
+
+// fixture is a recorder on a database.
+type fixture struct {
+	*execution.Recorder
+	t      testing.TB
+	db     *store.DB
+	counts *counts
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	db := storetest.Open(t, storetest.SQLite(t))
+	c := &counts{outcomes: map[execution.Outcome]int{}}
+	return &fixture{
+		&execution.Recorder{DB: db, Process: "p", Logger: slog.New(slog.DiscardHandler), Meter: c}, t, db, c,
+	}
+}
+
+// function is a version of a function with a secret in its configuration.
+func function() *registry.Function {
+	return &registry.Function{ID: "hello", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Group: "owf2k7qb",
+		Config: map[string]string{"password": "hunter2"}}
+}
+
+// request is an event of a name.
+func request(id string) event.Event {
+	e := event.New()
+	e.SetID(id)
+	e.SetSource("/me")
+	e.SetType("greet")
+	e.SetDataContentType("text/plain")
+	e.DataEncoded = []byte("Ada")
+	event.SetExecution(&e, "x-"+id)
+	event.SetConfig(&e, map[string]string{"password": "hunter2"})
+	event.SetTrigger(&e, event.Trigger{FunctionURL: "/functions/hello", Config: map[string]string{"password": "hunter2"}})
+	return e
+}
+
+// greets answers an event.
+func greets(_ context.Context, e event.Event) (event.Event, error) {
+	answer := event.Answer(e, "answer")
+	answer.SetDataContentType("text/plain")
+	answer.DataEncoded = []byte("Hello")
+	return answer, nil
+}
+
+// shown returns an execution as the store has it now.
+func (f *fixture) shown(id string) landfall.Execution {
+	f.t.Helper()
+	if err := f.Flush(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	x, err := f.db.Execution(f.t.Context(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return x
+}
+
+func (f *fixture) log(id string) string {
+	f.t.Helper()
+	pieces, err := f.db.ExecutionLog(f.t.Context(), id, 0, 1000)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, p := range pieces {
+		all.WriteString(p.Text)
+	}
+	return all.String()
+}
+
+func wantEqual[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// eventually waits for something.
+func eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatal(what + ": it did not happen")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// What a run came to is on record, with what it logged, and without anything that it was given.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	hooked := function()
+	hooked.Origin = registry.Origin{Release: "release1", Trigger: "hook"}
+	_, err := f.Run(t.Context(), hooked, request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
+		f.Log("hello", event.ExecutionOf(e), []byte("one\nt"))
+		f.Log("hello", event.ExecutionOf(e), []byte("wo\n"))
+		running := f.shown("x-1")
+		wantEqual(t, "state while it runs", running.State, landfall.ExecutionRunning)
+		wantEqual(t, "log while it runs", f.log("x-1"), "one\ntwo\n")
+		f.Log("hello", event.ExecutionOf(e), []byte("the end"))
+		return greets(ctx, e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := f.shown("x-1")
+	// C-013: the record has the version of the function that was in use
+	wantEqual(t, "number of the version", x.Number, 3)
+	wantEqual(t, "version", x.Version, "owf2k7qa")
+	wantEqual(t, "release", x.Release, "release1")
+	wantEqual(t, "trigger", x.Trigger, "hook")
+	wantEqual(t, "event", x.Event, landfall.ExecutionEvent{Source: "/me", Type: "greet", ID: "1"})
+	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
+	wantEqual(t, "sizes", fmt.Sprint(x.Input, x.Output, x.Log), "3 5 15")
+	wantEqual(t, "log", f.log("x-1"), "one\ntwo\nthe end")
+	if x.Duration <= 0 {
+		t.Errorf("duration: got %v", x.Duration)
+	}
+	// E-041: neither configuration nor what a trigger added is in the record
+	wantEqual(t, "whether the record has the secret", strings.Contains(fmt.Sprintf("%+v", x), "hunter2"), false)
+}
+
+// Each way to fail has its reason.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	fails := func(name string, fault error, answer func(e *event.Event)) landfall.Execution {
+		_, _ = f.Run(t.Context(), function(), request(name), func(ctx context.Context, e event.Event) (event.Event, error) {
+			if fault != nil {
+				return event.Event{}, fault
+			}
+			a, err := greets(ctx, e)
+			answer(&a)
+			return a, err
+		})
+		return f.shown("x-" + name)
+	}
+	for _, c := range []struct {
+		name    string
+		fault   error
+		answer  func(e *event.Event)
+		reason  string
+		message string
+		outcome execution.Outcome
+		log     string
+	}{
+		{"timeout", &landfall.Error{Message: "too slow", Err: &runner.FunctionError{Reason: runner.Timeout, Trace: "secret"}}, nil,
+			"timeout", "too slow", execution.Failed, "too slow\n"},
+		{"busy", &landfall.Error{Kind: landfall.Unavailable, Message: "later", Err: &runner.FunctionError{Reason: runner.Busy}}, nil,
+			"busy", "later", execution.Busy, ""},
+		{"left", &landfall.Error{Kind: landfall.Canceled, Message: "gone"}, nil, "canceled", "gone", execution.Canceled, ""},
+		{"package", &landfall.Error{Kind: landfall.NotFound, Message: "no package"}, nil, "not-found", "no package", execution.Refused, "no package\n"},
+		{"error", nil, func(e *event.Event) { event.SetError(e, event.Error{Message: "no", Type: "ValueError"}) }, "ValueError", "no", execution.Failed,
+			"no\n"},
+		{"long", nil, func(e *event.Event) { event.SetError(e, event.Error{Message: strings.Repeat("é", 1000)}) }, "error",
+			strings.Repeat("é", 512), execution.Failed, strings.Repeat("é", 512) + "\n"},
+	} {
+		f.counts.outcomes[c.outcome] = 0
+		x := fails(c.name, c.fault, c.answer)
+		wantEqual(t, c.name+": state", x.State, landfall.ExecutionFailed)
+		wantEqual(t, c.name+": reason", x.Reason, c.reason)
+		wantEqual(t, c.name+": message", x.Message, c.message)
+		wantEqual(t, c.name+": counted", f.counts.outcomes[c.outcome], 1)
+		wantEqual(t, c.name+": log", f.log(x.ID), c.log)
+		wantEqual(t, c.name+": size of the log", x.Log, int64(len(c.log)))
+	}
+}
+
+// The log of a function that gave no answer ends with why, on a line of its own; one that answered with an error has said it itself.
+func TestLogSaysWhy(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	logs := func(name string, fault error) string {
+		_, _ = f.Run(t.Context(), function(), request(name), func(ctx context.Context, e event.Event) (event.Event, error) {
+			f.Log("hello", event.ExecutionOf(e), []byte("half a li"))
+			if fault != nil {
+				return event.Event{}, fault
+			}
+			a, err := greets(ctx, e)
+			event.SetError(&a, event.Error{Message: "no"})
+			return a, err
+		})
+		f.shown("x-" + name)
+		return f.log("x-" + name)
+	}
+	exit := &landfall.Error{Message: "it ended with exit code 3", Err: &runner.FunctionError{Reason: runner.Exit}}
+	wantEqual(t, "log of one that ended", logs("ended", exit), "half a li\nit ended with exit code 3\n")
+	wantEqual(t, "log of one that answered with an error", logs("answered", nil), "half a li")
+}
+
+// An answer does not wait for the database: not for the record, and not for the log.
+func TestAnswerDoesNotWait(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	held, let := make(chan struct{}), make(chan struct{})
+	over := make(chan error)
+	go func() {
+		over <- f.db.Update(t.Context(), func(*store.Tx) error {
+			close(held)
+			<-let
+			return nil
+		})
+	}()
+	<-held
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan error)
+	go func() { kept <- f.Keep(ctx) }()
+	answer, err := f.Run(t.Context(), function(), request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
+		f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
+		return greets(ctx, e)
+	})
+	// E-042: the answer is there while the log is not stored yet
+	wantEqual(t, "answer while the store is held", string(answer.Data()), "Hello")
+	if err != nil {
+		t.Error(err)
+	}
+	close(let)
+	stop()
+	if err := errors.Join(<-over, <-kept); err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "state later", f.shown("x-1").State, landfall.ExecutionSucceeded)
+	// E-042: the log is fetched by itself
+	wantEqual(t, "log later", f.log("x-1"), "a line\n")
+}
+
+// While the database does not answer, what waits for it has a bound, however often it is tried to write it.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits = execution.Limits{Rate: 10_000_000, Keep: 10_000_000}
+	held, let, over := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		over <- f.db.Update(t.Context(), func(*store.Tx) error {
+			close(held)
+			<-let
+			return nil
+		})
+	}()
+	<-held
+	calls := 0
+	for range 4 {
+		tried := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			tried <- f.Flush(ctx)
+		}()
+		for trying := true; trying; calls++ {
+			_, _ = f.Run(t.Context(), function(), request(fmt.Sprint(calls)), func(ctx context.Context, e event.Event) (event.Event, error) {
+				f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
+				return greets(ctx, e)
+			})
+			select {
+			case <-tried:
+				trying = false
+			default:
+			}
+		}
+	}
+	close(let)
+	if err := errors.Join(<-over, f.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	all, err := f.db.ExecutionsLike(t.Context(), landfall.Execution{}, landfall.Execution{}, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 4096 + 4 // the bound, and what was under way at one of the writes, whose record goes on
+	if len(all) > most {
+		t.Errorf("%d executions waited, of %d; want %d at most", len(all), calls, most)
+	}
+	wantEqual(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
+	_, _ = f.Run(t.Context(), function(), request("later"), greets)
+	wantEqual(t, "state of a later one", f.shown("x-later").State, landfall.ExecutionSucceeded)
+}
+
+// Under more load than is recorded, failures are kept, and what is not kept is counted.
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits.Rate = 20
+	const calls, failures = 10_000, 50
+	for i := range calls {
+		_, _ = f.Run(t.Context(), function(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
+			if i%(calls/failures) == 0 {
+				return event.Event{}, &landfall.Error{Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+			}
+			return greets(ctx, e)
+		})
+	}
+	if err := f.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := f.db.ExecutionsLike(t.Context(), landfall.Execution{}, landfall.Execution{}, 2*calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, x := range all {
+		if x.State == landfall.ExecutionFailed {
+			failed++
+		}
+	}
+	wantEqual(t, "failures on record", failed, failures)
+	wantEqual(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
+	if len(all) > calls/2 {
+		t.Errorf("recorded: got %d of %d", len(all), calls)
+	}
+}
+
+// A version keeps its newest records, and the newest of its logs.
+func TestTrim(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Limits = execution.Limits{Keep: 20, Logs: 1000, Rate: 10_000}
+	for i := range 100 {
+		_, _ = f.Run(t.Context(), function(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
+			f.Log("hello", event.ExecutionOf(e), []byte(strings.Repeat("x", 99)+"\n"))
+			return greets(ctx, e)
+		})
+		if err := f.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := f.db.ExecutionsLike(t.Context(), landfall.Execution{}, landfall.Execution{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 || len(all) > 22 {
+		t.Errorf("records: got %d", len(all))
+	}
+	wantEqual(t, "the newest", all[0].ID, "x-99")
+	logs, err := f.db.FunctionLog(t.Context(), "default", "hello", 3, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(logs) < 10 || len(logs) > 12 {
+		t.Errorf("logs: got %d", len(logs))
+	}
+}
+
+// work runs what was accepted until the test ends, or stop is called.
+func (f *fixture) work(run func(context.Context, *registry.Function, event.Event) (event.Event, error)) (stop func()) {
+	ctx, cancel := context.WithCancel(f.t.Context())
+	over := make(chan error, 2)
+	go func() { over <- f.Keep(ctx) }()
+	go func() {
+		over <- f.Work(ctx, func(ctx context.Context, x landfall.Execution, e event.Event) (event.Event, error) {
+			fn := function()
+			fn.Version, fn.Number, fn.Group = x.Version, x.Number, x.Group
+			return f.Run(ctx, fn, e, func(ctx context.Context, e event.Event) (event.Event, error) { return run(ctx, fn, e) })
+		})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-over, <-over); err != nil {
+			f.t.Error(err)
+		}
+	})
+	f.t.Cleanup(stop)
+	return stop
+}
+
+// over waits until an execution is over.
+func (f *fixture) over(id string) (x landfall.Execution) {
+	f.t.Helper()
+	eventually(f.t, "the end of "+id, func() bool {
+		var err error
+		x, err = f.db.Execution(f.t.Context(), id)
+		return err == nil && x.State.Final()
+	})
+	return x
+}
+
+// What was accepted is run in the version that it was accepted for, and its answer is kept.
+func TestAccepted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	x, err := f.Accept(t.Context(), function(), request("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "state", x.State, landfall.ExecutionQueued)
+	f.Redact = func(_ *registry.Function, text string) string { return strings.ReplaceAll(text, "s3cret", "***") }
+	var config atomic.Value
+	f.work(func(ctx context.Context, fn *registry.Function, e event.Event) (event.Event, error) {
+		f.Log("hello", event.ExecutionOf(e), []byte("at work\n"))
+		config.Store(fmt.Sprint(e, fn.Version))
+		answer, err := greets(ctx, e)
+		answer.DataEncoded = []byte("s3cret")
+		return answer, err
+	})
+	x = f.over(x.ID)
+	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
+	wantEqual(t, "attempts", x.Attempt, 1)
+	wantEqual(t, "log", f.log(x.ID), "at work\n")
+	result, _, err := event.Parse(x.Result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEqual(t, "result", string(result.Data()), "***")
+	// E-041: what was stored of the event has none of the configuration that came with it
+	wantEqual(t, "whether the stored event had the secret", strings.Contains(fmt.Sprint(config.Load()), "hunter2"), false)
+	large := request("2")
+	large.DataEncoded = make([]byte, 1<<20)
+	_, err = f.Accept(t.Context(), function(), large)
+	if _, tooLarge := errors.AsType[*event.TooLargeError](err); !tooLarge {
+		t.Errorf("a large event: got %v", err)
+	}
+}
+
+// While secrets are looked for in what one function said, everybody else's calls begin and end; none is cut in two and half shown.
+func TestRedactionHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	looking, seen := make(chan struct{}), make(chan struct{})
+	f.Redact = func(_ *registry.Function, text string) string {
+		if strings.HasPrefix(text, "slow") {
+			close(looking)
+			<-seen
+		}
+		return strings.ReplaceAll(text, "s3cret", "***")
+	}
+	run := func(id, message string) {
+		_, _ = f.Run(t.Context(), function(), request(id), func(context.Context, event.Event) (event.Event, error) {
+			return event.Event{}, &landfall.Error{Message: message}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run("1", "slow"+strings.Repeat(".", 1024-len("slow")-len("s3c"))+"s3cret")
+	}()
+	<-looking
+	run("2", "quick")
+	close(seen)
+	<-ended
+	if err := f.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	x, err := f.db.Execution(t.Context(), "x-1")
+	if err != nil || strings.Contains(x.Message, "s3c") || !strings.HasSuffix(x.Message, "***") {
+		t.Errorf("got %q, %v", x.Message, err)
+	}
+}
+
+// A function that is busy is tried again, and so is one whose runner went away, but not for ever; one that fails is not.
+func TestAcceptedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var calls atomic.Int64
+	f.work(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		switch {
+		case e.ID() == "fails":
+			calls.Add(1)
+			return event.Event{}, &landfall.Error{Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+		case e.ID() == "dies":
+			calls.Add(1)
+			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &runner.FunctionError{Reason: runner.Lost}}
+		case calls.Add(1) == 1 && e.ID() == "lost":
+			return event.Event{}, &landfall.Error{Message: "its runner is gone", Err: &runner.FunctionError{Reason: runner.Lost}}
+		case calls.Load() == 1:
+			return event.Event{}, &landfall.Error{Kind: landfall.Unavailable, Err: &runner.FunctionError{Reason: runner.Busy}}
+		}
+		return greets(ctx, e)
+	})
+	for _, c := range []struct {
+		id       string
+		calls    int64
+		state    landfall.ExecutionState
+		attempts int64
+	}{
+		{"busy", 2, landfall.ExecutionSucceeded, 1}, {"fails", 1, landfall.ExecutionFailed, 1},
+		{"lost", 2, landfall.ExecutionSucceeded, 2}, {"dies", 3, landfall.ExecutionFailed, 3},
+	} {
+		calls.Store(0)
+		x, err := f.Accept(t.Context(), function(), request(c.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = f.over(x.ID)
+		wantEqual(t, c.id+": state", x.State, c.state)
+		wantEqual(t, c.id+": calls", calls.Load(), c.calls)
+		wantEqual(t, c.id+": attempts", x.Attempt, c.attempts)
+	}
+}
+
+// What a dead process ran is run by the next one.
+func TestAcceptedOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	x, err := f.Accept(t.Context(), function(), request("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.db.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.LeaseExecutions(t.Context(), "p", time.Now(), time.Now().Add(time.Hour), 1)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.work(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		return greets(ctx, e)
+	})
+	x = f.over(x.ID)
+	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
+	wantEqual(t, "attempts", x.Attempt, 2)
+}
+
+// What this process runs already is not taken for what its earlier life ran, whoever of the two that look comes first.
+func TestAcceptedWhileItBegins(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	x, err := f.Accept(t.Context(), function(), request("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 2)
+	started, answer := make(chan struct{}, 9), make(chan struct{})
+	go func() {
+		over <- f.Work(ctx, func(ctx context.Context, _ landfall.Execution, e event.Event) (event.Event, error) {
+			started <- struct{}{}
+			<-answer
+			return greets(ctx, e)
+		})
+	}()
+	<-started
+	go func() { over <- f.Keep(ctx) }()
+	f.Log("hello", x.ID, []byte("at work\n"))
+	eventually(t, "a log, which is written after the first look", func() bool { return f.log(x.ID) != "" })
+	close(answer)
+	x = f.over(x.ID)
+	cancel()
+	if err := errors.Join(<-over, <-over); err != nil {
+		t.Error(err)
+	}
+	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
+	wantEqual(t, "attempts", x.Attempt, 1)
+	wantEqual(t, "starts beside the first", len(started), 0)
+}
+
+// Two processes whose clocks differ by an hour do not take each other for dead, and see each other's death all the same.
+func TestClocksDiffer(t *testing.T) {
+	t.Parallel()
+	for name, differ := range map[string]time.Duration{"the other's is behind": -time.Hour, "the other's is ahead": time.Hour} {
+		f := newFixture(t)
+		x, err := f.Accept(t.Context(), function(), request("1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := time.Now().Add(differ)
+		sign := func(after time.Duration) {
+			err := f.db.Update(t.Context(), func(tx *store.Tx) error {
+				running := x
+				running.State, running.Attempt = landfall.ExecutionRunning, 1
+				return tx.RecordExecutions(t.Context(), theirs, []store.ExecutionRecord{{Execution: running, Process: "q", Until: theirs.Add(after)}})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = f.db.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.LeaseExecutions(t.Context(), "q", time.Now(), theirs.Add(30*time.Second), 1)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := func() landfall.ExecutionState {
+			now, err := f.db.Execution(t.Context(), x.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return now.State
+		}
+		began := time.Now()
+		for after := time.Duration(0); after <= 2*time.Minute; after += 10 * time.Second {
+			sign(after)
+			f.Look(t.Context(), began.Add(after))
+			wantEqual(t, name+": while it lives", state(), landfall.ExecutionRunning)
+		}
+		f.Look(t.Context(), began.Add(140*time.Second))
+		wantEqual(t, name+": a moment after its last sign", state(), landfall.ExecutionRunning)
+		f.Look(t.Context(), began.Add(150*time.Second))
+		wantEqual(t, name+": when it is dead", state(), landfall.ExecutionQueued)
+	}
+}
+
+// Only who prefers it is answered before the function ran.
+func TestDeferred(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, c := range []struct {
+		prefer []string
+		done   bool
+	}{
+		{nil, false}, {[]string{"wait=10"}, false}, {[]string{"respond-asynchronously"}, false}, {[]string{"respond-async"}, true},
+		{[]string{"wait=10, Respond-Async; x=y"}, true}, {[]string{"wait=10", "respond-async"}, true},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+		r.Header["Prefer"] = c.prefer
+		w := httptest.NewRecorder()
+		done, err := f.Deferred(w, r, function(), request(strings.Join(c.prefer, "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, fmt.Sprint(c.prefer), done, c.done)
+		if !done {
+			continue
+		}
+		wantEqual(t, "status", w.Code, http.StatusAccepted)
+		wantEqual(t, "preference", w.Header().Get("Preference-Applied"), "respond-async")
+		wantEqual(t, "location", w.Header().Get("Location"), "/api/v1/executions/x-"+strings.Join(c.prefer, ""))
+	}
+}

@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
+)
+
+// streamed is an answer that goes out while the function makes it. Nothing of it is held: a client that reads slowly holds the function
+// up, and one that reads nothing for the time that a body has is cut off.
+type streamed struct {
+	g        *Gateway
+	w        http.ResponseWriter
+	r        *http.Request
+	asked    event.Event
+	body     *upload // of the request, which comes meanwhile; nil: it is there
+	began    bool
+	bodiless bool
+	sent     int64 // bytes of the body
+}
+
+var _ runner.Stream = (*streamed)(nil)
+
+// Begin implements runner.Stream.
+func (s *streamed) Begin(answer event.Event) error {
+	status, err := s.g.head(s.w.Header(), s.asked, answer)
+	if err != nil {
+		return err
+	}
+	s.body.head(s.w.Header())
+	s.began, s.bodiless = true, bodiless(status) || s.r.Method == http.MethodHead
+	s.w.WriteHeader(status)
+	_, err = s.Write(answer.Data())
+	return err
+}
+
+// Write implements runner.Stream.
+func (s *streamed) Write(p []byte) (int, error) {
+	if s.bodiless {
+		return len(p), nil
+	}
+	c := http.NewResponseController(s.w)
+	_ = c.SetWriteDeadline(time.Now().Add(s.g.bodyTimeout)) // a writer that has no connection has none
+	n, err := s.w.Write(p)
+	s.sent += int64(n)
+	if err == nil {
+		err = c.Flush()
+	}
+	return n, err
+}
+
+// Sent returns how many bytes of the answer went out. It is called when the function has answered.
+func (s *streamed) Sent() int64 { return s.sent }
+
+// end ends the answer: as it should, or, when it broke off, so that the client sees that.
+func (s *streamed) end(f *registry.Function, answer event.Event, err error) {
+	if err == nil {
+		_, err = s.g.head(http.Header{}, s.asked, answer)
+	}
+	_ = http.NewResponseController(s.w).SetWriteDeadline(time.Time{})
+	if err == nil {
+		return
+	}
+	if c, ok := s.w.(*counted); ok {
+		c.cut = true
+	}
+	if s.r.Context().Err() != nil {
+		return // nobody waits for the rest
+	}
+	h := s.w.Header()
+	s.g.log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
+		slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
+		slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
+}

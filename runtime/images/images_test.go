@@ -1,0 +1,322 @@
+package images_test
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/images"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// door is a registry with the function default/hello, whose versions are v1 to vN, of which each has a file with its name.
+type door struct {
+	http.Handler
+	versions int
+	broken   atomic.Bool // no image can be made
+	unpacked atomic.Int64
+	cache    string
+}
+
+func newDoor(t *testing.T, versions int, limit int64) *door {
+	t.Helper()
+	d := &door{versions: versions, cache: filepath.Join(t.TempDir(), "images")}
+	folder := t.TempDir()
+	builder, err := images.New(d.cache, limit, func(_ context.Context, f *registry.Function) (images.Content, func(), error) {
+		d.unpacked.Add(1)
+		if d.broken.Load() {
+			return images.Content{}, nil, &landfall.Error{Op: "test", Kind: landfall.Invalid, Message: "the package has no image"}
+		}
+		dir := filepath.Join(folder, string(f.Version))
+		err := os.MkdirAll(filepath.Join(dir, ".landfall"), 0o755)
+		for name, mode := range map[string]fs.FileMode{"main": 0o755, "notes": 0o644, ".landfall/adaptor": 0o644} {
+			text := strings.Repeat(string(f.Version), 1000)
+			if name == ".landfall/adaptor" {
+				text = "adaptor"
+			}
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, name), []byte(text), mode)
+			}
+		}
+		return images.Content{Folder: dir, At: "function", Apart: ".landfall", Args: []string{"/function/main"}, Dir: "/function", Env: []string{"A=b"}}, func() {}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := &landfall.Error{Op: "test", Kind: landfall.NotFound, Message: "there is no such version; the newest is v1"}
+	d.Handler = &images.Handler{
+		Find: func(_ context.Context, ref landfall.Reference) (images.Function, error) {
+			var number int64
+			if _, err := fmt.Sscanf(ref.Selector, "v%d", &number); err != nil || number > int64(versions) || ref.Name != "hello" {
+				return images.Function{}, missing
+			}
+			return images.Function{Commit: "abc", Function: &registry.Function{App: "1", Namespace: "default", Name: "hello", Version: landfall.UID(ref.Selector), Number: number}}, nil
+		},
+		Names: func(_ context.Context, _, name string) (images.Names, error) {
+			if name != "hello" {
+				return images.Names{}, missing
+			}
+			names := images.Names{App: "1", Tags: []string{"latest", "", "feature/x"}}
+			for i := versions; i > 0; i-- {
+				names.UIDs = append(names.UIDs, landfall.UID(fmt.Sprintf("v%d", i)))
+				names.Tags = append(names.Tags, fmt.Sprintf("v%d", i))
+			}
+			return names, nil
+		},
+		Admit: func(r *http.Request, app *string) error {
+			if r.Header.Get("Authorization") != "" && app != nil { // whoever sends one here has no right to app 1
+				return missing
+			}
+			return nil
+		},
+		Builder: builder, Logger: slog.New(slog.DiscardHandler),
+	}
+	return d
+}
+
+func (d *door) ask(method, at string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "/v2/"+at, http.NoBody)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w
+}
+
+// layers returns the digests of a version's layers.
+func (d *door) layers(t *testing.T, version string) []string {
+	t.Helper()
+	manifest, err := v1.ParseManifest(d.ask("GET", "default/hello/manifests/"+version).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digests []string
+	for _, l := range manifest.Layers {
+		digests = append(digests, l.Digest.String())
+	}
+	return digests
+}
+
+const plenty = 1 << 30
+
+// However an image is asked for, and by however many, it is made once.
+func TestMadeOnce(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, 1, plenty)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			method := []string{"HEAD", "GET"}[i%2]
+			if w := d.ask(method, "default/hello/manifests/v1"); w.Code != http.StatusOK || (w.Body.Len() > 0) != (method == "GET") {
+				t.Errorf("%s: got %d %s", method, w.Code, w.Body)
+			}
+		})
+	}
+	all.Wait()
+	head, get := d.ask("HEAD", "default/hello/manifests/v1"), d.ask("GET", "default/hello/manifests/v1")
+	digest := head.Header().Get("Docker-Content-Digest")
+	if string(landfall.DigestOf(get.Body.Bytes())) != digest || head.Header().Get("Content-Length") != fmt.Sprint(get.Body.Len()) {
+		t.Errorf("HEAD says %v, GET is %s", head.Header(), get.Body)
+	}
+	if n := d.unpacked.Load(); n != 1 {
+		t.Errorf("the image was made %d times", n)
+	}
+}
+
+// The same version is the same image on every server, and versions share what is not theirs.
+func TestSame(t *testing.T) {
+	t.Parallel()
+	one, other := newDoor(t, 2, plenty), newDoor(t, 2, plenty)
+	first := one.layers(t, "v1")
+	if diff := cmp.Diff(first, other.layers(t, "v1")); diff != "" {
+		t.Errorf("another server has other layers:\n%s", diff)
+	}
+	second := one.layers(t, "v2")
+	if len(first) != 2 || first[0] != second[0] || first[1] == second[1] {
+		t.Errorf("the layers are %v and %v; want one that they share, and one of their own", first, second)
+	}
+	// a server that never made it finds out of which version a digest is
+	fresh := newDoor(t, 3, plenty)
+	if w := fresh.ask("GET", "default/hello/blobs/"+first[1]); w.Code != http.StatusOK || string(landfall.DigestOf(w.Body.Bytes())) != first[1] {
+		t.Errorf("a layer: got %d", w.Code)
+	}
+}
+
+// What is kept has a bound; what was removed is made again.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	const versions = 5
+	d := newDoor(t, versions, 20_000)
+	var own []string
+	for i := range versions {
+		own = append(own, d.layers(t, fmt.Sprintf("v%d", i+1))[1])
+	}
+	files, err := os.ReadDir(d.cache)
+	if err != nil || len(files) > 4 {
+		t.Errorf("%d layers are kept of %d images, %v", len(files), versions, err)
+	}
+	for _, digest := range own {
+		if w := d.ask("GET", "default/hello/blobs/"+digest); w.Code != http.StatusOK || string(landfall.DigestOf(w.Body.Bytes())) != digest {
+			t.Errorf("%s: got %d", digest, w.Code)
+		}
+	}
+	before := d.unpacked.Load()
+	for range 3 {
+		if w := d.ask("GET", "default/hello/blobs/sha256:"+strings.Repeat("1", 64)); w.Code != http.StatusNotFound {
+			t.Errorf("a digest of nothing: got %d", w.Code)
+		}
+	}
+	if made := d.unpacked.Load() - before; made != 0 {
+		t.Errorf("%d images were made anew for a digest of nothing", made)
+	}
+}
+
+// Versions of which no image can be made are not tried again for each digest of nothing; by its own name one is, and then it is found.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	const versions = 3
+	d := newDoor(t, versions, plenty)
+	d.broken.Store(true)
+	for i := range 4 {
+		nothing := fmt.Sprintf("default/hello/blobs/sha256:%064d", i)
+		if w := d.ask("GET", nothing); w.Code != http.StatusNotFound {
+			t.Errorf("a digest of nothing: got %d", w.Code)
+		}
+	}
+	if n := d.unpacked.Load(); n != versions {
+		t.Errorf("%d images were tried for digests of nothing, want each version once", n)
+	}
+	d.broken.Store(false)
+	for _, digest := range d.layers(t, "v1") {
+		if w := d.ask("GET", "default/hello/blobs/"+digest); w.Code != http.StatusOK {
+			t.Errorf("a layer of what can be made by now: got %d", w.Code)
+		}
+	}
+}
+
+// A file with many names is in a layer once: an image's hard links do not become files, of which each takes as much.
+func TestHardLinks(t *testing.T) {
+	t.Parallel()
+	const names, size = 200, 100_000
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "f0"), make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range names {
+		if err := os.Link(filepath.Join(folder, "f0"), filepath.Join(folder, fmt.Sprint("f", i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []string{"", "function"} {
+		d := newDoor(t, 1, plenty)
+		builder, err := images.New(d.cache, plenty, func(context.Context, *registry.Function) (images.Content, func(), error) {
+			return images.Content{Folder: folder, At: at, Args: []string{"/f0"}, Dir: "/"}, func() {}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler, ok := d.Handler.(*images.Handler)
+		if !ok {
+			t.Fatal("the door is another")
+		}
+		handler.Builder = builder
+		layer := d.ask("GET", "default/hello/blobs/"+d.layers(t, "v1")[0]).Body
+		if layer.Len() > 4*size {
+			t.Errorf("the layer of one file of %d bytes has %d", size, layer.Len())
+		}
+		files := 0
+		for r := tar.NewReader(layer); ; files++ {
+			header, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if header.Typeflag == tar.TypeLink && header.Linkname != path.Join(at, "f0") {
+				t.Errorf("%s is a link to %s", header.Name, header.Linkname)
+			}
+		}
+		if files < names+1 {
+			t.Errorf("the layer has %d entries, want more than %d", files, names)
+		}
+	}
+}
+
+// A part of a layer can be asked for, which is how a broken pull goes on.
+func TestRange(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, 1, plenty)
+	blob := "default/hello/blobs/" + d.layers(t, "v1")[1]
+	whole, part := d.ask("GET", blob), d.ask("GET", blob, "Range", "bytes=600-")
+	if part.Code != http.StatusPartialContent || part.Body.String() != whole.Body.String()[600:] {
+		t.Errorf("got %d with %d bytes of %d", part.Code, part.Body.Len(), whole.Body.Len())
+	}
+}
+
+// What is of another app looks as if it were not there: to the byte.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, 1, plenty)
+	manifest := d.ask("GET", "default/hello/manifests/v1").Header().Get("Docker-Content-Digest")
+	layer := d.layers(t, "v1")[0]
+	none := "sha256:" + strings.Repeat("1", 64)
+	for at, nothing := range map[string]string{
+		"default/hello/manifests/v1":          "default/nobody/manifests/v1",
+		"default/hello/manifests/v9":          "default/nobody/manifests/v9",
+		"default/hello/manifests/" + manifest: "default/nobody/manifests/" + none,
+		"default/hello/blobs/" + layer:        "default/nobody/blobs/" + none,
+		"default/hello/tags/list":             "default/nobody/tags/list",
+	} {
+		theirs, missing := d.ask("GET", at, "Authorization", "another app's"), d.ask("GET", nothing)
+		if theirs.Code != http.StatusNotFound || theirs.Body.String() != missing.Body.String() || cmp.Diff(theirs.Header(), missing.Header()) != "" {
+			t.Errorf("%s: got %d %s %v, and for nothing %s %v", at, theirs.Code, theirs.Body, theirs.Header(), missing.Body, missing.Header())
+		}
+	}
+}
+
+// Tags come in pages, sorted, and are all that can be pulled.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newDoor(t, 12, plenty))
+	defer server.Close()
+	repository, err := name.NewRepository(strings.TrimPrefix(server.URL, "http://")+"/default/hello", name.Insecure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1, 5, 100} {
+		tags, err := remote.List(repository, remote.WithPageSize(size))
+		want := []string{"latest", "v1", "v10", "v11", "v12", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9"}
+		if err != nil || cmp.Diff(want, tags) != "" {
+			t.Errorf("in pages of %d: got %v, %v", size, tags, err)
+		}
+	}
+	response, err := http.Get(server.URL + "/v2/default/hello/tags/list?n=3&last=v9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != `{"name":"default/hello","tags":[]}` || response.Header.Get("Link") != "" {
+		t.Errorf("behind the last one: got %s, %v, %v", body, response.Header, err)
+	}
+}

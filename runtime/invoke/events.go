@@ -1,0 +1,101 @@
+package invoke
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// The paths where Events is served: both are the same.
+const (
+	RunPath  = "/run"
+	FirePath = "/fire"
+)
+
+// Triggers is the trigger manager.
+type Triggers interface {
+	// Find returns the triggers that an event is for. Invalid when the event says something that cannot be read.
+	Find(e event.Event) ([]*registry.Trigger, error)
+
+	// Run gives an event to one of the functions of a trigger, or to nil, which is gone. The event's attributes change. Its errors
+	// are those of Functions.Run.
+	Run(ctx context.Context, t *registry.Trigger, f *registry.Function, e event.Event) (event.Event, error)
+}
+
+// Events takes events for whatever triggers they are for, of which their sender knows nothing. Its fields are set before the first
+// request.
+type Events struct {
+	Triggers Triggers
+
+	// Admit returns of which apps the request may invoke functions. Unauthorized when nobody knows who asks, Forbidden when it may
+	// not invoke any.
+	Admit func(r *http.Request) (may func(app string) bool, err error)
+
+	// Deferred is as that of Handler.
+	Deferred func(w http.ResponseWriter, r *http.Request, f *registry.Function, e event.Event) (bool, error)
+
+	Limits event.Limits
+	Bodies Bodies
+	Logger *slog.Logger
+}
+
+// errNoTrigger is the cause of an error about an event that is for no trigger.
+var errNoTrigger = errors.New("no trigger")
+
+// ServeHTTP implements http.Handler.
+func (h *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		problem(w, &statusError{http.StatusMethodNotAllowed, "events are sent by POST"})
+		return
+	}
+	may, err := h.Admit(r)
+	if err != nil {
+		problem(w, err)
+		return
+	}
+	exchange{h.Limits, &h.Bodies, h.Logger, r.URL.Path}.serve(w, r, func(e event.Event) []call { return h.calls(w, r, may, e) })
+}
+
+// calls returns a call for each trigger that an event is for, of apps that may be invoked. When there is none, it is one that says
+// so: it is not told whether there are others.
+func (h *Events) calls(w http.ResponseWriter, r *http.Request, may func(app string) bool, e event.Event) []call {
+	found, err := h.Triggers.Find(e)
+	var calls []call
+	for _, t := range found {
+		if !may(t.App) {
+			continue
+		}
+		f, own := t.Draw(), e
+		own.Context = e.Context.Clone()
+		c := call{event: own, release: t.Release, run: func(e event.Event) (event.Event, error) { return h.Triggers.Run(r.Context(), t, f, e) }}
+		if f != nil {
+			c.version = f.Version
+		}
+		if f != nil && h.Deferred != nil {
+			c.accept = func(e event.Event) (bool, error) {
+				accepted := *f
+				accepted.Origin = registry.Origin{Release: t.Release, Trigger: t.Name}
+				return h.Deferred(w, r, &accepted, e)
+			}
+		}
+		calls = append(calls, c)
+	}
+	if err == nil && len(calls) == 0 {
+		err = &landfall.Error{
+			Op: "invoke.Events", Kind: landfall.NotFound, Err: errNoTrigger,
+			Message: "no trigger of an app that the token may invoke has the source of the event; it would be " +
+				"/r/NAMESPACE/APP/TRIGGER, the URL of a route, or NAMESPACE.APP.TOPIC",
+		}
+	}
+	if err != nil {
+		return []call{{event: e, err: err}}
+	}
+	return calls
+}

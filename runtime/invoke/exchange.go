@@ -1,0 +1,161 @@
+package invoke
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/runner"
+)
+
+// exchange answers the events of a request with those that functions give, in the form of the request.
+type exchange struct {
+	limits event.Limits
+	bodies *Bodies
+	logger *slog.Logger
+	source string // of the answer to a request of which no event can be read
+}
+
+// maxAnswers is how many bytes the answers of one request may have together.
+const maxAnswers = 32 << 20
+
+// limitAnswers is its name.
+const limitAnswers = "bytes of all answers"
+
+// call is one event on its way to one function.
+type call struct {
+	event   event.Event
+	release landfall.UID // of the trigger; empty: it is called by its name
+	version landfall.UID // of the function; empty: there is none
+	run     func(e event.Event) (event.Event, error)
+	accept  func(e event.Event) (bool, error) // answers a request that would rather not wait, and reports whether it is one; may be nil
+	err     error                             // why there is nothing to run
+}
+
+// serve answers a request. Each of its events becomes calls, which are made one after the other. When there is one event and one
+// call, the status is that of its answer; else the answers are a batch, in which events with errors stand for those that failed.
+func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e event.Event) []call) {
+	events, form, done, err := x.bodies.read(w, r, x.limits)
+	defer done()
+	if err != nil {
+		// net/http takes a sender who is too slow for one who left.
+		x.fail(w, r.WithContext(context.WithoutCancel(r.Context())), form, x.faulty(), err)
+		return
+	}
+	answers, size := make([]event.Event, 0, len(events)), 0
+	for _, e := range events {
+		made := calls(e)
+		if form != event.Batch && len(made) == 1 && x.deferred(w, r, form, made[0]) {
+			return
+		}
+		for _, c := range made {
+			answer, err := c.make(w.Header())
+			if err != nil && form != event.Batch && len(made) == 1 {
+				x.fail(w, r, form, c.event, err)
+				return
+			}
+			if size += len(answer.Data()); err == nil && size > maxAnswers {
+				err = &landfall.Error{
+					Op: "invoke.serve", Message: fmt.Sprintf("the answers of the request are too large: the limit %q is %d", limitAnswers, maxAnswers),
+					Err: &runner.FunctionError{Reason: runner.TooLarge},
+				}
+			}
+			if err != nil {
+				answer = ErrorEvent(c.event, err)
+			}
+			answers = append(answers, answer)
+		}
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(x.bodies.limit())) // a writer that has no connection has none
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	if err := event.Write(w, http.StatusOK, form, answers...); err != nil && r.Context().Err() == nil {
+		x.logger.WarnContext(r.Context(), "an answer could not be written", "path", r.URL.Path, "error", err)
+	}
+}
+
+// make makes the call, and says in the headers what answers it. Of several calls that is the last one; each answer names its own
+// execution.
+func (c *call) make(h http.Header) (event.Event, error) {
+	if c.err != nil {
+		return event.Event{}, c.err
+	}
+	c.name(h)
+	return c.run(c.event)
+}
+
+// deferred answers a request that does not wait for the function, and reports whether it is one.
+func (x exchange) deferred(w http.ResponseWriter, r *http.Request, form event.Form, c call) bool {
+	if c.err != nil || c.accept == nil {
+		return false
+	}
+	c.name(w.Header())
+	done, err := c.accept(c.event)
+	if err != nil {
+		x.fail(w, r, form, c.event, err)
+	}
+	return done
+}
+
+// name gives the call an execution, and says in the headers what answers.
+func (c *call) name(h http.Header) {
+	execution := uuid.NewString()
+	event.SetExecution(&c.event, execution)
+	h.Set(ExecutionHeader, execution)
+	for name, value := range map[string]landfall.UID{ReleaseHeader: c.release, VersionHeader: c.version} {
+		h.Del(name)
+		if value != "" {
+			h.Set(name, string(value))
+		}
+	}
+}
+
+// faulty stands for a request of which no event can be read.
+func (x exchange) faulty() event.Event {
+	e := event.New()
+	e.SetID(uuid.NewString())
+	e.SetSource(x.source)
+	e.SetType("dev.landfall.error")
+	return e
+}
+
+// ErrorEvent is the answer to an event that has none, for the error of Run.
+func ErrorEvent(request event.Event, err error) event.Event {
+	answer := event.Answer(request, uuid.NewString())
+	_, refused := errors.AsType[*contract.MismatchError](err) // then nothing was executed
+	if execution := event.ExecutionOf(request); execution != "" && !refused {
+		event.SetExecution(&answer, execution)
+	}
+	event.SetError(&answer, runner.ErrorOf(err))
+	return answer
+}
+
+// fail answers with an event that says what went wrong.
+func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for the answer
+	}
+	status := StatusOf(err)
+	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
+		w.Header().Del(ExecutionHeader)
+		_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
+		return
+	}
+	if fault, ok := errors.AsType[*runner.FunctionError](err); ok && fault.Reason == runner.Busy {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(fault.RetryAfter.Seconds()))))
+	} else if landfall.KindOf(err) == landfall.Unavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	x.logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution", event.ExecutionOf(request), "error", err)
+	_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
+}

@@ -1,0 +1,76 @@
+package registry_test
+
+import (
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// Event sources see the triggers of live releases, each its own kind, in one order.
+func TestTriggers(t *testing.T) {
+	t.Parallel()
+	triggers := func(namespace, app string) []*registry.Trigger {
+		var all []*registry.Trigger
+		for _, name := range []string{"b", "a"} {
+			for _, kind := range []landfall.UnitKind{landfall.TimeTrigger, landfall.HTTPTrigger} {
+				all = append(all, &registry.Trigger{Kind: kind, Namespace: namespace, AppName: app, Name: name})
+			}
+		}
+		return all
+	}
+	app := func(namespace, name string, deleted bool) registry.App {
+		return registry.App{ID: name, Name: name, Deleted: deleted, Live: "bbbbbbbb", Releases: []registry.Release{
+			{ID: "aaaaaaaa", Triggers: triggers("preview", name)}, {ID: "bbbbbbbb", Triggers: triggers(namespace, name)}}}
+	}
+	table := registry.New([]registry.App{app("team", "zoo", false), app("default", "shop", false), app("default", "gone", true), {ID: "new", Name: "new"}})
+	got := ""
+	for _, trigger := range table.Triggers(landfall.TimeTrigger) {
+		got += strings.TrimPrefix(trigger.Source(), "/r") + " "
+	}
+	// E-113: each source has a table of its own
+	if want := "/default/shop/a /default/shop/b /team/zoo/a /team/zoo/b "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if others := table.Triggers(landfall.QueueTrigger); others != nil {
+		t.Errorf("got %v for a kind that nobody has", others)
+	}
+}
+
+// A table knows every function that can still be called.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	triggers := func(id string) []*registry.Trigger {
+		return []*registry.Trigger{{Function: &registry.Function{ID: id}}, {}, {Shares: []registry.Share{{}, {Function: &registry.Function{ID: id}}}}}
+	}
+	table := registry.New([]registry.App{
+		{ID: "1", Name: "shop", Live: "bbbbbbbb", Releases: []registry.Release{{ID: "aaaaaaaa", Triggers: triggers("old")}, {ID: "bbbbbbbb", Triggers: triggers("new")}, {ID: "cccccccc"}}},
+		{ID: "2", Name: "zoo", Deleted: true, Releases: []registry.Release{{ID: "aaaaaaaa", Triggers: triggers("deleted")}}},
+	})
+	got := table.Functions()
+	if len(got) != 2 || got["old"] == nil || got["new"] == nil {
+		t.Errorf("got %v, want old and new", got)
+	}
+}
+
+// V5: every percent of the requests goes where the weights say, and only there.
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	old, next := &registry.Function{ID: "old"}, &registry.Function{ID: "next"}
+	for percent := range 101 {
+		trigger := registry.Trigger{Shares: []registry.Share{{Function: old, Percent: 100 - percent}, {Function: next, Percent: percent}}}
+		got := 0
+		for drawn := range 100 {
+			if trigger.Choose(drawn) == next {
+				got++
+			}
+		}
+		if got != percent {
+			t.Errorf("%d of 100 requests go to a function with %d percent", got, percent)
+		}
+	}
+	if got := (&registry.Trigger{Function: old}).Choose(99); got != old {
+		t.Errorf("a trigger of one function leads to %v", got)
+	}
+}

@@ -1,0 +1,37 @@
+package trigger
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+)
+
+// The types of the events of schedules, and of messages that are no events themselves.
+const (
+	ScheduleType = "dev.landfall.schedule"
+	MessageType  = "dev.landfall.message"
+)
+
+// NewEvent returns an event of a time trigger, which stands for the request that Fission would send, or of a queue trigger. It has
+// no data.
+func NewEvent(t *registry.Trigger) event.Event {
+	e := event.New()
+	e.SetID(uuid.NewString())
+	e.SetSource(t.Source())
+	e.SetTime(time.Now())
+	if t.Kind != landfall.TimeTrigger {
+		e.SetType(MessageType)
+		e.SetSubject(t.Topic)
+		return e
+	}
+	e.SetType(ScheduleType)
+	e.SetSubject(t.Name)
+	event.SetProtocol(&e, event.Protocol{
+		Type: "http", Method: t.Method, RequestURL: t.Subpath, Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
+	})
+	return e
+}

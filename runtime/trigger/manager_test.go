@@ -1,0 +1,130 @@
+package trigger_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/trigger"
+)
+
+// function is Functions of which a test sees every call.
+type function func(*registry.Function, event.Event) (event.Event, error)
+
+// Run implements trigger.Functions.
+func (f function) Run(_ context.Context, called *registry.Function, e event.Event) (event.Event, error) {
+	return f(called, e)
+}
+
+// manager returns a manager whose functions f runs.
+func manager(f function) *trigger.Manager {
+	return &trigger.Manager{Functions: f, Address: func(f *registry.Function) string {
+		return "https://example.com/functions/" + f.Namespace + "/" + f.Name + ":" + string(f.Version)
+	}}
+}
+
+// received returns an event as a caller sends it.
+func received() event.Event {
+	e := event.New()
+	e.SetID("1")
+	e.SetSource("/r/team/shop/checkout")
+	e.SetType("order")
+	event.SetConfig(&e, map[string]string{"currency": "mine"})
+	return e
+}
+
+// A function finds in its event what app and trigger are configured to, and which version it is. It gets what the trigger allows it.
+func TestInvoke(t *testing.T) {
+	t.Parallel()
+	checkout := &registry.Function{
+		ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"},
+		Resources: landfall.Resources{Memory: 1, MilliCPU: 2},
+	}
+	bound := &registry.Trigger{Name: "checkout", Function: checkout, Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}
+	var called *registry.Function
+	var got event.Event
+	m := manager(func(f *registry.Function, e event.Event) (event.Event, error) {
+		called, got = f, e
+		return event.Answer(e, "2"), nil
+	})
+	for range 2 { // what is made for the first event is there for the second
+		sent := received()
+		answer, err := m.Invoke(t.Context(), bound, sent)
+		// E-114: an extension fires a trigger without HTTP
+		if err != nil || answer.ID() != "2" {
+			t.Fatalf("got %v, %v, want the function's answer", answer, err)
+		}
+		const address = "https://example.com/functions/team/checkout:owf2k7qa"
+		want := map[string]string{"currency": "EUR", "colour": "blue", "size": "L"}
+		config, err := event.ConfigOf(got)
+		if diff := cmp.Diff(want, config); diff != "" || err != nil {
+			t.Errorf("the configuration in the event differs (%v): %s", err, diff)
+		}
+		added, err := event.TriggerOf(got)
+		if diff := cmp.Diff(event.Trigger{FunctionURL: address, Config: want}, added); diff != "" || err != nil {
+			t.Errorf("the trigger in the event differs (%v): %s", err, diff)
+		}
+		if got.Extensions()["function"] != address {
+			t.Errorf("the event names the function %v, want %s", got.Extensions()["function"], address)
+		}
+		// E-085: what the trigger says of resources goes before what the function says
+		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Resources != want || called.ID != "c" {
+			t.Errorf("the function %s has %+v, want c with %+v", called.ID, called.Resources, want)
+		}
+		if config, _ := event.ConfigOf(sent); config["currency"] != "mine" {
+			t.Errorf("the caller's event says %v now", config)
+		}
+	}
+	if checkout.Resources.Memory != 1 || len(checkout.Config) != 2 {
+		t.Errorf("the function of all triggers is %+v now", checkout)
+	}
+}
+
+// Without any configuration the event says so, and a version that is gone is an error.
+func TestInvokeNothing(t *testing.T) {
+	t.Parallel()
+	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) { return e, nil })
+	answer, err := m.Invoke(t.Context(), &registry.Trigger{Function: &registry.Function{}}, received())
+	if config := answer.Extensions()["config"]; config != "{}" || err != nil {
+		t.Errorf("the configuration is %v, %v, want {}", config, err)
+	}
+	if _, err := m.Invoke(t.Context(), &registry.Trigger{Name: "old"}, received()); landfall.KindOf(err) != landfall.NotFound {
+		t.Errorf("got %v of a trigger whose version is gone, want not found", err)
+	}
+}
+
+// Who calls a function by its name configures it, as a trigger would.
+func TestCall(t *testing.T) {
+	t.Parallel()
+	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) { return e, nil })
+	f := &registry.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"}}
+	got, err := m.Call(t.Context(), f, received())
+	want := event.Trigger{FunctionURL: "https://example.com/functions/team/checkout:owf2k7qa", Config: map[string]string{"currency": "mine", "colour": "red"}}
+	added, _ := event.TriggerOf(got)
+	if diff := cmp.Diff(want, added); diff != "" || err != nil {
+		t.Errorf("the function got other configuration (%v): %s", err, diff)
+	}
+	wrong := received()
+	wrong.SetExtension("config", "7")
+	if _, err := m.Call(t.Context(), f, wrong); landfall.KindOf(err) != landfall.Invalid {
+		t.Errorf("got %v of a configuration that is none, want invalid", err)
+	}
+}
+
+// Weights decide which function gets an event.
+func TestInvokeShares(t *testing.T) {
+	t.Parallel()
+	m := manager(func(f *registry.Function, e event.Event) (event.Event, error) {
+		return event.Answer(e, f.ID), nil
+	})
+	bound := &registry.Trigger{Shares: []registry.Share{{Function: &registry.Function{ID: "all"}, Percent: 100}, {Function: &registry.Function{ID: "none"}}}}
+	for range 100 {
+		if answer, err := m.Invoke(t.Context(), bound, received()); err != nil || answer.ID() != "all" {
+			t.Fatalf("got an answer of %q, %v, want all of them of all", answer.ID(), err)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/store"
+)
+
+// EventType is the type of the events that a schedule makes.
+const EventType = "dev.landfall.schedule"
+
+const (
+	// How long a firing waits for a function that is busy: at most before it tries again, and in all. The runner says how long at first.
+	mostWait  = 30 * time.Second
+	busyLimit = 5 * time.Minute
+	// longestTry is more than it takes a function to say that it is busy.
+	longestTry = time.Second
+	// storeWait is how long the end of a firing waits for a store that is away.
+	storeWait = time.Second
+)
+
+// run runs a firing to its end. Where ctx ends it, or the process, it stays open, and is run again. While its function is busy it
+// waits, and is out of the way when its trigger is due next; zero: it is not.
+func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing, next time.Time) {
+	started := s.Elapsed()
+	for wait := time.Millisecond; ; {
+		err := s.invoke(ctx, t, f)
+		if ctx.Err() != nil {
+			return
+		}
+		fault, ok := errors.AsType[*runner.FunctionError](err)
+		if !ok || fault.Reason != runner.Busy || s.Elapsed()-started > busyLimit {
+			s.end(ctx, t, f, err)
+			return
+		}
+		wait = min(max(2*wait, fault.RetryAfter), mostWait)
+		if s.move(ctx, f, store.FiringWaiting) != nil || !pause(ctx, wait) {
+			return
+		}
+		if !next.IsZero() && !s.Now().Before(next.Add(-longestTry)) {
+			s.end(ctx, t, f, err)
+			return
+		}
+		if s.move(ctx, f, store.FiringRunning) != nil {
+			return // another process has it, or fired the next time already
+		}
+	}
+}
+
+// end writes how a firing ended.
+func (s *Scheduler) end(ctx context.Context, t *registry.Trigger, f store.Firing, err error) {
+	f.State, f.Finished = store.FiringSucceeded, s.Now()
+	if err != nil {
+		f.State, f.Problem = store.FiringFailed, problemOf(err)
+	}
+	for {
+		err := s.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
+		if err == nil {
+			s.over(ctx, t, f)
+			return
+		}
+		if landfall.KindOf(err) == landfall.Conflict || !pause(ctx, storeWait) {
+			return // another process has taken it over, or this one stops
+		}
+	}
+}
+
+// move writes the state of a firing that goes on. An error means that it does not: another process has it, or the next time came.
+func (s *Scheduler) move(ctx context.Context, f store.Firing, to store.FiringState) error {
+	f.State = to
+	return s.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
+}
+
+// pause waits; false when ctx ends before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// invoke gives the event of a firing to the function of its trigger.
+func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Firing) error {
+	answer, err := s.Invoker.Invoke(ctx, t, eventOf(t, f))
+	if err != nil {
+		return err
+	}
+	fault, failed, err := event.ErrorOf(answer)
+	if err != nil {
+		return err
+	}
+	if failed {
+		return &landfall.Error{Op: "schedule.invoke", Kind: landfall.Unavailable, Message: fault.Message}
+	}
+	p, err := event.ProtocolOf(answer)
+	if err == nil && p.Status >= http.StatusBadRequest {
+		err = &landfall.Error{Op: "schedule.invoke", Kind: landfall.Unavailable, Message: fmt.Sprintf("the function answered with the status %d", p.Status)}
+	}
+	return err
+}
+
+// eventOf returns the event of a firing. A function that was written for HTTP sees the request that Fission's timer sends.
+func eventOf(t *registry.Trigger, f store.Firing) event.Event {
+	e := event.New()
+	e.SetID(f.Due.UTC().Format(time.RFC3339))
+	e.SetSource(t.Source())
+	e.SetType(EventType)
+	e.SetSubject(t.Name)
+	e.SetTime(f.Due.UTC())
+	event.SetExecution(&e, uuid.NewString())
+	event.SetProtocol(&e, event.Protocol{
+		Type: "http", Method: t.Method, RequestURL: addressOf(t.Subpath),
+		Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
+	})
+	return e
+}
+
+// addressOf returns a path and its query in ASCII.
+func addressOf(subpath string) string {
+	u, err := url.ParseRequestURI(subpath)
+	if err != nil {
+		return "/"
+	}
+	return u.RequestURI()
+}
+
+// problemOf returns what is remembered of an error.
+func problemOf(err error) string {
+	const most = 1000
+	text := landfall.MessageOf(err)
+	if len(text) > most {
+		text = text[:most]
+	}
+	return text
+}

@@ -1,0 +1,289 @@
+package inner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// At is where a confined process sees this program.
+const At = "/run/landfall/init"
+
+// Shown are the host's files and folders that every confined process sees, read-only, as far as there are any, beside its own.
+// A link stays a link.
+func Shown() []string {
+	return []string{
+		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
+		"/etc/nsswitch.conf", "/etc/pki/ca-trust/extracted", "/etc/pki/tls/certs", "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+	}
+}
+
+// Host is the name of the host that a program sees.
+const Host = "function"
+
+// Written are small files that it sees beside those.
+func Written(host string) map[string]string {
+	return map[string]string{ // #nosec G101 -- nobody has a password there
+		"/etc/passwd": "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n",
+		"/etc/group":  "root:x:0:\nnogroup:x:65534:\n",
+		"/etc/hosts":  "127.0.0.1 localhost " + host + "\n::1 localhost\n",
+	}
+}
+
+// base is where the root is made: in the way of nothing that is yet to be cut out.
+const base = "/proc"
+
+// graft is a file or folder of the host, cut out with all that is mounted below it, on its way into the root.
+type graft struct {
+	fd     int
+	at     string
+	folder bool
+}
+
+// material is what the root is made of.
+type material struct {
+	folders []string
+	files   map[string]string
+	links   map[string]string
+	grafts  []graft
+	devices []graft
+	root    bool // this process is the host's root but for the thread that makes the sandbox
+}
+
+// gather keeps this process's mounts apart from the host's, and cuts out what is in every root.
+func gather() (*material, error) {
+	// When the machine runs out of memory, this process and what it starts are what the kernel ends first.
+	if err := write("/proc/self/oom_score_adj", "1000"); err != nil {
+		return nil, err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("keep mounts apart: %w", err)
+	}
+	self, err := cut("/proc/self/exe")
+	if err != nil {
+		return nil, err
+	}
+	self.at = At
+	// Of its own processes, and while the host's is in sight: without that, a user who is not root gets none.
+	if err := unix.Mount("proc", base, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""); err != nil {
+		return nil, fmt.Errorf("/proc: %w", err)
+	}
+	m := &material{
+		folders: []string{"/run", "/run/landfall", "/tmp", "/dev"},
+		links: map[string]string{
+			"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
+			"/dev/shm": "/tmp", // one size for both
+		},
+		root: os.Geteuid() == 0,
+	}
+	proc, err := cut("/proc")
+	if err != nil {
+		return nil, err
+	}
+	m.grafts = []graft{self, proc}
+	for _, path := range []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"} {
+		device, err := cut(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.devices = append(m.devices, device)
+	}
+	return m, nil
+}
+
+// showMachine takes what a command sees of the machine, beside a place for its folder.
+func (m *material) showMachine() error {
+	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host)
+	m.files = Written(Host)
+	for _, path := range Shown() {
+		if err := m.show(path, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// showRoot takes what is in a folder of the host, but for what every root has of its own.
+func (m *material) showRoot(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch at := "/" + e.Name(); at {
+		case "/proc", "/dev", "/tmp", "/run":
+		default:
+			if err := m.show(folder+at, at); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// show takes a file or folder of the host. A link stays a link.
+func (m *material) show(path, at string) error {
+	if target, err := os.Readlink(path); err == nil {
+		m.links[at] = target
+		return nil
+	}
+	g, err := cut(path)
+	if err == nil {
+		g.at = at
+		m.grafts = append(m.grafts, g)
+	}
+	return err
+}
+
+// sealed is what nobody changes, and where no file gives rights.
+func sealed() *unix.MountAttr {
+	return &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+}
+
+// makeRoot makes the root of the sandbox, and goes there: a folder in memory, into which what the command may see is grafted, and
+// which can only be read then. The devices are put on top. The host's files can still be seen.
+func (m *material) makeRoot() error {
+	const own = unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("tmpfs", base, "tmpfs", own, "mode=0755,size=1m"); err != nil {
+		return fmt.Errorf("a root in memory: %w", err)
+	}
+	if err := unix.Chdir(base); err != nil {
+		return err
+	}
+	for _, path := range m.folders {
+		if err := unix.Mkdir("."+path, folderMode); err != nil {
+			return &os.PathError{Op: "mkdir", Path: path, Err: err}
+		}
+	}
+	for path, target := range m.links {
+		if err := unix.Symlink(target, "."+path); err != nil {
+			return &os.PathError{Op: "symlink", Path: path, Err: err}
+		}
+	}
+	for path, text := range m.files {
+		if err := write("."+path, text); err != nil {
+			return err
+		}
+	}
+	for _, g := range slices.Concat(m.grafts, m.devices) {
+		if err := g.prepare(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		putAll(m.grafts),
+		unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, sealed()),
+		putAll(m.devices),
+		unix.Sethostname([]byte(Host)),
+	)
+}
+
+// enter finishes the root, and leaves the host's.
+func (p *Plan) enter(m *material) error {
+	if m.files == nil { // it has a root of its own
+		if err := errors.Join(m.showRoot(p.Dir), m.makeRoot()); err != nil {
+			return err
+		}
+	} else {
+		folder, err := cut(p.Dir)
+		if err != nil {
+			return err
+		}
+		folder.at = p.At
+		if err := unix.MountSetattr(folder.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, sealed()); err != nil {
+			return err
+		}
+		if err := putAll([]graft{folder}); err != nil {
+			return err
+		}
+	}
+	temporary := "mode=1777,size=" + strconv.FormatInt(p.Temporary, 10)
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"/tmp", func() error { return unix.Mount("tmpfs", "./tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, temporary) }},
+		{"make it the root", func() error { return unix.PivotRoot(".", ".") }}, // the host's lies on top of it now
+		{"leave the host's root", func() error { return unix.Unmount(".", unix.MNT_DETACH) }},
+		{"go to the root", func() error { return unix.Chdir("/") }},
+		{"turn on the loopback device", p.raiseLoopback},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+const (
+	folderMode = 0o755
+	fileMode   = 0o644
+)
+
+// write writes a small file, which is made where there is none.
+func write(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, fileMode)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	_, err = unix.Write(fd, []byte(text))
+	return errors.Join(err, unix.Close(fd))
+}
+
+// cut cuts out one file or folder.
+func cut(path string) (graft, error) {
+	var info unix.Stat_t
+	if err := unix.Stat(path, &info); err != nil {
+		return graft{}, fmt.Errorf("%s: %w", path, err)
+	}
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return graft{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return graft{fd: fd, at: path, folder: info.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
+}
+
+// prepare makes the place where the graft goes.
+func (g graft) prepare() error {
+	if g.folder {
+		return unix.Mkdir("."+g.at, folderMode)
+	}
+	return unix.Mknod("."+g.at, unix.S_IFREG|fileMode, 0)
+}
+
+// putAll puts grafts into their places.
+func putAll(all []graft) error {
+	for _, g := range all {
+		if err := unix.MoveMount(g.fd, "", unix.AT_FDCWD, "."+g.at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("%s: %w", g.at, err)
+		}
+	}
+	return nil
+}
+
+// raiseLoopback turns on the loopback device of an empty network, where the proxy is going to be.
+func (p *Plan) raiseLoopback() error {
+	if !p.Network {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer os.NewFile(uintptr(fd), "socket").Close()
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}

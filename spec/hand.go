@@ -1,0 +1,68 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// CheckName returns an Invalid error unless a function, a trigger or another object can have the name: it stands in addresses as
+// it is.
+func CheckName(name string) error {
+	if !isObjectName(name) {
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(name) +
+			" cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends"}
+	}
+	return nil
+}
+
+// ReadTrigger reads a trigger that stands in no file: fields are the spec of a document of its kind. others are the triggers beside
+// which it is to stand, of which it may take no route. What its function is, is for the caller to find out. The error is Invalid,
+// with a sentence for each problem.
+func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, others []Trigger, limits Limits) (Trigger, error) {
+	if err := CheckName(name); err != nil {
+		return Trigger{}, err
+	}
+	document := map[landfall.UnitKind]string{
+		landfall.HTTPTrigger: "HTTPTrigger", landfall.TimeTrigger: "TimeTrigger", landfall.QueueTrigger: queueKind,
+	}[kind]
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": fissionVersion, "kind": document, "metadata": map[string]any{"name": name}, "spec": fields,
+	})
+	if err != nil {
+		return Trigger{}, unreadable(err)
+	}
+	r := newReader(limits)
+	r.unread = true // its function stands elsewhere
+	for _, other := range others {
+		if other.Kind == landfall.HTTPTrigger {
+			r.routes = append(r.routes, route{trigger: other})
+		}
+	}
+	documents, err := r.split([]Source{{Name: name, Data: text}}) // JSON is YAML
+	if err != nil {
+		return Trigger{}, err
+	}
+	for i := range documents {
+		r.read(&documents[i])
+	}
+	r.checkRoutes()
+	if len(r.problems) > 0 || len(r.spec.Triggers) != 1 {
+		return Trigger{}, r.unplaced(name)
+	}
+	return r.spec.Triggers[0], nil
+}
+
+// unplaced is err without places, for what stands in no file.
+func (r *reader) unplaced(name string) error {
+	sentences := make([]string, 0, len(r.problems))
+	for _, p := range r.problems {
+		sentences = append(sentences, p.Message)
+	}
+	if len(sentences) == 0 {
+		sentences = []string{fmt.Sprintf("the trigger %s cannot be read", quote(name))}
+	}
+	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(sentences, "\n")}
+}

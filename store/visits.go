@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Visit is what a code lets somebody begin who is signed in at the control host.
+type Visit struct {
+	Host      string          // of a release: the only one where the code is good for anything
+	Challenge landfall.Digest // of what the browser holds that asked for it: it is good for no other
+	Path      string          // where the visit begins
+}
+
+// CreateVisit stores a code, which is good until the given time, for the session whose secret is known. Only digests of both are
+// kept. Codes and visits that are over by now are forgotten, and so are those of the session beyond a number that nobody needs: who
+// visits one of these again comes by the control host once more, and notices nothing.
+func (tx *Tx) CreateVisit(ctx context.Context, code, session string, v Visit, now, expires time.Time) error {
+	const op landfall.Op = "store.CreateVisit"
+	const most = 200 // of a session
+	of := landfall.DigestOf([]byte(session))
+	if err := tx.exec(ctx, op, `DELETE FROM visits WHERE expires <= $1`, micros(now)); err != nil {
+		return err
+	}
+	err := tx.exec(ctx, op, `DELETE FROM visits WHERE session = $1 AND hash IN (
+		SELECT o.hash FROM visits o WHERE o.session = $1 ORDER BY o.expires DESC, o.hash LIMIT $2 + 0 OFFSET $3 + 0)`, of, most, most-1)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `INSERT INTO visits (hash, session, host, challenge, path, expires) VALUES ($1, $2, $3, $4, $5, $6)`,
+		landfall.DigestOf([]byte(code)), of, v.Host, v.Challenge, v.Path, micros(expires))
+}
+
+// BeginVisit turns a code into a visit at a host: whoever has secret is then taken for whom the code was made for. It returns where
+// the visit begins, and when the session ends that it ends with. NotFound when the code is not known, over or used, or is
+// for another host or browser, or its session has ended.
+func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, now time.Time) (path string, expires time.Time, err error) {
+	const op landfall.Op = "store.BeginVisit"
+	expires, err = one(ctx, tx.queries, op, scanTime, `SELECT s.expires FROM visits v JOIN sessions s ON s.hash = v.session
+		WHERE v.hash = $1 AND s.expires > $2`, landfall.DigestOf([]byte(code)), micros(now))
+	if err != nil {
+		return "", expires, err
+	}
+	path, err = one(ctx, tx.queries, op, scanValue[string], `UPDATE visits SET hash = $1, challenge = '', expires = $2
+		WHERE hash = $3 AND host = $4 AND challenge = $5 AND expires > $6 RETURNING path`,
+		landfall.DigestOf([]byte(secret)), micros(expires), landfall.DigestOf([]byte(code)), host, landfall.DigestOf([]byte(nonce)), micros(now))
+	return path, expires, err
+}
+
+func scanTime(row scanner) (time.Time, error) {
+	var at int64
+	err := row.Scan(&at)
+	return moment(at), err
+}
+
+// VisitToken returns the token of whoever has secret and visits a host. NotFound when they do not, or are not signed in any more.
+func (q queries) VisitToken(ctx context.Context, secret, host string, now time.Time) (Token, error) {
+	return one(ctx, q, "store.VisitToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
+		FROM visits v JOIN sessions s ON s.hash = v.session JOIN tokens t ON t.hash = s.token
+		WHERE v.hash = $1 AND v.host = $2 AND v.challenge = '' AND s.expires > $3`, landfall.DigestOf([]byte(secret)), host, micros(now))
+}

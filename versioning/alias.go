@@ -1,0 +1,187 @@
+package versioning
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Share is a version that gets some of the calls of a reference.
+type Share struct {
+	Version landfall.Version
+	Percent int
+}
+
+// FindShares returns the versions of a function that ref means in a namespace: two with their weights when it names an alias that
+// has two, else the one that Find returns. Its errors are those of Find.
+func FindShares(ctx context.Context, r Reader, namespace string, ref landfall.Reference) ([]Share, error) {
+	namespace = cmp.Or(ref.Namespace, namespace)
+	alias, err := FindAlias(ctx, r, namespace, ref)
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
+		return nil, err
+	}
+	if err != nil {
+		const all = 100
+		v, err := Find(ctx, r, namespace, landfall.FunctionUnit, ref)
+		return []Share{{v, all}}, err
+	}
+	var shares []Share
+	for _, s := range alias.Shares {
+		v, err := Find(ctx, r, namespace, landfall.FunctionUnit, landfall.Reference{Name: ref.Name, Selector: string(s.UID)})
+		if err != nil {
+			return nil, err
+		}
+		shares = append(shares, Share{v, s.Percent})
+	}
+	return shares, nil
+}
+
+// FindAlias returns the alias that ref names. NotFound when it names something else, or nothing.
+func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Reference) (landfall.Alias, error) {
+	row, err := r.UnitInNamespace(ctx, cmp.Or(ref.Namespace, namespace), landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name})
+	if err != nil {
+		return landfall.Alias{}, err
+	}
+	return r.Alias(ctx, row.ID, ref.Selector)
+}
+
+// maxAlias is how long an alias may be: people read it in tables, and it stands in addresses.
+const maxAlias = 100
+
+// checkAlias returns an Invalid error unless name may be an alias of a function with these versions.
+func checkAlias(name string, versions []landfall.Version) error {
+	var why string
+	switch {
+	case strings.Trim(name, ".") == "":
+		why = "an alias needs a name"
+	case slices.Contains([]string{landfall.LivePointer, landfall.Latest, "all"}, name):
+		why = fmt.Sprintf("%q is reserved", name)
+	case strings.Trim(name, "0123456789") == "":
+		why = "digits alone are the number of a version"
+	case strings.HasPrefix(name, "sha256:"):
+		why = "it would be taken for a digest"
+	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, unformatted):
+		why = fmt.Sprintf("an alias has at most %d characters, without spaces, slashes, commas, = and control characters", maxAlias)
+	case slices.ContainsFunc(versions, func(v landfall.Version) bool { return string(v.UID) == name || v.Label == name }):
+		why = "a version of the function is called so"
+	default:
+		return nil
+	}
+	return invalidAlias("%q cannot be an alias: %s", name, why)
+}
+
+// maxAliases is how many aliases a function may have: each holds the versions that it points to.
+const maxAliases = 100
+
+// checkRoom returns a Conflict when a function has as many aliases as may be.
+func checkRoom(ctx context.Context, tx *store.Tx, row store.Unit) error {
+	aliases, err := tx.Aliases(ctx, row.ID)
+	if err == nil && len(aliases) >= maxAliases {
+		err = &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"%s has %d aliases, which is as many as may be: remove one first", row.Unit, len(aliases))}
+	}
+	return err
+}
+
+// unformatted reports whether a character cannot stand in an alias: commands write VERSION=PERCENT,VERSION=PERCENT.
+func unformatted(r rune) bool {
+	return unicode.IsSpace(r) || unicode.In(r, unicode.C) || strings.ContainsRune("/,=?#%", r)
+}
+
+func invalidAlias(format string, args ...any) error {
+	return &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+}
+
+// Weight is a version of a function, by any of its names, and how many percent of the calls it gets.
+type Weight struct {
+	Selector string
+	Percent  int
+}
+
+// Pointing is how an alias is set.
+type Pointing struct {
+	Name   string
+	To     []Weight // one or two; their percents sum to 100
+	Create bool     // Conflict when it exists; else NotFound when it does not
+	Actor  string
+	At     time.Time
+}
+
+// SetAlias makes an alias of a function, or moves it. Invalid when it cannot be called so, or its weights are wrong; NotFound, with
+// the nearest, when the function has no such version.
+func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (landfall.Alias, error) {
+	old, err := tx.Alias(ctx, row.ID, p.Name)
+	switch {
+	case err == nil && p.Create:
+		return old, &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"%s has the alias %q already: update moves it", row.Unit, p.Name)}
+	case err != nil && (landfall.KindOf(err) != landfall.NotFound || !p.Create):
+		return old, err
+	}
+	versions, err := tx.Versions(ctx, row.ID, true)
+	if err != nil {
+		return old, err
+	}
+	if p.Create {
+		if err := checkAlias(p.Name, versions); err != nil {
+			return old, err
+		}
+		if err := checkRoom(ctx, tx, row); err != nil {
+			return old, err
+		}
+	}
+	a := landfall.Alias{Name: p.Name, Moved: p.At}
+	if a.Shares, err = shares(ctx, tx, row, p.To); err != nil {
+		return a, err
+	}
+	if err := tx.PutAlias(ctx, row.ID, a); err != nil || old.String() == a.String() {
+		return a, err
+	}
+	return a, tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, At: p.At})
+}
+
+// shares finds the versions that an alias is to point to.
+func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]landfall.AliasShare, error) {
+	sum := 0
+	var found []landfall.AliasShare
+	for _, w := range to {
+		const all = 100
+		if w.Percent < 1 || w.Percent > all {
+			return nil, invalidAlias("%s has %d percent; a weight is from 1 to 100", w.Selector, w.Percent)
+		}
+		v, err := Find(ctx, tx, row.Namespace, row.Unit.Kind, landfall.Reference{Name: row.Unit.Name, Selector: w.Selector})
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 && found[0].Number == v.Number {
+			return nil, invalidAlias("%s and %s are the same version; name two, or one alone", to[0].Selector, w.Selector)
+		}
+		sum += w.Percent
+		found = append(found, landfall.AliasShare{UID: v.UID, Number: v.Number, Percent: w.Percent})
+	}
+	const most, all = 2, 100
+	if len(found) == 0 || len(found) > most || sum != all {
+		return nil, invalidAlias("the weights name %d versions with %d percent; right are one or two versions with 100", len(found), sum)
+	}
+	return found, nil
+}
+
+// RemoveAlias removes an alias of a function, and nothing else: its versions stay. NotFound when there is none.
+func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor string, at time.Time) error {
+	old, err := tx.Alias(ctx, row.ID, name)
+	if err != nil {
+		return err
+	}
+	if err := tx.DeleteAlias(ctx, row.ID, name); err != nil {
+		return err
+	}
+	return tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: name, From: old.String(), Actor: actor, At: at})
+}

@@ -1,0 +1,53 @@
+package versioning_test
+
+import (
+	"fmt"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// Aliases hold versions, and every move is a row: who makes them without end comes to one.
+func TestAliasesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.must(t, change{uid: uid, units: without("1")})
+	ctx := t.Context()
+	s.update(t, func(tx *store.Tx) error {
+		row, err := tx.Unit(ctx, s.app, fn("bar"))
+		if err != nil {
+			return err
+		}
+		set := func(i int) error {
+			_, err := versioning.SetAlias(ctx, tx, row, versioning.Pointing{
+				Name: fmt.Sprint("a", i), To: []versioning.Weight{{Selector: string(uid), Percent: 100}}, Create: true, At: noon,
+			})
+			return err
+		}
+		const most, moves = 100, 1000
+		for i := range most {
+			if err := set(i); err != nil {
+				return err
+			}
+		}
+		if err := set(most); landfall.KindOf(err) != landfall.Conflict {
+			t.Errorf("one alias more: got %v", err)
+		}
+		if err := versioning.RemoveAlias(ctx, tx, row, "a0", "", noon); err != nil {
+			return err
+		}
+		if err := set(most); err != nil {
+			t.Errorf("in place of another one: got %v", err)
+		}
+		for range moves + 1 {
+			if err := tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: "flag", From: "1", To: "2", At: noon}); err != nil {
+				return err
+			}
+		}
+		kept, err := tx.AliasMoves(ctx, row.ID, "flag", 2*moves)
+		same(t, "moves that are kept", len(kept), moves)
+		return err
+	})
+}
