@@ -417,22 +417,25 @@ func TestMalformed(t *testing.T) {
 // While the store is down nothing is promised, and the same delivery is taken later.
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
-	d := open(t)
-	body := fixture(t, "push_branch_update")
 	for method, down := range map[string]error{
 		"Secret": &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"},
 		"Accept": context.Canceled,
 	} {
-		d.store.fail(method, down)
-		got := send(t, d.delivery(t, "push", "d-1", body))
-		// L-020: what could not be stored is not acknowledged
-		if got.status != http.StatusServiceUnavailable || strings.Contains(got.Detail, "disk") || len(d.store.deliveries()) != 0 {
-			t.Errorf("%s: got %d %q, want 503", method, got.status, got.Detail)
-		}
-	}
-	d.store.fail("", nil)
-	// L-020: a redelivery keeps its ID and is taken once the store works again
-	if got := send(t, d.delivery(t, "push", "d-1", body)); got.status != http.StatusAccepted {
-		t.Errorf("got %d, want 202", got.status)
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			d := open(t)
+			body := fixture(t, "push_branch_update")
+			d.store.fail(method, down)
+			got := send(t, d.delivery(t, "push", "d-1", body))
+			// L-020: what could not be stored is not acknowledged
+			if got.status != http.StatusServiceUnavailable || strings.Contains(got.Detail, "disk") || len(d.store.deliveries()) != 0 {
+				t.Errorf("got %d %q, want 503", got.status, got.Detail)
+			}
+			d.store.fail("", nil)
+			// L-020: a redelivery keeps its ID and is taken once the store works again
+			if got := send(t, d.delivery(t, "push", "d-1", body)); got.status != http.StatusAccepted {
+				t.Errorf("got %d, want 202", got.status)
+			}
+		})
 	}
 }
