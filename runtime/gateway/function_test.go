@@ -334,7 +334,7 @@ func TestMethodsOfRoutes(t *testing.T) {
 		{"GET", "/folder", 308, "", ""},
 		{"POST", "/folder", 405, "", "DELETE, GET, HEAD"},
 		{"POST", "/", 405, "", "GET, HEAD"},
-		{"POST", "/nothing", 405, "", "GET, HEAD"},
+		{"POST", "/nothing", 404, "", ""},
 		{"get", "/read", 405, "", "GET, HEAD"},
 	} {
 		answer := s.do(t, c.method, host, c.path)

@@ -228,10 +228,6 @@ func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method
 // serve answers from the release that was found.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.Resolution) {
 	routed := found.Release.Routes != nil
-	if !routed && !found.SignedIn && !reads(r) {
-		onlyReads(w, r)
-		return
-	}
 	path, ok := r.URL.Path, r.URL.RawPath == "" && plain(r.URL.Path)
 	if !ok {
 		path, ok = canonicalPath(r.URL.EscapedPath())
@@ -251,10 +247,6 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.R
 	if (routed || found.SignedIn) && g.route(w, r, found, path) {
 		return
 	}
-	if !reads(r) {
-		onlyReads(w, r)
-		return
-	}
 	g.serveFile(w, r, found, path)
 }
 
@@ -264,14 +256,19 @@ func onlyReads(w http.ResponseWriter, r *http.Request) {
 	writePage(w, r, pageMethod())
 }
 
-// serveFile answers with what the canonical path leads to.
+// serveFile answers with what the canonical path leads to. Whoever wants to do something else with it than read is told so where there
+// is something, and that there is nothing elsewhere.
 func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) {
 	a, err := g.manifests.find(r.Context(), found.Release, path)
+	if err == nil && !reads(r) && (a.moved != "" || a.status == http.StatusOK) {
+		onlyReads(w, r)
+		return
+	}
 	if err == nil && a.moved != "" {
 		redirect(w, a.moved, r.URL.RawQuery)
 		return
 	}
-	if err == nil && a.status != http.StatusOK && hashed(path) && g.servePast(w, r, found, path) {
+	if err == nil && a.status != http.StatusOK && reads(r) && hashed(path) && g.servePast(w, r, found, path) {
 		return
 	}
 	if err == nil && a.status == 0 {

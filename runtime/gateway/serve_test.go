@@ -255,13 +255,17 @@ func TestNoPage(t *testing.T) {
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	s := newSite(t, content, nil, shop(content, files{"/index.html": "app"}))
+	s := newSite(t, content, nil, shop(content, files{"/index.html": "app", "/folder/index.html": "folder", "/404.html": "own 404"}))
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"} {
 		answer := s.do(t, method, "shop.releases.test", "/")
 		answer.wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
 		answer.wantHeaders(t, "Allow", "GET, HEAD")
+		s.do(t, method, "shop.releases.test", "/folder").wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
+		answer = s.do(t, method, "shop.releases.test", "/nothing")
+		answer.want(t, http.StatusNotFound, "aaaaaaa2", "own 404")
+		answer.wantHeaders(t, "Allow", "")
 	}
-	s.do(t, "POST", "shop.releases.test", "//a").wantPage(t, http.StatusMethodNotAllowed, "aaaaaaa2", "Only GET and HEAD")
+	s.do(t, "POST", "shop.releases.test", "//a").wantHeaders(t, "Location", "/a")
 	s.do(t, "HEAD", "shop.missing.releases.test", "/").wantPage(t, http.StatusNotFound, "", "")
 }
 
