@@ -89,7 +89,18 @@ func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 // wrong. Other errors are those of Do. The reference names the namespace.
 func (c *Client) Call(ctx context.Context, function landfall.Reference, event []byte) ([]byte, error) {
 	path := "/functions/" + url.PathEscape(function.Namespace) + "/" + url.PathEscape(function.Name+":"+function.Selector)
-	resp, err := c.ask(ctx, http.MethodPost, path, bytes.NewReader(event), eventType)
+	return c.answered(ctx, http.MethodPost, path, "application/json", event)
+}
+
+// Fire sends a request with data to the address of a trigger, /r/NAMESPACE/APP/TRIGGER or /r/NAMESPACE/APP:RELEASE/TRIGGER, and returns
+// what Call does. A content type may be empty.
+func (c *Client) Fire(ctx context.Context, method, trigger, contentType string, data []byte) ([]byte, error) {
+	return c.answered(ctx, method, (&url.URL{Path: trigger}).EscapedPath(), contentType, data)
+}
+
+// answered sends a request, and returns the event that answers it.
+func (c *Client) answered(ctx context.Context, method, path, contentType string, data []byte) ([]byte, error) {
+	resp, err := c.askWith(ctx, method, path, bytes.NewReader(data), http.Header{"Accept": {eventType}, "Content-Type": {contentType}})
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +110,23 @@ func (c *Client) Call(ctx context.Context, function landfall.Reference, event []
 	}
 	const most = 64 << 20
 	return io.ReadAll(io.LimitReader(resp.Body, most))
+}
+
+// FireEvent gives a CloudEvent as JSON to all triggers that its source means, and returns what each answers, as Call does.
+func (c *Client) FireEvent(ctx context.Context, event []byte) ([]json.RawMessage, error) {
+	const batch = "application/cloudevents-batch+json" // so is the answer then, however many triggers there are
+	body := append(append([]byte{'['}, event...), ']')
+	resp, err := c.askWith(ctx, http.MethodPost, "/fire", bytes.NewReader(body), http.Header{"Accept": {batch}, "Content-Type": {batch}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), batch) {
+		return nil, problemOf(resp)
+	}
+	var answers []json.RawMessage
+	err = decode(resp.Body, &answers)
+	return answers, err
 }
 
 // Publish stores a message at a topic of an app. A key, if there is one, makes that it is stored once; a content type may be empty.
@@ -193,7 +221,7 @@ func problemOf(resp *http.Response) error {
 	return &landfall.Error{Op: "client", Kind: kindNamed(p.Kind, resp.StatusCode), Message: strings.Join(lines, "\n")}
 }
 
-// kindNamed is the kind of a problem; what the framework itself refuses has a status only.
+// kindNamed is the kind of a problem; what the framework itself and the gateway refuse has a status only.
 func kindNamed(name string, status int) landfall.Kind {
 	for _, k := range landfall.Kinds() {
 		if k.String() == name {
@@ -203,8 +231,14 @@ func kindNamed(name string, status int) landfall.Kind {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return landfall.Invalid
-	case http.StatusNotFound:
+	case http.StatusNotFound, http.StatusGone:
 		return landfall.NotFound
+	case http.StatusUnauthorized:
+		return landfall.Unauthorized
+	case http.StatusForbidden:
+		return landfall.Forbidden
+	case http.StatusServiceUnavailable:
+		return landfall.Unavailable
 	}
 	return landfall.Internal
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,9 +18,10 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry"
 )
 
-// invocation is what `function invoke` sends.
+// invocation is what `function invoke` and `trigger fire` send.
 type invocation struct {
 	data, eventType, contentType string
 	whole                        bool // data is the event
@@ -48,15 +51,83 @@ func (c *cli) functionInvoke() *cobra.Command {
 			}
 			return c.showAnswer(answer)
 		})
-	cmd.Flags().StringVar(&in.data, "data", "", "data of the event: text, @FILE, or - for standard input")
+	cmd.Long = "Give an event to a version of a function, and print the data of its answer." + wordsOfAnswer
 	cmd.Flags().StringVar(&in.eventType, "type", "dev.landfall.invoke", "type of the event")
+	return inNamespace(in.flags(cmd), &namespace)
+}
+
+// wordsOfAnswer are what people should know of the answer that they see.
+const wordsOfAnswer = `
+
+When the function fails, the exit code says it. A status that it answers with is an answer, as with curl and aws lambda invoke: the exit
+code is 0 with 404 and 500, too. With -o json the whole answer is printed, and its status is in "protocol".`
+
+// flags gives a command the flags that say what is sent.
+func (in *invocation) flags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&in.data, "data", "", "data of the event: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&in.contentType, "content-type", "", "content type of the data (default: application/json if it is JSON, else text/plain)")
 	cmd.Flags().BoolVar(&in.whole, "event", false, "the data is a whole CloudEvent as JSON")
-	return inNamespace(cmd, &namespace)
+	return cmd
+}
+
+func (c *cli) triggerFire() *cobra.Command {
+	var in invocation
+	var namespace, release, method string
+	cmd := c.get("fire APP NAME", "Fire a trigger by hand, and print the data of its answer",
+		"landfall trigger fire shop nightly\nlandfall trigger fire shop nightly --release pr-12\n"+
+			"landfall trigger fire shop orders --data '{\"total\": 9}' --type order.placed",
+		func(ctx context.Context, cl *client.Client, words operands) error {
+			app := words["app"]
+			if release != "" {
+				app += ":" + landfall.ReleaseLabel(release)
+			}
+			address := registry.TriggerPath + namespace + "/" + app + "/" + words["name"]
+			if in.whole || in.eventType != "" {
+				return c.fireEvent(ctx, cl, address, &in)
+			}
+			data, err := readData(in.data)
+			if err != nil {
+				return err
+			}
+			answer, err := cl.Fire(ctx, strings.ToUpper(method), address, in.mediaType(data), data)
+			if err != nil {
+				return err
+			}
+			return c.showAnswer(answer)
+		})
+	cmd.Long = `Fire a trigger by hand, and print the data of its answer.
+
+The function gets the event that the trigger's schedule, queue or route would give it, with the data. With --type or --event it gets that
+event, with the trigger as its source, if the trigger's filters let it pass. Schedules and queues of previews are fired by hand alone.` + wordsOfAnswer
+	cmd.Flags().StringVar(&release, "release", "", "release that the trigger is of: uid, tag, commit, latest or live (default live)")
+	cmd.Flags().StringVar(&method, "method", http.MethodPost, "method of the request, for a trigger of a route")
+	cmd.Flags().StringVar(&in.eventType, "type", "", "type of the event, in place of the trigger's own")
+	return inNamespace(in.flags(cmd), &namespace)
+}
+
+// fireEvent gives an event to the triggers at an address; of each kind there may be one.
+func (c *cli) fireEvent(ctx context.Context, cl *client.Client, address string, in *invocation) error {
+	body, err := in.event()
+	if err != nil {
+		return err
+	}
+	e, _, err := event.Parse(body)
+	if err != nil {
+		return err
+	}
+	e.SetSource(address)
+	if body, err = event.Append(nil, event.Structured, e); err != nil {
+		return err
+	}
+	answers, err := cl.FireEvent(ctx, body)
+	for _, answer := range answers {
+		err = errors.Join(err, c.showAnswer(answer))
+	}
+	return err
 }
 
 // event returns the event as JSON.
-func (in invocation) event() ([]byte, error) {
+func (in *invocation) event() ([]byte, error) {
 	data, err := readData(in.data)
 	if err != nil || in.whole {
 		return data, err
@@ -65,18 +136,22 @@ func (in invocation) event() ([]byte, error) {
 	e.SetID(uuid.NewString())
 	e.SetSource("/cli")
 	e.SetType(in.eventType)
-	contentType := in.contentType
-	if contentType == "" && len(data) > 0 {
-		contentType = "text/plain"
-		if json.Valid(data) {
-			contentType = "application/json"
-		}
-	}
-	if contentType != "" {
+	if contentType := in.mediaType(data); contentType != "" {
 		e.SetDataContentType(contentType)
 		e.DataEncoded = data
 	}
 	return event.Append(nil, event.Structured, e)
+}
+
+// mediaType returns the content type of data; nothing for no data.
+func (in *invocation) mediaType(data []byte) string {
+	switch {
+	case in.contentType != "" || len(data) == 0:
+		return in.contentType
+	case json.Valid(data):
+		return "application/json"
+	}
+	return "text/plain"
 }
 
 // readData returns what --data means.

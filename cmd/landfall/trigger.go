@@ -23,9 +23,9 @@ import (
 )
 
 func (c *cli) triggerCommand() *cobra.Command {
-	return c.group("trigger", "Make, show and delete triggers",
+	return c.group("trigger", "Make, show, fire and delete triggers",
 		"landfall trigger list shop\nlandfall trigger create shop hourly --function report --cron '0 * * * *'",
-		c.triggerCreate(), c.triggerList(), c.triggerShow(), c.triggerDelete())
+		c.triggerCreate(), c.triggerList(), c.triggerShow(), c.triggerFire(), c.triggerDelete())
 }
 
 // wordsOfHand is what people should know of what they make by hand.

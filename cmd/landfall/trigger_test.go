@@ -390,6 +390,54 @@ func TestOtherTriggersByName(t *testing.T) {
 	}
 }
 
+// `trigger fire` gives a function what its schedule, queue or route would give it, in the live release and in another one.
+func TestTriggersByCommand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.telling()
+	first := string(s.release("shop", "live").ID)
+	r.write("tell/tell.py", "def main():\n    return 'two', 404\n")
+	s.pushed(r, "shop", "Another answer")
+	for _, name := range []string{"tell", "closed", "morning", "orders"} {
+		wantEqual(t, "live answer of "+name, s.landfall("trigger", "fire", "shop", name), "two")
+	}
+	got := tellingOf(t, s.landfall("trigger", "fire", "shop", "morning", "--release", first))
+	wantEqual(t, "schedule", got.Type+" "+got.Protocol.Method+" "+got.Protocol.URL, "dev.landfall.schedule POST /report")
+	got = tellingOf(t, s.landfall("trigger", "fire", "shop", "orders", "--release", first, "--data", `{"total":9}`))
+	wantEqual(t, "message", fmt.Sprint(got.Type, " ", got.Subject, " ", got.Data), "dev.landfall.message t1 map[total:9]")
+	got = tellingOf(t, s.landfall("trigger", "fire", "shop", "large", "--release", first, "--method", "put", "--data", "much"))
+	wantEqual(t, "request", fmt.Sprint(got.Type, " ", got.Protocol.Method, " ", got.Data, " ", got.Config["size"]), "dev.landfall.http.request PUT much L")
+	if got.Protocol.Header["Authorization"] != nil {
+		t.Error("the function got the token of the command")
+	}
+	got = tellingOf(t, s.landfall("trigger", "fire", "shop", "closed", "--release", first, "--type", "bill"))
+	wantEqual(t, "own type", got.Type+" "+got.Source, "bill /r/default/shop:"+first+"/closed")
+	answer, got := answerOf(t, s.landfall("trigger", "fire", "shop", "morning", "--release", first, "-o", "json",
+		"--event", "--data", `{"specversion":"1.0","id":"7","source":"/me","type":"mine"}`))
+	wantEqual(t, "own event", got.Type, "mine")
+	wantText(t, told{string(answer["specversion"])}, "1.0")
+	for _, c := range []struct {
+		args, says string
+		code       int
+	}{
+		{"morning --data trouble", "trouble in ", 1},
+		{"morning --data trouble", "tell.py", 1}, // the trace, which no visitor sees
+		{"nobody", "The release has no trigger of this name", 3},
+		{"closed --type order", "no trigger", 3},
+		{"morning --release v9", "no release, tag or commit", 3},
+	} {
+		args := strings.Fields("trigger fire shop " + c.args)
+		if !strings.Contains(c.args, "--release") {
+			args = append(args, "--release", first)
+		}
+		if out, code := s.run(t.TempDir(), args...); code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("%s: exit code %d: %s, want %d: %s", c.args, code, out, c.code, c.says)
+		}
+	}
+	public := s.send("POST", s.URL+"/r/default/shop:"+first+"/tell", "trouble", "Content-Type", notEvent, "Accept", oneEvent, "Authorization", "")
+	wantEqual(t, "status of who wants an event and has no token", public.status, http.StatusUnauthorized)
+}
+
 // A request to a route becomes an event with all that an event to its trigger has, wherever it comes in.
 func TestRouteMerges(t *testing.T) {
 	t.Parallel()

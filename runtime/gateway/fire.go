@@ -1,18 +1,26 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 )
 
 // Fire answers at registry.TriggerPath + NAMESPACE/APP/TRIGGER of the control host, and for another release than the live one at
 // NAMESPACE/APP:RELEASE/TRIGGER: by what the trigger of that name answers. An HTTP trigger takes every method and is as public as
 // its route. Other triggers take POST with a token.
+//
+// Who accepts application/cloudevents+json, and nothing else, gets the event that the function answers with, as at /fire, or one that
+// says what went wrong. That has more of an error than visitors may know, and needs a token that may invoke, whatever the trigger says.
 //
 // What an Authorization header says is for the control host, and no function gets it.
 func (g *Gateway) Fire(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +56,32 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 		writePage(w, r, pageOtherMethods())
 		return app
 	}
-	g.call(w, r, t, found.SignedIn)
+	if r.Header.Get("Accept") == eventType {
+		g.call(w, r, t, registry.Token, replyEvent)
+		return app
+	}
+	g.call(w, r, t, stricter(t.Access, found.SignedIn), nil)
 	return app
+}
+
+// eventType is what somebody accepts who wants an event, and not what HTTP makes of it.
+const eventType = "application/cloudevents+json"
+
+// replyEvent answers with the event that a function answered with, or for the error with one that stands in its place.
+func replyEvent(w http.ResponseWriter, asked, answer event.Event, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status = pageOfFailure(err).Status
+		answer = event.Answer(asked, uuid.NewString())
+		if _, refused := errors.AsType[*contract.MismatchError](err); refused { // then there was no execution
+			status = http.StatusBadRequest
+			delete(w.Header(), ExecutionHeader)
+		} else {
+			event.SetExecution(&answer, event.ExecutionOf(asked))
+		}
+		event.SetError(&answer, runner.ErrorOf(err))
+	}
+	_ = event.Write(w, status, event.Structured, answer) // the client may be gone
 }
 
 // byHand returns the event of a schedule or a queue that somebody fires with a request.

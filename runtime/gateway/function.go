@@ -44,7 +44,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 		route, methods = found.Release.Routes.Find(r)
 	}
 	if route != nil {
-		g.call(w, r, route.Trigger, found.SignedIn)
+		g.call(w, r, route.Trigger, stricter(route.Access, found.SignedIn), nil)
 		return true
 	}
 	if found.SignedIn && g.admitVisitor(w, r, found.App) == nobody {
@@ -69,10 +69,13 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 	return true
 }
 
-// call answers with what the function of a trigger answers. signedIn says that its release is only for those who signed in.
-func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, signedIn bool) {
+// replier answers a request with an answer of a function as it is, or for the error of Functions.Run.
+type replier func(w http.ResponseWriter, asked, answer event.Event, err error)
+
+// call answers those who have access with what the function of a trigger answers: as HTTP does, unless reply is given.
+func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access registry.Access, reply replier) {
 	if g.tracer == nil {
-		g.callFunction(w, r, t, signedIn)
+		g.callFunction(w, r, t, access, reply)
 		return
 	}
 	noted, ok := w.(*counted) // which is told when an answer breaks off
@@ -81,10 +84,10 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigg
 	}
 	r, span := g.tracer.Serve(r, r.Pattern)
 	defer func() { span.Answered(noted.status) }()
-	g.callFunction(noted, r, t, signedIn)
+	g.callFunction(noted, r, t, access, reply)
 }
 
-func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *registry.Trigger, signedIn bool) {
+func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access registry.Access, reply replier) {
 	h := w.Header()
 	f := t.Draw()
 	if f == nil {
@@ -98,7 +101,7 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		// has no deadline.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.bodyTimeout))
 	}
-	by := g.admit(w, r, t.AppName, stricter(t.Access, signedIn))
+	by := g.admit(w, r, t.AppName, access)
 	if by == nobody {
 		return
 	}
@@ -128,7 +131,7 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	h[ExecutionHeader] = named[1:]
 	asked := g.event(r, t, by, execution, in.data)
 	s := streamed{g: g, w: w, r: r, asked: asked, body: body}
-	ctx := runner.WithStream(r.Context(), &s)
+	ctx := s.context(reply != nil)
 	if body != nil {
 		defer body.end()
 		ctx = runner.WithBody(ctx, body)
@@ -145,12 +148,29 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	if err != nil && body.answer(w, r) {
 		return
 	}
+	if reply != nil {
+		reply(w, asked, answer, err)
+		return
+	}
+	g.finish(w, r, f, asked, answer, err)
+}
+
+// finish answers as HTTP does with what Functions.Run returned.
+func (g *Gateway) finish(w http.ResponseWriter, r *http.Request, f *registry.Function, asked, answer event.Event, err error) {
 	if err == nil {
 		err = g.reply(w, r, asked, answer)
 	}
 	if err != nil {
 		g.failed(w, r, f, err)
 	}
+}
+
+// context is that of the call. An answer that is to be one event is put together, however many pieces it was made in.
+func (s *streamed) context(whole bool) context.Context {
+	if whole {
+		return s.r.Context()
+	}
+	return runner.WithStream(s.r.Context(), s)
 }
 
 // admit returns who calls a route, and answers when they may not.
