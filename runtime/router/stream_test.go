@@ -110,16 +110,24 @@ func TestBrokenStreamsTravel(t *testing.T) {
 			t.Parallel()
 			f := w.function(kind, streamer)
 			if kind == "late" {
-				f.Resources.Timeout = time.Second
+				f.Resources.Timeout = 2 * time.Second
 			}
-			answer, want := here.Functions.Run(runner.WithStream(t.Context(), &taker{}), f, ask(kind, "x"))
+			broken := func(run runFunc, k *taker, execution string) (answer event.Event, err error) {
+				begun := func() bool {
+					answer, err = run(runner.WithStream(t.Context(), k), f, ask(kind, execution))
+					return kind != "late" || strings.Contains(runner.ErrorOf(err).Trace, "it begins")
+				}
+				eventually(t, "the time is over after the function began, not before", begun)
+				return answer, err
+			}
+			answer, want := broken(here.Functions.Run, &taker{}, "x")
 			fault, _, _ := event.ErrorOf(answer)
 			if want == nil && fault.Message == "" {
 				t.Fatal("here it does not break off")
 			}
 			for name, run := range map[string]runFunc{"a runner": direct.Run, "a router": through.Run} {
 				k := &taker{}
-				answer, err := run(runner.WithStream(t.Context(), k), f, ask(kind, "y"))
+				answer, err := broken(run, k, "y")
 				same(t, name, err, want)
 				if got, _, _ := event.ErrorOf(answer); got != fault || k.said() != "one " {
 					t.Errorf("by way of %s got %q and the error %+v, want %+v", name, k.said(), got, fault)
