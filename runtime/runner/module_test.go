@@ -87,7 +87,10 @@ func TestModuleFaults(t *testing.T) {
 	}
 	r, f := modules(t, sources...)
 	for i, test := range tests {
-		f[i].Resources = landfall.Resources{Timeout: 200 * time.Millisecond}
+		f[i].Resources = landfall.Resources{Timeout: patience}
+		if test.reason == runner.Timeout {
+			f[i].Resources.Timeout = 200 * time.Millisecond
+		}
 		_, err := r.Run(t.Context(), f[i], ask("1", ""))
 		fault := runner.ErrorOf(err)
 		if fault.Type != string(test.reason) || !strings.Contains(fault.Message, test.message) {

@@ -91,8 +91,12 @@ func TestBrokenStream(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, c.bad), &taker{}
-			f.Resources.Timeout = 3 * time.Second
+			if c.reason == runner.Timeout { // of which the start of a process is no part
+				count(t, r, f)
+				f.Resources.Timeout = 3 * time.Second
+			}
 			_, err := r.Run(runner.WithStream(t.Context(), k), f, ask("bad", "x"))
+			f.Resources.Timeout = 0
 			if reason(err) != c.reason || !strings.Contains(landfall.MessageOf(err), c.message) || k.text.String() != "one " {
 				t.Errorf("got %q and %v: %s; want %s and %q", k.text.String(), reason(err), landfall.MessageOf(err), c.reason, c.message)
 			}
@@ -218,8 +222,11 @@ func TestModuleStreams(t *testing.T) {
 		sources = append(sources, source)
 	}
 	r, f := modules(t, sources...)
-	r.Limits.Silence = 500 * time.Millisecond
 	for i, test := range tests {
+		r.Limits.Silence = patience
+		if test.reason == runner.Timeout {
+			r.Limits.Silence = 500 * time.Millisecond
+		}
 		k := &taker{most: test.most}
 		answer, err := r.Run(runner.WithStream(t.Context(), k), f[i], ask("1", "x"))
 		said, _, _ := event.ErrorOf(answer)
