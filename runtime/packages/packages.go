@@ -7,6 +7,7 @@ package packages
 import (
 	"archive/zip"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -198,11 +199,13 @@ func (c *Cache) putAway(names func() map[string]bool) (old []string, err error) 
 		if needed[name] {
 			continue
 		}
-		dir, failed := os.MkdirTemp(c.dir, ".old-")
-		if failed = errors.Join(failed, os.Rename(filepath.Join(c.dir, name), filepath.Join(dir, "files"))); failed == nil {
-			delete(c.made, name)
+		dir := filepath.Join(c.dir, ".old-"+rand.Text())
+		if failed := os.Rename(filepath.Join(c.dir, name), dir); failed != nil { // which needs no space: a full disk is why it is put away
+			err = errors.Join(err, failed)
+			continue
 		}
-		old, err = append(old, dir), errors.Join(err, failed)
+		delete(c.made, name)
+		old = append(old, dir)
 	}
 	return old, err
 }
