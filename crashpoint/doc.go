@@ -1,9 +1,33 @@
 // Package crashpoint names the instants at which tests kill the process. In an ordinary build Here does nothing.
 package crashpoint
 
-// Names returns every name that Here is called with, in the order in which a push comes by. STEP.something belongs to
-// that step of the pipeline; the others lie before, between or behind the steps.
-func Names() []string {
+// Names returns every name that Here is called with.
+func Names() []string { return append(OfPush(), OfCall()...) }
+
+// OfCall returns the names of the instants that a function which nobody waits for comes by: when it is due, when it was accepted,
+// when it has a message.
+func OfCall() []string {
+	return []string{
+		"firing.due",      // and nobody has it
+		"firing.claimed",  // it is this process's, and the function does not know
+		"firing.answered", // the function has run, and nothing of that is stored
+		"firing.ended",
+		"execution.accepted", // it is stored, and who called does not know
+		"execution.leased",
+		"execution.answered", // the function has run, and nothing of that is stored
+		"execution.recorded",
+		"message.stored", // at the NATS server, and who published does not know
+		"message.taken",
+		"message.answered", // the function has run, and nothing of that is stored
+		"message.replied",  // its answer is stored, and nothing else
+		"message.recorded", // it is done, and the NATS server does not know
+		"message.acknowledged",
+	}
+}
+
+// OfPush returns the names of the instants that a push comes by, in that order. STEP.something belongs to that step of the pipeline;
+// the others lie before, between or behind the steps.
+func OfPush() []string {
 	return []string{
 		"remote.checked", // the push may move its references
 		"remote.moved",   // the references have moved, and nothing of that is stored

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -74,6 +75,7 @@ func (r *Recorder) Accept(ctx context.Context, f *registry.Function, e event.Eve
 	if err != nil {
 		return landfall.Execution{}, err
 	}
+	crashpoint.Here("execution.accepted")
 	r.ring()
 	return r.DB.Execution(ctx, x.ID)
 }
@@ -151,11 +153,13 @@ func (r *Recorder) lease(ctx context.Context, limit int) (leased []store.LeasedE
 
 // perform runs an execution that was leased.
 func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, run Run) {
+	crashpoint.Here("execution.leased")
 	x := &running{Execution: leased.Execution, until: leased.Started.Add(lease), always: true}
 	r.mu.Lock()
 	r.add(x)
 	r.mu.Unlock()
 	answer, err := r.answer(ctx, x, leased.Input, run)
+	crashpoint.Here("execution.answered")
 	if err != nil && again(err, x.Attempt) && time.Since(x.Created) < longest {
 		r.giveBack(ctx, x, isLost(err))
 		return
@@ -167,6 +171,7 @@ func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, ru
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
 	_ = r.write(limited, false) // what could not be written is tried again
+	crashpoint.Here("execution.recorded")
 }
 
 func (r *Recorder) answer(ctx context.Context, x *running, input []byte, run Run) (event.Event, error) {

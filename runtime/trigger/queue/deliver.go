@@ -18,6 +18,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
+	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -111,7 +112,9 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 	if !m.filters.Pass(e) {
 		return again, false, c.acknowledge(ctx, m)
 	}
+	crashpoint.Here("message.taken")
 	answer, err := c.Invoker.Invoke(ctx, m.Trigger, e)
+	crashpoint.Here("message.answered")
 	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 		return again, false, c.die(ctx, m, known, err) // it would be refused again
 	}
@@ -132,10 +135,14 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 	if err != nil {
 		return c.fail(ctx, m, err)
 	}
+	crashpoint.Here("message.replied")
 	if err := c.Record.SetOutcome(ctx, m.App, m.Name, m.id, Outcome{known.Failures, true}); err != nil {
 		return again, false, err
 	}
-	return again, false, c.acknowledge(ctx, m)
+	crashpoint.Here("message.recorded")
+	err = c.acknowledge(ctx, m)
+	crashpoint.Here("message.acknowledged")
+	return again, false, err
 }
 
 // minBusy is how long a message stays away that met a busy function, at least.

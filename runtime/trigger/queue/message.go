@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
 )
 
@@ -76,6 +77,7 @@ func (b *Broker) publish(ctx context.Context, o Owner, m landfall.Message) (land
 		}
 		return m, b.refused(ctx, js, o, out, err)
 	}
+	crashpoint.Here("message.stored")
 	m.Sequence, m.Duplicate = ack.Sequence, ack.Duplicate
 	return m, nil
 }

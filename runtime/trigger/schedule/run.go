@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -33,9 +34,11 @@ const (
 // run runs a firing to its end. Where ctx ends it, or the process, it stays open, and is run again. While its function is busy it
 // waits, and is out of the way when its trigger is due next; zero: it is not.
 func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing, next time.Time) {
+	crashpoint.Here("firing.claimed")
 	started := s.Elapsed()
 	for wait := time.Millisecond; ; {
 		err := s.invoke(ctx, t, f)
+		crashpoint.Here("firing.answered")
 		if ctx.Err() != nil {
 			return
 		}
@@ -67,6 +70,7 @@ func (s *Scheduler) end(ctx context.Context, t *registry.Trigger, f store.Firing
 	for {
 		err := s.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
 		if err == nil {
+			crashpoint.Here("firing.ended")
 			s.over(ctx, t, f)
 			return
 		}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/cron"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger"
@@ -275,6 +276,7 @@ func (s *Scheduler) start(calls context.Context, e *entry, due time.Time) bool {
 	}
 	s.group.Go(func() {
 		defer s.leave(f)
+		crashpoint.Here("firing.due")
 		claimed, err := s.claim(calls, &f)
 		if err != nil {
 			e.again.Store(true) // the release is not live any more, which the table will tell; or the store is away
