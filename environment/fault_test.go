@@ -68,6 +68,7 @@ def closes_log():
     sys.stderr.close()
     if request.args: raise ValueError("said to who calls")
     return "answered"
+def path(): raise ValueError("no file " + os.path.dirname(os.path.abspath(__file__)) + "/orders.json")
 `},
 		"nodejs": {"index.js": `
 const { execSync } = require("child_process");
@@ -132,6 +133,7 @@ func TestFaults(t *testing.T) {
 		{"python", "cancelled", "the task was cancelled", "CancelledError", "main.py\", line 37, in cancelled"},
 		{"python", "cancels", "the task was cancelled", "CancelledError", "main.py\", line 40, in cancels"},
 		{"python", "unsayable", "its __str__ raised ValueError", "Unsayable", "main.py\", line 43, in unsayable"},
+		{"python", "path", "no file /", "ValueError", "ValueError: no file /"}, // a path in a message is not a frame's
 		{"nodejs", "unsayable", "what cannot be written as text, of type object", "Error", ""},
 		{"nodejs", "getter", "what cannot be written as text, of type object", "Error", ""},
 		{"nodejs", "unsayable_piece", "what cannot be written as text, of type object", "Error", ""},

@@ -312,7 +312,7 @@ def trace_of(error):
         frames = [f for f in one.stack if not f.filename.startswith((HERE, __file__, "<frozen ", os.path.dirname(importlib.__file__)))]
         one.stack = traceback.StackSummary.from_list(frames)
         todo += [e for e in (one.__cause__, one.__context__) if e is not None]
-    return "".join(told.format()).replace(ROOT + "/", "").rstrip()
+    return "".join(told.format()).replace(f'File "{ROOT}/', 'File "').rstrip()  # what was written and said stays as it is
 
 
 # Functions
