@@ -86,6 +86,7 @@ const functions = {
   later: () => new Promise(() => setTimeout(() => { throw new RangeError("thrown later"); }, 1)),
   rejection: () => new Promise(() => { Promise.reject(new RangeError("nobody waits")); }),
   leaves: () => process.exit(3),
+  path: () => { throw new RangeError("no file " + __dirname + "/orders.json"); },
   segfault: () => process.kill(process.pid, "SIGSEGV") && new Promise(() => {}),
   nothing: () => {},
   number: () => 5,
@@ -134,6 +135,7 @@ func TestFaults(t *testing.T) {
 		{"python", "cancels", "the task was cancelled", "CancelledError", "main.py\", line 40, in cancels"},
 		{"python", "unsayable", "its __str__ raised ValueError", "Unsayable", "main.py\", line 43, in unsayable"},
 		{"python", "path", "no file /", "ValueError", "ValueError: no file /"}, // a path in a message is not a frame's
+		{"nodejs", "path", "no file /", "RangeError", "RangeError: no file /"},
 		{"nodejs", "unsayable", "what cannot be written as text, of type object", "Error", ""},
 		{"nodejs", "getter", "what cannot be written as text, of type object", "Error", ""},
 		{"nodejs", "unsayable_piece", "what cannot be written as text, of type object", "Error", ""},

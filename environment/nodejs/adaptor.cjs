@@ -154,7 +154,9 @@ function unsaid(error) {
 function traceOf(error) {
   const lines = String(error.stack || "").split("\n");
   const theirs = lines.filter((line) => !/^\s+at .*(node:|[/]\.landfall[/]|<anonymous>\)?$)/.test(line) && !line.includes(__filename));
-  return theirs.join("\n").replaceAll(`file://${ROOT}/`, "").replaceAll(`${ROOT}/`, "");
+  const places = /^(\s+at |\/|file:)/; // frames, and the place of a syntax error; a message stays as it is
+  const short = (line) => (places.test(line) ? line.replaceAll(`file://${ROOT}/`, "").replaceAll(`${ROOT}/`, "") : line);
+  return theirs.map(short).join("\n");
 }
 
 // Functions
