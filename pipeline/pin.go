@@ -60,7 +60,7 @@ func newestSecret(ctx context.Context, r pinReader, row store.Unit, line landfal
 
 func unset(app landfall.App, name, why string) error {
 	return &landfall.Error{Op: "pipeline.pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"the secret %s, %s: set it with landfall secret set %s %s", name, why, app.Name, name)}
+		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN", name, why, app.Name, name)}
 }
 
 // secretNames returns the names of the secrets that the functions of the commit name.

@@ -174,27 +174,31 @@ func TestPoisonPushes(t *testing.T) {
 	beside := s.static("beside")
 	beside.write("site/index.html", "neighbour")
 	s.pushed(beside, "beside", "A neighbour")
-	quiet := newNeighbour(s, "beside")
-	const enough = 300
-	s.eventually("the neighbour was there a while", func() bool { return quiet.visits.Load() >= enough })
-	before := quiet.leave(t)
+	quiet, enough := newNeighbour(s, "beside"), 150*rounds
+	s.eventually("the neighbour was there a while", func() bool { return quiet.visits.Load() >= int64(enough) })
+	alone := quiet.leave(t)
 	r := s.repository(s.app("poison"))
 	works := []string{"specs/app.yaml", appSpec("poison"), "specs/env.yaml", environmentSpec, "specs/hello.yaml", functionSpec("hello"),
 		"hello/main.py", "code", "site/index.html", "page", "in", "nothing"}
 	r.write(works...)
 	s.pushed(r, "poison", "Works")
-	n := newNeighbour(s, "beside")
-	all := poisons()
+	usual := newNeighbour(s, "beside")
+	for i := range 10 * rounds {
+		r.write("site/round", fmt.Sprint("harmless ", i))
+		s.pushed(r, "poison", "Harmless")
+	}
+	harmless := usual.leave(t)
+	n, all := newNeighbour(s, "beside"), poisons()
 	for round := range rounds {
 		for _, p := range all {
 			s.poisoned(t, r, works, p, round)
 		}
 	}
-	during := n.leave(t)
+	poisoned := n.leave(t)
 	wantServed(t, s, "poison", "/", "page")
 	r.restart(works)
 	s.pushed(r, "poison", "Works again")
-	t.Logf("%d kinds, %d times each; 99 of 100 visits of a neighbour took %s before, %s meanwhile (%d visits)", len(all), rounds, before, during, len(n.took))
+	t.Logf("%d kinds, %d times each; 99 of 100 visits of a neighbour took %s alone, %s beside pushes that work, %s meanwhile (%d visits)", len(all), rounds, alone, harmless, poisoned, len(n.took))
 }
 
 // restart makes the work tree that of an app that works.

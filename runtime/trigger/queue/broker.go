@@ -228,7 +228,7 @@ func (b *Broker) stop() {
 // restart stops JetStream in the process when it did not answer, and reports whether it did. The next use starts it again: a stream
 // that could once not be written, because the disk was full, answers nothing more for as long as it is open.
 func (b *Broker) restart(js jetstream.JetStream, err error) bool {
-	if b.URL != "" || !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) {
+	if b.URL != "" || !outOfTime(err) {
 		return false
 	}
 	b.mu.Lock()
@@ -238,6 +238,11 @@ func (b *Broker) restart(js jetstream.JetStream, err error) bool {
 		b.stop()
 	}
 	return true
+}
+
+// outOfTime reports whether JetStream did not answer.
+func outOfTime(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 }
 
 // Close lets go of everything. Nothing of the broker works afterwards.

@@ -96,6 +96,9 @@ func (b *Broker) refused(ctx context.Context, js jetstream.JetStream, o Owner, m
 				"the limit is %d (setting LANDFALL_QUEUE_BYTES)", o.Name, info.State.Bytes, info.Config.MaxBytes)
 		}
 	}
+	if outOfTime(err) {
+		return unavailable(op, err, "the NATS server did not store the message in time; its own log says why. After a full disk it has to be started again")
+	}
 	return failed(op, err)
 }
 
