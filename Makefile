@@ -34,7 +34,7 @@ PACKAGES ?= ./...
 ROLES := api webhook pipeline gateway trigger router runner registry
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
-GOTEST = $(GO) test -json -timeout 45m $(TESTFLAGS)
+GOTEST = $(GO) test -json -timeout 75m $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help

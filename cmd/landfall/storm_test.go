@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -14,7 +16,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/api/client"
 )
 
 // switchRoundsVariable says how often the storm of switches comes again; one round is a tenth of the full dose.
@@ -22,33 +23,60 @@ const switchRoundsVariable = "LANDFALL_SWITCH_ROUNDS"
 
 // visitors ask for the page and the function of an app all the time, and keep what they were told.
 type visitors struct {
-	page, function string
-	client         *http.Client
-	done           atomic.Bool
-	group          sync.WaitGroup
-	requests       atomic.Int64
-	said           sync.Map // the release in the header and the page, as said by both, of each page that was seen
-	wrong          sync.Map // what else was answered
+	address, host string
+	done          atomic.Bool
+	group         sync.WaitGroup
+	requests      atomic.Int64
+	said          sync.Map // the release in the header and the page, as said by both, of each page that was seen
+	wrong         sync.Map // what else was answered
+}
+
+// visitor has a connection of its own, which takes a fraction of what a client for every purpose does: they leave the processors to
+// the server.
+type visitor struct {
+	net.Conn
+	answers *bufio.Reader
+	host    string
 }
 
 // newVisitors brings so many to an app, who come again after a while.
 func newVisitors(s *site, app string, count int, after time.Duration) *visitors {
-	transport := client.LocalTransport()
-	transport.MaxIdleConnsPerHost = count
-	v := &visitors{page: s.at(app, "/"), function: s.at(app, "/api/named"), client: &http.Client{Transport: transport, Timeout: patience}}
+	s.t.Helper()
+	v := &visitors{address: "127.0.0.1:" + s.port, host: app + ".localhost:" + s.port}
 	for range count {
+		one := v.come(s.t)
 		v.group.Go(func() {
-			for tick := time.NewTicker(after); !v.done.Load(); <-tick.C {
-				v.visit()
+			for !v.done.Load() {
+				v.visit(one)
+				if after > 0 {
+					<-time.After(after)
+				}
 			}
 		})
 	}
 	return v
 }
 
-// ask gets an address.
-func (v *visitors) ask(address string) (status int, release, body string) {
-	resp, err := v.client.Get(address)
+// come brings one visitor.
+func (v *visitors) come(t *testing.T) *visitor {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", v.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &visitor{conn, bufio.NewReader(conn), v.host}
+}
+
+// ask gets a path.
+func (v *visitor) ask(path string) (status int, release, body string) {
+	if err := v.SetDeadline(time.Now().Add(patience)); err != nil {
+		return 0, "", err.Error()
+	}
+	if _, err := fmt.Fprintf(v, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, v.host); err != nil {
+		return 0, "", err.Error()
+	}
+	resp, err := http.ReadResponse(v.answers, nil)
 	if err != nil {
 		return 0, "", err.Error()
 	}
@@ -57,26 +85,30 @@ func (v *visitors) ask(address string) (status int, release, body string) {
 	if err != nil {
 		return 0, "", err.Error()
 	}
-	v.requests.Add(1)
 	return resp.StatusCode, resp.Header.Get("Landfall-Release"), strings.TrimSpace(string(data))
 }
 
-func (v *visitors) visit() {
-	if status, release, body := v.ask(v.page); status == http.StatusOK {
+const (
+	stormPage     = "/"
+	stormFunction = "/api/named"
+)
+
+func (v *visitors) visit(one *visitor) {
+	if status, release, body := one.ask(stormPage); status == http.StatusOK {
 		v.said.Store(release+" "+body, true)
 	} else {
 		v.wrong.Store(fmt.Sprint("page: ", status, " ", body), true)
 	}
-	if status, _, body := v.ask(v.function); status != http.StatusOK || body != "1" && body != "2" {
+	if status, _, body := one.ask(stormFunction); status != http.StatusOK || body != "1" && body != "2" {
 		v.wrong.Store(fmt.Sprint("function: ", status, " ", body), true)
 	}
+	v.requests.Add(2)
 }
 
 // leave ends the visits.
 func (v *visitors) leave() {
 	v.done.Store(true)
 	v.group.Wait()
-	v.client.CloseIdleConnections()
 }
 
 // all returns what is in a set.
@@ -141,7 +173,7 @@ func TestSwitchStorm(t *testing.T) {
 		if rounds, err = strconv.Atoi(text); err != nil || rounds < 1 {
 			t.Fatalf("%s is %q; right would be a number", switchRoundsVariable, text)
 		}
-		sigmas, after = 3, time.Microsecond // one run in 400 would fail by chance
+		sigmas, after = 3, 0 // one run in 400 would fail by chance
 	}
 	switches, calls, crowd := 1000*rounds, 10_000*rounds, 8
 	app, r := numberedIn(t, 2)
@@ -173,9 +205,10 @@ func TestSwitchStorm(t *testing.T) {
 	var group sync.WaitGroup
 	counted := time.Now()
 	for n := range crowd {
+		one := v.come(t)
 		group.Go(func() {
 			for range calls/crowd + max(0, min(1, calls%crowd-n)) {
-				if _, _, body := v.ask(v.function); body == "2" {
+				if _, _, body := one.ask(stormFunction); body == "2" {
 					second.Add(1)
 				}
 			}
