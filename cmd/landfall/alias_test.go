@@ -3,6 +3,8 @@ package main
 import (
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,18 +27,28 @@ func numberedIn(t *testing.T, versions int) (*site, *repository) {
 	t.Helper()
 	s := newSite(t)
 	r := s.repository(s.app("shop"))
-	specs := functionsSpec("python-env", "hello hello.main")
+	specs := functionsSpec("binary-env", "hello hello")
 	for n := 1; n <= versions; n++ {
 		if n == versions {
 			s.landfall("function", "alias", "create", "hello", "prod", "1")
 			specs += "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: named}\n" +
 				"spec: {functionref: {type: name, name: hello, alias: prod}, relativeurl: /api/named}\n"
 		}
-		r.write("specs/functions.yaml", specs, "specs/app.yaml", appSpec("shop"), "site/index.html", "page",
-			"hello/hello.py", "def main():\n    return '"+strconv.Itoa(n)+"'\n")
+		r.write("specs/functions.yaml", specs, "specs/app.yaml", appSpec("shop"), "site/index.html", "page", "hello/hello", saying(strconv.Itoa(n)))
+		if err := os.Chmod(filepath.Join(r.dir, "hello", "hello"), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		s.pushed(r, "shop", "Version "+strconv.Itoa(n))
 	}
 	return s, r
+}
+
+// saying returns a program that answers every event with a text, and takes little of the machine.
+func saying(text string) string {
+	return `#!/usr/bin/perl -n
+BEGIN { $| = 1 }
+print qq({"specversion":"1.0","id":"1","source":"/hello","type":"said","datacontenttype":"text/plain","data":"` + text + `"}\n);
+`
 }
 
 // An alias names a version of a function: for people who call it, for routes, and for whoever moves it.
