@@ -119,6 +119,7 @@ func manyFiles(t *testing.T, r *repository) {
 // neighbour visits an app all the time, and keeps how long each visit took.
 type neighbour struct {
 	stop   chan struct{}
+	out    sync.Mutex // is held by a visit
 	group  sync.WaitGroup
 	took   []time.Duration
 	visits atomic.Int64
@@ -126,7 +127,7 @@ type neighbour struct {
 }
 
 func newNeighbour(s *site, app string) *neighbour {
-	n := &neighbour{stop: make(chan struct{})}
+	n, one := &neighbour{stop: make(chan struct{})}, s.visitor(app)
 	n.group.Go(func() {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
@@ -135,17 +136,30 @@ func newNeighbour(s *site, app string) *neighbour {
 			case <-n.stop:
 				return
 			case <-tick.C:
-			}
-			begin := time.Now()
-			answer := s.get(s.at(app, "/"))
-			n.took = append(n.took, time.Since(begin))
-			n.visits.Add(1)
-			if answer.status != http.StatusOK || answer.body != "neighbour" {
-				n.wrong = append(n.wrong, fmt.Sprint(answer.status, " ", answer.body))
+				n.visit(one)
 			}
 		}
 	})
 	return n
+}
+
+func (n *neighbour) visit(one *visitor) {
+	n.out.Lock()
+	defer n.out.Unlock()
+	begin := time.Now()
+	status, _, body := one.ask("/")
+	n.took = append(n.took, time.Since(begin))
+	n.visits.Add(1)
+	if status != http.StatusOK || body != "neighbour" {
+		n.wrong = append(n.wrong, fmt.Sprint(status, " ", body))
+	}
+}
+
+// stays calls a function while the neighbour stays at home: what developers do on their own machines takes nothing of the server's.
+func (n *neighbour) stays(do func()) {
+	n.out.Lock()
+	defer n.out.Unlock()
+	do()
 }
 
 // leave ends the visits, and returns what 99 of 100 were faster than.
@@ -184,14 +198,18 @@ func TestPoisonPushes(t *testing.T) {
 	s.pushed(r, "poison", "Works")
 	usual := newNeighbour(s, "beside")
 	for i := range 10 * rounds {
-		r.write("site/round", fmt.Sprint("harmless ", i))
-		s.pushed(r, "poison", "Harmless")
+		usual.stays(func() {
+			r.write("site/round", fmt.Sprint("harmless ", i))
+			r.commit("Harmless")
+		})
+		s.released(r.push("HEAD"), "poison")
 	}
 	harmless := usual.leave(t)
 	n, all := newNeighbour(s, "beside"), poisons()
 	for round := range rounds {
 		for _, p := range all {
-			s.poisoned(t, r, works, p, round)
+			n.stays(func() { r.poison(works, p, round) })
+			s.poisoned(t, r, p)
 		}
 	}
 	poisoned := n.leave(t)
@@ -219,19 +237,24 @@ func (r *repository) restart(works []string) {
 	r.write(works...)
 }
 
-// poisoned pushes a poison, and looks at what became of it.
-func (s *site) poisoned(t *testing.T, r *repository, works []string, p poison, round int) {
-	t.Helper()
+// poison commits a poison.
+func (r *repository) poison(works []string, p poison, round int) {
+	r.t.Helper()
 	r.restart(works)
 	r.write(append([]string{"site/round", fmt.Sprint(p.name, round)}, p.files...)...)
 	r.git("add", "--all")
 	if p.also != nil {
-		p.also(t, r)
+		p.also(r.t, r)
 		if !strings.Contains(p.name, "files") {
 			r.git("add", "--all")
 		}
 	}
 	r.git("commit", "--quiet", "--message", p.name)
+}
+
+// poisoned pushes a poison, and looks at what became of it.
+func (s *site) poisoned(t *testing.T, r *repository, p poison) {
+	t.Helper()
 	out := r.push("HEAD:main", "--force")
 	run := s.finished("poison", r.head())
 	if run.State != landfall.RunFailed || run.Release != "" || strings.Contains(run.Reason, "internal error") {

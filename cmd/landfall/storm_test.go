@@ -23,12 +23,11 @@ const switchRoundsVariable = "LANDFALL_SWITCH_ROUNDS"
 
 // visitors ask for the page and the function of an app all the time, and keep what they were told.
 type visitors struct {
-	address, host string
-	done          atomic.Bool
-	group         sync.WaitGroup
-	requests      atomic.Int64
-	said          sync.Map // the release in the header and the page, as said by both, of each page that was seen
-	wrong         sync.Map // what else was answered
+	done     atomic.Bool
+	group    sync.WaitGroup
+	requests atomic.Int64
+	said     sync.Map // the release in the header and the page, as said by both, of each page that was seen
+	wrong    sync.Map // what else was answered
 }
 
 // visitor has a connection of its own, which takes a fraction of what a client for every purpose does: they leave the processors to
@@ -42,9 +41,9 @@ type visitor struct {
 // newVisitors brings so many to an app, who come again after a while.
 func newVisitors(s *site, app string, count int, after time.Duration) *visitors {
 	s.t.Helper()
-	v := &visitors{address: "127.0.0.1:" + s.port, host: app + ".localhost:" + s.port}
+	v := &visitors{}
 	for range count {
-		one := v.come(s.t)
+		one := s.visitor(app)
 		v.group.Go(func() {
 			for !v.done.Load() {
 				v.visit(one)
@@ -57,15 +56,15 @@ func newVisitors(s *site, app string, count int, after time.Duration) *visitors 
 	return v
 }
 
-// come brings one visitor.
-func (v *visitors) come(t *testing.T) *visitor {
-	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", v.address)
+// visitor brings one to an app.
+func (s *site) visitor(app string) *visitor {
+	s.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", "127.0.0.1:"+s.port)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return &visitor{conn, bufio.NewReader(conn), v.host}
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return &visitor{conn, bufio.NewReader(conn), app + ".localhost:" + s.port}
 }
 
 // ask gets a path.
@@ -205,7 +204,7 @@ func TestSwitchStorm(t *testing.T) {
 	var group sync.WaitGroup
 	counted := time.Now()
 	for n := range crowd {
-		one := v.come(t)
+		one := s.visitor("shop")
 		group.Go(func() {
 			for range calls/crowd + max(0, min(1, calls%crowd-n)) {
 				if _, _, body := one.ask(stormFunction); body == "2" {
