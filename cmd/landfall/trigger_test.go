@@ -390,6 +390,44 @@ func TestOtherTriggersByName(t *testing.T) {
 	}
 }
 
+// Schedules and queues fire for the live release only. Those of a preview are fired by hand, and by themselves once it is live.
+func TestTriggersOfPreviews(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	specs := functionsSpec("python-env", "hello hello.main") + timerSpec("clock hello @every 1s")
+	r.write("specs/functions.yaml", specs, "specs/app.yaml", appSpec("shop"), "site/index.html", "page", "hello/hello.py", "def main(event):\n    return 'live'\n")
+	live := s.pushed(r, "shop", "A schedule")
+	r.checkout("feature")
+	r.write("specs/functions.yaml", specs+timerSpec("more hello @every 1s")+queueSpec("heard", "functionref: {name: hello}", "topic: in", "respTopic: out"),
+		"hello/hello.py", "def main(event):\n    return 'preview'\n")
+	r.commit("More triggers")
+	preview := s.released(r.push("feature"), "shop")
+
+	ran := func(release landfall.UID) (triggers []string) {
+		for _, x := range list[landfall.Execution](s, "/executions?function=hello") {
+			if x.Release == release {
+				triggers = append(triggers, x.Trigger)
+			}
+		}
+		return triggers
+	}
+	s.landfall("queue", "publish", "shop", "in", "--data", "a message")
+	before := len(ran(live))
+	s.eventually("the live release's schedule goes on", func() bool { return len(ran(live)) > before+2 })
+	wantList(t, "what the preview ran by itself", ran(preview), nil)
+
+	for _, name := range []string{"clock", "more", "heard"} { // each once
+		wantEqual(t, "answer of "+name, s.landfall("trigger", "fire", "shop", name, "--release", "branch-feature"), "preview")
+	}
+	wantEqual(t, "answer of the live release", s.landfall("trigger", "fire", "shop", "clock"), "live")
+
+	s.landfall("release", "live", "shop", string(preview))
+	s.eventually("its schedule fires", func() bool { return strings.Count(strings.Join(ran(preview), " "), "more") > 1 })
+	s.eventually("the message that waited is answered", func() bool { return len(s.messages("shop", "out")) > 0 })
+	wantEqual(t, "answer to the message", s.messages("shop", "out")[0].Data, "preview")
+}
+
 // `trigger fire` gives a function what its schedule, queue or route would give it, in the live release and in another one.
 func TestTriggersByCommand(t *testing.T) {
 	t.Parallel()

@@ -41,9 +41,47 @@ function answerTo(event) {
   return answer;
 }
 
+// What 0.1 calls the attributes of 1.0.
+const FIELDS = {
+  "event-id": "id", source: "source", "event-type": "type", "event-type-version": "eventtypeversion", "event-time": "time",
+  "schema-url": "dataschema", "content-type": "datacontenttype", data: "data",
+};
+const NAMES = Object.fromEntries(Object.entries(FIELDS).map(([field, name]) => [name, field]));
+let draft = false; // the event that is answered is of 0.1, and so is its answer
+
+// newer returns an event of 0.1 as one of 1.0, which has no maps but JSON of them.
+function newer(old) {
+  const event = { specversion: "1.0" };
+  for (const [field, name] of Object.entries(FIELDS)) {
+    if (old[field] !== undefined) event[name] = old[field];
+  }
+  for (const [name, value] of Object.entries({ error: old.error, ...old.extensions })) {
+    if (value === undefined || value === null) continue;
+    event[name.toLowerCase()] = typeof value === "object" ? encode(value) : value;
+  }
+  if (event.encoding === "base64") {
+    const { encoding, data, ...rest } = event;
+    return { ...rest, data_base64: data };
+  }
+  return event;
+}
+
+// older returns an answer as an event of 0.1.
+function older(answer) {
+  const old = { "cloud-events-version": "0.1" };
+  const extensions = {};
+  for (const [name, value] of Object.entries(answer)) {
+    if (NAMES[name] !== undefined) old[NAMES[name]] = value;
+    else if (name === "data_base64") [old.data, extensions.encoding] = [value, "base64"];
+    else if (name === "error") old.error = mapOf(answer, name);
+    else if (name !== "specversion") extensions[name] = MAPS.includes(name) ? mapOf(answer, name) : value;
+  }
+  return Object.keys(extensions).length === 0 ? old : { ...old, extensions };
+}
+
 // write writes an answer as one line. raw is data that is JSON already.
 function write(answer, raw) {
-  let line = encode(answer);
+  let line = encode(draft && answer.specversion !== undefined ? older(answer) : answer);
   if (raw !== undefined) line = `${line.slice(0, -1)},"data":${raw}}`;
   const bytes = Buffer.from(line + "\n");
   for (let at = 0; at < bytes.length; ) {
@@ -530,7 +568,8 @@ async function attempt() {
 function parse(line) {
   try {
     const event = JSON.parse(line);
-    if (event !== null && typeof event === "object" && !Array.isArray(event)) return event;
+    draft = event?.["cloud-events-version"] !== undefined;
+    if (event !== null && typeof event === "object" && !Array.isArray(event)) return draft ? newer(event) : event;
   } catch {
     // said below
   }

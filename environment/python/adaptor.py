@@ -19,6 +19,11 @@ from types import FunctionType
 ROOT = os.getcwd()
 HERE = os.path.dirname(os.path.abspath(__file__))
 MAPS = ("protocol", "config", "trigger", "error")
+FIELDS = {  # what 0.1 calls the attributes of 1.0
+    "event-id": "id", "source": "source", "event-type": "type", "event-type-version": "eventtypeversion", "event-time": "time",
+    "schema-url": "dataschema", "content-type": "datacontenttype", "data": "data",
+}
+NAMES = {name: field for field, name in FIELDS.items()}
 STREAMS = "LANDFALL_STREAM_BODY" in os.environ  # the function's data is a Body, whatever way it came
 
 ENDS = (SystemExit, KeyboardInterrupt)  # which end the process
@@ -234,19 +239,51 @@ def attempt(load):
         return None, error
 
 
+draft = False  # the event that is answered is of 0.1, and so is its answer
+
+
 def parse(line):
+    global draft
     try:
         event = decode(line.decode())
     except ValueError:
         event = None
+    draft = isinstance(event, dict) and "cloud-events-version" in event
     if not isinstance(event, dict):
         raise Fault("InvalidEvent", "standard input must have one event as a JSON object on each line")
+    return newer(event) if draft else event
+
+
+def newer(old):
+    """Returns an event of 0.1 as one of 1.0, which has no maps but JSON of them."""
+    event = {"specversion": "1.0", **{FIELDS[name]: value for name, value in old.items() if name in FIELDS}}
+    for name, value in {"error": old.get("error"), **(old.get("extensions") or {})}.items():
+        if value is not None:
+            event[name.lower()] = encode(value) if isinstance(value, (dict, list)) else value
+    if event.get("encoding") == "base64":
+        del event["encoding"]
+        event["data_base64"] = event.pop("data", None)
     return event
+
+
+def older(answer):
+    """Returns an answer as an event of 0.1."""
+    old, extensions = {"cloud-events-version": "0.1"}, {}
+    for name, value in answer.items():
+        if name in NAMES:
+            old[NAMES[name]] = value
+        elif name == "data_base64":
+            old["data"], extensions["encoding"] = value, "base64"
+        elif name == "error":
+            old["error"] = map_of(answer, "error")
+        elif name != "specversion":
+            extensions[name] = map_of(answer, name) if name in MAPS else value
+    return {**old, "extensions": extensions} if extensions else old
 
 
 def text(answer, raw=None, errors="strict"):
     """Returns an answer as a line. raw is data that is JSON already."""
-    out = encode(answer)
+    out = encode(older(answer) if draft and "specversion" in answer else answer)
     if raw is not None:
         out = out[:-1] + ',"data":' + raw + "}"
     return (out + "\n").encode("utf-8", errors)

@@ -275,6 +275,63 @@ type event struct {
 	Bytes       []byte          `json:"data_base64"`
 	Protocol    string          `json:"protocol"`
 	Follows     bool            `json:"datafollows"`
+	TypeVersion string          `json:"eventtypeversion"`
+
+	Draft string `json:"cloud-events-version"` // it is of 0.1, and so is its answer
+}
+
+// read reads the event of a line, also one of 0.1.
+func read(line []byte) (e event, err error) {
+	if err = json.Unmarshal(line, &e); err != nil || e.Draft == "" {
+		return e, err
+	}
+	var old struct {
+		Type        string `json:"event-type"`
+		TypeVersion string `json:"event-type-version"`
+		ContentType string `json:"content-type"`
+		Extensions  struct {
+			Execution string          `json:"execution"`
+			Protocol  json.RawMessage `json:"protocol"`
+			Encoding  string          `json:"encoding"`
+		} `json:"extensions"`
+	}
+	if err = json.Unmarshal(line, &old); err == nil && old.Extensions.Encoding == "base64" {
+		err = json.Unmarshal(e.Data, &e.Bytes)
+	}
+	e.Type, e.TypeVersion, e.ContentType = old.Type, old.TypeVersion, old.ContentType
+	e.Execution, e.Protocol = old.Extensions.Execution, string(old.Extensions.Protocol)
+	return e, err
+}
+
+// line returns an answer as a line, in the version of the event.
+func (e event) line(fields map[string]any) []byte {
+	if e.Draft == "" {
+		return []byte(text(fields))
+	}
+	names := map[string]string{
+		"id": "event-id", "source": "source", "type": "event-type", "eventtypeversion": "event-type-version", "time": "event-time",
+		"datacontenttype": "content-type", "data": "data", "data_base64": "data", "error": "error",
+	}
+	old, extensions := map[string]any{"cloud-events-version": "0.1"}, map[string]any{}
+	for name, value := range fields {
+		switch name {
+		case "specversion":
+			continue
+		case "error", "protocol": // 1.0 has no maps, but JSON of them
+			value = json.RawMessage(fmt.Sprint(value))
+		case "data_base64":
+			extensions["encoding"] = "base64"
+		}
+		if field, ok := names[name]; ok {
+			old[field] = value
+		} else {
+			extensions[name] = value
+		}
+	}
+	if len(extensions) > 0 {
+		old["extensions"] = extensions
+	}
+	return []byte(text(old))
 }
 
 // protocol is what an event has that is an HTTP request.
@@ -292,8 +349,8 @@ func (f *fault) Error() string { return f.message }
 
 // answer returns the answer to the event of a line, or the last part of one that went out while it was made.
 func answer(functions map[string]http.HandlerFunc, name string, line []byte, b *body, out io.Writer) []byte {
-	var e event
-	if err := json.Unmarshal(line, &e); err != nil {
+	e, err := read(line)
+	if err != nil {
 		return failed(e, &fault{kind: "InvalidEvent", message: "standard input must have one event as a JSON object on each line"})
 	}
 	b.over, b.unsaid = !e.Follows, e.Follows
@@ -474,7 +531,7 @@ func (w *response) flush() error {
 	body := w.body.Bytes()
 	if !w.streams {
 		w.streams = true
-		lines = append([]byte(text(w.head(body))), '\n')
+		lines = append(w.event.line(w.head(body)), '\n')
 	}
 	switch {
 	case w.broken != nil:
@@ -541,7 +598,7 @@ func (w *response) answer() []byte {
 	default:
 		fields["data_base64"] = base64.StdEncoding.EncodeToString(body)
 	}
-	return []byte(text(fields))
+	return w.event.line(fields)
 }
 
 // answerTo returns an answer with nothing in it.
@@ -555,6 +612,9 @@ func answerTo(e event) map[string]any {
 	}
 	if e.Execution != "" {
 		fields["execution"] = e.Execution
+	}
+	if e.TypeVersion != "" {
+		fields["eventtypeversion"] = e.TypeVersion
 	}
 	return fields
 }
@@ -577,7 +637,7 @@ func failed(e event, err error) []byte {
 	if e.Protocol != "" {
 		fields["protocol"] = text(map[string]any{"type": "http", "status_code": http.StatusInternalServerError})
 	}
-	return []byte(text(fields))
+	return e.line(fields)
 }
 
 // text returns a value as JSON. All that is written here has a form.
