@@ -118,6 +118,11 @@ func pageNoToken() page {
 		"Send a token that may invoke the app's functions, in the header Authorization after the word Bearer.")
 }
 
+func pageWrongToken() page {
+	return newPage(http.StatusUnauthorized, "The token is not known",
+		"The header Authorization has a token that this server does not know, or not any more.")
+}
+
 func pageNotSignedIn() page {
 	return newPage(http.StatusUnauthorized, "Only for those who signed in",
 		"Open the address in a browser, or send a token that may read the app, in the header Authorization after the word Bearer.")
