@@ -11,8 +11,9 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// Missing warns of what a spec names and the files of the app's folder do not have: archives that would be empty and static
-// files that are not there, with which a push fails, and functions whose entry point is no file of their package, which cannot be called. Nothing is said of what a build makes.
+// Missing warns of what a spec names and the files of the app's folder do not have: archives that would be empty and static files
+// that are not there, with which a push fails, and functions whose entry point is no file of their package, which cannot be called.
+// Nothing is said of what a build makes.
 func Missing(s *spec.Spec, files []landfall.File) []spec.Problem {
 	return append(MissingFiles(s, files), missingEntries(s, files)...)
 }

@@ -106,7 +106,7 @@ func mended(n *yaml.Node, f field) string {
 }
 
 // unit is what stands behind a number that has one.
-var unit = regexp.MustCompile(`^[0-9]+ ?[A-Za-z]+$`)
+var unit = regexp.MustCompile(`^\d+ ?[A-Za-z]+$`)
 
 // levels returns how many levels of nesting n has, itself included.
 func levels(n *yaml.Node) int {
