@@ -69,7 +69,7 @@ func pageUnknownHost() page {
 }
 
 func pageNoFile() page {
-	return newPage(http.StatusNotFound, "No such page", "The release has no file at this path.")
+	return newPage(http.StatusNotFound, "No such page", "The release has no route and no file at this path.")
 }
 
 func pageMethod() page {
