@@ -77,7 +77,7 @@ func (u units) alias(ctx context.Context, in *AliasPath) (*body[client.Alias], e
 	if err != nil {
 		return nil, err
 	}
-	return answer(u.DB.Alias(ctx, row.ID, in.Alias))
+	return answer(versioning.AliasOf(ctx, u.DB, row, in.Alias))
 }
 
 func (u units) createAlias(ctx context.Context, in *struct {

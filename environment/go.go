@@ -17,13 +17,14 @@ var goFunction = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
 
 // goCommand takes the name of a function of the built program, or the path of a program, as binaryCommand does.
 func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
+	named := goFunction.MatchString(entrypoint) && !p.has(entrypoint)
 	switch {
 	case strings.HasPrefix(entrypoint, plainPrefix):
 		return nil, event.Structured, invalid(entrypoint, "programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
-	case goFunction.MatchString(entrypoint) && !p.has(entrypoint) && !p.has(goProgram):
+	case named && !p.has(goProgram), entrypoint == "" && len(p.top(p.runs)) == 0:
 		return nil, event.Structured, invalid(entrypoint,
 			"the package was not built: give it a source, which is built, and no deployment; it has %s", listed(p.top(p.has)))
-	case goFunction.MatchString(entrypoint) && !p.has(entrypoint):
+	case named:
 		args, form, err := binaryCommand(p, goProgram)
 		return append(args, entrypoint), form, err
 	}

@@ -110,10 +110,15 @@ func mainProgram(p pack, entrypoint string) (string, error) {
 		}
 	}
 	programs := p.top(p.runs)
-	if len(programs) != 1 {
+	switch len(programs) {
+	case 0:
+		return "", invalid(entrypoint, "it says no program, and no file at the top of the package can be executed by everybody; "+
+			"type: chmod 755 FILE, or write a path; the package has %s", listed(p.top(p.has)))
+	case 1:
+		return programs[0], nil
+	default:
 		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", listed(programs))
 	}
-	return programs[0], nil
 }
 
 // programs is where the machine's programs lie that functions can see.

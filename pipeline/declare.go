@@ -103,16 +103,7 @@ func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error
 		declared = append(declared, versioning.Declared{
 			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: ConfigName}, Spec: app.Config, Where: app.Pos.String()})
 	}
-	rules := make([]assets.Rule, 0, len(app.Static))
-	for _, s := range app.Static {
-		where := s.Pos.String()
-		if s.Implicit {
-			where = "a folder without specs"
-		}
-		rules = append(rules, assets.Rule{
-			Src: s.Src, Path: s.Path, Fallback: s.Fallback, Exclude: s.Exclude, Implicit: s.Implicit, Where: where})
-	}
-	units, warnings, err := assets.Select(rules, files)
+	units, warnings, err := assets.Select(rulesOf(app), files)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +118,20 @@ func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error
 		declared = append(declared, versioning.Declared{Unit: u.ID(), Spec: u.Spec(), Content: u.Content(), Where: u.Rule.Where})
 	}
 	return declared, nil
+}
+
+// rulesOf returns which files the static units of an app are.
+func rulesOf(app *spec.App) []assets.Rule {
+	rules := make([]assets.Rule, 0, len(app.Static))
+	for _, s := range app.Static {
+		where := s.Pos.String()
+		if s.Implicit {
+			where = "a folder without specs"
+		}
+		rules = append(rules, assets.Rule{
+			Src: s.Src, Path: s.Path, Fallback: s.Fallback, Exclude: s.Exclude, Implicit: s.Implicit, Where: where})
+	}
+	return rules
 }
 
 // checkNames fails for a file that no address could lead to: visitors' paths with such characters are refused.

@@ -2,21 +2,24 @@ package pipeline
 
 import (
 	"fmt"
+	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 )
 
-// Missing warns of what a spec names and the files of the app's folder do not have: archives that would be empty, with which a push
-// fails, and functions whose entry point is no file of their package, which cannot be called. Nothing is said of what a build makes.
+// Missing warns of what a spec names and the files of the app's folder do not have: archives that would be empty and static files
+// that are not there, with which a push fails, and functions whose entry point is no file of their package, which cannot be called.
+// Nothing is said of what a build makes.
 func Missing(s *spec.Spec, files []landfall.File) []spec.Problem {
-	return append(MissingArchives(s, files), missingEntries(s, files)...)
+	return append(MissingFiles(s, files), missingEntries(s, files)...)
 }
 
-// MissingArchives are the problems of Missing with which a push fails.
-func MissingArchives(s *spec.Spec, files []landfall.File) []spec.Problem {
+// MissingFiles are the problems of Missing with which a push fails.
+func MissingFiles(s *spec.Spec, files []landfall.File) []spec.Problem {
 	var warnings []spec.Problem
 	if s.App != nil && s.App.Build != nil {
 		return nil
@@ -26,6 +29,21 @@ func MissingArchives(s *spec.Spec, files []landfall.File) []spec.Problem {
 		archive.Name = a.Name
 		if _, _, err := builder.SelectArchive(archive, files); err != nil {
 			warnings = append(warnings, spec.Problem{Pos: a.Pos, Message: "a push would fail: " + landfall.MessageOf(err)})
+		}
+	}
+	return append(warnings, missingStatic(s.App, files)...)
+}
+
+// missingStatic warns of static units that are nothing. What is in their files is not known here, which is an error of another kind.
+func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
+	if app == nil {
+		return nil
+	}
+	var warnings []spec.Problem
+	for i, rule := range rulesOf(app) {
+		if _, _, err := assets.Select([]assets.Rule{rule}, files); !rule.Implicit && landfall.KindOf(err) == landfall.Invalid {
+			message := strings.TrimPrefix(landfall.MessageOf(err), rule.Where+": ")
+			warnings = append(warnings, spec.Problem{Pos: app.Static[i].Pos, Message: "a push would fail: " + message})
 		}
 	}
 	return warnings

@@ -29,7 +29,7 @@ func (r *reader) checkReferences() {
 	for _, p := range r.pending {
 		used[p.kind+" "+p.name] = true
 		if !r.has(p.kind, p.name) {
-			r.problemf(p.pos, "%s names %s %s, which the spec does not define", p.who, p.kind, quote(p.name))
+			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name), r.near(p.kind, p.name))
 		}
 	}
 	for _, a := range r.spec.Archives {
@@ -37,6 +37,20 @@ func (r *reader) checkReferences() {
 			r.warnf(a.Pos, "no Package uses ArchiveUploadSpec %s", a.Name)
 		}
 	}
+}
+
+// near asks whether a name that is declared was meant by one that is not.
+func (r *reader) near(kind, written string) string {
+	declared := map[string]bool{}
+	for known := range r.names {
+		if known.kind == kind {
+			declared[known.name] = true
+		}
+	}
+	if best := nearest(written, declared); best != "" {
+		return "; did you mean " + quote(best) + "?"
+	}
+	return ""
 }
 
 // bound is a trigger that says how many processes its functions may have.

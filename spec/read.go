@@ -182,6 +182,7 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 			o.Name, keepWarm, r.KeepWarm, landfall.DefaultConcurrency, r.KeepWarm)
 	} else {
 		d.warm[o.Name] = r.KeepWarm
+		d.checkSizes("Function "+o.Name, r, n)
 	}
 	if _, field, err := known.body(); err != nil {
 		d.problemf(n.at("spec", field), "Function %s: %s", o.Name, landfall.MessageOf(err))
@@ -302,18 +303,44 @@ func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
 		return
 	}
 	d.checkLimits(spec, n)
-	if _, field, err := known.resources(); err != nil {
+	r, field, err := known.resources()
+	if err != nil {
 		d.problemf(n.at("spec", field), "Environment %s: %s", o.Name, landfall.MessageOf(err))
+	} else {
+		d.checkSizes("Environment "+o.Name, r, n)
 	}
 	d.spec.Environments = append(d.spec.Environments, Environment{o})
 }
 
-// checkLimits warns of limits that stand in resources themselves, where nothing reads them.
+// checkLimits warns of limits that stand where nothing reads them, or are called what nothing reads.
 func (d *document) checkLimits(spec map[string]any, n nodes) {
+	limits := map[string]bool{"cpu": true, "ephemeral-storage": true, "memory": true}
 	given, _ := spec["resources"].(map[string]any)
-	for _, name := range []string{"cpu", "ephemeral-storage", "memory"} {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		if _, found := given[name]; found {
 			d.warnf(n.at("spec", "resources"), "kept, not used: spec.resources.%s; a limit is spec.resources.limits.%s", name, name)
+		}
+	}
+	for _, of := range []string{"limits", "requests"} {
+		written, _ := given[of].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(written)) {
+			if !limits[name] {
+				d.warnf(n.at("spec", "resources", of), "kept, not used: spec.resources.%s.%s; %s", of, name, Suggest(name, limits))
+			}
+		}
+	}
+}
+
+// checkSizes reports what is so small that no process starts: a number of MiB whose unit was forgotten.
+func (d *document) checkSizes(who string, r landfall.Resources, n nodes) {
+	const least = 1 << 20
+	for _, size := range []struct {
+		name  string
+		bytes int64
+	}{{"memory", r.Memory}, {"ephemeral-storage", r.Disk}} {
+		if size.bytes > 0 && size.bytes < least {
+			d.problemf(n.at("spec", "resources"), "%s: resources: %s is %d bytes, and at least 1Mi; with its unit it is a quantity such as 128Mi",
+				who, size.name, size.bytes)
 		}
 	}
 }

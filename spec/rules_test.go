@@ -286,6 +286,43 @@ func TestImplicit(t *testing.T) {
 	}
 }
 
+// What people write who know something else is refused, or warned of, with what would be right.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	const before = "apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: greet-pkg}\nspec: {environment: {name: python}, deployment: {url: 'https://example.com/p.zip'}}\n---\n"
+	function := func(more string) spec.Source {
+		return one(before + "apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: greet}\nspec: {environment: {name: python}, package: {packageref: {name: greet-pkg}}, " + more + "}\n")
+	}
+	route := func(more string) spec.Source {
+		s := function("")
+		return one(string(s.Data) + "---\napiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {" + more + "}\n")
+	}
+	for _, c := range []struct {
+		source spec.Source
+		says   string
+	}{
+		{function("secrets: [STRIPE_KEY]"), "specs/a.yaml:9: spec.secrets[0] must be a mapping of names to values, such as {name: STRIPE_KEY}"},
+		{function("functionTimeout: 30s"), "specs/a.yaml:9: spec.functionTimeout must be a whole number, without a unit"},
+		{function("resources: {limits: {memory: 128}}"), "specs/a.yaml:9: Function greet: resources: memory is 128 bytes, and at least 1Mi; with its unit it is a quantity such as 128Mi"},
+		{route("relativeurl: /t, functionref: greet"), "specs/a.yaml:14: spec.functionref must be a mapping of names to values, such as {name: greet}"},
+		{route("relativeurl: /t, functionref: {name: gret}"), `names Function "gret", which the spec does not define; did you mean "greet"?`},
+		{route("relativeurl: /t, functionref: {name: greet}, resources: {limits: {ephemeral-storage: 64}}"), "HTTPTrigger t: resources: ephemeral-storage is 64 bytes"},
+		{one("kind: ArchiveUploadSpec\nname: a\ninclude: src\n"), "specs/a.yaml:3: include must be a list, such as [src]"},
+	} {
+		contains(t, refused(t, spec.Limits{}, c.source), c.says)
+	}
+	for _, c := range []struct {
+		source spec.Source
+		says   string
+	}{
+		{function("env: {A: b}"), "specs/a.yaml:9: kept, not used: spec.env"},
+		{function("resources: {limits: {memroy: 128Mi}}"), `specs/a.yaml:9: kept, not used: spec.resources.limits.memroy; did you mean "memory"?`},
+		{route("relativeurl: /t, prefix: /u, functionref: {name: greet}"), "specs/a.yaml:14: HTTPTrigger t: relativeurl is not used beside prefix"},
+	} {
+		contains(t, fmt.Sprint(mustParse(t, c.source).Warnings), c.says)
+	}
+}
+
 // A parameter as other routers write it is taken as it stands, which is worth a warning.
 func TestColonInRoute(t *testing.T) {
 	t.Parallel()
@@ -293,6 +330,7 @@ func TestColonInRoute(t *testing.T) {
 		"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: python}, package: {packageref: {name: p}}}\n---\n"
 	for route, want := range map[string]string{
 		"/orders/:id":      `[specs/a.yaml:14: HTTPTrigger t: ":id" is taken as it stands; one that stands for any segment is written {id}]`,
+		"/orders/*":        `[specs/a.yaml:14: HTTPTrigger t: "*" is taken as it stands; everything below a path is written with prefix in place of relativeurl]`,
 		"/orders/{id}/a:b": "[]",
 	} {
 		s := mustParse(t, spec.Source{Name: "specs/a.yaml", Data: []byte(function +

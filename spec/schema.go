@@ -129,12 +129,11 @@ func functionFields() fields {
 		}},
 		"secrets":         {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
 		"resources":       {},
-		"env":             {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
 		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean}, maxBody: {shape: text},
 		"requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
 		"contract": contractField(),
-	}.unused("InvokeStrategy", "configmaps", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
+	}.unused("InvokeStrategy", "configmaps", "env", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
 		"invocation", "provisionedConcurrency", "versioning")
 }
 

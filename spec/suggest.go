@@ -8,19 +8,23 @@ import (
 
 // Suggest says which of the known names was meant, or lists them when none is near.
 func Suggest[T any](written string, known map[string]T) string {
-	names := slices.Sorted(maps.Keys(known))
+	if best := nearest(written, known); best != "" {
+		return "did you mean " + quote(best) + "?"
+	}
+	return "known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+}
+
+// nearest returns the known name that is near to what was written; "" when none is.
+func nearest[T any](written string, known map[string]T) string {
 	best, least := "", max(2, len(written)/3)+1
 	if len(written) <= 64 {
-		for _, name := range names {
+		for _, name := range slices.Sorted(maps.Keys(known)) {
 			if d := distance(strings.ToLower(written), strings.ToLower(name)); d < least {
 				best, least = name, d
 			}
 		}
 	}
-	if best != "" {
-		return "did you mean " + quote(best) + "?"
-	}
-	return "known: " + strings.Join(names, ", ")
+	return best
 }
 
 // distance returns how many letters must be added, removed, replaced or swapped with their neighbour to turn a into b.

@@ -78,6 +78,7 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 			return
 		}
 		t.Object = o
+		d.checkSizes(kindName+" "+o.Name, t.Resources, n)
 		d.target(&t, known.Function, n)
 		if t.Resources.Concurrency > 0 {
 			d.bounds = append(d.bounds, bound{t, kindName + " " + o.Name, n.at("spec", "concurrency")})
@@ -282,6 +283,13 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		if name, parameter := strings.CutPrefix(segment, ":"); parameter {
 			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; one that stands for any segment is written {%s}", t.Name, quote(segment), name)
 		}
+		if segment == "*" || segment == "**" {
+			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; everything below a path is written with prefix in place of relativeurl",
+				t.Name, quote(segment))
+		}
+	}
+	if s.Prefix != "" && s.URL != "" {
+		d.warnf(n.at("spec", "relativeurl"), "HTTPTrigger %s: relativeurl is not used beside prefix", t.Name)
 	}
 	d.routes = append(d.routes, route{*t, at})
 }

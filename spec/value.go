@@ -73,13 +73,13 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 		return c.free(n, path)
 	case object, mapping:
 		if n.Kind != yaml.MappingNode {
-			c.failf(n, "%s must be a mapping of names to values", path)
+			c.failf(n, "%s must be a mapping of names to values%s", path, mended(n, f))
 			return nil
 		}
 		return c.mapping(n, f, path)
 	case list:
 		if n.Kind != yaml.SequenceNode {
-			c.failf(n, "%s must be a list", path)
+			c.failf(n, "%s must be a list%s", path, mended(n, f))
 			return nil
 		}
 		return c.list(n, *f.item, path)
@@ -88,6 +88,25 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 	}
 	return nil
 }
+
+// simple is text that can be written in the braces of YAML as it is.
+var simple = regexp.MustCompile(`^[A-Za-z0-9._/*-]{1,64}$`)
+
+// mended shows what would be right where a name stands in place of the object that has it, or one item in place of a list.
+func mended(n *yaml.Node, f field) string {
+	_, hasName := f.fields["name"]
+	switch {
+	case n.Kind != yaml.ScalarNode || !simple.MatchString(n.Value):
+	case f.shape == object && hasName:
+		return ", such as {name: " + n.Value + "}"
+	case f.shape == list && f.item.shape == text:
+		return ", such as [" + n.Value + "]"
+	}
+	return ""
+}
+
+// unit is what stands behind a number that has one.
+var unit = regexp.MustCompile(`^\d+ ?[A-Za-z]+$`)
 
 // levels returns how many levels of nesting n has, itself included.
 func levels(n *yaml.Node) int {
@@ -282,7 +301,11 @@ func (c *checker) typed(n *yaml.Node, want shape, path string) any {
 	}
 	whole, err := strconv.ParseInt(digits(n), 0, 64)
 	if want != number || n.Tag != "!!int" || err != nil {
-		c.failf(n, "%s must be %s", path, want)
+		hint := ""
+		if want == number && unit.MatchString(n.Value) {
+			hint = ", without a unit"
+		}
+		c.failf(n, "%s must be %s%s", path, want, hint)
 		return nil
 	}
 	return whole

@@ -53,6 +53,16 @@ func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Ref
 	return r.Alias(ctx, row.ID, ref.Selector)
 }
 
+// AliasOf returns an alias of a function. NotFound, with the command that lists those that there are, when it has none of the name.
+func AliasOf(ctx context.Context, r names, row store.Unit, name string) (landfall.Alias, error) {
+	a, err := r.Alias(ctx, row.ID, name)
+	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		err = &landfall.Error{Op: "versioning.AliasOf", Kind: landfall.NotFound, Message: fmt.Sprintf(
+			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name), Err: err}
+	}
+	return a, err
+}
+
 // maxAlias is how long an alias may be: people read it in tables, and it stands in addresses.
 const maxAlias = 100
 
@@ -118,7 +128,7 @@ type Pointing struct {
 // SetAlias makes an alias of a function, or moves it. Invalid when it cannot be called so, or its weights are wrong; NotFound, with
 // the nearest, when the function has no such version.
 func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (landfall.Alias, error) {
-	old, err := tx.Alias(ctx, row.ID, p.Name)
+	old, err := AliasOf(ctx, tx, row, p.Name)
 	switch {
 	case err == nil && p.Create:
 		return old, &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
@@ -169,14 +179,19 @@ func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]l
 	}
 	const most, all = 2, 100
 	if len(found) == 0 || len(found) > most || sum != all {
-		return nil, invalidAlias("the weights name %d versions with %d percent; right are one or two versions with 100", len(found), sum)
+		plural := "s"
+		if len(found) == 1 {
+			plural = ""
+		}
+		return nil, invalidAlias("the weights name %d version%s with %d percent; right are one or two versions with 100 percent in all",
+			len(found), plural, sum)
 	}
 	return found, nil
 }
 
 // RemoveAlias removes an alias of a function, and nothing else: its versions stay. NotFound when there is none.
 func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor string, at time.Time) error {
-	old, err := tx.Alias(ctx, row.ID, name)
+	old, err := AliasOf(ctx, tx, row, name)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ type names interface {
 	LatestNumber(ctx context.Context, unit string) (int64, error)
 	LiveNumber(ctx context.Context, unit string) (int64, error)
 	Alias(ctx context.Context, unit, name string) (landfall.Alias, error)
+	Aliases(ctx context.Context, unit string) ([]landfall.Alias, error)
 }
 
 // Find returns the version of a function or package that ref means in a namespace: of an alias with two versions the first.
@@ -59,8 +60,37 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 			return v, nil
 		}
 	}
+	hint, what := nearest(versions, selector), "version"
+	if mayBeAlias(row.Unit, selector) {
+		aliases, err := r.Aliases(ctx, row.ID)
+		if err != nil {
+			return landfall.Version{}, err
+		}
+		hint, what = hint+listed(aliases), "version or alias"
+	}
 	return landfall.Version{}, &landfall.Error{Op: "versioning.Select", Kind: landfall.NotFound, Message: fmt.Sprintf(
-		"%s has no version %q%s", row.Unit, selector, nearest(versions, selector))}
+		"%s has no %s %q%s", row.Unit, what, selector, hint)}
+}
+
+// mayBeAlias reports whether an alias of a unit could be called so.
+func mayBeAlias(unit landfall.UnitID, selector string) bool {
+	return unit.Kind == landfall.FunctionUnit && checkAlias(selector, nil) == nil
+}
+
+// listed says which aliases there are, the first few by name.
+func listed(aliases []landfall.Alias) string {
+	const most = 5
+	var names []string
+	for _, a := range aliases[:min(most, len(aliases))] {
+		names = append(names, a.Name)
+	}
+	switch more := len(aliases) - len(names); {
+	case len(aliases) == 0:
+		return "; it has no aliases"
+	case more > 0:
+		return fmt.Sprintf("; aliases are %s and %d more", strings.Join(names, ", "), more)
+	}
+	return "; aliases are " + strings.Join(names, ", ")
 }
 
 // matcher returns which versions of a unit a selector means.

@@ -80,6 +80,7 @@ func TestFind(t *testing.T) {
 		"bar:uidaaaab":                {`"uidaaaaa"`},
 		"bar:nothing like it":         {"no. 5"},
 		"bar:sha256:0":                {"function bar"},
+		"bar:prod":                    {`function bar has no version or alias "prod"; the newest is`, "(no. 5); it has no aliases"},
 		"none":                        {"function none", `"default"`},
 		"other/bar":                   {"function bar", `"other"`},
 		"src:" + string(aub):          {"function src"}, // a package

@@ -109,13 +109,14 @@ func TestAliasRefused(t *testing.T) {
 		{"create hello 12 2", 2, "number of a version"},
 		{"create hello qa", 2, "--weights VERSION=PERCENT"},
 		{"create hello qa --weights 1=50,2=40", 2, "2 versions with 90 percent"},
+		{"update hello prod --weights 1=90", 2, "1 version with 90 percent; right are one or two versions with 100 percent in all"},
 		{"create hello qa --weights 1=100,2=0", 2, "a weight is from 1 to 100"},
 		{"create hello qa --weights 1=50,1=50", 2, "right would be VERSION=PERCENT"},
 		{"create hello qa --weights 2=50,latest=50", 2, "are the same version"},
 		{"create hello qa --weights 1", 2, "right would be VERSION=PERCENT"},
 		{"create bye qa 1", 3, `there is no function bye`},
-		{"update hello qa 1", 3, `there is no alias "qa"`},
-		{"delete hello qa", 3, `there is no alias "qa"`},
+		{"update hello qa 1", 3, `there is no alias "qa" of function hello; there are: landfall function alias list hello`},
+		{"delete hello qa", 3, `there is no alias "qa" of function hello`},
 		{"delete hello prod", 4, "the http-trigger named of the live release"},
 	} {
 		out, code := s.run(t.TempDir(), append([]string{"function", "alias"}, strings.Fields(c.args)...)...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -73,6 +74,7 @@ func (c *cli) applyNow(ctx context.Context, cl *client.Client, w *worktree, app 
 		return run, err
 	}
 	if err := c.finished(run); err != nil {
+		fmt.Fprintf(c.stderr, "the run: landfall run show %s\n", run.ID)
 		return run, err
 	}
 	return run, c.checkLive(ctx, cl, run, from.branch)
@@ -83,7 +85,11 @@ func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from 
 	name := from.app
 	if name == "" {
 		name = filepath.Base(w.top)
-		if s, err := readSpec(w.top, pipeline.DefaultSpecs); err == nil && s.App != nil && s.App.Name != "" {
+		s, err := readSpec(w.top, pipeline.DefaultSpecs)
+		if err != nil && !errors.Is(err, errNoSpecs) {
+			return app, false, err // the name may stand where it cannot be read: the folder's would be another app
+		}
+		if s != nil && s.App != nil && s.App.Name != "" {
 			name = s.App.Name
 		}
 		if err := landfall.CheckAppName(name); err != nil {
@@ -113,7 +119,7 @@ func checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
 	if err != nil {
 		return err
 	}
-	for _, problem := range pipeline.MissingArchives(s, files) {
+	for _, problem := range pipeline.MissingFiles(s, files) {
 		return invalid("%s", problem)
 	}
 	declared := map[string][]spec.Object{}

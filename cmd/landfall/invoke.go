@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -24,7 +25,8 @@ import (
 // invocation is what `function invoke` and `trigger fire` send.
 type invocation struct {
 	data, eventType, contentType string
-	whole                        bool // data is the event
+	whole                        bool      // data is the event
+	notes                        io.Writer // for what may be a mistake
 }
 
 func (c *cli) functionInvoke() *cobra.Command {
@@ -53,7 +55,7 @@ func (c *cli) functionInvoke() *cobra.Command {
 		})
 	cmd.Long = "Give an event to a version of a function, and print the data of its answer." + wordsOfAnswer
 	cmd.Flags().StringVar(&in.eventType, "type", "dev.landfall.invoke", "type of the event")
-	return inNamespace(in.flags(cmd), &namespace)
+	return inNamespace(in.flags(c, cmd), &namespace)
 }
 
 // wordsOfAnswer are what people should know of the answer that they see.
@@ -63,7 +65,8 @@ When the function fails, the exit code says it. A status that it answers with is
 code is 0 with 404 and 500, too. With -o json the whole answer is printed, and its status is in "protocol".`
 
 // flags gives a command the flags that say what is sent.
-func (in *invocation) flags(cmd *cobra.Command) *cobra.Command {
+func (in *invocation) flags(c *cli, cmd *cobra.Command) *cobra.Command {
+	in.notes = c.stderr
 	cmd.Flags().StringVar(&in.data, "data", "", "data of the event: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&in.contentType, "content-type", "", "content type of the data (default: application/json if it is JSON, else text/plain)")
 	cmd.Flags().BoolVar(&in.whole, "event", false, "the data is a whole CloudEvent as JSON")
@@ -102,7 +105,7 @@ event, with the trigger as its source, if the trigger's filters let it pass. Sch
 	cmd.Flags().StringVar(&release, "release", "", "release that the trigger is of: uid, tag, commit, latest or live (default live)")
 	cmd.Flags().StringVar(&method, "method", http.MethodPost, "method of the request, for a trigger of a route")
 	cmd.Flags().StringVar(&in.eventType, "type", "", "type of the event, in place of the trigger's own")
-	return inNamespace(in.flags(cmd), &namespace)
+	return inNamespace(in.flags(c, cmd), &namespace)
 }
 
 // fireEvent gives an event to the triggers at an address; of each kind there may be one.
@@ -150,6 +153,9 @@ func (in *invocation) mediaType(data []byte) string {
 		return in.contentType
 	case json.Valid(data):
 		return "application/json"
+	}
+	if start := bytes.TrimSpace(data); len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+		fmt.Fprintln(in.notes, "note: the data begins as JSON and is none, so it is sent as text; --content-type text/plain says so")
 	}
 	return "text/plain"
 }

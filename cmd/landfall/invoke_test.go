@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -60,4 +61,19 @@ func TestAnswersEndTheirLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantEqual(t, "through a pipe", piped.String(), "hello")
+}
+
+// Data that was meant as JSON and is none goes as text, and whoever sends it is told.
+func TestBrokenJSONIsNoted(t *testing.T) {
+	t.Parallel()
+	for data, noted := range map[string]bool{`{a: 1}`: true, " [1,": true, `{"a": 1}`: false, "hello": false, "": false} {
+		var notes bytes.Buffer
+		in := invocation{notes: &notes}
+		in.mediaType([]byte(data))
+		wantEqual(t, "a note of "+data, strings.Contains(notes.String(), "begins as JSON"), noted)
+		notes.Reset()
+		in.contentType = "text/plain"
+		in.mediaType([]byte(data))
+		wantEqual(t, "a note of "+data+" that is said to be text", notes.String(), "")
+	}
 }

@@ -153,6 +153,9 @@ func filesBelow(folder string) ([]landfall.File, error) {
 	return files, nil
 }
 
+// errNoSpecs is of a folder that has no specs at the usual place, where an app may be told to look at another one.
+var errNoSpecs = errors.New("no specs")
+
 // readSpec reads and checks the spec files in the folder specs of an app's folder.
 func readSpec(folder, specs string) (*spec.Spec, error) {
 	specs = path.Clean(filepath.ToSlash(specs))
@@ -196,7 +199,7 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 	if _, err := fs.Stat(tree, "index.html"); err == nil {
 		return spec.Implicit(), nil
 	}
-	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return nil, &landfall.Error{Op: "cli", Kind: landfall.Invalid, Err: errNoSpecs, Message: fmt.Sprintf(
 		"there are neither spec files in %s nor an index.html: add one of them, or name the folder of the specs", strings.TrimSuffix(specs, "/")+"/")}
 }
 

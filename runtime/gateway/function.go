@@ -198,6 +198,9 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, acc
 	kind := landfall.KindOf(err)
 	switch {
 	case r.Context().Err() != nil: // nobody waits for the answer
+	case kind == landfall.Unauthorized && sendsToken(r) && (access == registry.Token || access == registry.SignedIn):
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		writeProblem(w, r, pageWrongToken())
 	case kind == landfall.Unauthorized && access == registry.Token:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writePage(w, r, pageNoToken())
@@ -211,6 +214,12 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, acc
 		w.Header().Set("Retry-After", "1")
 		writePage(w, r, pageUnknownCaller())
 	}
+}
+
+// sendsToken reports whether a request has a token, known or not.
+func sendsToken(r *http.Request) bool {
+	secret, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return found && secret != ""
 }
 
 // answeredError is the answer of a function that is an event with an error.

@@ -384,6 +384,7 @@ func TestAccess(t *testing.T) {
 			return &landfall.Error{Kind: kind, Message: "a secret reason"}
 		}
 	}
+	const unknown = `Bearer error="invalid_token"`
 	for _, c := range []struct {
 		name      string
 		access    registry.Access
@@ -391,12 +392,12 @@ func TestAccess(t *testing.T) {
 		status    int
 		challenge string
 	}{
-		{"nobody can tell, token", registry.Token, nil, 401, "Bearer"},
-		{"nobody can tell, signed in", registry.SignedIn, nil, 401, "Bearer"},
+		{"nobody can tell, token", registry.Token, nil, 401, unknown},
+		{"nobody can tell, signed in", registry.SignedIn, nil, 401, unknown},
 		{"a kind that nobody knows", "friends", nil, 403, ""},
-		{"unknown token", registry.Token, answers(landfall.Unauthorized), 401, "Bearer"},
+		{"unknown token", registry.Token, answers(landfall.Unauthorized), 401, unknown},
 		{"token of others", registry.Token, answers(landfall.Forbidden), 403, ""},
-		{"not signed in", registry.SignedIn, answers(landfall.Unauthorized), 401, "Bearer"},
+		{"unknown token of who is not signed in", registry.SignedIn, answers(landfall.Unauthorized), 401, unknown},
 		{"may not read", registry.SignedIn, answers(landfall.Forbidden), 403, ""},
 		{"store down", registry.Token, answers(landfall.Unavailable), 503, ""},
 		{"broken", registry.SignedIn, answers(landfall.Internal), 503, ""},
@@ -412,6 +413,15 @@ func TestAccess(t *testing.T) {
 				answer.wantHeaders(t, gateway.ExecutionHeader, "", "Cache-Control", "no-store")
 			}
 		})
+	}
+	for _, access := range []registry.Access{registry.Token, registry.SignedIn} { // a token is asked for only where there is none
+		strangers := site(access, answers(landfall.Unauthorized))
+		for _, sent := range []string{"", "Bearer ", "Basic own"} {
+			strangers.get(t, host, "/", "Authorization", sent, "Accept", "application/json").wantHeaders(t, "WWW-Authenticate", "Bearer")
+		}
+		if body := strangers.get(t, host, "/", "Authorization", "Bearer wrong").body; !strings.Contains(body, "The token is not known") {
+			t.Errorf("access %s: got %q for a wrong token, want that it is not known", access, body)
+		}
 	}
 	right := func(r *http.Request, app string, access registry.Access) error {
 		if r.Header.Get("Authorization") == "Bearer right" && app == "shop" && access == registry.Token {

@@ -69,7 +69,7 @@ func pageUnknownHost() page {
 }
 
 func pageNoFile() page {
-	return newPage(http.StatusNotFound, "No such page", "The release has no file at this path.")
+	return newPage(http.StatusNotFound, "No such page", "The release has no route and no file at this path.")
 }
 
 func pageMethod() page {
@@ -116,6 +116,11 @@ func pageNoTrigger() page {
 func pageNoToken() page {
 	return newPage(http.StatusUnauthorized, "A token is needed",
 		"Send a token that may invoke the app's functions, in the header Authorization after the word Bearer.")
+}
+
+func pageWrongToken() page {
+	return newPage(http.StatusUnauthorized, "The token is not known",
+		"The header Authorization has a token that this server does not know, or not any more.")
 }
 
 func pageNotSignedIn() page {
