@@ -242,12 +242,24 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *registry.Fun
 		}
 		h.Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
+	err = g.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
 		g.log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
 			slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
 			slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 	}
 	writePage(w, r, pageOfFailure(err))
+}
+
+// loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.
+func (g *Gateway) loggable(f *registry.Function, err error) error {
+	refusal, ok := errors.AsType[*landfall.Error](err)
+	if !ok || refusal.Op != opReply || g.redact == nil {
+		return err
+	}
+	hidden := *refusal
+	hidden.Message = g.redact(f, refusal.Message)
+	return &hidden
 }
 
 // faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for the operator

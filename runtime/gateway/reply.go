@@ -83,10 +83,13 @@ func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
 	return cmp.Or(p.Status, http.StatusOK), nil
 }
 
+// opReply is that of the errors with which the gateway itself refuses an answer.
+const opReply landfall.Op = "gateway.reply"
+
 // illegal returns the error for an answer that is an event, but none that HTTP can answer with.
 func illegal(format string, args ...any) error {
 	return &landfall.Error{
-		Op: "gateway.reply", Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
+		Op: opReply, Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
 		Err: &runner.FunctionError{Reason: runner.Protocol},
 	}
 }
@@ -122,7 +125,7 @@ func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 	}
 	if size > maxHeaders {
 		return p, &landfall.Error{
-			Op: "gateway.reply", Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
+			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
 			Err: &runner.FunctionError{Reason: runner.TooLarge},
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
 )
 
 // answers is a function whose answer a test makes of the event that came.
@@ -225,5 +226,30 @@ func TestIllegalAnswers(t *testing.T) {
 				t.Errorf("got status %d on the same connection: %t, want 200 on the same", good.StatusCode, again)
 			}
 		})
+	}
+}
+
+// Why an answer is refused has words of the answer. The log has them without secrets, also when the answer is streamed.
+func TestRefusedAnswerHidesSecrets(t *testing.T) {
+	t.Parallel()
+	const value = "canary 6f1d2c"
+	for _, streamed := range []bool{false, true} {
+		s := open(t, function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+			answer := event.Answer(e, "answer")
+			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{value: {"1"}}})
+			if streamed {
+				return event.Event{}, runner.StreamOf(ctx).Begin(answer)
+			}
+			return answer, nil
+		}), func(c *gateway.Config) {
+			c.Redact = func(f *registry.Function, text string) string {
+				return strings.ReplaceAll(text, value, "[secret of "+f.Name+"]")
+			}
+		}, "/")
+		page := s.get(t, host, "/")
+		page.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
+		if log := s.log.String(); strings.Contains(log+page.body, value) || !strings.Contains(log, "[secret of greeter]") || !strings.Contains(log, "protocol") {
+			t.Errorf("streamed %t: got the log %q, want why, without the secret", streamed, log)
+		}
 	}
 }

@@ -72,6 +72,7 @@ func (s *streamed) end(f *registry.Function, answer event.Event, err error) {
 		return // nobody waits for the rest
 	}
 	h := s.w.Header()
+	err = s.g.loggable(f, err)
 	s.g.log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
 		slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
 		slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
