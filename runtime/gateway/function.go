@@ -152,17 +152,19 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		reply(w, asked, answer, err)
 		return
 	}
-	g.finish(w, r, f, asked, answer, err)
+	s.finish(f, answer, err)
 }
 
 // finish answers as HTTP does with what Functions.Run returned.
-func (g *Gateway) finish(w http.ResponseWriter, r *http.Request, f *registry.Function, asked, answer event.Event, err error) {
-	if err == nil {
-		err = g.reply(w, r, asked, answer)
+func (s *streamed) finish(f *registry.Function, answer event.Event, err error) {
+	if err == nil && s.status == 0 {
+		s.status, err = s.g.head(s.w.Header(), s.asked, answer)
 	}
 	if err != nil {
-		g.failed(w, r, f, err)
+		s.g.failed(s.w, s.r, f, err)
+		return
 	}
+	s.g.reply(s.w, s.r, s.status, answer)
 }
 
 // context is that of the call. An answer that is to be one event is put together, however many pieces it was made in.

@@ -253,3 +253,33 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 		}
 	}
 }
+
+// Who records the call learns whether HTTP can answer with what the function said, and the answer is the same.
+func TestJudgedAnswer(t *testing.T) {
+	t.Parallel()
+	s := open(t, function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		answer := event.Answer(e, "answer")
+		answer.DataEncoded = []byte("7")
+		switch p, _ := event.ProtocolOf(e); {
+		case strings.HasSuffix(p.RequestURL, "/illegal"):
+			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{"X-Early": {"1"}, "not a name": {"1"}}})
+		case strings.HasSuffix(p.RequestURL, "/error"):
+			event.SetProtocol(&answer, event.Protocol{Status: http.StatusConflict, Headers: map[string][]string{"X-Early": {"1"}}})
+			event.SetError(&answer, event.Error{Message: "it is sold"})
+		default:
+			event.SetProtocol(&answer, event.Protocol{Status: http.StatusCreated, Headers: map[string][]string{"X-Many": {"1"}}})
+		}
+		return answer, runner.Judge(ctx, answer)
+	}), nil, "/")
+	good := s.get(t, host, "/")
+	good.want(t, http.StatusCreated, "aaaaaaa2", "7")
+	if got := good.Header["X-Many"]; !slices.Equal(got, []string{"1"}) {
+		t.Errorf("got X-Many %q, want it once", got)
+	}
+	bad := s.get(t, host, "/illegal")
+	bad.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
+	bad.wantHeaders(t, "X-Early", "")
+	failed := s.get(t, host, "/error")
+	failed.wantPage(t, http.StatusConflict, "aaaaaaa2", "it is sold")
+	failed.wantHeaders(t, "X-Early", "")
+}
