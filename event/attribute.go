@@ -83,6 +83,20 @@ func SetError(e *Event, fault Error) {
 	set(e, attributeError, fault)
 }
 
+// ChangeError changes the texts of an event's error, if it is one: of an error that is not like one, all that it says.
+func ChangeError(e *Event, change func(text string) string) {
+	fault, is, err := ErrorOf(*e)
+	switch {
+	case err != nil:
+		value, _ := attribute(*e, attributeError)
+		if said, ok := value.(string); ok {
+			e.SetExtension(attributeError, change(said))
+		}
+	case is:
+		SetError(e, Error{Message: change(fault.Message), Type: change(fault.Type), Trace: change(fault.Trace)})
+	}
+}
+
 // ProtocolOf returns what an event's protocol says; zero when nothing. Invalid when it is not like that.
 func ProtocolOf(e Event) (Protocol, error) {
 	if _, ok := attribute(e, attributeProtocol); !ok {
@@ -271,6 +285,17 @@ func Answer(request Event, id string) Event {
 		e.SetExtension(draftTypeVersion, version)
 	}
 	return e
+}
+
+// SizeOf returns how many bytes an event has, about: its data and whatever else in it may be long.
+func SizeOf(e Event) int {
+	size := len(e.DataEncoded) + len(e.ID()) + len(e.Type()) + len(e.Source()) + len(e.Subject()) + len(e.DataContentType()) + len(e.DataSchema())
+	for _, value := range e.Extensions() {
+		if text, ok := value.(string); ok {
+			size += len(text)
+		}
+	}
+	return size
 }
 
 // attribute returns an attribute that 1.0 does not have itself. Event.Extensions copies all of them.

@@ -88,9 +88,17 @@ func various(p []byte) bool {
 }
 
 func (r *Redactor) addPiece(p pattern) {
-	const most = 32 // of what begins alike: a value that repeats itself must not make the search slow
-	key := binary.LittleEndian.Uint64(p.text)
-	if len(r.byKey[key]) == most || slices.ContainsFunc(r.byKey[key], func(known pattern) bool { return bytes.Equal(known.text, p.text) }) {
+	const most = 32 // of a value that begin alike: one that repeats itself must not make the search slow
+	key, alike := binary.LittleEndian.Uint64(p.text), 0
+	for _, known := range r.byKey[key] {
+		if bytes.Equal(known.text, p.text) {
+			return
+		}
+		if known.mark == p.mark {
+			alike++
+		}
+	}
+	if alike == most {
 		return
 	}
 	r.byKey[key] = append(r.byKey[key], p)

@@ -82,6 +82,23 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+// Any number of values may begin alike, as addresses and keys of one kind do: each is hidden, however it is written.
+func TestRedactAlike(t *testing.T) {
+	t.Parallel()
+	values := map[string]secret.Text{}
+	for i := range 200 {
+		values[fmt.Sprintf("HOOK_%03d", i)] = secret.Text(fmt.Sprintf("https://hooks.example.com/services/T%d/B%d?a=1&b=%d", i, i*7919, i+1000))
+	}
+	r := secret.NewRedactor(values)
+	for name, value := range values {
+		for what, text := range encodings(value.Reveal()) {
+			if got := r.String("before " + text); strings.Contains(got, text[len(text)-8:]) {
+				t.Errorf("%s, %s: %q became %q", name, what, text, got)
+			}
+		}
+	}
+}
+
 // A long value is hidden also where it is cut or wrapped, and each line of one of several lines by itself.
 func TestRedactLong(t *testing.T) {
 	t.Parallel()

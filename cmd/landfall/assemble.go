@@ -62,7 +62,7 @@ func (s *server) buildServing() error {
 		Functions: s.triggers, Allowed: s.mayCall, Visits: visits{s}, Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
-		Answered: s.metrics.Answered, Tracer: s.tracer,
+		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,
 	})
 	return err
 }

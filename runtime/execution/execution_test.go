@@ -235,6 +235,27 @@ func TestLogSaysWhy(t *testing.T) {
 	wantEqual(t, "log of one that answered with an error", logs("answered", nil), "half a li")
 }
 
+// picky is a Stream that cannot pass on what a function answers at once.
+type picky struct{ runner.Stream }
+
+// Judge is for runner.Judge.
+func (picky) Judge(event.Event) error {
+	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &runner.FunctionError{Reason: runner.Protocol}}
+}
+
+// A call whose answer nobody can use did not succeed: the record says so, and the log why, as the page tells its visitor.
+func TestUnusableAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Redact = func(_ *registry.Function, text string) string { return strings.ReplaceAll(text, "hunter2", "[secret]") }
+	_, err := f.Run(runner.WithStream(t.Context(), picky{}), function(), request("1"), greets)
+	wantEqual(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
+	x := f.shown("x-1")
+	wantEqual(t, "state", x.State, landfall.ExecutionFailed)
+	wantEqual(t, "reason", x.Reason, string(runner.Protocol))
+	wantEqual(t, "log", f.log("x-1"), "[secret] is no header\n")
+}
+
 // An answer does not wait for the database: not for the record, and not for the log.
 func TestAnswerDoesNotWait(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,9 @@ func (r *Recorder) Run(
 	}()
 	answer, err := run(ctx, e)
 	returned = true
+	if err == nil {
+		err = runner.Judge(ctx, answer)
+	}
 	if in, out := runner.Taken(ctx), runner.Streamed(ctx); in > 0 || out > 0 { // data came beside the event, or went out before its answer
 		r.mu.Lock()
 		x.Input, x.Output = x.Input+in, out

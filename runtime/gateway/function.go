@@ -152,17 +152,19 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		reply(w, asked, answer, err)
 		return
 	}
-	g.finish(w, r, f, asked, answer, err)
+	s.finish(f, answer, err)
 }
 
 // finish answers as HTTP does with what Functions.Run returned.
-func (g *Gateway) finish(w http.ResponseWriter, r *http.Request, f *registry.Function, asked, answer event.Event, err error) {
-	if err == nil {
-		err = g.reply(w, r, asked, answer)
+func (s *streamed) finish(f *registry.Function, answer event.Event, err error) {
+	if err == nil && s.status == 0 {
+		s.status, err = s.g.head(s.w.Header(), s.asked, answer)
 	}
 	if err != nil {
-		g.failed(w, r, f, err)
+		s.g.failed(s.w, s.r, f, err)
+		return
 	}
+	s.g.reply(s.w, s.r, s.status, answer)
 }
 
 // context is that of the call. An answer that is to be one event is put together, however many pieces it was made in.
@@ -251,12 +253,24 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *registry.Fun
 		}
 		h.Set("Retry-After", strconv.Itoa(int(seconds)))
 	}
+	err = g.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
 		g.log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
 			slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
 			slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 	}
 	writePage(w, r, pageOfFailure(err))
+}
+
+// loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.
+func (g *Gateway) loggable(f *registry.Function, err error) error {
+	refusal, ok := errors.AsType[*landfall.Error](err)
+	if !ok || refusal.Op != opReply || g.redact == nil {
+		return err
+	}
+	hidden := *refusal
+	hidden.Message = g.redact(f, refusal.Message)
+	return &hidden
 }
 
 // faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for the operator

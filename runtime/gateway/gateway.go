@@ -64,6 +64,9 @@ type Config struct {
 
 	Log *slog.Logger // what could not be served; nil: nowhere
 
+	// Redact takes what nobody may read out of what the log says of a function's answer; nil: nothing.
+	Redact func(f *registry.Function, text string) string
+
 	Tracer *trace.Tracer // what makes spans of the calls of functions; may be nil
 
 	// Answered is told of each answer: the app, or nothing where there is no such app, the status, and the bytes of the body.
@@ -86,6 +89,7 @@ type Gateway struct {
 	objects   *objects
 	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
 	log       *slog.Logger
+	redact    func(f *registry.Function, text string) string
 	answered  func(app string, status int, bytes int64)
 	tracer    *trace.Tracer
 	headers   headers
@@ -117,7 +121,7 @@ func New(c Config) (*Gateway, error) {
 	}
 	return &Gateway{
 		Hosts: hosts, registry: c.Registry, manifests: newManifests(c.Content, c.Registry.Table), objects: objects,
-		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log,
+		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log, redact: c.Redact,
 		answered: c.Answered, tracer: c.Tracer,
 		headers: headers{
 			nosniff: []string{"nosniff"}, ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},

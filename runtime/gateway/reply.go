@@ -22,20 +22,15 @@ const maxHeaders = 64 << 10
 // heldBody is from where on a body is not in the kernel's hands at once, and a client that reads nothing holds it in memory.
 const heldBody = 64 << 10
 
-// reply answers with a function's answer to the event that it was asked. When it returns an error, nothing was written yet: it is a
-// FunctionError for what HTTP cannot answer with, and an answeredError for an event with an error.
-func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, asked, answer event.Event) error {
-	status, err := g.head(w.Header(), asked, answer)
-	if err != nil {
-		return err
-	}
+// reply answers with a function's answer, of which the head is there.
+func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, status int, answer event.Event) {
 	data := answer.Data()
 	if !bodiless(status) {
 		w.Header()["Content-Length"] = []string{strconv.Itoa(len(data))}
 	}
 	w.WriteHeader(status)
 	if bodiless(status) || r.Method == http.MethodHead {
-		return nil
+		return
 	}
 	if len(data) > heldBody {
 		c := http.NewResponseController(w)
@@ -43,7 +38,6 @@ func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, asked, answer ev
 		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 	}
 	writeWhole(w, r, data)
-	return nil
 }
 
 // bodiless reports whether an answer with a status has no body.
@@ -51,7 +45,8 @@ func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// head sets the headers of a function's answer, but for the length, and returns its status. Its errors are those of reply.
+// head sets the headers of a function's answer, but for the length, and returns its status. Its errors are a FunctionError for
+// what HTTP cannot answer with, and an answeredError for an event with an error; then it sets nothing.
 func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
 	p, err := protocolOf(asked, answer)
 	if err != nil {
@@ -83,10 +78,13 @@ func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
 	return cmp.Or(p.Status, http.StatusOK), nil
 }
 
+// opReply is that of the errors with which the gateway itself refuses an answer.
+const opReply landfall.Op = "gateway.reply"
+
 // illegal returns the error for an answer that is an event, but none that HTTP can answer with.
 func illegal(format string, args ...any) error {
 	return &landfall.Error{
-		Op: "gateway.reply", Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
+		Op: opReply, Message: "the function's answer is not possible in HTTP: " + fmt.Sprintf(format, args...),
 		Err: &runner.FunctionError{Reason: runner.Protocol},
 	}
 }
@@ -122,7 +120,7 @@ func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 	}
 	if size > maxHeaders {
 		return p, &landfall.Error{
-			Op: "gateway.reply", Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
+			Op: opReply, Message: fmt.Sprintf("the limit %q of a function's answer is %d, and these are %d", limitHeaders, maxHeaders, size),
 			Err: &runner.FunctionError{Reason: runner.TooLarge},
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
 )
 
 // answers is a function whose answer a test makes of the event that came.
@@ -226,4 +227,59 @@ func TestIllegalAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Why an answer is refused has words of the answer. The log has them without secrets, also when the answer is streamed.
+func TestRefusedAnswerHidesSecrets(t *testing.T) {
+	t.Parallel()
+	const value = "canary 6f1d2c"
+	for _, streamed := range []bool{false, true} {
+		s := open(t, function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+			answer := event.Answer(e, "answer")
+			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{value: {"1"}}})
+			if streamed {
+				return event.Event{}, runner.StreamOf(ctx).Begin(answer)
+			}
+			return answer, nil
+		}), func(c *gateway.Config) {
+			c.Redact = func(f *registry.Function, text string) string {
+				return strings.ReplaceAll(text, value, "[secret of "+f.Name+"]")
+			}
+		}, "/")
+		page := s.get(t, host, "/")
+		page.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
+		if log := s.log.String(); strings.Contains(log+page.body, value) || !strings.Contains(log, "[secret of greeter]") || !strings.Contains(log, "protocol") {
+			t.Errorf("streamed %t: got the log %q, want why, without the secret", streamed, log)
+		}
+	}
+}
+
+// Who records the call learns whether HTTP can answer with what the function said, and the answer is the same.
+func TestJudgedAnswer(t *testing.T) {
+	t.Parallel()
+	s := open(t, function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		answer := event.Answer(e, "answer")
+		answer.DataEncoded = []byte("7")
+		switch p, _ := event.ProtocolOf(e); {
+		case strings.HasSuffix(p.RequestURL, "/illegal"):
+			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{"X-Early": {"1"}, "not a name": {"1"}}})
+		case strings.HasSuffix(p.RequestURL, "/error"):
+			event.SetProtocol(&answer, event.Protocol{Status: http.StatusConflict, Headers: map[string][]string{"X-Early": {"1"}}})
+			event.SetError(&answer, event.Error{Message: "it is sold"})
+		default:
+			event.SetProtocol(&answer, event.Protocol{Status: http.StatusCreated, Headers: map[string][]string{"X-Many": {"1"}}})
+		}
+		return answer, runner.Judge(ctx, answer)
+	}), nil, "/")
+	good := s.get(t, host, "/")
+	good.want(t, http.StatusCreated, "aaaaaaa2", "7")
+	if got := good.Header["X-Many"]; !slices.Equal(got, []string{"1"}) {
+		t.Errorf("got X-Many %q, want it once", got)
+	}
+	bad := s.get(t, host, "/illegal")
+	bad.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
+	bad.wantHeaders(t, "X-Early", "")
+	failed := s.get(t, host, "/error")
+	failed.wantPage(t, http.StatusConflict, "aaaaaaa2", "it is sold")
+	failed.wantHeaders(t, "X-Early", "")
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -19,6 +20,7 @@ type streamed struct {
 	asked    event.Event
 	body     *upload // of the request, which comes meanwhile; nil: it is there
 	began    bool
+	status   int // of an answer that was judged; 0: none was, or it is an error
 	bodiless bool
 	sent     int64 // bytes of the body
 }
@@ -35,6 +37,18 @@ func (s *streamed) Begin(answer event.Event) error {
 	s.began, s.bodiless = true, bodiless(status) || s.r.Method == http.MethodHead
 	s.w.WriteHeader(status)
 	_, err = s.Write(answer.Data())
+	return err
+}
+
+// Judge returns why HTTP cannot answer with an answer that was not streamed. What it is when it can is in the head then.
+func (s *streamed) Judge(answer event.Event) (err error) {
+	if s.began {
+		return nil
+	}
+	s.status, err = s.g.head(s.w.Header(), s.asked, answer)
+	if _, failed := errors.AsType[*answeredError](err); failed {
+		return nil // which it says itself
+	}
 	return err
 }
 
@@ -72,6 +86,7 @@ func (s *streamed) end(f *registry.Function, answer event.Event, err error) {
 		return // nobody waits for the rest
 	}
 	h := s.w.Header()
+	err = s.g.loggable(f, err)
 	s.g.log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
 		slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
 		slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))

@@ -27,6 +27,7 @@ type upload struct {
 	reading sync.Mutex // held by a Read
 
 	mu      sync.Mutex // guards what is below, and the deadline
+	until   time.Time  // when the client has been silent for too long
 	stopped bool
 	ended   bool // there is no more of it
 	refused page // why it broke off; status 0: it did not
@@ -60,6 +61,9 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.r.Body.Read(p)
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	// net/http ends the request's context before it says that the time is over, and the call, which ends with that, may have stopped
+	// this one by now.
+	late := errors.Is(err, os.ErrDeadlineExceeded) && (!u.stopped || !time.Now().Before(u.until))
 	switch {
 	case u.taken.Add(int64(n)) > u.most:
 		return 0, u.refuse(pageTooLarge(u.most), landfall.Invalid, fmt.Sprintf("it is larger than the limit of %d bytes", u.most))
@@ -68,10 +72,10 @@ func (u *upload) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		u.ended = true
 		return n, io.EOF
+	case late:
+		return n, u.refuse(pageIdle(u.idle), landfall.Canceled, fmt.Sprintf("nothing of it came for %s", u.idle))
 	case u.stopped:
 		return n, errNobodyReads
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, u.refuse(pageIdle(u.idle), landfall.Canceled, fmt.Sprintf("nothing of it came for %s", u.idle))
 	}
 	return n, u.refuse(pageHalf(), landfall.Canceled, "the client went away")
 }
@@ -89,7 +93,8 @@ func (u *upload) await() bool {
 	if u.stopped || u.ended {
 		return false
 	}
-	_ = u.control.SetReadDeadline(time.Now().Add(u.idle)) // a writer that has no connection has no deadline
+	u.until = time.Now().Add(u.idle)
+	_ = u.control.SetReadDeadline(u.until) // a writer that has no connection has no deadline
 	return true
 }
 
@@ -124,6 +129,9 @@ func (u *upload) answer(w http.ResponseWriter, r *http.Request) bool {
 	if u == nil {
 		return false
 	}
+	u.Stop()
+	u.reading.Lock() // whoever reads knows why it broke off in a moment
+	defer u.reading.Unlock()
 	u.mu.Lock()
 	refused := u.refused
 	u.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,4 +105,48 @@ func TestUploadsThatEnd(t *testing.T) {
 		}
 	}
 	s.send(t, http.MethodPost, host, "/all", strings.NewReader("x")).want(t, status, "aaaaaaa2", "5 1")
+}
+
+// silent is a body of which nothing comes. As that of net/http, it ends the request's context before it says that the time is over.
+type silent struct {
+	cancel  context.CancelFunc
+	stopped chan struct{} // closed when the call has noticed
+}
+
+// Read implements io.Reader.
+func (s silent) Read([]byte) (int, error) {
+	s.cancel()
+	<-s.stopped
+	return 0, os.ErrDeadlineExceeded
+}
+
+// Who sends nothing more is told so, and gets no empty answer of status 200, also when the call ends before its body does.
+func TestSilenceEndsTheCall(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	body := silent{cancel, make(chan struct{})}
+	taker := greeter()
+	taker.Body = 100
+	content := newStore()
+	app := shop(content, files{})
+	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{routeTo(taker, "greet", "", "POST /")})
+	s := newSite(t, content, func(c *gateway.Config) {
+		c.BodyTimeout = time.Nanosecond
+		c.Functions = function(func(ctx context.Context, _ *registry.Function, _ event.Event) (event.Event, error) {
+			sent := runner.BodyOf(ctx)
+			context.AfterFunc(ctx, func() {
+				sent.Stop()
+				close(body.stopped)
+			})
+			_, err := sent.Read(make([]byte, 10))
+			return event.Event{}, err
+		})
+	}, app)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", body)
+	r.Host, r.ContentLength = host, 9
+	s.gateway.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), "came for 1ns") {
+		t.Errorf("got status %d and %q, want what it is that did not come", w.Code, w.Body)
+	}
 }

@@ -165,17 +165,24 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// The answers of one request have a bound together, and what is beyond is an error.
+// The answers of one request have a bound together, wherever in them the bytes are, and what is beyond is an error.
 func TestEventsTooLarge(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 20<<20)
-	h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("shop", "b")}, run: func(_ *registry.Trigger, e event.Event) (event.Event, error) {
-		answer := event.Answer(e, "answer")
-		err := answer.SetData("text/plain", large)
-		return answer, err
-	}})
-	w := ask(h, "POST", invoke.FirePath, "shop", structured, greet)
-	if w.Code != http.StatusOK || strings.Count(w.Body.String(), large) != 1 || !strings.Contains(w.Body.String(), "bytes of all answers") {
-		t.Errorf("got %d and %d bytes, want one answer and an error that names the limit", w.Code, w.Body.Len())
+	for where, fill := range map[string]func(answer *event.Event){
+		"data":      func(answer *event.Event) { _ = answer.SetData("text/plain", large) },
+		"attribute": func(answer *event.Event) { answer.SetExtension("large", large) },
+		"subject":   func(answer *event.Event) { answer.SetSubject(large) },
+		"error":     func(answer *event.Event) { event.SetError(answer, event.Error{Message: large}) },
+	} {
+		h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("shop", "b")}, run: func(_ *registry.Trigger, e event.Event) (event.Event, error) {
+			answer := event.Answer(e, "answer")
+			fill(&answer)
+			return answer, nil
+		}})
+		w := ask(h, "POST", invoke.FirePath, "shop", structured, greet)
+		if w.Code != http.StatusOK || strings.Count(w.Body.String(), large) != 1 || !strings.Contains(w.Body.String(), "bytes of all answers") {
+			t.Errorf("%s: got %d and %d bytes, want one answer and an error that names the limit", where, w.Code, w.Body.Len())
+		}
 	}
 }

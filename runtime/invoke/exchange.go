@@ -64,7 +64,7 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 				x.fail(w, r, form, c.event, err)
 				return
 			}
-			if size += len(answer.Data()); err == nil && size > maxAnswers {
+			if size += event.SizeOf(answer); err == nil && size > maxAnswers {
 				err = &landfall.Error{
 					Op: "invoke.serve", Message: fmt.Sprintf("the answers of the request are too large: the limit %q is %d", limitAnswers, maxAnswers),
 					Err: &runner.FunctionError{Reason: runner.TooLarge},

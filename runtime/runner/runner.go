@@ -180,13 +180,8 @@ func (r *Runner) runProcess(ctx context.Context, f Function, t task) (event.Even
 
 // hideError takes what must not be told out of the error that an answer is: it goes into logs and records.
 func hideError(answer *event.Event, hide *secret.Redactor) {
-	if hide == nil {
-		return
-	}
-	fault, ok, err := event.ErrorOf(*answer)
-	if ok && err == nil {
-		fault.Message, fault.Type, fault.Trace = hide.String(fault.Message), hide.String(fault.Type), hide.String(fault.Trace)
-		event.SetError(answer, fault)
+	if hide != nil {
+		event.ChangeError(answer, hide.String)
 	}
 }
 

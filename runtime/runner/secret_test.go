@@ -18,16 +18,19 @@ func TestSecretIsHidden(t *testing.T) {
 	const value = "canary/6f1d2c+\"7e"
 	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	for name, bad := range map[string]string{
-		"logs it":                     `echo "the key is $KEY and $ENCODED." >&2; ` + answer,
-		"logs it in two pieces":       `printf %s "${KEY%????????}" >&2; printf '%s\n' "${KEY#?????????}" >&2; ` + answer,
-		"logs half of it at its end":  `printf %s "${KEY%????????}" >&2; ` + answer,
-		"logs much before it":         `i=0; while [ $i -lt 400 ]; do echo "$i $KEY" >&2; i=$((i+1)); done; exit 3`,
-		"throws it":                   `echo "ValueError: $KEY" >&2; exit 1`,
-		"throws half of it":           `printf 'ValueError: %s' "${KEY%????????}" >&2; exit 1`,
-		"prints it":                   `echo "$KEY"`,
-		"prints it far to the right":  `printf '%70s\n' x"$KEY"`,
-		"answers what is no event":    `printf '{"specversion":"1.0","%s":1}\n' "$ENCODED"`,
-		"answers with it as an error": `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"m %s","type":"%s","trace":"at %s"}}\n' "$ENCODED" "$ENCODED" "$ENCODED"`,
+		"logs it":                                       `echo "the key is $KEY and $ENCODED." >&2; ` + answer,
+		"logs it in two pieces":                         `printf %s "${KEY%????????}" >&2; printf '%s\n' "${KEY#?????????}" >&2; ` + answer,
+		"logs half of it at its end":                    `printf %s "${KEY%????????}" >&2; ` + answer,
+		"logs much before it":                           `i=0; while [ $i -lt 400 ]; do echo "$i $KEY" >&2; i=$((i+1)); done; exit 3`,
+		"throws it":                                     `echo "ValueError: $KEY" >&2; exit 1`,
+		"throws half of it":                             `printf 'ValueError: %s' "${KEY%????????}" >&2; exit 1`,
+		"prints it":                                     `echo "$KEY"`,
+		"prints it far to the right":                    `printf '%70s\n' x"$KEY"`,
+		"answers what is no event":                      `printf '{"specversion":"1.0","%s":1}\n' "$ENCODED"`,
+		"answers with it as an error":                   `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"m %s","type":"%s","trace":"at %s"}}\n' "$ENCODED" "$ENCODED" "$ENCODED"`,
+		"answers with it as an error without a message": `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"type":"%s","trace":"at %s"}}\n' "$ENCODED" "$ENCODED"`,
+		"answers with it as a field of an error":        `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"%s","type":{"%s":1}}}\n' "$ENCODED" "$ENCODED"`,
+		"answers with it as an error that is text":      `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":"%s"}\n' "$ENCODED"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +41,7 @@ func TestSecretIsHidden(t *testing.T) {
 			f.Hide = secret.NewRedactor(map[string]secret.Text{"KEY": value})
 			e, err := r.Run(t.Context(), f, ask("bad", "x"))
 			fault, _, _ := event.ErrorOf(e)
-			told := fmt.Sprint(log.of("x"), log.of(""), err, runner.ErrorOf(err), fault)
+			told := fmt.Sprint(log.of("x"), log.of(""), err, runner.ErrorOf(err), fault, e)
 			for _, leak := range []string{value[:9], value[len(value)-8:], encoded[:8], "2c+\\\"7e"} {
 				if strings.Contains(told, leak) {
 					t.Errorf("%q is in %q", leak, told)

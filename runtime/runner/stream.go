@@ -36,6 +36,15 @@ func StreamOf(ctx context.Context) Stream {
 	return s
 }
 
+// Judge returns why an answer that was not streamed cannot be passed on, as the Stream of a context sees it, if that has a method which
+// tells: Judge(answer event.Event) error. A call whose answer nobody can use did not succeed.
+func Judge(ctx context.Context, answer event.Event) error {
+	if judge, ok := StreamOf(ctx).(interface{ Judge(event.Event) error }); ok {
+		return judge.Judge(answer)
+	}
+	return nil
+}
+
 // Streamed returns how many bytes the Stream of a context took, if it has a method that tells: Sent() int64.
 func Streamed(ctx context.Context) int64 {
 	if counts, ok := StreamOf(ctx).(interface{ Sent() int64 }); ok {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -292,16 +293,22 @@ func (c *consumer) bury(ctx context.Context, m taken, attempts int, why error) e
 	if said, ok := errors.AsType[failure](why); ok {
 		fault = said.said
 	}
-	header := m.header.Clone()
+	header, said := m.header.Clone(), http.Header{}
 	for name, value := range map[string]string{
 		headerError: fault.Message, headerType: fault.Type, headerAttempts: strconv.Itoa(attempts), headerTopic: m.topic, headerTrigger: m.Source(),
 	} {
 		delete(header, name)
 		if value != "" {
-			header[name] = []string{oneLine(value)}
+			said[name] = []string{oneLine(value)}
 		}
 	}
-	err := c.store(ctx, m, landfall.Message{Topic: m.deadTopic(), ID: m.repeat("dead"), Header: header, Data: m.Data()})
+	maps.Copy(header, said)
+	letter := landfall.Message{Topic: m.deadTopic(), ID: m.repeat("dead"), Header: header, Data: m.Data()}
+	err := c.store(ctx, m, letter)
+	if errors.Is(err, errTooLarge) { // its own headers may leave no room for ours
+		letter.Header = said
+		err = c.store(ctx, m, letter)
+	}
 	if errors.Is(err, errTooLarge) { // the queue has become narrower
 		return fmt.Errorf("the dead letter: %w", err)
 	}

@@ -27,8 +27,12 @@ const (
 	natsPrefix     = "Nats-"
 )
 
-// fullCode is what JetStream says when it cannot store a message; the figures of the stream say why.
-const fullCode jetstream.ErrorCode = 10077
+// What JetStream says when it does not store a message. Of fullCode the figures of the stream say why.
+const (
+	fullCode     jetstream.ErrorCode = 10077
+	headersCode  jetstream.ErrorCode = 10097 // more than 64 KiB of headers
+	narrowerCode                     = jetstream.JSErrCodeStreamMessageExceedsMaximum
+)
 
 // Publish stores a message at a topic of an app, and returns what it is then; Duplicate when a message of the same ID, if it has one,
 // was stored in the last two minutes, and nothing more was stored. Invalid when the topic or the size are not right, or the message
@@ -69,6 +73,10 @@ func (b *Broker) publish(ctx context.Context, o Owner, m landfall.Message) (land
 		if err = b.trim(ctx, js, o); err == nil {
 			ack, err = js.PublishMsg(ctx, out, options...)
 		}
+	}
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && (refused.ErrorCode == headersCode || refused.ErrorCode == narrowerCode) {
+		return m, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: errTooLarge,
+			Message: "the message is larger than its queue takes, or has more than 64 KiB of headers and attributes: " + refused.Description}
 	}
 	if err != nil {
 		b.forget(o)

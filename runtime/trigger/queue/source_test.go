@@ -152,6 +152,45 @@ func TestSourceDeadLetters(t *testing.T) {
 	})
 }
 
+// JetStream takes 64 KiB of headers. An answer with more attributes is a failure of its function, which is not run for ever, and a
+// message that has as many itself becomes a dead letter without them.
+func TestSourceHeadersTooLarge(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, open engine) {
+		b := open()
+		const room = 64 << 10
+		s := listen(t, b, &records{}, func(c call) (event.Event, error) {
+			if c.trigger.Name == "fails" {
+				return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
+			}
+			answer := event.Answer(c.event, "1")
+			answer.SetExtension("large", strings.Repeat("x", room))
+			return answer, nil
+		},
+			on(shop(), "answers", "orders", func(t *registry.Trigger) { t.RespTopic, t.MaxRetries = "bills", 1 }),
+			on(shop(), "fails", "large"))
+		publish(t, b, shop(), "orders", "x")
+		publish(t, b, shop(), "large", "y", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order", "ce-large", strings.Repeat("x", room-200))
+		eventually(t, "both are dead letters", func() bool {
+			return len(read(t, b, shop(), "dead.answers")) == 1 && len(read(t, b, shop(), "dead.fails")) == 1
+		})
+		answered, failed := read(t, b, shop(), "dead.answers")[0], read(t, b, shop(), "dead.fails")[0]
+		if got := answered.Header; got["Landfall-Attempts"][0] != "2" || !strings.Contains(got["Landfall-Error"][0], "64 KiB of headers") {
+			t.Errorf("the letter of an answer that is too large says %v", got)
+		}
+		if got := failed.Header; got["Landfall-Error"][0] != "it ended" || got["Ce-Large"] != nil || string(failed.Data) != "y" {
+			t.Errorf("the letter of a message with many headers says %v", got)
+		}
+		if calls := s.calls(); len(calls) != 3 {
+			t.Errorf("there were %d calls, want two and one", len(calls))
+		}
+	})
+	_, err := embedded(t, t.TempDir())().Publish(t.Context(), shop(), landfall.Message{Topic: "a", Header: http.Header{"Kept": {strings.Repeat("x", 70<<10)}}})
+	if landfall.KindOf(err) != landfall.Invalid {
+		t.Errorf("a message with too many headers: got %v, want that it is not right", err)
+	}
+}
+
 // What is no event, or what a contract refuses, is a dead letter at once, and the log does not say that it was tried too often.
 func TestSourceRefused(t *testing.T) {
 	t.Parallel()
