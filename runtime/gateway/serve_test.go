@@ -517,7 +517,7 @@ func TestExpiredNobodyWaits(t *testing.T) {
 	w := httptest.NewRecorder()
 	func() {
 		defer func() {
-			if cut := recover(); cut != http.ErrAbortHandler {
+			if cut := recover(); cut != http.ErrAbortHandler { //nolint:errorlint // it is what net/http looks for
 				t.Errorf("the answer ended with %v, want that the connection is cut", cut)
 			}
 		}()
