@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -581,4 +582,29 @@ func TestRouteWithoutFunction(t *testing.T) {
 		t.Errorf("got %d %s, want 502 and why", answer.StatusCode, answer.body)
 	}
 	s.get(t, host, "/hello").want(t, http.StatusOK, "aaaaaaa2", "hello")
+}
+
+// Who says no more after the request, and is taken for gone, is not told that all is well.
+func TestHalfClosed(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	s := open(t, function(func(ctx context.Context, _ *registry.Function, _ event.Event) (event.Event, error) {
+		close(begun)
+		<-ctx.Done()
+		return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Canceled, Err: ctx.Err()}
+	}), nil, "/")
+	var d net.Dialer
+	c, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+	<-begun
+	if half, ok := c.(*net.TCPConn); !ok || half.CloseWrite() != nil {
+		t.Fatal("the connection cannot be closed by half")
+	}
+	if said, _ := io.ReadAll(c); len(said) > 0 {
+		t.Errorf("got %q, want no answer", said)
+	}
 }

@@ -155,12 +155,13 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.count(g.answer(&c, r), &c)
 }
 
-// count tells what an answer for an app was. It cuts the connection when the answer broke off: nobody may take it for a whole one.
+// count tells what an answer for an app was. It cuts the connection when the answer broke off, or when there is none because the client
+// is taken for gone: net/http would answer 200 with nothing, and one that only says no more still listens.
 func (g *Gateway) count(app string, c *counted) {
 	if g.answered != nil && c.status != 0 { // else the client went away, and got none
 		g.answered(app, c.status, c.bytes)
 	}
-	if c.cut {
+	if c.cut || c.status == 0 {
 		panic(http.ErrAbortHandler) //nolint:forbidigo // there is no other way to tell net/http
 	}
 }

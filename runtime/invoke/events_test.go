@@ -186,3 +186,21 @@ func TestEventsTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// Who says no more after the request, and is taken for gone, is not told that all is well.
+func TestEventsCanceled(t *testing.T) {
+	t.Parallel()
+	h := events(triggers{found: []*registry.Trigger{bound("shop", "a")}, run: func(*registry.Trigger, event.Event) (event.Event, error) {
+		return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Canceled, Message: "the call was given up"}
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, invoke.FirePath, strings.NewReader(greet))
+	r.Header.Set("Authorization", "Bearer shop")
+	r.Header.Set("Content-Type", structured)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "given up") {
+		t.Errorf("got %d and %q, want that the call was given up", w.Code, w.Body)
+	}
+}

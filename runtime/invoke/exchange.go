@@ -142,9 +142,6 @@ func ErrorEvent(request event.Event, err error) event.Event {
 
 // fail answers with an event that says what went wrong.
 func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
-	if r.Context().Err() != nil {
-		return // nobody waits for the answer
-	}
 	status := StatusOf(err)
 	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 		w.Header().Del(ExecutionHeader)
@@ -156,6 +153,8 @@ func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, 
 	} else if landfall.KindOf(err) == landfall.Unavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	x.logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution", event.ExecutionOf(request), "error", err)
+	if r.Context().Err() == nil { // else the client is gone, or says no more, and still has to be told
+		x.logger.WarnContext(r.Context(), "function not called", "path", r.URL.Path, "status", status, "execution", event.ExecutionOf(request), "error", err)
+	}
 	_ = event.Write(w, status, form, ErrorEvent(request, err)) // the client may be gone
 }
