@@ -141,6 +141,8 @@ func TestRecord(t *testing.T) {
 	_, err := f.Run(t.Context(), hooked, request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
 		f.Log("hello", event.ExecutionOf(e), []byte("one\nt"))
 		f.Log("hello", event.ExecutionOf(e), []byte("wo\n"))
+		f.Log("hello", "", []byte("between two\n"))
+		f.Log("hello", "x-2", []byte("another's\n"))
 		running := f.shown("x-1")
 		wantEqual(t, "state while it runs", running.State, landfall.ExecutionRunning)
 		wantEqual(t, "log while it runs", f.log("x-1"), "one\ntwo\n")
