@@ -156,4 +156,7 @@ func TestFireForEvent(t *testing.T) {
 				c.status, c.executed, c.body, c.not)
 		}
 	}
+	if log := s.log.String(); !strings.Contains(log, "it took too long") || strings.Contains(log, "line 7") {
+		t.Errorf("the operator's log has to say what failed, and not what the function logged: %s", log)
+	}
 }
