@@ -323,6 +323,22 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%s says of its health %d %s, want that it is not available", name, status, text)
 		}
 	}
+	asked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, at))+"/run", strings.NewReader(
+		`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Header = http.Header{
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
+	}
+	refusal, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = refusal.Body.Close()
+	if got := refusal.Header.Get(call.RefusedHeader); got != call.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, call.Busy)
+	}
 	both := w.router(nil, at, other)
 	for range 4 {
 		count(t, both.Run, f, "good")
