@@ -27,6 +27,7 @@ type upload struct {
 	reading sync.Mutex // held by a Read
 
 	mu      sync.Mutex // guards what is below, and the deadline
+	due     time.Time  // until when something is to come
 	stopped bool
 	ended   bool // there is no more of it
 	refused page // why it broke off; status 0: it did not
@@ -68,10 +69,10 @@ func (u *upload) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		u.ended = true
 		return n, io.EOF
+	case errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(u.due): // also if net/http, for which the client has left, had it stopped
+		return n, u.refuse(pageIdle(u.idle), landfall.Canceled, fmt.Sprintf("nothing of it came for %s", u.idle))
 	case u.stopped:
 		return n, errNobodyReads
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, u.refuse(pageIdle(u.idle), landfall.Canceled, fmt.Sprintf("nothing of it came for %s", u.idle))
 	}
 	return n, u.refuse(pageHalf(), landfall.Canceled, "the client went away")
 }
@@ -89,7 +90,8 @@ func (u *upload) await() bool {
 	if u.stopped || u.ended {
 		return false
 	}
-	_ = u.control.SetReadDeadline(time.Now().Add(u.idle)) // a writer that has no connection has no deadline
+	u.due = time.Now().Add(u.idle)
+	_ = u.control.SetReadDeadline(u.due) // a writer that has no connection has no deadline
 	return true
 }
 

@@ -2,8 +2,10 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +19,9 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 )
+
+// uploadTimeout is how long nothing of a body may come.
+const uploadTimeout = 300 * time.Millisecond
 
 // uploads serves programs that take bodies in parts, at /NAME: they count the events that they got. What they do with one is by name.
 func uploads(t *testing.T, most int64, does map[string]string) *site {
@@ -37,7 +42,7 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	r := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
 	t.Cleanup(r.Close)
 	return newSite(t, content, func(c *gateway.Config) {
-		c.BodyTimeout = 300 * time.Millisecond
+		c.BodyTimeout = uploadTimeout
 		c.Functions = function(func(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
 			return r.Run(ctx, runner.Function{ID: f.ID, Args: []string{"./" + f.Name}, Dir: dir, Resources: f.Resources, Parts: true}, e)
 		})
@@ -104,4 +109,43 @@ func TestUploadsThatEnd(t *testing.T) {
 		}
 	}
 	s.send(t, http.MethodPost, host, "/all", strings.NewReader("x")).want(t, status, "aaaaaaa2", "5 1")
+}
+
+// leaving is a body of which nothing comes any more, as net/http reads it: whoever is too slow has left for it, and it ends the request's
+// context before it says why.
+type leaving struct {
+	io.Reader
+
+	leave func()
+}
+
+// Read implements io.Reader.
+func (l *leaving) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	const more = 100 * time.Millisecond // for all that happens when a context ends
+	time.Sleep(uploadTimeout)
+	l.leave()
+	time.Sleep(more)
+	return n, os.ErrDeadlineExceeded
+}
+
+// Close implements io.Closer.
+func (*leaving) Close() error { return nil }
+
+// Who stops sending is told so, however late this is seen: an answer of nothing would look as if all were well.
+func TestUploadSeenLate(t *testing.T) {
+	t.Parallel()
+	s := uploads(t, 100, map[string]string{"all": readAll})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://"+host+"/all", &leaving{strings.NewReader("half"), leave})
+	r.ContentLength = 9
+	w := httptest.NewRecorder()
+	s.gateway.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestTimeout || !strings.Contains(w.Body.String(), "came for 300ms") {
+		t.Errorf("got %d %q, want 408 and why", w.Code, w.Body)
+	}
 }
