@@ -200,6 +200,21 @@ func TestCommand(t *testing.T) {
 	}
 }
 
+// A program that not everybody may execute is none: functions run as a user of their own.
+func TestProgramForEverybody(t *testing.T) {
+	t.Parallel()
+	for mode, runs := range map[os.FileMode]bool{0o755: true, 0o001: true, 0o750: false, 0o700: false, 0o644: false} {
+		dir := unpack(t, files{"hello": ""})
+		if err := os.Chmod(filepath.Join(dir, "hello"), mode); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := of(t, "binary").Command(dir, "hello")
+		if refused := landfall.KindOf(err) == landfall.Invalid && strings.Contains(landfall.MessageOf(err), "chmod 755 hello"); refused == runs || err != nil == runs {
+			t.Errorf("a program with the mode %o: %v, want that it runs: %t", mode, err, runs)
+		}
+	}
+}
+
 // Interpreters lie where functions see them. A link out of there leads nowhere for a function.
 func TestInterpreter(t *testing.T) {
 	t.Parallel()
