@@ -126,9 +126,9 @@ func (l *leaving) Read(p []byte) (int, error) {
 		return n, err
 	}
 	const more = 100 * time.Millisecond // for all that happens when a context ends
-	time.Sleep(uploadTimeout)
+	<-time.After(uploadTimeout)
 	l.leave()
-	time.Sleep(more)
+	<-time.After(more)
 	return n, os.ErrDeadlineExceeded
 }
 
