@@ -440,6 +440,30 @@ func TestWarmWithinConcurrency(t *testing.T) {
 	}
 }
 
+// A process that is busy when its version is forgotten answers, and ends then: nobody can call it any more.
+func TestForgottenWhileBusy(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := counter(t, "")
+	const word = "forgotten-271828"
+	f.Args = []string{"/bin/sh", "-c", `while read -r event; do sleep 0.3; n=1; ` + answer + `; done # ` + word}
+	over := make(chan error, 1)
+	go func() {
+		_, err := r.Run(t.Context(), f, ask("good", ""))
+		over <- err
+	}()
+	eventually(t, "it is busy", func() bool { return len(processes(word)) > 0 })
+	r.Forget(f.ID)
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	answered := time.Now()
+	eventually(t, "it has ended", func() bool { return len(processes(word)) == 0 })
+	if took := time.Since(answered); took > usual/2 {
+		t.Errorf("it ended %s after its answer, as if it waited for another event", took)
+	}
+}
+
 // usual is how long a process waits of which nobody says how long.
 const usual = 30 * time.Second
 
