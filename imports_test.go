@@ -71,7 +71,7 @@ func rooms() []room {
 		{"runtime/runner", "event sandbox secret runtime/wasm", "runtime/wasm/wasmtest"},
 		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/runner", "logtest runtime/trigger/queue/natstest"},
 		{"runtime/trigger/queue/natstest", "porttest", ""},
-		{"runtime/trigger", "event runtime/registry trace", ""},
+		{"runtime/trigger", "event runtime/registry trace", "contract"},
 		{"runtime/trigger/schedule", "crashpoint cron event runtime/registry runtime/runner runtime/trigger store", "logtest store/storetest"},
 		// What neither of them may tell.
 		{"secret", "", ""},

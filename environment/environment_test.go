@@ -1,6 +1,9 @@
 package environment_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,6 +87,63 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// What is unpacked for an earlier adaptor is not taken for what a later one needs: the key has the content of what is installed.
+func TestKeyHasTheContent(t *testing.T) {
+	t.Parallel()
+	sum := sha256.New()
+	for _, name := range []string{"python/adaptor.py", "python/flask.py"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", name, len(text), text)
+	}
+	if key, want := of(t, "python").Key(), "python-"+hex.EncodeToString(sum.Sum(nil))[:12]; key != want {
+		t.Errorf("the key is %s, want %s", key, want)
+	}
+}
+
+// An image starts with what it says, by the path that its own PATH has; an entry point's words are in the place of its command.
+func TestImage(t *testing.T) {
+	t.Parallel()
+	image := func(text string) string {
+		return unpack(t, files{".landfall/image.json": text, ".landfall/root/opt/tool*": "", ".landfall/root/usr/bin/tool*": ""})
+	}
+	const usual = `{"entrypoint":["tool","-v"],"cmd":["serve","8080"],"env":["PATH=/opt:/usr/bin","GREETING=hello=you","=x","none"],"dir":"/srv"}`
+	for _, c := range []struct {
+		image, entry string
+		want         string // its arguments
+		form         event.Form
+		message      string
+	}{
+		{usual, "", "/opt/tool -v serve 8080", event.Structured, ""},
+		{usual, "other", "/opt/tool -v other", event.Structured, ""},
+		{usual, "draft:", "/opt/tool -v serve 8080", event.Draft, ""},
+		{`{"cmd":["tool"],"dir":"/"}`, "", "/usr/bin/tool", event.Structured, ""},
+		{`{"cmd":["tool"],"dir":"/"}`, "./bin/mine its args", "./bin/mine its args", event.Structured, ""},
+		{`{"cmd":["nothing"],"dir":"/"}`, "", "", event.Structured, "no such program"},
+		{`{"dir":"/"}`, "", "", event.Structured, "neither ENTRYPOINT nor CMD"},
+		{usual, "exec:tool", "", event.Structured, "reads events"},
+	} {
+		args, form, err := of(t, "container").Command(image(c.image), c.entry)
+		if c.message != "" {
+			if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), c.message) {
+				t.Errorf("%s with %q: the error is %v, want one that says %q", c.image, c.entry, err, c.message)
+			}
+			continue
+		}
+		if strings.Join(args, " ") != c.want || form != c.form || err != nil {
+			t.Errorf("%s with %q: got %q %v, %v; want %q %v", c.image, c.entry, args, form, err, c.want, c.form)
+		}
+	}
+	dir := image(usual)
+	root, err := of(t, "container").Root(dir)
+	if err != nil || root.Folder != filepath.Join(dir, ".landfall/root") || root.Dir != "/srv" || len(root.Env) != 2 ||
+		root.Env["PATH"] != "/opt:/usr/bin" || root.Env["GREETING"] != "hello=you" {
+		t.Errorf("the root is %+v, %v; want the image's", root, err)
+	}
+}
+
 // An entry point is what Fission's users write, and one that cannot be is refused with what would be right.
 func TestCommand(t *testing.T) {
 	t.Parallel()
@@ -140,6 +200,21 @@ func TestCommand(t *testing.T) {
 		}
 		if err != nil || args[len(args)-1] != test.want || form != test.form {
 			t.Errorf("%s %q: it is %q, %d, %v; want %q", test.language, test.entry, args, form, err, test.want)
+		}
+	}
+}
+
+// A program that not everybody may execute is none: functions run as a user of their own.
+func TestProgramForEverybody(t *testing.T) {
+	t.Parallel()
+	for mode, runs := range map[os.FileMode]bool{0o755: true, 0o001: true, 0o750: false, 0o700: false, 0o644: false} {
+		dir := unpack(t, files{"hello": ""})
+		if err := os.Chmod(filepath.Join(dir, "hello"), mode); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := of(t, "binary").Command(dir, "hello")
+		if refused := landfall.KindOf(err) == landfall.Invalid && strings.Contains(landfall.MessageOf(err), "chmod 755 hello"); refused == runs || err != nil == runs {
+			t.Errorf("a program with the mode %o: %v, want that it runs: %t", mode, err, runs)
 		}
 	}
 }

@@ -116,6 +116,18 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
+// An event that is of a trace stays in it, and one that is of none becomes of the trace that there is.
+func TestTraceStays(t *testing.T) {
+	t.Parallel()
+	e := event.New()
+	for _, step := range []struct{ set, want string }{{"", ""}, {"first", "first"}, {"second", "first"}} {
+		event.SetTrace(&e, step.set)
+		if _, has := e.Extensions()["traceparent"]; event.TraceOf(e) != step.want || has != (step.want != "") {
+			t.Errorf("after %q the trace is %q (%t), want %q", step.set, event.TraceOf(e), has, step.want)
+		}
+	}
+}
+
 // Every form of an answer is read back as the same event.
 func TestAnswers(t *testing.T) {
 	t.Parallel()

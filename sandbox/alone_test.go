@@ -202,6 +202,13 @@ func TestReserve(t *testing.T) {
 		waiting = children(t, s)
 		return len(waiting) == 2
 	})
+	proxied := start(t, s, sandbox.Program{Args: shell(sandbox.InitAt + " probe get http://localhost:80/"), Proxy: &sandbox.Proxy{}}) // none that waits has a way to a proxy
+	if got := said(t, proxied); !strings.Contains(got, "403 localhost is a private address") {
+		t.Errorf("while others wait, a program with a proxy says %q", got)
+	}
+	if still := children(t, s); !slices.Contains(still, waiting[0]) || !slices.Contains(still, waiting[1]) {
+		t.Errorf("%v waited, and %v are there behind a program with a proxy", waiting, still)
+	}
 	for _, pid := range waiting {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)

@@ -51,7 +51,7 @@ func encodings(value string) map[string]string {
 
 func TestRedact(t *testing.T) {
 	t.Parallel()
-	r := secret.NewRedactor(map[string]secret.Text{"KEY": awkward, "OTHER": "0123456789abcdef", "SHORT": "1234567"})
+	r := secret.NewRedactor(map[string]secret.Text{"KEY": awkward, "OTHER": "0123456789abcdef", "SHORT": "1234567", "ENOUGH": "87654321"})
 	for what, text := range encodings(awkward) {
 		got := r.String("before " + text + " after")
 		if !strings.Contains(got, "[secret KEY]") || !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
@@ -62,6 +62,7 @@ func TestRedact(t *testing.T) {
 		"":                                 "",
 		"nothing":                          "nothing",
 		"1234567":                          "1234567", // too short to be hidden
+		"87654321":                         "[secret ENOUGH]",
 		"x 0123456789abcdef y":             "x [secret OTHER] y",
 		"0123456789abcdef0123456789abcdef": "[secret OTHER]", // which looks like one long one
 		"0123456789abcdex":                 "0123456789abcdex",
@@ -143,6 +144,7 @@ func TestRedactStream(t *testing.T) {
 			}
 			text.WriteString(forms[rapid.SampledFrom(names).Draw(t, "form")])
 		}
+		text.WriteString(value[:rapid.IntRange(0, len(value)-1).Draw(t, "cut off")])
 		r := secret.NewRedactor(map[string]secret.Text{"KEY": secret.Text(value)})
 		stream := r.Stream()
 		for round := range 2 { // a stream begins anew after its end

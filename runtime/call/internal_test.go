@@ -7,13 +7,16 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -158,5 +161,73 @@ func TestRegistryWithoutProxy(t *testing.T) {
 	c.open()
 	if transport, ok := c.Client.Transport.(*http.Transport); !ok || transport.Proxy != nil {
 		t.Errorf("it asks through %v", c.Client.Transport)
+	}
+}
+
+// A process without a secret of the roles knows nobody: neither who has none nor who has an empty one.
+func TestEmptySecret(t *testing.T) {
+	t.Parallel()
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer x"} {
+		if r := (&http.Request{Header: http.Header{"Authorization": {authorization}}}); Knows(r, "") {
+			t.Errorf("%q is known", authorization)
+		}
+	}
+}
+
+// A gate lets so many calls in, and tells the next one when to come again; it lets that in when another one has left.
+func TestGateIsFull(t *testing.T) {
+	t.Parallel()
+	var g Gate
+	for range maxCalls {
+		if err := g.enter(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fault, ok := errors.AsType[*runner.FunctionError](g.enter())
+	if !ok || fault.Reason != runner.Busy || fault.RetryAfter <= 0 {
+		t.Errorf("call %d makes %+v, want that the gate is busy", maxCalls+1, fault)
+	}
+	g.leave()
+	if err := g.enter(); err != nil {
+		t.Errorf("a call in the place of one that left makes %v", err)
+	}
+}
+
+// Who is refused because nobody can run the function now is told so by the status, and when to come again.
+func TestComeAgain(t *testing.T) {
+	t.Parallel()
+	const refused, failed = "a runner may be free in a moment", "the function is broken"
+	for _, c := range []struct {
+		err                  error
+		status               int
+		again, why, contains string
+	}{
+		{&landfall.Error{Kind: landfall.Unavailable, Message: refused, Err: &runner.FunctionError{Reason: runner.Busy}}, 503, "1", Busy, refused},
+		{Refused(refused, nil), 503, "1", "", refused},
+		{&landfall.Error{Message: failed, Err: &runner.FunctionError{Reason: runner.Exit}}, 502, "", "", failed},
+	} {
+		for _, accept := range []string{"", ContentType} {
+			w := httptest.NewRecorder()
+			WriteError(w, &http.Request{Header: http.Header{"Accept": {accept}}}, event.Structured, standIn(), c.err)
+			h := w.Header()
+			if w.Code != c.status || h.Get("Retry-After") != c.again || h.Get(RefusedHeader) != c.why || !strings.Contains(w.Body.String(), c.contains) {
+				t.Errorf("%v to who accepts %q: %d %v %s, want %d, to come again after %q s, refused as %q", c.err, accept, w.Code, h, w.Body, c.status, c.again, c.why)
+			}
+		}
+	}
+}
+
+// An event between roles has a limit, also when nobody says before how large it is.
+func TestEventTooLarge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		size, said int64
+		large      bool
+	}{{MaxEvent, MaxEvent, false}, {MaxEvent, -1, false}, {MaxEvent + 1, -1, true}, {0, MaxEvent + 1, true}} {
+		body, err := readBody(&http.Request{ContentLength: c.said, Body: io.NopCloser(bytes.NewReader(make([]byte, c.size)))})
+		limit, large := errors.AsType[*event.TooLargeError](err)
+		if large != c.large || large && limit.Max != MaxEvent || !large && (err != nil || int64(len(body)) != c.size) {
+			t.Errorf("%d bytes, of which %d were announced: got %d bytes and %v", c.size, c.said, len(body), err)
+		}
 	}
 }

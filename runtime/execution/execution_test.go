@@ -141,6 +141,8 @@ func TestRecord(t *testing.T) {
 	_, err := f.Run(t.Context(), hooked, request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
 		f.Log("hello", event.ExecutionOf(e), []byte("one\nt"))
 		f.Log("hello", event.ExecutionOf(e), []byte("wo\n"))
+		f.Log("hello", "", []byte("between two\n"))
+		f.Log("hello", "x-2", []byte("another's\n"))
 		running := f.shown("x-1")
 		wantEqual(t, "state while it runs", running.State, landfall.ExecutionRunning)
 		wantEqual(t, "log while it runs", f.log("x-1"), "one\ntwo\n")
@@ -165,6 +167,40 @@ func TestRecord(t *testing.T) {
 	}
 	// E-041: neither configuration nor what a trigger added is in the record
 	wantEqual(t, "whether the record has the secret", strings.Contains(fmt.Sprintf("%+v", x), "hunter2"), false)
+}
+
+// Two runs at the same time that name the same execution are two, each with a record and a log of its own; so are those that name none.
+func TestSameExecution(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	names := map[string]bool{}
+	say := func(line string, inner func()) func(context.Context, event.Event) (event.Event, error) {
+		return func(ctx context.Context, e event.Event) (event.Event, error) {
+			inner()
+			name := event.ExecutionOf(e)
+			names[name] = true
+			f.Log("hello", name, []byte(line))
+			wantEqual(t, "log of "+name, f.shown(name).Log, int64(len(line)))
+			wantEqual(t, "log of "+name, f.log(name), line)
+			return greets(ctx, e)
+		}
+	}
+	run := func(name, line string, inner func()) {
+		e := request("1")
+		event.SetExecution(&e, name)
+		if _, err := f.Run(t.Context(), function(), e, say(line, inner)); err != nil {
+			t.Error(err)
+		}
+		wantEqual(t, "name in the caller's event", event.ExecutionOf(e), name)
+	}
+	run("x-1", "first\n", func() {
+		run("x-1", "the second\n", func() {})
+		run("", "another\n", func() {})
+		run(strings.Repeat("x", 1000), "with a long name\n", func() {})
+	})
+	if len(names) != 4 || !names["x-1"] {
+		t.Errorf("the executions are %v, want four", names)
+	}
 }
 
 // Each way to fail has its reason.

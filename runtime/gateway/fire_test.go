@@ -4,12 +4,15 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/runner"
 )
 
 // A trigger that is fired by its name answers as at its route, whatever app, release or trigger there is or was.
@@ -91,5 +94,69 @@ func TestFire(t *testing.T) {
 	s.tables.Store(nil)
 	if w := fire("GET", "/r/team/shop/greet"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 		t.Errorf("without a table: got %d", w.Code)
+	}
+}
+
+// Who wants the event that a function answers with needs a token, however public the trigger is, and learns of an error what visitors
+// do not. What a contract refuses has no execution, in either form.
+func TestFireForEvent(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	app := shop(content, files{})
+	app.Releases[0].Triggers = []*registry.Trigger{routeTo(greeter(), "greet", "").Trigger}
+	preview := content.release("bbbbbbb2", files{})
+	preview.Triggers = app.Releases[0].Triggers
+	app.Releases, app.SignedIn = append(app.Releases, preview), true
+	errs := map[string]error{
+		"/late":    &landfall.Error{Message: "it took too long", Err: &runner.FunctionError{Reason: runner.Timeout, Trace: "line 7"}},
+		"/refused": &landfall.Error{Kind: landfall.Invalid, Message: "it does not fit", Err: &contract.MismatchError{}},
+	}
+	s := newSite(t, content, func(c *gateway.Config) {
+		c.Functions = function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+			p, _ := event.ProtocolOf(e)
+			_, query, _ := strings.Cut(p.RequestURL, "?")
+			if err := errs[query]; err != nil {
+				return event.Event{}, err
+			}
+			return textOf(e, "hello", event.Protocol{}), nil
+		})
+		c.Allowed = func(r *http.Request, _ string, _ registry.Access) error {
+			if r.Header.Get("Authorization") == "" {
+				return &landfall.Error{Kind: landfall.Unauthorized}
+			}
+			return nil
+		}
+	}, app)
+	const eventType, page, bearer = "application/cloudevents+json", "text/html", "Bearer token"
+	for _, c := range []struct {
+		target, accept, authorization string
+		status                        int
+		executed                      bool
+		body, not                     string
+	}{
+		{"shop/greet", page, "", http.StatusOK, true, "hello", "specversion"},
+		{"shop/greet", eventType, "", http.StatusUnauthorized, false, "", "hello"},
+		{"shop/greet", eventType, bearer, http.StatusOK, true, `"data":"hello"`, "error"},
+		{"shop:bbbbbbb2/greet", page, "", http.StatusUnauthorized, false, "", "hello"},
+		{"shop:bbbbbbb2/greet", page, bearer, http.StatusOK, true, "hello", ""},
+		{"shop/greet?/late", page, "", http.StatusGatewayTimeout, true, "took too long", "line 7"},
+		{"shop/greet?/late", eventType, bearer, http.StatusGatewayTimeout, true, `"trace":"line 7"`, `"data"`},
+		{"shop/greet?/refused", page, "", http.StatusBadRequest, false, "The data does not fit", ""},
+		{"shop/greet?/refused", eventType, bearer, http.StatusBadRequest, false, "it does not fit", `"execution"`},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://"+domain+"/r/team/"+c.target, http.NoBody)
+		r.Header.Set("Accept", c.accept)
+		r.Header.Set("Authorization", c.authorization)
+		w := httptest.NewRecorder()
+		s.gateway.Fire(w, r)
+		body := strings.ReplaceAll(w.Body.String(), `\"`, `"`) // an error is JSON within JSON
+		if executed := w.Header().Get(gateway.ExecutionHeader) != ""; w.Code != c.status || executed != c.executed ||
+			!strings.Contains(body, c.body) || c.not != "" && strings.Contains(body, c.not) {
+			t.Errorf("%s for %s with %q: got %d %v %s, want %d, executed %t, with %q and without %q", c.target, c.accept, c.authorization, w.Code, w.Header(), body,
+				c.status, c.executed, c.body, c.not)
+		}
+	}
+	if log := s.log.String(); !strings.Contains(log, "it took too long") || strings.Contains(log, "line 7") {
+		t.Errorf("the operator's log has to say what failed, and not what the function logged: %s", log)
 	}
 }

@@ -92,3 +92,33 @@ func TestTwoTabs(t *testing.T) {
 		t.Errorf("sent to %q and %q, want the same nonce", first.Header.Get("Location"), second.Header.Get("Location"))
 	}
 }
+
+// The cookie of who signed in counts in requests of the host's own pages, and where somebody goes there. Browsers send it with those of
+// the pages of other apps, too.
+func TestWhoAsksForVisitors(t *testing.T) {
+	t.Parallel()
+	content := newStore()
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("for ada"), visits{} }, routed(content, files{}, registry.SignedIn, "/"))
+	for _, c := range []struct {
+		method  string
+		headers []string
+		in      bool
+	}{
+		{"GET", nil, true},
+		{"POST", nil, false},
+		{"POST", []string{"Origin", "http://" + host}, true},
+		{"POST", []string{"Origin", "http://zoo." + domain}, false},
+		{"POST", []string{"Origin", "null"}, false},
+		{"POST", []string{"Sec-Fetch-Site", "same-origin"}, true},
+		{"GET", []string{"Sec-Fetch-Site", "none"}, true},
+		{"GET", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, true},
+		{"POST", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}, false},
+		{"GET", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, false},
+		{"GET", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"}, false},
+	} {
+		answer := s.do(t, c.method, host, "/", append([]string{"Cookie", ada}, c.headers...)...)
+		if in := answer.StatusCode == http.StatusOK && answer.body == "for ada"; in != c.in || !in && answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s with %q: got %d %.80q, want that they are let in: %t", c.method, c.headers, answer.StatusCode, answer.body, c.in)
+		}
+	}
+}

@@ -151,6 +151,20 @@ func TestSame(t *testing.T) {
 	if diff := cmp.Diff(first, other.layers(t, "v1")); diff != "" {
 		t.Errorf("another server has other layers:\n%s", diff)
 	}
+	for _, d := range []*door{one, other} {
+		manifest, err := v1.ParseManifest(d.ask("GET", "default/hello/manifests/v1").Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := v1.ParseConfigFile(d.ask("GET", "default/hello/blobs/"+manifest.Config.Digest.String()).Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// whenever it was made, and whoever runs it: nobody, as in the sandbox
+		if config.Created.Unix() != 0 || config.Config.User != "65534:65534" {
+			t.Errorf("it was made at %s, for the user %q", config.Created, config.Config.User)
+		}
+	}
 	second := one.layers(t, "v2")
 	if len(first) != 2 || first[0] != second[0] || first[1] == second[1] {
 		t.Errorf("the layers are %v and %v; want one that they share, and one of their own", first, second)
@@ -178,6 +192,12 @@ func TestBound(t *testing.T) {
 	for _, digest := range own {
 		if w := d.ask("GET", "default/hello/blobs/"+digest); w.Code != http.StatusOK || string(landfall.DigestOf(w.Body.Bytes())) != digest {
 			t.Errorf("%s: got %d", digest, w.Code)
+		}
+	}
+	small := newDoor(t, 1, 1) // not one image is within the bound: it stays until another one is made
+	for _, digest := range small.layers(t, "v1") {
+		if w := small.ask("GET", "default/hello/blobs/"+digest); w.Code != http.StatusOK {
+			t.Errorf("a layer of an image larger than the bound: got %d", w.Code)
 		}
 	}
 	before := d.unpacked.Load()
@@ -295,6 +315,48 @@ func TestHidden(t *testing.T) {
 	}
 }
 
+// Who may not know of an app makes nobody work for it: a digest of nothing makes no image.
+func TestStrangersMakeNothing(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, 3, plenty)
+	for _, at := range []string{"manifests/v1", "manifests/sha256:" + strings.Repeat("1", 64), "blobs/sha256:" + strings.Repeat("1", 64)} {
+		if w := d.ask("GET", "default/hello/"+at, "Authorization", "another app's"); w.Code != http.StatusNotFound {
+			t.Errorf("%s: got %d", at, w.Code)
+		}
+	}
+	if n := d.unpacked.Load(); n != 0 {
+		t.Errorf("%d images were made", n)
+	}
+}
+
+// Standard tools are told by status, code and headers what to do: to sign in, to give up, or to come again.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[landfall.Kind]struct {
+		status                 int
+		code, challenge, again string
+	}{
+		landfall.Unauthorized: {http.StatusUnauthorized, "UNAUTHORIZED", `Basic realm="landfall", charset="UTF-8"`, ""},
+		landfall.Forbidden:    {http.StatusForbidden, "DENIED", "", ""},
+		landfall.Unavailable:  {http.StatusServiceUnavailable, "UNKNOWN", "", "1"},
+		landfall.Internal:     {http.StatusInternalServerError, "UNKNOWN", "", ""},
+	} {
+		d := newDoor(t, 1, plenty)
+		handler, ok := d.Handler.(*images.Handler)
+		if !ok {
+			t.Fatal("the door is another")
+		}
+		handler.Admit = func(*http.Request, *string) error { return &landfall.Error{Op: "test", Kind: kind, Message: "no"} }
+		for _, at := range []string{"", "default/hello/manifests/v1"} {
+			w := d.ask("GET", at)
+			h := w.Header()
+			if w.Code != want.status || !strings.Contains(w.Body.String(), `"code":"`+want.code+`"`) || h.Get("WWW-Authenticate") != want.challenge || h.Get("Retry-After") != want.again {
+				t.Errorf("%s at %q: got %d %s %v, want %+v", kind, at, w.Code, w.Body, h, want)
+			}
+		}
+	}
+}
+
 // Tags come in pages, sorted, and are all that can be pulled.
 func TestTags(t *testing.T) {
 	t.Parallel()
@@ -310,6 +372,9 @@ func TestTags(t *testing.T) {
 		if err != nil || cmp.Diff(want, tags) != "" {
 			t.Errorf("in pages of %d: got %v, %v", size, tags, err)
 		}
+	}
+	if w := newDoor(t, 12, plenty).ask("GET", "default/hello/tags/list?n=13"); w.Header().Get("Link") != "" {
+		t.Errorf("a page of all 13 leads to %s, want nowhere", w.Header().Get("Link"))
 	}
 	response, err := http.Get(server.URL + "/v2/default/hello/tags/list?n=3&last=v9")
 	if err != nil {

@@ -127,6 +127,19 @@ func TestPast(t *testing.T) {
 	}
 }
 
+// Of an app whose previews are for those who signed in, only the live release is for everybody, by whatever address.
+func TestSignedIn(t *testing.T) {
+	t.Parallel()
+	app := shop()
+	app.SignedIn = true
+	table := registry.New([]registry.App{app})
+	for selector, want := range map[string]bool{"": false, "live": false, "bbbbbbb2": false, "beta": true, "latest": true, "aaaaaaa2": true, "3f9c1ab0": true} {
+		if got := table.Resolve("shop", selector, false); got.Outcome != registry.Found || got.SignedIn != want {
+			t.Errorf("%q: got %+v, want that it is only for who signed in: %t", selector, got, want)
+		}
+	}
+}
+
 // Units are in the order in which they are asked, and the caller's slice stays as it was.
 func TestUnits(t *testing.T) {
 	t.Parallel()

@@ -74,3 +74,19 @@ func TestChoose(t *testing.T) {
 		t.Errorf("a trigger of one function leads to %v", got)
 	}
 }
+
+// Events are drawn, each anew: those of a trigger with two functions come to both.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	old, next := &registry.Function{ID: "old"}, &registry.Function{ID: "next"}
+	trigger := registry.Trigger{Shares: []registry.Share{{Function: old, Percent: 50}, {Function: next, Percent: 50}}}
+	const all = 1000
+	drawn := map[*registry.Function]int{}
+	for range all {
+		drawn[trigger.Draw()]++
+	}
+	const few = all / 4 // as good as never
+	if drawn[old]+drawn[next] != all || drawn[old] < few || drawn[next] < few {
+		t.Errorf("of %d events %d and %d come to functions with 50 percent each", all, drawn[old], drawn[next])
+	}
+}

@@ -317,6 +317,28 @@ func TestDrain(t *testing.T) {
 	if _, err := r.Run(t.Context(), f, ask("good", "")); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("a runner that stops makes %v, want that it is not available", err)
 	}
+	for name, address := range map[string]string{"it": at, "a router that has no other": w.serve(r)} {
+		status, text := send(t, http.MethodGet, "http://"+address+"/run", http.Header{"Authorization": {"Bearer " + roleSecret.Reveal()}}, "")
+		if status != http.StatusServiceUnavailable {
+			t.Errorf("%s says of its health %d %s, want that it is not available", name, status, text)
+		}
+	}
+	asked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, at))+"/run", strings.NewReader(
+		`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked.Header = http.Header{
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
+	}
+	refusal, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = refusal.Body.Close()
+	if got := refusal.Header.Get(call.RefusedHeader); got != call.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, call.Busy)
+	}
 	both := w.router(nil, at, other)
 	for range 4 {
 		count(t, both.Run, f, "good")
@@ -512,12 +534,29 @@ func TestDoor(t *testing.T) {
 	f.Secrets = []registry.Secret{{Name: "key", Number: 2, Sealed: []byte("sealed")}, {Name: "revoked", Number: 1}}
 	f.Resources = landfall.Resources{Memory: 1 << 20, MilliCPU: 2, Disk: 3, Timeout: 4, IdleTimeout: 5, Concurrency: 6, KeepWarm: 7}
 	f.Environment = registry.Environment{Name: "nodejs", Image: "node"}
+	f.App, f.Network, f.Body = "an app's id", true, 1<<20
+	f.Package.Digest, f.Package.Size = landfall.DigestOf([]byte("a package")), 8
 	c := &call.Registry{URL: w.url, Secret: roleSecret}
 	for _, name := range []call.Name{call.NameOf(f), {Reference: call.NameOf(f).Reference}} {
 		got, err := c.Function(t.Context(), name)
 		// E-047: over HTTP, from a registry that may be a process of its own
 		if err != nil || fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", *f) {
 			t.Errorf("the registry says %+v, %v; want %+v", got, err, f)
+		}
+	}
+	for _, path := range []string{"/functions/", call.NameOf(f).String()} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url.String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+roleSecret.Reveal())
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := answer.Header.Get("Cache-Control"); got != "no-store" {
+			t.Errorf("what %s says may be kept (%q)", path, got)
 		}
 	}
 	stranger := &call.Registry{URL: w.url, Secret: "another"}

@@ -176,6 +176,77 @@ func same(t *testing.T, name string, got, want error) {
 	}
 }
 
+// What the caller says of resources goes before what the registry says: it knows the trigger, and the registry only the function.
+func TestResourcesOfCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at, _, _ := w.runner()
+	f := w.function("hang", counter)
+	defer release(t, f)
+	asked := *f
+	asked.Resources = landfall.Resources{Timeout: 50 * time.Millisecond}
+	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
+		began := time.Now()
+		if _, err := w.router(nil, address).Run(t.Context(), &asked, ask("hang", "")); reason(err) != runner.Timeout || time.Since(began) > patience/2 {
+			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err, asked.Resources.Timeout)
+		}
+	}
+}
+
+// Two calls that name the same execution at the same time are two, and nobody gets the log of the other one.
+func TestSameExecution(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at, _, _ := w.runner()
+	f := w.function("talk", `while read -r event; do
+	case "$event" in
+	*'"type":"hang"'*)
+		echo "it begins" >&2
+		while [ ! -e go ]; do sleep 0.02; done
+		echo "it ends" >&2 ;;
+	*) echo "another" >&2 ;;
+	esac
+	printf '{"specversion":"1.0","id":"1","source":"/talk","type":"said"}\n'
+done`)
+	first, second := newLogs(), newLogs()
+	over := begin(t.Context(), w.router(first, at).Run, f, "hang", nil)
+	eventually(t, "the first one runs", func() bool { return first.of("x1") == "it begins\n" })
+	if end := <-begin(t.Context(), w.router(second, at).Run, f, "good", nil); end.err != nil || second.of("x1") != "another\n" {
+		t.Errorf("the second one: got %v and the log %q, want its own line", end.err, second.of("x1"))
+	}
+	release(t, f)
+	if end := <-over; end.err != nil || first.of("x1") != "it begins\nit ends\n" {
+		t.Errorf("the first one: got %v and the log %q, want its own lines", end.err, first.of("x1"))
+	}
+}
+
+// A router sends on what a runner needs, and nothing else that a request has.
+func TestSentOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	f := w.function("greet", counter)
+	got := make(chan http.Header, 1)
+	there := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Clone()
+		busy(w, r)
+	})
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	send(t, http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run", http.Header{
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace}, call.FunctionHeader: {call.NameOf(f).String()},
+		"Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"}, "Ce-Type": {"good"},
+		"Cookie": {"session=1"}, "X-Forwarded-For": {"192.0.2.1"}, "Proxy-Authorization": {"Basic x"}, "User-Agent": {"me"},
+	}, "hello")
+	h := <-got
+	for name, want := range map[string]string{
+		"Authorization": "Bearer " + roleSecret.Reveal(), "Content-Type": "text/plain", "Traceparent": trace, "Ce-Type": "good",
+		call.FunctionHeader: call.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "", "Proxy-Authorization": "",
+	} {
+		if h.Get(name) != want {
+			t.Errorf("the runner gets %q as %s, want %q", h.Get(name), name, want)
+		}
+	}
+}
+
 // What a function logs is there while it runs.
 func TestLogsTravel(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -290,4 +291,33 @@ func (s *slow) Write(p []byte) (int, error) {
 	<-s.let
 	s.bytes += len(p)
 	return len(p), nil
+}
+
+// Half an answer to a plain event does not look like a whole one behind a router either.
+func TestHalfPlainAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	there := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/cloudevents+json")
+		_, _ = io.WriteString(w, `{"specversion":"1.0",`)
+		_ = http.NewResponseController(w).Flush()
+		cut(w, r)
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run", strings.NewReader(
+		`{"specversion":"1.0","id":"1","source":"/me","type":"good"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"},
+		call.FunctionHeader: {call.NameOf(w.function("greet", counter)).String()},
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return // it broke off before
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err == nil {
+		t.Errorf("half an answer is %d %q, which ends as a whole one does", answer.StatusCode, text)
+	}
 }

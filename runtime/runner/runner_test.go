@@ -89,6 +89,32 @@ done
 	}
 }
 
+// What a process logged for one execution is not told of another: not in its log, and not with its error.
+func TestLogIsOfOneExecution(t *testing.T) {
+	t.Parallel()
+	logs := newLogs()
+	r := start(t, &runner.Runner{Logs: logs})
+	f := counter(t, "")
+	f.Args = []string{"/bin/sh", "-c", `while read -r event; do
+	case "$event" in
+	*'"type":"bad"'*) echo "it goes" >&2; exit 3 ;;
+	esac
+	echo "it stays" >&2
+	n=1
+	` + answer + `
+done`}
+	if _, err := r.Run(t.Context(), f, ask("good", "x1")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Run(t.Context(), f, ask("bad", "x2"))
+	if fault := runner.ErrorOf(err); reason(err) != runner.Exit || fault.Trace != "it goes\n" {
+		t.Errorf("the second one failed with %v and the trace %q, want what it logged itself", err, fault.Trace)
+	}
+	if one, two := logs.of("x1"), logs.of("x2"); one != "it stays\n" || two != "it goes\n" {
+		t.Errorf("the logs are %q and %q, want each its own", one, two)
+	}
+}
+
 // An error that a function answers is an answer.
 func TestErrorEvent(t *testing.T) {
 	t.Parallel()
@@ -414,6 +440,56 @@ func TestWarmWithinConcurrency(t *testing.T) {
 	}
 }
 
+// A process that is busy when its version is forgotten answers, and ends then: nobody can call it any more.
+func TestForgottenWhileBusy(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := counter(t, "")
+	const word = "forgotten-271828"
+	f.Args = []string{"/bin/sh", "-c", `while read -r event; do sleep 0.3; n=1; ` + answer + `; done # ` + word}
+	over := make(chan error, 1)
+	go func() {
+		_, err := r.Run(t.Context(), f, ask("good", ""))
+		over <- err
+	}()
+	eventually(t, "it is busy", func() bool { return len(processes(word)) > 0 })
+	r.Forget(f.ID)
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	answered := time.Now()
+	eventually(t, "it has ended", func() bool { return len(processes(word)) == 0 })
+	if took := time.Since(answered); took > usual/2 {
+		t.Errorf("it ended %s after its answer, as if it waited for another event", took)
+	}
+}
+
+// usual is how long a process waits of which nobody says how long.
+const usual = 30 * time.Second
+
+// Each process has its own time to wait: one that was busy longer than another outlives it.
+func TestIdleEach(t *testing.T) {
+	t.Parallel()
+	const slow, wait = time.Second, 2 * time.Second
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{IdleTimeout: wait}})
+	f := counter(t, "sleep 1; "+answer)
+	began := time.Now()
+	over := make(chan error, 1)
+	go func() {
+		_, err := r.Run(t.Context(), f, ask("bad", ""))
+		over <- err
+	}()
+	eventually(t, "one is busy", func() bool { n, idle := r.Count(f.ID); return n == 1 && idle == 0 })
+	count(t, r, f)
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "none is left", func() bool { n, _ := r.Count(f.ID); return n == 0 })
+	if took := time.Since(began); took < slow+wait {
+		t.Errorf("none is left after %s; the slower one may wait for %s after its call, of %s", took, wait, slow)
+	}
+}
+
 // A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
 func TestIdle(t *testing.T) {
 	t.Parallel()
@@ -430,8 +506,12 @@ func TestIdle(t *testing.T) {
 		t.Fatalf("not two processes are warm: %v", err)
 	}
 	count(t, r, cold)
+	waits := time.Now()
 	count(t, r, warm)
 	eventually(t, "the pool is empty", is(cold, 0))
+	if took := time.Since(waits); took > usual/2 {
+		t.Errorf("it was empty after %s, as if nobody had said how long a process may wait", took)
+	}
 	if left := processes(cold.Dir); len(left) > 0 {
 		t.Errorf("a pool that is empty has processes: %v", left)
 	}

@@ -9,6 +9,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/wasm/wasmtest"
 	"landfall.dev/landfall/secret"
 )
 
@@ -52,6 +53,30 @@ func TestSecretIsHidden(t *testing.T) {
 				t.Errorf("nothing says that a secret was there: %q", told)
 			}
 		})
+	}
+}
+
+// A module's log, and what is said of its failure, have none either: what it logs, whole or the beginning, and what it writes that is no
+// event.
+func TestSecretOfModuleIsHidden(t *testing.T) {
+	t.Parallel()
+	const value = "canary-6f1d2c"
+	for _, text := range []string{"the key is " + value + ".", "the key is " + value[:7]} {
+		logged, printed := wasmtest.Says(text), wasmtest.Says(text)
+		logged.Body[1] = 2 // to standard error
+		r, functions := modules(t, logged, printed)
+		for i, f := range functions {
+			f.Hide = secret.NewRedactor(map[string]secret.Text{"KEY": value})
+			_, err := r.Run(t.Context(), f, ask("good", "x"))
+			log, ok := r.Logs.(*logs)
+			if !ok {
+				t.Fatal("the logs are others")
+			}
+			told := fmt.Sprint(log.of("x"), err, runner.ErrorOf(err))
+			if err == nil || strings.Contains(told, value[:7]) || !strings.Contains(told, "[secret KEY]") {
+				t.Errorf("%q, by %d: told is %q, want a mark in its place", text, i, told)
+			}
+		}
 	}
 }
 

@@ -2,11 +2,14 @@ package trigger_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger"
@@ -44,7 +47,7 @@ func TestInvoke(t *testing.T) {
 		ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"},
 		Resources: landfall.Resources{Memory: 1, MilliCPU: 2},
 	}
-	bound := &registry.Trigger{Name: "checkout", Function: checkout, Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}
+	bound := &registry.Trigger{Name: "pay", Release: "rrrrrrr2", Function: checkout, Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}
 	var called *registry.Function
 	var got event.Event
 	m := manager(func(f *registry.Function, e event.Event) (event.Event, error) {
@@ -75,6 +78,9 @@ func TestInvoke(t *testing.T) {
 		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Resources != want || called.ID != "c" {
 			t.Errorf("the function %s has %+v, want c with %+v", called.ID, called.Resources, want)
 		}
+		if want := (registry.Origin{Release: "rrrrrrr2", Trigger: "pay"}); called.Origin != want {
+			t.Errorf("the function runs for %+v, want %+v", called.Origin, want)
+		}
 		if config, _ := event.ConfigOf(sent); config["currency"] != "mine" {
 			t.Errorf("the caller's event says %v now", config)
 		}
@@ -102,16 +108,54 @@ func TestCall(t *testing.T) {
 	t.Parallel()
 	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) { return e, nil })
 	f := &registry.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"}}
-	got, err := m.Call(t.Context(), f, received())
+	sent := received()
+	got, err := m.Call(t.Context(), f, sent)
 	want := event.Trigger{FunctionURL: "https://example.com/functions/team/checkout:owf2k7qa", Config: map[string]string{"currency": "mine", "colour": "red"}}
 	added, _ := event.TriggerOf(got)
 	if diff := cmp.Diff(want, added); diff != "" || err != nil {
 		t.Errorf("the function got other configuration (%v): %s", err, diff)
 	}
+	if config, _ := event.ConfigOf(sent); len(config) != 1 || event.FunctionOf(sent) != "" {
+		t.Errorf("the sender's event says %v of %q now", config, event.FunctionOf(sent))
+	}
 	wrong := received()
 	wrong.SetExtension("config", "7")
 	if _, err := m.Call(t.Context(), f, wrong); landfall.KindOf(err) != landfall.Invalid {
 		t.Errorf("got %v of a configuration that is none, want invalid", err)
+	}
+}
+
+// What a function's contract refuses is not run, by whichever way it came; an answer that breaks the contract is passed on, and told of.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	runs, unfit := 0, map[trigger.Side]int{}
+	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) {
+		runs++
+		return event.Answer(e, "2"), nil
+	})
+	m.Unfit = func(_ *registry.Function, side trigger.Side) { unfit[side]++ }
+	f := &registry.Function{Name: "checkout", Contract: contract.Of(json.RawMessage(`{"input":{"type":"object"},"output":{"type":"object"}}`))}
+	ways := map[string]func(e event.Event) (event.Event, error){
+		"a call": func(e event.Event) (event.Event, error) { return m.Call(t.Context(), f, e) },
+	}
+	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+		ways[string(kind)] = func(e event.Event) (event.Event, error) {
+			return m.Invoke(t.Context(), &registry.Trigger{Kind: kind, Function: f}, e)
+		}
+	}
+	for name, way := range ways {
+		runs = 0
+		clear(unfit)
+		wrong, right := received(), received()
+		wrong.DataEncoded, right.DataEncoded = []byte(`"text"`), []byte(`{}`)
+		_, err := way(wrong)
+		if _, refused := errors.AsType[*contract.MismatchError](err); !refused || runs != 0 {
+			t.Errorf("by %s: %d runs and %v of what the contract refuses", name, runs, err)
+		}
+		answer, err := way(right)
+		if err != nil || answer.ID() != "2" || runs != 1 || unfit[trigger.Input] != 1 || unfit[trigger.Output] != 1 {
+			t.Errorf("by %s: %v, %v after %d runs, with %v told, want an answer, and each side told of once", name, answer, err, runs, unfit)
+		}
 	}
 }
 
