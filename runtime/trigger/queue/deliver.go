@@ -155,7 +155,7 @@ func backoff(times uint64) time.Duration {
 	return min(minPause<<min(max(times, 1)-1, doublings), maxPause)
 }
 
-// failure is an answer that is an error.
+// failure is an answer that is an error, or has the status of one.
 type failure struct{ said event.Error }
 
 // Error implements error.
@@ -169,6 +169,9 @@ func failureOf(answer event.Event) error {
 	}
 	if is {
 		return failure{fault}
+	}
+	if p, err := event.ProtocolOf(answer); err == nil && p.Status >= http.StatusBadRequest {
+		return failure{event.Error{Message: fmt.Sprintf("the function answered with the status %d", p.Status)}}
 	}
 	return nil
 }

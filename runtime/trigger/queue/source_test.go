@@ -117,19 +117,27 @@ func TestSourceDeadLetters(t *testing.T) {
 	everywhere(t, func(t *testing.T, open engine) {
 		b := open()
 		s := listen(t, b, &records{}, func(c call) (event.Event, error) {
-			if c.trigger.Name == "says" {
-				answer := event.Answer(c.event, "1")
+			answer := event.Answer(c.event, "1")
+			switch c.trigger.Name {
+			case "says":
 				event.SetError(&answer, event.Error{Message: "no\nmore", Type: "Exception"})
+				return answer, nil
+			case "refuses":
+				event.SetProtocol(&answer, event.Protocol{Status: http.StatusBadGateway})
 				return answer, nil
 			}
 			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
 		},
 			on(shop(), "says", "orders", func(t *registry.Trigger) { t.MaxRetries = 1 }),
+			on(shop(), "refuses", "orders"),
 			on(shop(), "ends", "orders", func(t *registry.Trigger) { t.ErrorTopic = "errors" }))
 		publish(t, b, shop(), "orders", "x", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order")
-		eventually(t, "both are dead letters", func() bool {
-			return len(read(t, b, shop(), "dead.says")) == 1 && len(read(t, b, shop(), "errors")) == 1
+		eventually(t, "all are dead letters", func() bool {
+			return len(read(t, b, shop(), "dead.says")) == 1 && len(read(t, b, shop(), "errors")) == 1 && len(read(t, b, shop(), "dead.refuses")) == 1
 		})
+		if got := read(t, b, shop(), "dead.refuses")[0].Header; got["Landfall-Error"][0] != "the function answered with the status 502" {
+			t.Errorf("the letter of one that answered with the status of an error says %v", got)
+		}
 		letter := read(t, b, shop(), "dead.says")[0]
 		got := map[string]string{"data": string(letter.Data)}
 		for name, values := range letter.Header {
@@ -146,8 +154,8 @@ func TestSourceDeadLetters(t *testing.T) {
 		if other := read(t, b, shop(), "errors")[0]; other.Header["Landfall-Attempts"][0] != "1" || other.Header["Landfall-Error"][0] != "it ended" {
 			t.Errorf("without retries it is %v", other.Header)
 		}
-		if calls := s.calls(); len(calls) != 3 {
-			t.Errorf("there were %d calls, want two and one", len(calls))
+		if calls := s.calls(); len(calls) != 4 {
+			t.Errorf("there were %d calls, want two, one and one", len(calls))
 		}
 	})
 }
