@@ -42,7 +42,7 @@ func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, status int, answ
 
 // bodiless reports whether an answer with a status has no body.
 func bodiless(status int) bool {
-	return status == http.StatusNoContent || status == http.StatusNotModified
+	return status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified
 }
 
 // head sets the headers of a function's answer, but for the length, and returns its status. Its errors are a FunctionError for

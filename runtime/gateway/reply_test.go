@@ -65,6 +65,10 @@ func TestAnswers(t *testing.T) {
 			e.DataEncoded = []byte("{}")
 			event.SetProtocol(e, event.Protocol{Status: 204, Headers: map[string][]string{"Content-Length": {"2"}}})
 		}, 204, "", []string{"Content-Length", ""}},
+		{"nothing new", func(e *event.Event) { // RFC 9110, 15.3.6
+			e.DataEncoded = []byte("{}")
+			event.SetProtocol(e, event.Protocol{Status: 205})
+		}, 205, "", []string{"Content-Length", "0"}},
 		{"not modified", func(e *event.Event) {
 			event.SetProtocol(e, event.Protocol{Status: 304, Headers: map[string][]string{"Etag": {`"a"`}}})
 		}, 304, "", []string{"ETag", `"a"`, "Content-Length", ""}},

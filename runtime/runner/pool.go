@@ -33,7 +33,7 @@ type pool struct {
 	function  Function
 	idle      []*process // the one that has waited longest first
 	total     int        // also those that are being started
-	stopped   int        // of them, those that are to end by themselves
+	stopped   int        // of them, those that end, and get no event any more
 	timer     *time.Timer
 	armed     bool // the timer runs
 	forgotten bool
@@ -113,7 +113,7 @@ func (r *Runner) reserve(f Function, most int) (*pool, error) {
 	if p == nil {
 		p = &pool{key: k, function: f}
 	}
-	if p.total >= most {
+	if p.total-p.stopped >= most {
 		return nil, errFull
 	}
 	limit := r.Limits.withDefaults().Processes
@@ -241,15 +241,25 @@ func (r *Runner) shrink(p *pool) {
 // stop ends the idle processes that have waited for longest. The caller holds the lock.
 func (p *pool) stop(n int) {
 	for _, process := range p.idle[:n] {
-		process.stopped = true
+		process.retire()
 		process.stop()
 	}
-	p.stopped += n
 	p.idle = slices.Delete(p.idle, 0, n)
 }
 
+// retire makes room for another process: this one ends, and executes nothing any more. The caller holds the runner's lock.
+func (p *process) retire() {
+	if !p.stopped && !p.ended {
+		p.stopped = true
+		p.pool.stopped++
+	}
+}
+
 // discard kills a process that is of no use any more, and waits for its death, but not longer than patience.
-func discard(p *process, patience time.Duration) {
+func (r *Runner) discard(p *process, patience time.Duration) {
+	r.mu.Lock()
+	p.retire()
+	r.mu.Unlock()
 	p.Kill()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -280,7 +290,7 @@ func (r *Runner) reap(p *process) {
 	if !p.evicted {
 		r.free(pool)
 	}
-	refill := p.answered && !p.evicted && !r.closed && !pool.forgotten && pool.total < pool.function.Resources.KeepWarm
+	refill := p.answered && !p.evicted && !r.closed && !pool.forgotten && pool.total-pool.stopped < pool.function.Resources.KeepWarm
 	function := pool.function
 	if refill {
 		r.left.Add(1)

@@ -68,7 +68,7 @@ type process struct {
 	answered bool      // an event, at least once
 	since    time.Time // when it became idle
 	evicted  bool      // it is not counted any more
-	stopped  bool      // it is to end by itself
+	stopped  bool      // it ends, and gets no event any more
 	ended    bool
 }
 

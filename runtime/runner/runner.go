@@ -163,17 +163,17 @@ func (r *Runner) runProcess(ctx context.Context, f Function, t task) (event.Even
 		}
 		if err == nil || p.served {
 			if p.spent {
-				discard(p, killing)
+				r.discard(p, killing)
 			} else {
 				r.release(p)
 			}
 			return answer, err
 		}
 		if errors.Is(err, errStale) || p.ignored && ctx.Err() == nil && time.Now().Before(t.deadline) {
-			discard(p, grace)
+			r.discard(p, grace)
 			continue // it had ended, or was about to end when the event came, and did not read it
 		}
-		discard(p, killing)
+		r.discard(p, killing)
 		return event.Event{}, err
 	}
 }

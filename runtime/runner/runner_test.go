@@ -490,6 +490,28 @@ func TestIdleEach(t *testing.T) {
 	}
 }
 
+// A process that has been idle for too long executes nothing: while it takes its time to end, it is in the way of no call.
+func TestIdleEnds(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{IdleTimeout: 20 * time.Millisecond, Concurrency: 1}})
+	f := counter(t, "")
+	program := filepath.Join(f.Dir, "function")
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, append(text, "sleep 600\n"...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	count(t, r, f)
+	for range 3 {
+		eventually(t, "it is to end", func() bool { _, idle := r.Count(f.ID); return idle == 0 })
+		if n := count(t, r, f); n != 1 {
+			t.Errorf("the answer is %d, want that of a new process", n)
+		}
+	}
+}
+
 // A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
 func TestIdle(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,7 @@ func (r *Runner) afterParts(ctx context.Context, p *process, answer event.Event,
 	g.body.Stop()
 	if err != nil && !p.served {
 		_ = p.Stdin.SetWriteDeadline(time.Unix(1, 0))
-		discard(p, killing)
+		r.discard(p, killing)
 		<-g.over
 		if g.broken != nil && ctx.Err() == nil {
 			err = brokenOff(g.broken)
@@ -195,7 +195,7 @@ func (r *Runner) settle(p *process) {
 		if p.settles() {
 			r.release(p)
 		} else {
-			discard(p, killing)
+			r.discard(p, killing)
 		}
 	})
 }
