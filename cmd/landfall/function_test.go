@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -160,10 +161,21 @@ func TestFunctionVersionsOfRoutes(t *testing.T) {
 	r.write("hello/hello.py", "def main():\n    return 'two'\n", "specs/functions.yaml", specs+
 		route("pinned", `{type: name, name: hello, version: "1"}`)+
 		route("none", `{type: function-weights, functionweights: {"hello:1": 100, "hello": 0}}`)+
-		route("all", `{type: function-weights, functionweights: {"hello:1": 0, "hello": 100}}`))
+		route("all", `{type: function-weights, functionweights: {"hello:1": 0, "hello": 100}}`)+
+		route("canary", `{type: function-weights, functionweights: {"hello:1": 75, "hello": 25}}`))
 	s.pushed(r, "shop", "The second version")
 	for path, want := range map[string]string{"hello": "two", "pinned": "one", "none": "one", "all": "two"} {
 		// A-045: the trigger's function is the version that it names
 		wantEqual(t, "answer of "+path, s.get(s.at("shop", "/api/"+path)).body, want)
+	}
+	const calls, newer, sigmas = 200, 0.25, 5
+	got := map[string]int{}
+	for range calls {
+		got[s.get(s.at("shop", "/api/canary")).body]++
+	}
+	most := sigmas * math.Sqrt(calls*newer*(1-newer))
+	// A-012, A-047: both versions answer one trigger, each as many calls as its percentage says
+	if got["one"]+got["two"] != calls || math.Abs(float64(got["two"])-calls*newer) > most {
+		t.Errorf("of %d calls got %v, want %.0f±%.0f by the newer version and the others by the older one", calls, got, calls*newer, most)
 	}
 }
