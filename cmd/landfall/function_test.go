@@ -147,6 +147,27 @@ func TestFunctionAccess(t *testing.T) {
 	wantEqual(t, "answer to who has a token", known.body, "hi")
 }
 
+// A tag names all functions of a release as one: each is called by it in the version that it had, whatever comes later.
+func TestTaggedFunctions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.repository(s.app("shop"))
+	for _, word := range []string{"one", "two"} {
+		program := "def main():\n    return '" + word + "'\n"
+		r.write("specs/functions.yaml", functionsSpec("python-env", "hello hello.main", "bye bye.main"), "specs/app.yaml", appSpec("shop"),
+			"site/index.html", "page", "hello/hello.py", program, "bye/bye.py", program)
+		uid := s.pushed(r, "shop", word)
+		if word == "one" {
+			s.landfall("release", "tag", "shop", string(uid), "spring")
+		}
+	}
+	for _, name := range []string{"hello", "bye"} {
+		wantEqual(t, "live answer of "+name, s.get(s.at("shop", "/api/"+name)).body, "two")
+		// the group has one name
+		wantEqual(t, "answer of "+name+" by the tag", s.get(s.at("shop--spring", "/api/"+name)).body, "one")
+	}
+}
+
 // A trigger that names a version, or two with weights, keeps to them while the function moves.
 func TestFunctionVersionsOfRoutes(t *testing.T) {
 	t.Parallel()
