@@ -39,6 +39,12 @@ func rooms() []room {
 		// A commit becomes a release.
 		{"cron", "", ""},
 		{"contract", "event", ""},
+		{"route", "", ""},
+		{"outbound", "", "outbound/proxytest"},
+		{"outbound/proxytest", "", ""},
+		{"tree", "", ""},
+		{"unpack", "tree", ""},
+		{"wire", "", ""},
 		{"spec", "contract cron event secret", ""},
 		{"builder", "builder/pack secret", ""},
 		{"builder/pack", "", ""},

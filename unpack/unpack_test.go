@@ -1,0 +1,141 @@
+package unpack_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/tree"
+	"landfall.dev/landfall/unpack"
+)
+
+const link = fs.ModeSymlink | 0o777
+
+type entry struct {
+	name, text string
+	mode       fs.FileMode
+}
+
+func archive(t *testing.T, entries ...entry) []byte {
+	t.Helper()
+	var text bytes.Buffer
+	z := zip.NewWriter(&text)
+	for _, e := range entries {
+		header := &zip.FileHeader{Name: e.name}
+		header.SetMode(e.mode)
+		f, err := z.CreateHeader(header)
+		if err == nil {
+			_, err = io.WriteString(f, e.text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return text.Bytes()
+}
+
+func into(t *testing.T, data []byte) (dir string, err error) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "into")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir, unpack.Zip(dir, "it", bytes.NewReader(data), int64(len(data)), unpack.Limits{Files: 10, Bytes: 10000})
+}
+
+// Files come with their modes, and links lead where they led, whatever the order is.
+func TestZip(t *testing.T) {
+	t.Parallel()
+	dir, err := into(t, archive(t, entry{"node_modules/.bin/tool", "../tool/cli.js", link}, entry{"alias", "node_modules", link},
+		entry{"node_modules/tool/", "", fs.ModeDir | 0o755}, entry{"node_modules/tool/cli.js", "code", 0o755}, entry{"none", "nowhere", link}, entry{"self", "self", link}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// K-001: links to files and folders of a package, and chains of links, are there where it is unpacked
+	if text, err := os.ReadFile(filepath.Join(dir, "alias/.bin/tool")); err != nil || string(text) != "code" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	for name, want := range map[string]string{"node_modules/.bin/tool": "../tool/cli.js", "alias": "node_modules", "none": "nowhere", "self": "self"} {
+		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != want {
+			t.Errorf("%s leads to %q, %v; want %s", name, target, err, want)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "node_modules/tool/cli.js")); err != nil || info.Mode() != 0o755 {
+		t.Errorf("got %v, %v", info, err)
+	}
+}
+
+// Nothing is written outside of the folder, and no link leads out of it.
+func TestZipRefuses(t *testing.T) {
+	t.Parallel()
+	for says, entries := range map[string][]entry{
+		`"../out"`:                         {{"../out", "x", 0o644}},
+		`"/out"`:                           {{"/out", "x", 0o644}},
+		`"a\\out"`:                         {{`a\out`, "x", 0o644}},
+		`symbolic link "absolute"`:         {{"absolute", "/etc", link}},
+		`symbolic link "up"`:               {{"up", "..", link}},
+		`symbolic link "a/b/chain"`:        {{"a/b/chain", "../up", link}, {"a/up", "../..", link}},
+		`symbolic link "through links"`:    {{"d", ".", link}, {"through links", strings.Repeat("d/", 20) + "..", link}}, // the system follows 40
+		`"l/x" twice, or below another`:    {{"l", "a", link}, {"l/x", "../..", link}, {"a/f", "", 0o644}},
+		`symbolic link "missing"`:          {{"missing", "../missing", link}},
+		`"l" twice, or below another`:      {{"l", "..", link}, {"l/out", "x", 0o644}},
+		`"in" twice, or below another`:     {{"in", "x", 0o644}, {"in", "y", link}},
+		`"f/x" twice, or below another`:    {{"f", "x", 0o644}, {"f/x", "x", 0o644}},
+		`symbolic link "deep"`:             {{"deep", "a/a/a/../../../../../out", link}, {"a/a/a/f", "", 0o644}},
+		`"pipe", which is no plain file`:   {{"pipe", "", fs.ModeNamedPipe | 0o644}},
+		`"empty", whose target is no path`: {{"empty", "", link}},
+		`"zero", whose target is no path`:  {{"zero", "a\x00b", link}},
+		"has no file":                      {{"folder/", "", fs.ModeDir | 0o755}},
+		"more bytes than the limit":        {{"large", strings.Repeat("x", 10001), 0o644}},
+		"has 11 files; the limit is 10":    {{"0", "", 0}, {"1", "", 0}, {"2", "", 0}, {"3", "", 0}, {"4", "", 0}, {"5", "", 0}, {"6", "", 0}, {"7", "", 0}, {"8", "", 0}, {"9", "", 0}, {"10", "", 0}},
+		"has more bytes than the limit":    {{"long", strings.Repeat("x", 5000), link}},
+		`has "damaged", which is damaged`:  {{"damaged", "the text", 0o644}},
+		"in more than 300 folders":         {{strings.Repeat("d/", 301) + "f", "x", 0o644}},
+		"has a file in more than 300":      {{strings.Repeat("d/", 2040) + "l", "x", link}},
+		"is no zip archive, or is damaged": nil,
+	} {
+		data := archive(t, entries...)
+		data = bytes.Replace(data, []byte("the text"), []byte("another!"), 1)
+		if entries == nil {
+			data = []byte("text")
+		}
+		dir, err := into(t, data)
+		if landfall.KindOf(err) != landfall.Invalid || err == nil || !strings.Contains(landfall.MessageOf(err), says) || !strings.HasPrefix(landfall.MessageOf(err), "it ") {
+			t.Errorf("got %v: %v, want %s", landfall.KindOf(err), err, says)
+		}
+		if _, err := os.Lstat(filepath.Join(filepath.Dir(dir), "out")); err == nil {
+			t.Errorf("%s: something was written outside", says)
+		}
+	}
+}
+
+// Many links to what lies as deep as it may are unpacked.
+func TestZipOfManyLinks(t *testing.T) {
+	t.Parallel()
+	const many = 300
+	deep := strings.Repeat("d/", tree.MaxDepth) + "f"
+	entries := []entry{{deep, "text", 0o644}}
+	for i := range many {
+		entries = append(entries, entry{fmt.Sprintf("l%d", i), strings.Repeat("d/../", 500) + deep, link})
+	}
+	data, dir := archive(t, entries...), t.TempDir()
+	if err := unpack.Zip(dir, "it", bytes.NewReader(data), int64(len(data)), unpack.Limits{Files: many + 1, Bytes: 100 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, deep)); err != nil || string(text) != "text" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if target, err := os.Readlink(filepath.Join(dir, "l299")); err != nil || target != entries[many].text {
+		t.Errorf("the last link leads to %q, %v", target, err)
+	}
+}
