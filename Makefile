@@ -11,7 +11,7 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GITHUB_OPENAPI_VERSION := 23.0.2
 VERSITYGW_VERSION := v1.8.0
 TOXIPROXY_VERSION := v2.5.0
-NATS_SERVER_VERSION := v2.15.2
+OCI_CONFORMANCE_VERSION := v0.0.0-20260831232431-97274622c111
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 WORKERD_VERSION := 1.20261117.1
 MC_VERSION := v0.0.0-20250313080218-cf909e1063a9
@@ -22,16 +22,24 @@ MC := build/bin/mc
 WORKERD := build/bin/workerd
 TOXIPROXY := build/bin/toxiproxy
 NATS_SERVER := build/bin/nats-server
+FLASK := build/flask/usr/lib/python3/dist-packages/flask
+OCI_CONFORMANCE := build/bin/oci-conformance
+NPM_PACKAGES := build/npm/node_modules/.package-lock.json
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
-# RACE=1 turns the race detector on, but not inside the pure-Go SQLite: that would be 40 times slower, and races in our own
-# code are found all the same.
-TESTFLAGS := $(if $(RACE),-race -gcflags='modernc.org/...=-race=false')
+# RACE=1 turns the race detector on, but not inside what computes alone and takes a multiple with it, up to 40 times: the pure-Go
+# SQLite and compression. Races in our own code are found all the same.
+RACEFLAGS := -race $(foreach alone,modernc.org/... compress/... github.com/klauspost/compress/...,-gcflags=$(alone)=-race=false)
+BUILDFLAGS := -ldflags='-s -w' $(if $(RACE),$(RACEFLAGS))
+# Linting has what `go test` would vet.
+TESTFLAGS := -vet=off $(BUILDFLAGS)
 # Each process with the race detector waits a second when it ends, unless it is told not to. The tests start thousands.
 export GORACE ?= atexit_sleep_ms=0
 PACKAGES ?= ./...
 # The parts that can be processes of their own; each has a main.
 ROLES := api webhook pipeline gateway trigger router runner registry
+# The makers of sites whose output the tests push; their versions are in testdata/sites/NAME/package.json.
+SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
 GOTEST = $(GO) test -json -timeout 75m $(TESTFLAGS)
@@ -53,18 +61,26 @@ image: build ## write a container image: build/landfall-image.tar (BASE=rootfs.t
 	@$(GO) run ./tools/image -base '$(BASE)'
 
 .PHONY: demo
-demo: build ## push a shop, look at it, change it, roll it back (STAY=1 keeps it running)
-	@tools/need.sh git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
+demo: ## push a shop, look at it, change it, roll it back (STAY=1 keeps it running)
+	@GO='$(GO)' tools/need.sh go git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
+	@$(MAKE) build
 	@STAY='$(STAY)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
 .PHONY: demo/scale
-demo/scale: build $(VERSITYGW) $(NATS_SERVER) ## the same with each role in processes of its own, on PostgreSQL, S3 and NATS
-	@tools/need.sh git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
+demo/scale: ## the same with each role in processes of its own, on PostgreSQL, S3 and NATS
+	@GO='$(GO)' tools/need.sh go git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
+	@$(MAKE) build $(VERSITYGW) $(NATS_SERVER)
 	@SCALE=1 S3SERVER='$(CURDIR)/$(VERSITYGW)' NATS='$(CURDIR)/$(NATS_SERVER)' tools/demo/demo.sh build/landfall testdata/apps/shop
 
+.PHONY: folder
+folder: build ## write testdata/folders/COMMIT.tar.gz: a data folder of this commit, which later commits must open
+	@tools/need.sh git=git curl=curl bwrap=bubblewrap /usr/bin/python3=python3
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
+	@tools/folder/make.sh build/landfall testdata/folders/$$(git rev-parse --short=7 HEAD).tar.gz
+
 .PHONY: test
-test: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
+test: needs $(FLASK) $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) $(OCI_CONFORMANCE) $(NPM_PACKAGES) build/sites/vite/.installed build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
@@ -75,7 +91,7 @@ test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrepo
 	done
 
 .PHONY: test/faults
-test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, damage, paused workers, backups, a bucket and a database that fail: ten times what the tests do (LANDFALL_FAULT_ROUNDS=20 for more)
+test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, damage, paused workers, backups, a bucket and a database that fail: ten rounds, of which the tests make a part of one (LANDFALL_FAULT_ROUNDS=20 for more)
 	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 8 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./cmd/landfall | \
 		build/bin/testreport -o build/faults.json
 
@@ -85,14 +101,18 @@ test/poison: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## push w
 		build/bin/testreport -o build/poison.json; ended=$$?; grep -o '[0-9]* kinds, [^"\\]*' build/poison.json; exit $$ended
 
 .PHONY: test/hell
-test/hell: needs build/bin/testreport ## functions that crash, hang, flood and fork, 1,000 times each: every caller gets its error in time, and nothing is left (LANDFALL_HELL_ROUNDS=100 for less)
-	@LANDFALL_HELL_ROUNDS=$${LANDFALL_HELL_ROUNDS:-1000} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^Test(Hell|PoisonInputs)$$' ./runtime/runner | \
+test/hell: needs build/bin/testreport ## functions that crash, hang, flood and fork, 1,000 times each: every caller gets its error in time, and nothing is left (LANDFALL_HELL_ROUNDS=100 for less, AT_ONCE=4 for several kinds beside each other)
+	@LANDFALL_HELL_ROUNDS=$${LANDFALL_HELL_ROUNDS:-1000} $(GO) test -json -v -timeout 4h -count=1 -parallel $(or $(AT_ONCE),1) $(TESTFLAGS) -run '^Test(Hell|PoisonInputs)$$' ./runtime/runner | \
 		build/bin/testreport -o build/hell.json; ended=$$?; grep -o '[0-9]* kinds, [^"]*' build/hell.json; exit $$ended
 
 .PHONY: test/switch
 test/switch: needs build/bin/testreport ## 10,000 releases, promotions, rollbacks, expiries and weights of an alias under load: no visitor notices (LANDFALL_SWITCH_ROUNDS=1 for a tenth)
 	@LANDFALL_SWITCH_ROUNDS=$${LANDFALL_SWITCH_ROUNDS:-10} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSwitchStorm$$' ./cmd/landfall | \
 		build/bin/testreport -o build/switch.json; ended=$$?; grep -o '[0-9]* switches in [^"]*' build/switch.json; exit $$ended
+
+.PHONY: test/sites
+test/sites: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(SITES:%=build/sites/%/.installed) build/bin/testreport ## push sites made by Vite, VitePress, Astro and SvelteKit twice, with all pages changed: no file of the first is missing at the live address
+	@LANDFALL_TEST_SITES='$(SITES)' $(GO) test -json -timeout 1h -count=1 $(TESTFLAGS) -run '^TestSites$$' ./cmd/landfall | build/bin/testreport -o build/sites.json
 
 .PHONY: soak
 soak: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## 20,000 pushes to 50 apps, about an hour: what the server takes of the machine stays flat (LANDFALL_SOAK_PUSHES=5000 for fewer)
@@ -107,22 +127,17 @@ bench: $(MINIO) $(MC) $(WORKERD) ## measure beside nginx, Caddy, gin, git, rclon
 	cd bench && $(GO) run ./report -in $(CURDIR)/build/bench.json -out $(CURDIR)/build/bench
 
 .PHONY: check
-check: ## all that CI checks: format, vet, lint, generated files, tests with the race detector, a tenth of test/hell, conformance
-	@$(MAKE) format vet lint generated
+check: ## all that CI checks: format, lint, generated files, tests with the race detector, a tenth of test/hell, conformance
 	@tools/need.sh 'gcc=gcc libc6-dev'
+	@$(MAKE) format lint generated
 	@$(MAKE) test RACE=1 PACKAGES=./...
-	@LANDFALL_HELL_ROUNDS=100 $(MAKE) test/hell
-	cd bench && $(GO) test $(BENCH)
+	@LANDFALL_HELL_ROUNDS=100 $(MAKE) test/hell AT_ONCE=4
+	cd bench && $(GO) test -vet=off $(BENCH)
 	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
 
 .PHONY: format
 format: ## fail when a file is not formatted
 	@files=$$(gofmt -l .) && if [ -n "$$files" ]; then echo "not formatted; type: gofmt -w" $$files; exit 1; fi
-
-.PHONY: vet
-vet: ## look for mistakes with go vet
-	$(GO) vet ./...
-	cd bench && $(GO) vet $(BENCH)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## look for mistakes with every linter of .golangci.yml (PACKAGES=./store/... in some)
@@ -144,8 +159,9 @@ generated:
 
 .PHONY: needs
 needs:
-	@tools/need.sh git=git bwrap=bubblewrap chromium=chromium skopeo=skopeo /usr/bin/python3=python3 node=nodejs
+	@tools/need.sh git=git bwrap=bubblewrap chromium=chromium skopeo=skopeo /usr/bin/python3=python3 /usr/bin/pip3=python3-pip node=nodejs npm=npm
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
+	@ls -d /usr/lib/python3/dist-packages/fastapi >/dev/null 2>&1 || tools/need.sh fastapi=python3-fastapi
 
 build/openapi/api.github.com.json: $(GITHUB_OPENAPI) ;
 
@@ -173,12 +189,28 @@ $(TOXIPROXY):
 	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
 	@mv build/bin/install/server $@
 
-# The NATS server of the tests, of the version that is linked.
-$(NATS_SERVER):
-	@echo "installing nats-server $(NATS_SERVER_VERSION)"
+# The NATS server of the tests, of the version that is linked, and compiled as that is.
+$(NATS_SERVER): go.mod
+	@mkdir -p $(@D)
+	@$(GO) build $(BUILDFLAGS) -o $@ github.com/nats-io/nats-server/v2
+
+# What the registry of images is tested with (Apache-2.0). It is run, never linked.
+$(OCI_CONFORMANCE):
+	@echo "installing the conformance suite of the OCI distribution specification"
 	@mkdir -p build/bin/install
-	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/nats-io/nats-server/v2@$(NATS_SERVER_VERSION)
-	@mv build/bin/install/nats-server $@
+	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/opencontainers/distribution-spec/conformance@$(OCI_CONFORMANCE_VERSION)
+	@mv build/bin/install/conformance $@
+
+# Clients and payloads of others, from npm (Apache-2.0 and MIT): CloudEvents' SDK for Node.js, and GitHub's example payloads.
+build/npm: $(NPM_PACKAGES) ;
+
+$(NPM_PACKAGES): tools/npm/package.json tools/npm/package-lock.json
+	@tools/need.sh npm=npm
+	@echo "fetching the npm packages that tests use"
+	@mkdir -p build/npm
+	@cp $^ build/npm/
+	@cd build/npm && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 # The S3 server and its client of the benchmarks (AGPL-3.0). They are run, never linked.
 $(MINIO) $(MC):
@@ -195,6 +227,23 @@ $(WORKERD):
 	@cd build/bin/install && package=$$(npm pack --silent @cloudflare/workerd-linux-$$(uname -m | sed 's/x86_64/64/; s/aarch64/arm64/')@$(WORKERD_VERSION)) && \
 		tar -xzf $$package --strip-components=2 package/bin/workerd && rm $$package
 	@mv build/bin/install/workerd $@
+
+# Flask itself, beside which our stand-in is tested. It is unpacked, not installed: functions of other tests must not find it.
+$(FLASK):
+	@echo "fetching Flask from Debian's packages"
+	@rm -rf build/flask && mkdir -p build/flask/packages
+	@cd build/flask/packages && packages="python3-flask python3-werkzeug python3-jinja2 python3-markupsafe python3-itsdangerous python3-click" && \
+		{ apt-get download $$packages || { apt-get update && apt-get download $$packages; }; } >download.log 2>&1 || { cat download.log >&2; exit 1; }
+	@for package in build/flask/packages/*.deb; do dpkg-deb -x $$package build/flask || exit 1; done
+	@rm -r build/flask/packages
+
+# A maker of sites, from the npm registry. Its sites are in testdata/sites.
+build/sites/%/.installed: testdata/sites/%/package.json
+	@tools/need.sh npm=npm
+	@echo "fetching what makes the sites of testdata/sites/$*"
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $< $(@D)
+	@cd $(@D) && npm install --loglevel error --no-audit --no-fund --no-package-lock --ignore-scripts >/dev/null
+	@touch $@
 
 # GitHub's own description of its API, against which the tests check every request to it: build/openapi/api.github.com.json
 $(GITHUB_OPENAPI):

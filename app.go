@@ -1,6 +1,7 @@
 package landfall
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,10 +17,15 @@ type App struct {
 	Name      string    // unique on the installation; its host name
 	Created   time.Time //
 	Deleted   time.Time // zero while the app lives; the name stays reserved afterwards
+	Removed   time.Time // when the content of a deleted app was removed; zero while it is there
 
 	Repository string // clone address; empty: the built-in remote is the repository
 	Specs      string // folder of the spec files, relative to Folder
 	Folder     string // the app's folder in its repository; empty: the root
+
+	// Objects is the folder of the object store where the app's content lies, with a slash at its end. Nothing of another app is in it,
+	// also not of one that had the name before.
+	Objects string
 
 	// Branch is the production branch. It is empty until it is known: set by hand, by the repository's HEAD, by the
 	// first branch pushed to the built-in remote, or by a commit of the production branch (ReleasePolicy.Production).
@@ -27,14 +33,20 @@ type App struct {
 	Policy ReleasePolicy // as the newest release of the production branch says
 
 	Previews Previews // who sees releases that are not live
-	Live     UID      // the live release; empty when there is none
-	Held     bool     // live does not follow pushes until it is resumed or a release is promoted
+
+	// KeepFiles counts while Policy says nothing about it.
+	KeepFiles Age
+
+	Live UID  // the live release; empty when there is none
+	Held bool // live does not follow pushes until it is resumed or a release is promoted
 
 	// UIDSpace is where the UIDs of the app's commits are computed in (version 5 UUIDs). It is made with the app.
 	UIDSpace uuid.UUID
 
-	// GitHub is the forge's own identity of the repository, bound by the first verified delivery.
-	GitHub GitHubRepository
+	// GitHub is the forge's own identity of the repository, bound by the first verified delivery. It is confirmed once the
+	// installation's hook named it: what the app's own hook says, its people may have made up.
+	GitHub          GitHubRepository
+	GitHubConfirmed bool
 
 	// Changed is the number of the newest change of what gateways show of the app. Stores count them.
 	Changed int64
@@ -72,7 +84,16 @@ type ReleasePolicy struct {
 	Keep       int        `json:"keep,omitempty"`       // accessible releases of each line; 0: the default of 10
 	Branches   []string   `json:"branches,omitempty"`   // globs of the branches that get releases; empty: every branch
 	SkipPaths  []string   `json:"skip_paths,omitempty"` // globs; a push that changes only these is skipped
+
+	// KeepFiles is for how long after a release was live the files that pages load are served where the live release has none.
+	KeepFiles Age `json:"keep_files,omitempty"`
 }
+
+// DefaultKeepFiles holds where neither an app nor its policy says how long files are kept.
+const DefaultKeepFiles Age = "24h"
+
+// KeptFiles returns for how long after a release of the app was live its files are served; 0: never.
+func (a App) KeptFiles() Age { return cmp.Or(a.Policy.KeepFiles, a.KeepFiles, DefaultKeepFiles) }
 
 // Keep limits.
 const (

@@ -12,6 +12,9 @@ type Delivery struct {
 	Received time.Time `json:"received"`
 	Runs     []string  `json:"runs"` // the runs that it made or joined
 
+	// Repository is the numeric id of the repository that the event names; 0: it names none.
+	Repository int64 `json:"-"`
+
 	// Unmatched says that no app had its repository, or the hook's app another one: a redelivery is judged anew.
 	Unmatched bool `json:"-"`
 }

@@ -75,11 +75,15 @@ const (
 // File is one entry of a commit's tree, or one file that a build made.
 type File struct {
 	Path   string   `json:"path"`             // from the repository's root, with slashes
-	Mode   FileMode `json:"mode,omitempty"`   // Regular or Executable, once the builder has checked the tree
+	Mode   FileMode `json:"mode,omitempty"`   // once the builder has checked the tree: Regular, Executable, or a Symlink with its Target
 	Blob   string   `json:"blob,omitempty"`   // git's name for the bytes; empty when a build made the file
 	Digest Digest   `json:"sha256,omitempty"` // SHA-256 of the bytes; empty until somebody read them
 	Size   int64    `json:"size"`             // bytes
+	Target string   `json:"target,omitempty"` // of a Symlink that a build made, whose bytes are the same text; empty otherwise
 }
+
+// IsBuiltLink reports whether the file is a symbolic link that a build made. Those of a commit are files, or cannot be used.
+func (f File) IsBuiltLink() bool { return f.Mode == Symlink && f.Target != "" }
 
 // ContentID names the file's bytes within an app: git's blob name when there is one, so that an unchanged file is
 // never read, else the digest.

@@ -12,7 +12,7 @@ type Release struct {
 	Branch  string
 	Created time.Time
 	Expired time.Time // zero while accessible
-	WasLive bool      // it was live at some time: its hashed assets are still looked up
+	WasLive bool      // it was live at some time
 }
 
 // TagKind says who moves a tag, and how long it holds its release.
@@ -28,12 +28,12 @@ const (
 
 // Tag is a name for a release.
 type Tag struct {
-	App     string
-	Name    string
-	Kind    TagKind
-	Release UID
-	Ref     RefName // the reference that moves it, for BranchTag and GitTag
-	Moved   time.Time
+	App     string    `json:"app"`
+	Name    string    `json:"name"`
+	Kind    TagKind   `json:"kind"`
+	Release UID       `json:"release"`
+	Ref     RefName   `json:"ref,omitempty"` // the reference that moves it, for BranchTag and GitTag
+	Moved   time.Time `json:"moved"`
 }
 
 // Move is one movement of a pointer: of live ("live"), or of a tag ("tag beta").

@@ -36,6 +36,10 @@ type Config struct {
 	ReleaseURL   func(app string, selector landfall.UID) string
 	CheckURL     func(address string) error // whether a clone address may be used
 	Keeper       Keeper
+	StallTimeout time.Duration // with a client that reads nothing of a backup, or of a check; 0: a minute
+	// Problems returns what of the server does not work now, a line each, for who may read apps of these ids; nil: nobody looks.
+	Problems func(ctx context.Context, reads func(app string) bool) []string
+
 	Queues       Queues
 	Triggers     func(ctx context.Context, app landfall.App) ([]client.Trigger, error) // of the live release, by kind and name
 	Executions   Executions
@@ -43,6 +47,7 @@ type Config struct {
 	Sandbox      string
 	SandboxLacks []string
 	Network      string // which functions get; empty: none run in this process
+	Proxy        string // that leads out of the server's network, without its password; empty: none
 	Now          func() time.Time
 	Logger       *slog.Logger
 }

@@ -41,6 +41,8 @@ func (a *api) registerApps(h huma.API) {
 	register(h, administering("rotate-hook", http.MethodPost, "/apps/{app}/hook/rotate", "Replace the secret of the app's webhook"), a.rotateHook)
 	register(h, administering("set-branch", http.MethodPut, "/apps/{app}/branch", "Make another branch the production branch"), a.setBranch)
 	register(h, administering("set-previews", http.MethodPut, "/apps/{app}/previews", "Say who sees releases that are not live"), a.setPreviews)
+	register(h, administering("set-keep-files", http.MethodPut, "/apps/{app}/keep-files",
+		"Say how long files of releases that were live are served"), a.setKeepFiles)
 	register(h, administering("delete-app", http.MethodDelete, "/apps/{app}", "Delete an app; its name stays reserved"), a.deleteApp)
 	register(h, reading("app-history", "/apps/{app}/groups", "The app's versions, newest first"), a.history)
 	register(h, reading("show-group", "/apps/{app}/groups/{uid}", "One app version as a GroupVersionTracker"), a.showGroup)
@@ -66,8 +68,11 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 		return nil, err
 	}
 	token := caller(ctx)
-	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Roles: a.Roles, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Network: a.Network,
+	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Roles: a.Roles, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Network: a.Network, Proxy: a.Proxy,
 		Remote: a.Repositories != nil, Waiting: deserted, Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
+	if a.Problems != nil {
+		s.Problems = a.Problems(ctx, func(app string) bool { return token.Allows(store.ScopeRead, app) })
+	}
 	for _, app := range apps {
 		if app.Deleted.IsZero() && token.Allows(store.ScopeRead, app.ID) {
 			s.Apps++
@@ -94,7 +99,7 @@ func (a *api) appOf(app landfall.App) client.App {
 	c := client.App{
 		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch, Specs: app.Specs,
 		Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held, URL: a.ReleaseURL(app.Name, ""), Created: app.Created,
-		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic),
+		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.KeptFiles(),
 	}
 	if app.Repository == "" {
 		c.BuiltIn, c.Repository = true, a.URL.JoinPath("git", app.Name+".git").String()
@@ -173,9 +178,6 @@ func (a *api) rotateHook(ctx context.Context, in *AppPath) (*body[client.App], e
 	if err != nil {
 		return nil, err
 	}
-	if !app.Deleted.IsZero() {
-		return nil, deleted(app)
-	}
 	hook, err := a.hook(ctx, app)
 	if err != nil {
 		return nil, err
@@ -250,7 +252,7 @@ func randomHex(n int) string {
 }
 
 func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.anyApp(ctx, in.App, store.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -274,14 +276,14 @@ func (a *api) setCredentials(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case !app.Deleted.IsZero():
-		return nil, deleted(app)
-	case app.Repository == "":
+	if app.Repository == "" {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"the repository of %s is the built-in remote, which takes the token of this server", app.Name)}
 	}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
 		c, err := tx.Credentials(ctx, app.ID)
 		if err != nil {
 			return err
@@ -293,10 +295,6 @@ func (a *api) setCredentials(ctx context.Context, in *struct {
 		return tx.SetCredentials(ctx, app.ID, c)
 	})
 	return answer(a.appOf(app), err)
-}
-
-func deleted(app landfall.App) error {
-	return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
 }
 
 func (a *api) setBranch(ctx context.Context, in *struct {
@@ -311,11 +309,8 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 		return nil, err
 	}
 	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
-		if app, err = tx.App(ctx, app.ID); err != nil {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
-		}
-		if !app.Deleted.IsZero() {
-			return deleted(app)
 		}
 		app.Branch = in.Body.Branch
 		return tx.UpdateApp(ctx, app)
@@ -345,14 +340,31 @@ func (a *api) setPreviews(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	err = a.DB.Update(ctx, func(tx *store.Tx) error {
-		if app, err = tx.App(ctx, app.ID); err != nil {
+	return a.change(ctx, app, func(app *landfall.App) { app.Previews = previewsOf(in.Body.Previews) })
+}
+
+func (a *api) setKeepFiles(ctx context.Context, in *struct {
+	AppPath
+	Body client.KeepFiles
+}) (*body[client.App], error) {
+	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	if err != nil {
+		return nil, err
+	}
+	age, err := landfall.ParseAge(string(in.Body.KeepFiles))
+	if err != nil {
+		return nil, err
+	}
+	return a.change(ctx, app, func(app *landfall.App) { app.KeepFiles = age })
+}
+
+// change changes an app, and shows that at its addresses before it answers.
+func (a *api) change(ctx context.Context, app landfall.App, change func(*landfall.App)) (*body[client.App], error) {
+	err := a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
-		if !app.Deleted.IsZero() {
-			return deleted(app)
-		}
-		app.Previews = previewsOf(in.Body.Previews)
+		change(&app)
 		if err := tx.UpdateApp(ctx, app); err != nil {
 			return err
 		}
@@ -367,7 +379,7 @@ func (a *api) setPreviews(ctx context.Context, in *struct {
 
 func (a *api) deleteApp(ctx context.Context, in *struct {
 	AppPath
-	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on"`
+	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on, and what it stored is removed"`
 }) (*body[client.App], error) {
 	app, err := a.app(ctx, in.App, store.ScopeAdmin)
 	if err != nil {
@@ -375,7 +387,7 @@ func (a *api) deleteApp(ctx context.Context, in *struct {
 	}
 	if !in.Force {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"deleting %s ends its runs and closes all its addresses, and the name stays reserved: say --force", app.Name)}
+			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: say --force", app.Name)}
 	}
 	if err := a.Pipeline.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
 		return nil, err
@@ -541,7 +553,7 @@ func (a *api) moves(ctx context.Context, in *struct {
 
 func (a *api) deliveries(ctx context.Context, in *struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	App   string `query:"app" doc:"name of an app: only those to its own webhook; empty: all"`
+	App   string `query:"app" doc:"name of an app: those to its own webhook, and to that of the installation those that were for it when they came; empty: all"`
 }) (*body[page[client.Delivery]], error) {
 	if in.App == "" {
 		if err := installation(ctx, store.ScopeAdmin); err != nil {
@@ -558,7 +570,7 @@ func (a *api) deliveries(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.DB.DeliveriesOf(ctx, hook.ID, in.Limit)
+	all, err := a.DB.DeliveriesOf(ctx, app.ID, hook.ID, in.Limit)
 	return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
 }
 

@@ -84,19 +84,22 @@ func caller(ctx context.Context) store.Token {
 	return token
 }
 
-// app returns an app by name for a request that needs the scope on it.
+// app returns an app by name for a request that needs the scope on it. NotFound when it was deleted.
 func (a *api) app(ctx context.Context, name string, scope store.Scope) (landfall.App, error) {
+	app, err := a.anyApp(ctx, name, scope)
+	if err == nil && !app.Deleted.IsZero() {
+		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", name)}
+	}
+	return app, err
+}
+
+// anyApp is app, also for one that was deleted.
+func (a *api) anyApp(ctx context.Context, name string, scope store.Scope) (landfall.App, error) {
 	app, err := a.DB.AppByName(ctx, name)
-	if err != nil {
-		return app, err
+	if err == nil && !caller(ctx).Allows(scope, app.ID) {
+		err = forbidden(scope, name)
 	}
-	if !caller(ctx).Allows(scope, app.ID) {
-		return app, forbidden(scope, name)
-	}
-	if !app.Deleted.IsZero() && scope != store.ScopeRead {
-		return app, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", name)}
-	}
-	return app, nil
+	return app, err
 }
 
 func forbidden(scope store.Scope, what string) error {

@@ -35,7 +35,9 @@ func (a *api) backup(ctx context.Context, in *struct {
 		hctx.SetHeader("Content-Type", "application/zstd")
 		hctx.SetHeader("Cache-Control", "no-store")
 		hctx.SetHeader("Content-Disposition", `attachment; filename="landfall.tar.zst"`)
-		if err := a.Keeper.Backup(ctx, hctx.BodyWriter(), in.Objects); err != nil {
+		w := whileRead(hctx.BodyWriter(), a.StallTimeout)
+		defer w.done()
+		if err := a.Keeper.Backup(ctx, w, in.Objects); err != nil {
 			a.Logger.ErrorContext(ctx, "a backup was broken off", "error", err)
 			return
 		}
@@ -51,7 +53,9 @@ func (a *api) check(ctx context.Context, _ *struct{}) (*huma.StreamResponse, err
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "application/jsonl")
 		hctx.SetHeader("Cache-Control", "no-store")
-		lines := json.NewEncoder(hctx.BodyWriter())
+		w := whileRead(hctx.BodyWriter(), a.StallTimeout)
+		defer w.done()
+		lines := json.NewEncoder(w)
 		done, err := a.Keeper.Check(ctx, func(f landfall.Finding) error {
 			a.Logger.ErrorContext(ctx, "damage was found", "what", f.What, "app", f.App, "unit", f.Unit, "key", f.Key, "problem", f.Problem)
 			return lines.Encode(client.CheckLine{Finding: &f})

@@ -200,7 +200,7 @@ func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *l
 		return nil, err
 	}
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
-		if app, err = tx.App(ctx, app.ID); err != nil {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
 		if err := f(tx, &app); err != nil {

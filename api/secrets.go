@@ -112,8 +112,9 @@ func (a *api) secretUsers(ctx context.Context, app landfall.App) (map[string][]s
 
 func secretVersion(v landfall.Version, live int64) (client.SecretVersion, error) {
 	content, err := secret.ReadContent(v.Content)
+	given := secret.ReadSpec(v.Spec)
 	return client.SecretVersion{
-		Number: v.Number, UID: v.UID, Created: v.Created, Actor: content.Actor, Preview: secret.ReadSpec(v.Spec).Preview, Live: v.Number == live,
+		Number: v.Number, UID: v.UID, Created: v.Created, Actor: content.Actor, Preview: given.Preview, Build: given.Build, Live: v.Number == live,
 		Revoked: content.Revoked, RevokedBy: content.RevokedBy,
 	}, err
 }
@@ -127,7 +128,8 @@ func (a *api) setSecret(ctx context.Context, in *struct {
 		return nil, err
 	}
 	set, err := a.Pipeline.SetSecret(ctx, app, pipeline.NewSecret{
-		Name: in.Secret, Value: secret.Text(in.Body.Value), Preview: in.Body.Preview, NoRelease: in.Body.NoRelease, Actor: caller(ctx).Name})
+		Name: in.Secret, Value: secret.Text(in.Body.Value), Preview: in.Body.Preview, Build: in.Body.Build,
+		NoRelease: in.Body.NoRelease, Actor: caller(ctx).Name})
 	if err != nil {
 		return nil, err
 	}

@@ -292,7 +292,10 @@ func packageObject(c *client.Version, v landfall.Version) error {
 		}
 	}
 	c.Status = &client.VersionStatus{BuildStatus: "none"}
-	if _, ok := spec["buildcmd"]; ok && content.Deployment != nil {
+	_, commanded := spec["buildcmd"]
+	given, _ := spec["deployment"].(map[string]any)
+	byBuilder := content.Source != nil && given["url"] == nil // its environment's
+	if content.Deployment != nil && (commanded || byBuilder && content.Deployment.Key != content.Source.Key) {
 		c.Status.BuildStatus = "succeeded"
 	}
 	for name, archive := range map[string]*pipeline.ArchiveContent{"source": content.Source, "deployment": content.Deployment} {

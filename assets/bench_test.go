@@ -57,7 +57,7 @@ func (s *site) push(b *testing.B, store assets.Store, uid landfall.UID, before .
 	if err != nil {
 		b.Fatal(err)
 	}
-	plan := assets.Plan(units[0], assets.Prefix("default", "bench", "/", uid), before...)
+	plan := assets.Plan(units[0], assets.Prefix("apps/default/bench/", "/", uid), before...)
 	manifest, _, err := assets.Uploader{Store: store, Read: s.read}.Upload(b.Context(), plan)
 	if err != nil {
 		b.Fatal(err)
@@ -104,7 +104,7 @@ func BenchmarkOnePercent(b *testing.B) {
 			s.change(i*siteFiles/siteChanged, random)
 		}
 		b.StartTimer()
-		before, err := assets.Load(b.Context(), store, assets.Ref{Key: assets.Prefix("default", "bench", "/", "aaaaaaaa") + ".manifest.json"})
+		before, err := assets.Load(b.Context(), store, assets.Ref{Key: assets.Prefix("apps/default/bench/", "/", "aaaaaaaa") + ".manifest.json"})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func (tr tree) sel(t *testing.T, rules ...assets.Rule) []assets.Unit {
 func (tr tree) upload(t *testing.T, store assets.Creator, rule assets.Rule, uid landfall.UID, known ...*assets.Manifest) (*assets.Manifest, assets.UploadResult) {
 	t.Helper()
 	unit := tr.sel(t, rule)[0]
-	plan := assets.Plan(unit, assets.Prefix("default", "shop", unit.Rule.Path, uid), known...)
+	plan := assets.Plan(unit, assets.Prefix("apps/default/shop/", unit.Rule.Path, uid), known...)
 	manifest, result, err := assets.Uploader{Store: store, Read: tr.read}.Upload(t.Context(), plan)
 	if err != nil {
 		t.Fatal(err)

@@ -46,21 +46,22 @@ func hasLongName(key string, limit int) bool {
 }
 
 // Prefix returns the prefix of one version of the static unit named unit, which is its path: the folder that holds
-// what the version stored, with a slash at its end. Two units never share one.
-func Prefix(namespace, app, unit string, uid landfall.UID) string {
+// what the version stored, below the folder of its app, with a slash at its end. Two units never share one.
+func Prefix(app, unit string, uid landfall.UID) string {
 	const slugLimit = 63
 	folder := "root"
 	if unit != "/" {
 		folder = landfall.Slug(unit, slugLimit)
 	}
-	return fmt.Sprintf("apps/%s/%s/static/%s/%s/", namespace, app, folder, uid)
+	return fmt.Sprintf("%s/static/%s/%s/", strings.TrimSuffix(app, "/"), folder, uid)
 }
 
 // sameApp reports whether two prefixes are of one app: content is never shared across apps.
 func sameApp(a, b string) bool {
-	const appParts = 4 // "apps", namespace, app, and the rest
-	one, other := strings.SplitN(a, "/", appParts), strings.SplitN(b, "/", appParts)
-	return len(one) == appParts && len(other) == appParts && one[1] == other[1] && one[2] == other[2]
+	folder := func(prefix string) string { // without "static", the unit and the uid
+		return path.Dir(path.Dir(path.Dir(strings.TrimSuffix(prefix, "/"))))
+	}
+	return folder(a) == folder(b)
 }
 
 // objectKey returns the key of the file at rel, a path below the unit's, in the version that prefix stands for. Every

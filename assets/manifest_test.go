@@ -172,7 +172,7 @@ func FuzzNames(f *testing.F) {
 		if err != nil {
 			return // refused by name
 		}
-		prefix := assets.Prefix("n", "a", units[0].Rule.Path, "u")
+		prefix := assets.Prefix("apps/n/a/", units[0].Rule.Path, "u")
 		plan := assets.Plan(units[0], prefix)
 		manifest, _, err := assets.Uploader{Store: blackHole{}, Read: nothing}.Upload(t.Context(), plan)
 		if err != nil {

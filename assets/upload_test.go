@@ -93,7 +93,7 @@ func TestPlan(t *testing.T) {
 	t.Run("content of another app is not used", func(t *testing.T) {
 		t.Parallel()
 		for _, prefix := range []string{
-			assets.Prefix("default", "other", "/", "nextuid2"), assets.Prefix("other", "shop", "/", "nextuid2"), assets.Prefix("default", "shop2", "/", "nextuid2"),
+			assets.Prefix("apps/default/other/", "/", "nextuid2"), assets.Prefix("apps/other/shop/", "/", "nextuid2"), assets.Prefix("apps/default/shop2/", "/", "nextuid2"),
 		} {
 			plan := assets.Plan(unit, prefix, known)
 			wantEqual(t, "prefixes", plan.Prefixes(), []string{prefix})
@@ -105,7 +105,7 @@ func TestPlan(t *testing.T) {
 
 	t.Run("content of another unit of the app is", func(t *testing.T) {
 		t.Parallel()
-		if plan := assets.Plan(unit, assets.Prefix("default", "shop", "/x", "nextuid2"), known); plan.Uploads() != 0 {
+		if plan := assets.Plan(unit, assets.Prefix("apps/default/shop/", "/x", "nextuid2"), known); plan.Uploads() != 0 {
 			t.Errorf("got %d uploads, want none", plan.Uploads())
 		}
 	})
@@ -123,7 +123,7 @@ func TestPlan(t *testing.T) {
 	t.Run("a file served at its unit's own path is stored under its name", func(t *testing.T) {
 		t.Parallel()
 		rule := assets.Rule{Src: "site/index.html", Path: "/docs/start"}
-		plan := assets.Plan(shop.sel(t, rule)[0], assets.Prefix("default", "shop", rule.Path, "firstuid"))
+		plan := assets.Plan(shop.sel(t, rule)[0], assets.Prefix("apps/default/shop/", rule.Path, "firstuid"))
 		if plan.Uploads() != 1 || plan.Bytes() != 9 {
 			t.Errorf("got %d uploads of %d bytes, want 1 of 9", plan.Uploads(), plan.Bytes())
 		}
@@ -139,7 +139,7 @@ func TestPlan(t *testing.T) {
 		t.Parallel()
 		seen := map[string]string{}
 		for _, name := range []string{"/", "/root", "/ROOT", "/static/js", "/static-js", "/static/js.", "/日", "/" + strings.Repeat("x", 300), "/x"} {
-			prefix := assets.Prefix("default", "shop", name, "firstuid")
+			prefix := assets.Prefix("apps/default/shop/", name, "firstuid")
 			if other, taken := seen[prefix]; taken {
 				t.Errorf("%q and %q share %s", name, other, prefix)
 			}

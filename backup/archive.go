@@ -29,6 +29,9 @@ type Header struct {
 	Schema  int64     `json:"schema"` // the form of the database's tables
 	Made    time.Time `json:"made"`
 	Objects bool      `json:"objects"` // false: they were left out
+
+	// Installation is the key of the installation, which its object store has, too. Empty in archives of earlier programs.
+	Installation string `json:"installation,omitempty"`
 }
 
 // Totals say how much is in an archive.

@@ -207,12 +207,21 @@ func (r *Restore) finish(ctx context.Context, h Header) (filled bool, err error)
 	}
 	db, err := store.Open(ctx, r.Database)
 	if err == nil {
-		err = db.Close()
+		err = errors.Join(setInstallation(ctx, db, h), db.Close())
 	}
 	if err = errors.Join(err, os.Remove(name), r.sync(), os.Remove(filepath.Join(r.Data, unfinished)), r.sync()); err != nil {
 		return true, failed("the restore could not be finished", err)
 	}
 	return true, nil
+}
+
+// setInstallation makes the database that of the object store, which was not restored: it goes on. With objects of its own, what was
+// restored is a new installation, which gets its key at the first start.
+func setInstallation(ctx context.Context, db *store.DB, h Header) error {
+	if h.Objects || h.Installation == "" {
+		return nil
+	}
+	return db.Update(ctx, func(tx *store.Tx) error { return tx.SetInstallation(ctx, h.Installation) })
 }
 
 // undo removes what a restore made in the data folder, which was empty, and of a database in a file: the mark last.

@@ -121,6 +121,9 @@ func (a *writing) database(ctx context.Context) error {
 			if header.Schema, err = s.Schema(ctx); err != nil {
 				return err
 			}
+			if header.Installation, err = s.Installation(ctx); err != nil {
+				return err
+			}
 			if a.apps, err = s.Apps(ctx); err != nil {
 				return err
 			}

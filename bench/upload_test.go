@@ -93,7 +93,7 @@ func upload(ctx context.Context, store assets.Store, bare string, commit landfal
 		}
 		known = append(known, m)
 	}
-	plan := assets.Plan(units[0], assets.Prefix(landfall.DefaultNamespace, "bench", "/", uid), known...)
+	plan := assets.Plan(units[0], assets.Prefix("apps/bench/", "/", uid), known...)
 	m, result, err := assets.Uploader{Store: store, Read: mirror.Read}.Upload(ctx, plan)
 	if err != nil {
 		return nil, "", err

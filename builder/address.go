@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/outbound"
 )
 
 const maxAddress = 2048
@@ -64,7 +65,7 @@ func (d *Dialer) checkTarget(op landfall.Op, u *url.URL) error {
 	case u.Scheme != "https":
 		reason = "must begin with https:// (plain http is for hosts that the administrator allows: LANDFALL_ALLOWED_HOSTS)"
 	default:
-		if a, err := netip.ParseAddr(host); err == nil && !isPublic(a) {
+		if a, err := netip.ParseAddr(host); err == nil && !outbound.IsPublic(a) {
 			return forbidden(host)
 		}
 		return nil

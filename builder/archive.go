@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/tree"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -20,6 +23,7 @@ import (
 type ArchiveSpec struct {
 	Name    string // for messages
 	Include []string
+	Lines   []int // of each glob of Include in its file, for messages; may be missing
 	Exclude []string
 }
 
@@ -27,6 +31,16 @@ type ArchiveSpec struct {
 type ArchiveFile struct {
 	Path string        // in the archive
 	File landfall.File // where its bytes are
+}
+
+// InArchive returns the files of an archive, each with its path in it.
+func InArchive(files []ArchiveFile) []landfall.File {
+	inside := make([]landfall.File, len(files))
+	for i, f := range files {
+		inside[i] = f.File
+		inside[i].Path = f.Path
+	}
+	return inside
 }
 
 // SelectArchive returns the archive's files, sorted by Path: each lies by its path below the longest folder that all globs
@@ -45,7 +59,7 @@ func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveF
 	exclude := withFolders(spec.Exclude, files)
 	include := withFolders(spec.Include, files)
 	matched := make([]bool, len(include))
-	folder := sharedFolder(include)
+	folder, links := sharedFolder(include), false
 	for _, file := range files {
 		if !selects(include, file.Path, matched) || selects(exclude, file.Path, nil) {
 			continue
@@ -53,18 +67,66 @@ func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveF
 		if err := Check(file); err != nil {
 			return nil, nil, invalid("archive %s: %s", spec.Name, landfall.MessageOf(err))
 		}
+		links = links || file.IsBuiltLink()
 		selected = append(selected, ArchiveFile{Path: below(folder, file.Path), File: file})
 	}
-	if len(selected) == 0 {
-		return nil, nil, invalid("archive %s is empty: no file of the commit matches %s", spec.Name, strings.Join(spec.Include, ", "))
+	if len(selected) == 0 && slices.Contains(matched, true) {
+		return nil, nil, invalid("archive %s is empty: exclude leaves out all that %s match", spec.Name, strings.Join(spec.Include, ", "))
 	}
-	for i, glob := range spec.Include {
-		if !matched[i] {
-			warnings = append(warnings, fmt.Sprintf("archive %s: no file of the commit matches %s", spec.Name, glob))
+	const remedy = "commit the file, or let the App's build make it (build.outputs)"
+	if len(selected) == 0 {
+		return nil, nil, invalid("archive %s is empty: no file of the commit matches %s: %s", spec.Name, spec.globs(nil), remedy)
+	}
+	if slices.Contains(matched, false) {
+		warnings = append(warnings, fmt.Sprintf("archive %s: no file of the commit matches %s: %s", spec.Name, spec.globs(matched), remedy))
+	}
+	if links {
+		if err := keepLinks(selected, files); err != nil {
+			return nil, nil, invalid("archive %s: %s", spec.Name, landfall.MessageOf(err))
 		}
 	}
 	slices.SortFunc(selected, func(a, b ArchiveFile) int { return strings.Compare(a.Path, b.Path) })
 	return selected, warnings, nil
+}
+
+// keepLinks looks at the links of an archive, which is selected from files. Those that lead to what the archive has stay links; one
+// that leads to another file is that file, as those of a commit are.
+func keepLinks(selected []ArchiveFile, files []landfall.File) error {
+	archive, all := tree.Of(InArchive(selected)), tree.Of(files)
+	for i, f := range selected {
+		if !f.File.IsBuiltLink() {
+			continue
+		}
+		to, inside := archive.Follow(f.Path)
+		if inside && archive.Has(to) {
+			continue
+		}
+		meant, _ := all.Follow(f.File.Path)
+		target, isFile := all.File(meant)
+		switch {
+		case isFile:
+			selected[i].File = target
+		case !inside || all.Has(meant):
+			return &landfall.Error{Op: "builder.select-archive", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"%s is a symbolic link to %q, which is not in the archive: include that, too, or exclude the link", quote(f.File.Path), f.File.Target)}
+		}
+	}
+	return nil
+}
+
+// globs names the globs of Include that matched nothing, with their lines.
+func (s ArchiveSpec) globs(matched []bool) string {
+	var named []string
+	for i, glob := range s.Include {
+		if i < len(matched) && matched[i] {
+			continue
+		}
+		if i < len(s.Lines) && s.Lines[i] > 0 {
+			glob += fmt.Sprintf(" (line %d)", s.Lines[i])
+		}
+		named = append(named, glob)
+	}
+	return strings.Join(named, ", ")
 }
 
 // selects reports whether a glob matches the path, and marks in matched which do.
@@ -143,8 +205,12 @@ func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io
 		}
 		header := &zip.FileHeader{Name: file.Path, Method: zip.Deflate, Modified: moment}
 		header.SetMode(0o644)
-		if file.File.Mode == landfall.Executable {
+		switch {
+		case file.File.Mode == landfall.Executable:
 			header.SetMode(0o755)
+		case file.File.IsBuiltLink():
+			header.SetMode(fs.ModeSymlink | 0o777)
+			header.Comment = strconv.QuoteToASCII(file.File.Target) // where a list finds it
 		}
 		if err := writeEntry(z, header, file.File, read); err != nil {
 			return err
@@ -155,22 +221,55 @@ func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io
 
 // ArchivedFile is a file of an archive as its list has it: two with the same bytes are equal.
 type ArchivedFile struct {
-	Size       int64
-	Checksum   uint32 // CRC-32: it tells changes apart, and proves nothing
-	Executable bool
+	landfall.File
+
+	Checksum uint32 // CRC-32: it tells changes apart, and proves nothing
 }
 
-// ListArchive lists the files of an archive that WriteArchive wrote, by path, without reading them.
-func ListArchive(r io.ReadSeeker, size int64) (map[string]ArchivedFile, error) {
+// ListArchive lists the files of an archive that WriteArchive wrote, without reading any of them. Where links lead is not said.
+func ListArchive(r io.ReadSeeker, size int64) ([]ArchivedFile, error) {
+	return list(r, size, func(*zip.File) (string, error) { return "", nil })
+}
+
+// ListLinked lists an archive as ListArchive does, and says where its links lead.
+func ListLinked(r io.ReadSeeker, size int64) ([]ArchivedFile, error) { return list(r, size, target) }
+
+func list(r io.ReadSeeker, size int64, target func(*zip.File) (string, error)) ([]ArchivedFile, error) {
+	damaged := func(err error) error {
+		return &landfall.Error{Op: "builder.list-archive", Message: "an archive is damaged", Err: err}
+	}
 	z, err := zip.NewReader(seeker{r}, size)
 	if err != nil {
-		return nil, &landfall.Error{Op: "builder.list-archive", Message: "an archive is damaged", Err: err}
+		return nil, damaged(err)
 	}
-	files := make(map[string]ArchivedFile, len(z.File))
+	files := make([]ArchivedFile, 0, len(z.File))
 	for _, f := range z.File {
-		files[f.Name] = ArchivedFile{int64(f.UncompressedSize64), f.CRC32, f.Mode()&0o100 != 0}
+		file := ArchivedFile{landfall.File{Path: f.Name, Size: int64(f.UncompressedSize64)}, f.CRC32}
+		switch {
+		case f.Mode().Type() == fs.ModeSymlink:
+			file.Mode = landfall.Symlink
+			if file.Target, err = target(f); err != nil {
+				return nil, damaged(err)
+			}
+		case f.Mode()&0o100 != 0:
+			file.Mode = landfall.Executable
+		}
+		files = append(files, file)
 	}
 	return files, nil
+}
+
+// target returns where a link leads. Archives of earlier commits have it in the entry alone.
+func target(link *zip.File) (string, error) {
+	if target, err := strconv.Unquote(link.Comment); err == nil {
+		return target, nil
+	}
+	r, err := link.Open()
+	if err != nil {
+		return "", err
+	}
+	target, err := io.ReadAll(io.LimitReader(r, maxTarget))
+	return string(target), errors.Join(err, r.Close())
 }
 
 // seeker reads at an offset what can only seek; one call at a time.
@@ -218,13 +317,16 @@ func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File, read 
 	return nil
 }
 
-// OpenArchived opens a file of an archive that WriteArchive wrote. It reads from r, until it is closed.
+// OpenArchived opens a file of an archive that WriteArchive wrote, which is no link. It reads from r, until it is closed.
 func OpenArchived(r io.ReadSeeker, size int64, name string) (io.ReadCloser, error) {
 	z, err := zip.NewReader(seeker{r}, size)
 	if err == nil {
-		var file io.ReadCloser
-		if file, err = z.Open(name); err == nil {
-			return file, nil
+		err = fs.ErrNotExist
+		if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name }); i >= 0 { // z.Open makes a tree of folders first
+			var file io.ReadCloser
+			if file, err = z.File[i].Open(); err == nil {
+				return file, nil
+			}
 		}
 	}
 	return nil, &landfall.Error{Op: "builder.open-archived", Message: "an archive is damaged", Err: err}

@@ -3,7 +3,10 @@ package builder_test
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
+	"hash/crc32"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +164,57 @@ func TestMatch(t *testing.T) {
 	} {
 		if got := builder.Match(test.glob, test.path); got != test.want {
 			t.Errorf("Match(%q, %q) is %v, want %v", test.glob, test.path, got, test.want)
+		}
+	}
+}
+
+// Where links lead stands in the list of an archive; of their entries nothing is read, but of archives that earlier commits wrote.
+func TestListArchive(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{"a": "to/a", "b": "ü \xff\n", "c": strings.Repeat("../", 1300) + "c"}
+	var archive []builder.ArchiveFile
+	var written, earlier bytes.Buffer
+	z := zip.NewWriter(&earlier)
+	for name, target := range want {
+		archive = append(archive, builder.ArchiveFile{Path: name, File: landfall.File{Path: name, Digest: landfall.DigestOf([]byte(target)), Mode: landfall.Symlink, Target: target}})
+		header := &zip.FileHeader{Name: name}
+		header.SetMode(fs.ModeSymlink | 0o777)
+		if w, err := z.CreateHeader(header); err != nil {
+			t.Fatal(err)
+		} else if _, err := io.WriteString(w, target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := builder.WriteArchive(&written, archive, func(f landfall.File) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(f.Target)), nil })
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	list := bytes.Clone(written.Bytes())
+	entries, _, _ := bytes.Cut(list, []byte("PK\x01\x02")) // the list comes behind all of them
+	clear(entries)
+	for name, data := range map[string][]byte{"whole": written.Bytes(), "the list alone": list, "of an earlier commit": earlier.Bytes()} {
+		linked, err := builder.ListLinked(bytes.NewReader(data), int64(len(data)))
+		if err != nil || len(linked) != len(want) {
+			t.Errorf("%s: got %d files, %v", name, len(linked), err)
+		}
+		for _, f := range linked {
+			if f.Mode != landfall.Symlink || f.Target != want[f.Path] {
+				t.Errorf("%s: %s leads to %q, want %q", name, f.Path, f.Target, want[f.Path])
+			}
+		}
+	}
+	// a diff compares archives, also with those of earlier commits
+	entries, _, _ = bytes.Cut(earlier.Bytes(), []byte("PK\x01\x02"))
+	clear(entries)
+	for _, data := range [][]byte{list, earlier.Bytes()} {
+		files, err := builder.ListArchive(bytes.NewReader(data), int64(len(data)))
+		if err != nil || len(files) != len(want) {
+			t.Fatalf("got %d files, %v", len(files), err)
+		}
+		for _, f := range files {
+			if f.Mode != landfall.Symlink || f.Size != int64(len(want[f.Path])) || f.Checksum != crc32.ChecksumIEEE([]byte(want[f.Path])) || f.Target != "" {
+				t.Errorf("got %+v", f)
+			}
 		}
 	}
 }

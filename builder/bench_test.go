@@ -51,7 +51,7 @@ func BenchmarkClone(b *testing.B) {
 		for b.Loop() {
 			m := mirrors(b, s)
 			closeNow(b, m, s.remote(), head)
-			if err := m.Remove(b.Context(), s.remote()); err != nil {
+			if err := m.Sweep(b.Context(), wanting()); err != nil {
 				b.Fatal(err)
 			}
 		}

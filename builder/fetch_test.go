@@ -1,6 +1,7 @@
 package builder_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -233,16 +234,57 @@ func TestMirrorsOfNamespacesAreApart(t *testing.T) {
 		_, err := m.Fetch(t.Context(), remote, mainRef, c)
 		wantError(t, err, landfall.Unauthorized)
 	}
-	if err := m.Remove(t.Context(), s.remote()); err != nil {
-		t.Errorf("Remove: %v", err)
+}
+
+// wanting returns the repositories that somebody wants, for Sweep.
+func wanting(remotes ...builder.Remote) func(context.Context) ([]builder.Remote, error) {
+	return func(context.Context) ([]builder.Remote, error) { return remotes, nil }
+}
+
+// Mirrors of repositories that nobody wants any more go, also half made ones, and no others; one that is wanted in the moment in which
+// it would go, stays.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	origin := newRepository(t)
+	c := origin.commit(map[string]string{"a": "1"})
+	origin.set(mainRef, c)
+	s := origin.serve(t)
+	m := mirrors(t, s)
+	if err := m.Sweep(t.Context(), wanting()); err != nil {
+		t.Errorf("before anything was fetched: %v", err)
+	}
+	other := s.remote()
+	other.Namespace = "other"
+	fetch(t, m, s.remote(), mainRef, c)
+	if err := os.Mkdir(filepath.Join(m.Root, "0123.git.new"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fetch(t, m, other, mainRef, c)
+	asked := 0
+	err := m.Sweep(t.Context(), func(context.Context) ([]builder.Remote, error) {
+		asked++
+		if asked == 1 {
+			return []builder.Remote{s.remote()}, nil
+		}
+		return []builder.Remote{s.remote(), other}, nil
+	})
+	left, _ := os.ReadDir(m.Root)
+	if err != nil || len(left) != 2 {
+		t.Fatalf("got %v and the error %v, want both mirrors", left, err)
+	}
+	if err := m.Sweep(t.Context(), wanting(other)); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(m.Root); len(left) != 1 {
+		t.Errorf("got %v, want the one that is wanted", left)
+	}
+	fetch(t, m, s.remote(), mainRef, c) // it is made again
+	if err := m.Sweep(t.Context(), wanting()); err != nil {
+		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(m.Root); len(left) != 0 {
-		t.Errorf("after Remove there are %v", left)
+		t.Errorf("got %v, want none", left)
 	}
-	if err := m.Remove(t.Context(), s.remote()); err != nil {
-		t.Errorf("Remove once more: %v", err)
-	}
-	wantError(t, m.Remove(t.Context(), origin.local()), landfall.Invalid)
 }
 
 // A fetch does not look at what keeps the commits of earlier releases: there is more of it with each. Here it could not be read.

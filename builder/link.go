@@ -114,6 +114,9 @@ func Check(file landfall.File) error {
 	case landfall.Regular, landfall.Executable:
 		return nil
 	case landfall.Symlink:
+		if file.IsBuiltLink() {
+			return nil
+		}
 		message = "is a symbolic link that leads to no file of the repository (absolute, out of it, to a folder, to nothing or to " +
 			"itself): commit the file, or exclude the link"
 	case landfall.Submodule:

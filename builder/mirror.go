@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -101,19 +102,53 @@ func (m *Mirrors) Exclusive(ctx context.Context, r Remote, change func() error) 
 	return l.remove(change)
 }
 
-// Remove deletes r's mirror: its last app is gone. It is a success when there is none, and refused for a Local one.
-// Readers that are open may fail.
-func (m *Mirrors) Remove(ctx context.Context, r Remote) error {
-	const op = landfall.Op("builder.remove")
-	if r.Local != "" {
-		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the built-in repository is not a mirror"}
+// Sweep deletes the mirrors of repositories that nobody wants any more: wanted returns the others. It is asked again before each
+// deletion, while nothing can be fetched into the mirror: a repository that is wanted by then keeps it.
+func (m *Mirrors) Sweep(ctx context.Context, wanted func(context.Context) ([]Remote, error)) error {
+	const op = landfall.Op("builder.sweep")
+	entries, err := os.ReadDir(m.Root)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return &landfall.Error{Op: op, Err: err}
 	}
-	err := m.Exclusive(ctx, r, func() error { return os.RemoveAll(m.dir(r)) })
-	if err != nil && landfall.KindOf(err) == landfall.Internal {
-		return &landfall.Error{Op: op, Kind: landfall.Internal, Err: err}
+	folders := func() (map[string]bool, error) {
+		remotes, err := wanted(ctx)
+		all := make(map[string]bool, len(remotes))
+		for _, r := range remotes {
+			all[r.folder()] = true
+		}
+		return all, err
 	}
-	return err
+	keep, err := folders()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		folder := strings.TrimSuffix(e.Name(), halfMade)
+		if keep[folder] {
+			continue
+		}
+		l := m.lock(filepath.Join(m.Root, folder))
+		release, err := l.acquire(ctx)
+		if err != nil {
+			return &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
+		}
+		keep, err = folders()
+		if err == nil && !keep[folder] {
+			err = l.remove(func() error { return os.RemoveAll(filepath.Join(m.Root, e.Name())) })
+		}
+		release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// halfMade ends the name of the folder of a mirror that is being made.
+const halfMade = ".new"
 
 // Mirror reads one repository. It sees at least what was there when it was opened; all methods may be called at once.
 // Close it when the run is over.
@@ -175,7 +210,7 @@ func (m *Mirror) initialize() error {
 	if err := os.RemoveAll(m.dir); err != nil { // half made by a process that was killed
 		return err
 	}
-	made := m.dir + ".new"
+	made := m.dir + halfMade
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o700)); err != nil {
 		return err
 	}

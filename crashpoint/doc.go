@@ -1,8 +1,20 @@
 // Package crashpoint names the instants at which tests kill the process. In an ordinary build Here does nothing.
 package crashpoint
 
+import "slices"
+
 // Names returns every name that Here is called with.
-func Names() []string { return append(OfPush(), OfCall()...) }
+func Names() []string { return slices.Concat(OfPush(), OfCall(), OfDelete()) }
+
+// OfDelete returns the names of the instants that the deletion of an app comes by, in that order.
+func OfDelete() []string {
+	return []string{
+		"delete.expired", // in the transaction that closes everything
+		"delete.closed",
+		"remove.marked",  // nothing points to the content any more
+		"remove.deleted", // the objects are gone, and the repository is not
+	}
+}
 
 // OfCall returns the names of the instants that a function which nobody waits for comes by: when it is due, when it was accepted,
 // when it has a message.

@@ -30,7 +30,7 @@ type shop struct {
 func newShop(t *testing.T, keep int) *shop {
 	t.Helper()
 	db := storetest.Open(t, storetest.SQLite(t))
-	s := &shop{db, landfall.App{ID: "app", Namespace: "default", Name: "shop", Branch: "main", UIDSpace: uuid.New(), Created: noon,
+	s := &shop{db, landfall.App{ID: "app", Namespace: "default", Name: "shop", Branch: "main", UIDSpace: uuid.New(), Created: noon, Objects: "apps/app/",
 		Policy: landfall.ReleasePolicy{Keep: keep}}, noon}
 	s.update(t, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(t.Context(), "default", 0); err != nil {

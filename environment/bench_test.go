@@ -1,6 +1,9 @@
 package environment_test
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"landfall.dev/landfall/event"
@@ -68,4 +71,29 @@ func call(b *testing.B) event.Event {
 		Headers: map[string][]string{"Host": {"shop.localhost"}, "Accept": {"*/*"}, "User-Agent": {"curl/8"}},
 	}, "application/json", `{"heron-mug":2,"alder-mug":1}`)
 	return e
+}
+
+// A form of 260 kB whose fields a function reads one by one, with the stand-in and with Flask itself.
+func BenchmarkFlaskForm(b *testing.B) {
+	content := files{"main.py": "from flask import request\ndef main(): return str(sum(len(request.form[name]) for name in request.form))"}
+	body := &strings.Builder{}
+	for i := range 9_999 {
+		fmt.Fprintf(body, "field%06d=%012d&", i, i)
+	}
+	for _, kind := range []string{"stand-in", "Flask"} {
+		b.Run(kind, func(b *testing.B) {
+			r, _ := start(b, "confined")
+			f := function(b, "python", "", content)
+			if kind == "Flask" {
+				if err := os.CopyFS(f.Dir, os.DirFS(flaskFolder)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			e := request(b, "", event.Protocol{Method: "POST", RequestURL: "/"}, "application/x-www-form-urlencoded", body.String())
+			run(b, r, f, e)
+			for b.Loop() {
+				run(b, r, f, e)
+			}
+		})
+	}
 }

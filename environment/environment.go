@@ -24,9 +24,10 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/spec"
 )
 
-//go:embed python/*.py nodejs/*.cjs binary/*.py go/build.sh go/adaptor/adaptor.go
+//go:embed python/*.py nodejs/*.cjs binary/*.py */build.sh go/adaptor/*.go
 var adaptors embed.FS
 
 // folder is where adaptors lie, beside a package. Functions run as a user of their own, who reads them.
@@ -42,7 +43,8 @@ type Environment struct {
 	files   []string // of adaptors
 	command func(p pack, entrypoint string) ([]string, event.Form, error)
 	install func(ctx context.Context, dir, into string) error // what else it does with a package; nil: nothing
-	build   func() (string, Warmup)                           // nil: a package is what its source is, unless it names a command
+	build   func() (string, Warmup)                           // what Fission's builder does; nil: nothing
+	source  bool                                              // a source is no package until it is built
 	missing func(p pack, entrypoint string) error             // what Missing looks for beyond command; nil: nothing
 	modules bool                                              // what Command returns is a WebAssembly module, not a program
 }
@@ -51,11 +53,20 @@ type Environment struct {
 func environments() map[string]Environment {
 	all := map[string]Environment{}
 	for _, e := range []Environment{
-		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand},
+		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand, build: script("binary/build.sh")},
 		{name: "container", command: containerCommand, install: installImage, missing: missingImage},
-		{name: "go", command: goCommand, build: goBuild},
-		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, missing: missingModule},
-		{name: "python", files: []string{"python/adaptor.py", "python/flask.py"}, command: pythonCommand, missing: missingPython},
+		{name: "go", command: goCommand, build: goBuild, source: true},
+		{name: spec.Requests, files: []string{"python/adaptor.py", "binary/exec.py"}, command: requestCommand, build: script("binary/build.sh")},
+		{name: spec.Either, files: []string{"python/adaptor.py", "binary/exec.py"}, command: eitherCommand, build: script("binary/build.sh")},
+		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, missing: missingModule, build: script("nodejs/build.sh")},
+		{
+			name: "python", command: pythonCommand, missing: missingPython, build: script("python/build.sh"),
+			files: []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py", "python/landfall_asgi.py"},
+		},
+		{
+			name: "python-fastapi", command: fastapiCommand, missing: missingPython, build: script("python/build.sh"),
+			files: []string{"python/adaptor.py", "python/landfall_asgi.py"},
+		},
 		{name: "wasm", command: moduleCommand, modules: true},
 	} {
 		all[e.name] = e
@@ -66,20 +77,25 @@ func environments() map[string]Environment {
 
 // These are the names of images and of environments that stand for one of ours.
 var (
-	imageName = regexp.MustCompile(`^(binary|container|go|nodejs|node|python|wasm)-env(-\d.*)?$`)
-	ownName   = regexp.MustCompile(`^(binary|container|go|nodejs|node|python|wasm)([^a-z].*)?$`)
+	imageName = regexp.MustCompile(`^(binary|container|go|nodejs|node|python-fastapi|python|wasm)-env(-\d.*)?$`)
+	ownName   = regexp.MustCompile(`^(binary|container|go|nodejs|node|python-fastapi|python|wasm)([^a-z].*)?$`)
 )
 
 // Of returns the environment that an Environment document means: by the last element of its image, without tag
-// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27). The image may be empty. That of
+// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27). The image may be empty; of
+// programs the runtime says, too, whether they are Fission's. The image of
 // an environment whose name begins with container is the one to run, unless it is one of ours.
 // Invalid, with the names that are known, for another.
-func Of(name, image string) (Environment, error) {
-	if Pulled(name, image) != "" {
+func Of(name string, runtime spec.Runtime) (Environment, error) {
+	if Pulled(name, runtime.Image) != "" {
 		return environments()["container"], nil
 	}
-	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(image)), ownName.FindStringSubmatch(name)} {
-		if found != nil {
+	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(runtime.Image)), ownName.FindStringSubmatch(name)} {
+		switch {
+		case len(found) == 0:
+		case found[1] == "binary" && (runtime.Programs == spec.Requests || runtime.Programs == spec.Either):
+			return environments()[runtime.Programs], nil
+		default:
 			return environments()[found[1]], nil
 		}
 	}
@@ -176,18 +192,36 @@ type Warmup struct {
 	Note    string // a line for whoever waits while it is made
 }
 
-// Build returns the command that builds the source of a package, in the place of one that the package names; that itself when the
-// environment has none, or the package names another than Fission's builders do by default. It is for a shell, by Fission's contract:
-// it starts in the folder SRC_PKG, and what it leaves at DEPLOY_PKG is the package.
+// builders is what Fission's builders are called: a package, or its Environment document, names them by it.
+const builders = "build"
+
+// Build returns the command that builds the source of a package, by what the package names, or else its Environment document: another
+// command than "build" is that itself, and "build" is what Fission's builders do, which is nothing for some. Where neither names one, a
+// source is the package, unless it is nothing without a build. The command is for a shell, by Fission's contract: it starts in the
+// folder SRC_PKG, and what it leaves at DEPLOY_PKG is the package.
 func (e Environment) Build(named string) (string, Warmup) {
-	if e.build == nil || named != "" && named != "build" {
+	switch {
+	case named != "" && named != builders:
 		return named, Warmup{}
+	case e.build == nil, named == "" && !e.source:
+		return "", Warmup{}
 	}
 	return e.build()
 }
 
+// script returns a function that returns a command, which needs nothing before it.
+func script(name string) func() (string, Warmup) {
+	return func() (string, Warmup) {
+		text, _ := adaptors.ReadFile(name) // it is a part of the program
+		return string(text), Warmup{}
+	}
+}
+
 // Modules reports whether what Command returns is a WebAssembly module, and its arguments, and not a program.
 func (e Environment) Modules() bool { return e.modules }
+
+// Images reports whether its functions are container images.
+func (e Environment) Images() bool { return e.install != nil }
 
 // invalid refuses an entry point.
 func invalid(entrypoint, format string, args ...any) error {

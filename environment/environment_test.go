@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/spec"
 )
 
 // An Environment document means one of ours by its image, else by its name.
@@ -44,7 +45,7 @@ func TestOf(t *testing.T) {
 		{"pythonic", "", ""},
 		{"", "", ""},
 	} {
-		e, err := environment.Of(test.name, test.image)
+		e, err := environment.Of(test.name, spec.Runtime{Image: test.image})
 		key, _, _ := strings.Cut(e.Key(), "-")
 		switch {
 		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env or container-env")):
@@ -91,7 +92,7 @@ func TestInstall(t *testing.T) {
 func TestKeyHasTheContent(t *testing.T) {
 	t.Parallel()
 	sum := sha256.New()
-	for _, name := range []string{"python/adaptor.py", "python/flask.py"} {
+	for _, name := range []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py", "python/landfall_asgi.py"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

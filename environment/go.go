@@ -2,7 +2,9 @@ package environment
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -34,13 +36,19 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 // goBuild returns the command that builds a package in Go, and what compiles the standard library for it.
 func goBuild() (string, Warmup) {
 	const end = "LANDFALL_ADAPTOR_ENDS"
-	adaptor, _ := adaptors.ReadFile("go/adaptor/adaptor.go") // they are parts of the program
+	var build strings.Builder
+	build.WriteString("adaptor() {\n")
+	files, _ := fs.Glob(adaptors, "go/adaptor/*.go") // they are parts of the program
+	for _, file := range files {
+		text, _ := adaptors.ReadFile(file)
+		build.WriteString("cat > " + path.Base(file) + " << '" + end + "'\n" + string(text) + end + "\n")
+	}
 	script, _ := adaptors.ReadFile("go/build.sh")
-	build := "adaptor() { cat << '" + end + "'\n" + string(adaptor) + end + "\n}\n" + string(script)
+	build.WriteString("}\n" + string(script))
 	const source = `package main\n\nimport "net/http"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n`
 	warm := "# for " + goToolchain() + "\nmkdir src && cd src && printf '" + source +
-		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build
-	return build, Warmup{Command: warm, Folder: ".go-build",
+		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build.String()
+	return build.String(), Warmup{Command: warm, Folder: ".go-build",
 		Note: "compiling Go's standard library, once for this server: this may take a minute, and later builds begin with it"}
 }
 

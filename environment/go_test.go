@@ -144,6 +144,49 @@ func TestGoBuild(t *testing.T) {
 	if build("go", "build") != build("go", "") || build("python", "") != "" {
 		t.Error("Fission's own command is another one than none; or Python is built")
 	}
+	if build("wasm", "build") != "" || !strings.Contains(build("python", "build"), "pip3 install") || !strings.Contains(build("node", "build"), "npm install") {
+		t.Error("Fission's own command is not what its builders do")
+	}
+}
+
+// A module says which Go it is written for. What calls its functions says so for itself, and what no Go of this machine can build is
+// refused before anything is downloaded.
+func TestGoModuleVersions(t *testing.T) {
+	t.Parallel()
+	const greets = "package main\n\nimport (\n\t\"io\"\n\t\"net/http\"\n\n\t\"example.com/greet\"\n)\n\n" +
+		"func Handler(w http.ResponseWriter, r *http.Request) { io.WriteString(w, greet.Word) }\n"
+	r, _ := start(t, "off")
+	for name, mod := range map[string]string{
+		"no go line": "module functions\n",
+		"1.12":       "module functions\n\ngo 1.12\n\nrequire example.com/greet v1.0.0\n",
+		"1.16":       "module functions\n\ngo 1.16\n\nrequire example.com/greet v1.0.0\n",
+		"a folder":   "module functions\n\ngo 1.20\n\nrequire example.com/greet v1.0.0\n\nreplace example.com/greet => ./greet\n",
+	} {
+		source := fstest.MapFS{"go.mod": {Data: []byte(mod)}, "handler.go": {Data: []byte(greets)}, "go.work": {Data: []byte("no go.work at all")}}
+		greet := fstest.MapFile{Data: []byte("package greet\n\nconst Word = \"hello\"\n")}
+		switch name {
+		case "no go line":
+			source["handler.go"].Data = []byte(strings.Replace(greets, "example.com/greet", "functions/greet", 1))
+			source["greet/greet.go"] = &greet
+		case "a folder":
+			source["greet/greet.go"], source["greet/go.mod"] = &greet, &fstest.MapFile{Data: []byte("module example.com/greet\n")}
+		default:
+			source["vendor/example.com/greet/greet.go"] = &greet
+			source["vendor/modules.txt"] = &fstest.MapFile{Data: []byte("# example.com/greet v1.0.0\n## explicit\nexample.com/greet\n")}
+		}
+		f := function(t, "go", "", files{"main*": goProgram(t, source)})
+		f.ID += name
+		// K-005: functions in Go are built, whatever go.mod says from 1.12 on, also of a vendored module
+		if got := string(run(t, r, f, get(t, "x", "http://a/")).Data()); got != "hello" {
+			t.Errorf("go.mod with %s: the answer is %q", name, got)
+		}
+	}
+	_, err := buildGo(t, fstest.MapFS{"handler.go": {Data: []byte(greets)},
+		"go.mod": {Data: []byte("module functions\n\ngo 1.999\n\nrequire example.com/greet v1.0.0\n")}})
+	// K-005: a version newer than the machine's is refused before anything is downloaded
+	if err == nil || !strings.Contains(err.Error(), "go.mod needs Go 1.999, and this server builds with Go 1.") || strings.Contains(err.Error(), "example.com") {
+		t.Errorf("go.mod with 1.999: the error is %v", err)
+	}
 }
 
 // The entry point of a module is its path.

@@ -42,8 +42,8 @@ def main():
     return answer
 `})
 	want := map[string]any{
-		"method": "PUT", "path": "/orders/ü x", "url": "http://shop.localhost:8080/orders/%C3%BC%20x?size=l&colour=red&colour=blue&empty=",
-		"base_url": "http://shop.localhost:8080/orders/%C3%BC%20x", "host": "shop.localhost:8080",
+		"method": "PUT", "path": "/orders/ü x", "url": "http://shop.localhost:8080/orders/ü%20x?size=l&colour=red&colour=blue&empty=",
+		"base_url": "http://shop.localhost:8080/orders/ü%20x", "host": "shop.localhost:8080",
 		"size": "l", "colours": []any{"red", "blue"}, "empty": "", "none": 5.0, "args": map[string]any{"size": "l", "colour": "red", "empty": ""},
 		"accept": "text/html, text/plain", "agent": "nobody", "cookies": map[string]any{"a": "1", "b": "2"}, "param": "7",
 	}
@@ -222,7 +222,7 @@ func TestStyles(t *testing.T) {
 	}{
 		{"text", "python", "", files{"main.py": "def main(): return '<b>'"}, "text/html; charset=utf-8", "<b>"},
 		{"bytes", "python", "", files{"main.py": "def main(): return b'x'"}, "text/html; charset=utf-8", "x"},
-		{"a map", "python", "", files{"main.py": "def main(): return {'a': 'ü'}"}, "application/json", `{"a": "\u00fc"}`},
+		{"a map", "python", "", files{"main.py": "def main(): return {'a': 'ü'}"}, "application/json", `{"a":"\u00fc"}`},
 		{"a list", "python", "", files{"main.py": "def main(): return [1]"}, "application/json", `[1]`},
 		{"a generator", "python", "", files{"main.py": "def main():\n  yield 'a'\n  yield b'b'"}, "text/html; charset=utf-8", "ab"},
 		{"async", "python", "", files{"main.py": "import asyncio\nasync def main():\n  await asyncio.sleep(0)\n  return 'x'"}, "text/html; charset=utf-8", "x"},

@@ -37,6 +37,16 @@ func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{"python3", "-B", folder + "/adaptor.py", function}, event.Structured, nil
 }
 
+// fastapiCommand takes module.function as pythonCommand does, and leaves to another adaptor what lies there: an ASGI application, or a
+// function that takes a request of FastAPI.
+func fastapiCommand(p pack, entrypoint string) ([]string, event.Form, error) {
+	args, form, err := pythonCommand(p, entrypoint)
+	if err != nil {
+		return nil, form, err
+	}
+	return []string{args[0], args[1], folder + "/landfall_asgi.py", args[len(args)-1]}, form, nil
+}
+
 // mainModule returns the module that an entry point means which does not say: main, user, or the only one.
 func mainModule(p pack, entrypoint string) (string, error) {
 	const extension = ".py"

@@ -34,19 +34,16 @@ func missingModule(p pack, entrypoint string) error {
 	if p.has(path.Join(module, "package.json")) {
 		return nil
 	}
-	tried := []string{"index.js", "index.mjs", "index.cjs"}
-	if module != "" {
-		tried = []string{module, module + ".js", module + ".mjs", module + ".cjs", module + "/index.js", module + "/index.mjs"}
-	}
+	tried := modules(entrypoint)
 	for _, name := range tried {
 		if p.has(path.Clean(name)) {
 			return nil
 		}
 	}
-	modules := p.top(func(name string) bool {
+	scripts := p.top(func(name string) bool {
 		return slices.Contains([]string{".js", ".mjs", ".cjs"}, path.Ext(name))
 	})
-	if module == "" && len(modules) == 1 {
+	if module == "" && len(scripts) == 1 {
 		return nil
 	}
 	return invalid(entrypoint, "the package has none of %s; it has %s", listed(tried), listed(p.top(p.has)))

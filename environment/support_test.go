@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/spec"
 )
 
 // patience is how long a test waits for what happens at once on a machine that has nothing else to do.
@@ -211,7 +212,7 @@ func buildGo(t testing.TB, source fs.FS) (program string, err error) {
 // of returns the environment of a language.
 func of(t testing.TB, language string) environment.Environment {
 	t.Helper()
-	e, err := environment.Of(language, "")
+	e, err := environment.Of(language, spec.Runtime{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,6 @@ func TestUnknown(t *testing.T) {
 	})
 	if len(got) != 2 || !strings.HasPrefix(got[0].String(), `specs/a.yaml:7: Function b will not run: the spec has no Environment "pyhton", and functions cannot run in the environment "pyhton"`) ||
 		!strings.Contains(got[1].String(), "Function d will not run: functions cannot") {
-		t.Errorf("got %v, want warnings of b and d", got)
+		t.Errorf("got %v, want problems of b and d", got)
 	}
 }

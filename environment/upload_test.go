@@ -53,6 +53,11 @@ func (*sent) Taken() int64 { return 0 }
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	const flask = "from flask import request\ncalls = 0\ndef main():\n    global calls\n    calls += 1\n"
+	const asgi = "calls = 0\nasync def app(scope, receive, send):\n    global calls\n    if scope['type'] != 'http':\n        raise ValueError\n    calls += 1\n"
+	answer := func(body string) string {
+		return "    await send({'type': 'http.response.start', 'status': 200, 'headers': [(b'content-type', b'text/plain')]})\n" +
+			"    await send({'type': 'http.response.body', 'body': b'%d ' % calls + " + body + "})\n    await receive()\n"
+	}
 	const program = "package main\n\nimport (\n\t\"fmt\"\n\t\"io\"\n\t\"net/http\"\n)\n\nvar calls int\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {\n\tcalls++\n"
 	type code struct{ language, entry, file, read, early string }
 	for name, c := range map[string]code{
@@ -60,6 +65,9 @@ func TestUploads(t *testing.T) {
 			"calls = 0\ndef main(event):\n    global calls\n    calls += 1\n    return f\"{calls} early\"\n"},
 		"flask": {"python", "", "main.py", flask + "    return f\"{calls} {request.stream.read(2).decode()}{request.get_data(as_text=True)}\"\n",
 			flask + "    return f\"{calls} early\"\n"},
+		"asgi": {"python", "main.app", "main.py",
+			asgi + "    body, more = b'', True\n    while more:\n        m = await receive()\n        body, more = body + m['body'], m['more_body']\n" + answer("body"),
+			asgi + answer("b'early'")},
 		"nodejs events": {"nodejs", "event:index", "index.js",
 			"let n = 0; module.exports = async (e) => { n++; let text = ''; for await (const piece of e.data) text += piece; return `${n} ${text}`; }",
 			"let n = 0; module.exports = async (e) => `${++n} early`"},

@@ -381,15 +381,16 @@ func (r *running) repositories(ctx context.Context) error {
 
 func (r *running) repository(ctx context.Context, app landfall.App) error {
 	damage, err := r.Repositories.Check(ctx, app.ID)
-	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return nil
-		}
+	gone := err != nil && landfall.KindOf(err) == landfall.NotFound
+	if err != nil && !gone {
 		return err
 	}
-	r.done.Repositories++
 	f := landfall.Finding{What: "repository", App: app.Name, Key: r.Repositories.Path(app.ID),
 		Remedy: "push its branches again from a clone, into a repository that is made anew; or " + remedyRestore}
+	if gone {
+		return r.goneRepository(ctx, app, f)
+	}
+	r.done.Repositories++
 	if len(damage) > 0 {
 		if remedy, err := r.references(ctx, app); err != nil || remedy != "" {
 			f.Remedy = cmp.Or(remedy, f.Remedy)
@@ -405,6 +406,21 @@ func (r *running) repository(ctx context.Context, app landfall.App) error {
 		return nil
 	}
 	return r.heads(ctx, app, f)
+}
+
+// goneRepository reports the repository of an app that was pushed to as gone.
+func (r *running) goneRepository(ctx context.Context, app landfall.App, f landfall.Finding) error {
+	if app.Repository != "" || !app.Deleted.IsZero() {
+		return nil
+	}
+	pushed, err := r.DB.HasHeads(ctx, app.ID)
+	if err != nil || !pushed {
+		return err
+	}
+	f.Problem = "it is gone"
+	f.Remedy = "bring the process that has it back, or put its folder git here; only if it is lost, start once with landfall serve --new, and push " +
+		"its branches again from a clone; or " + remedyRestore
+	return r.report(f)
 }
 
 // references says how references that cannot be read come back; nothing when all can be.
@@ -443,7 +459,8 @@ func (r *running) heads(ctx context.Context, app landfall.App, f landfall.Findin
 	for _, h := range before {
 		if slices.Contains(after, h) && !h.SHA.IsZero() && named[h.Ref] != h.SHA && !strings.HasPrefix(string(h.Ref), landfall.ApplyPrefix) {
 			f.Problem = fmt.Sprintf("%s is %s there, and %s was accepted", h.Ref, cmp.Or(named[h.Ref].Short(), "gone"), h.SHA.Short())
-			f.Remedy = "start the server again: it accepts what is there; or " + remedyRestore
+			f.Remedy = "start the server again: it accepts what is there, unless it never had what was accepted: " +
+				"then push its branches again from a clone; or " + remedyRestore
 			if err := r.report(f); err != nil {
 				return err
 			}

@@ -37,6 +37,7 @@ type callsOf struct {
 	outcomes map[execution.Outcome]prometheus.Counter
 	took     prometheus.Observer
 	unfit    map[trigger.Side]prometheus.Counter
+	app      string // the id of its app; empty: they are several
 	last     time.Time
 }
 
@@ -63,12 +64,14 @@ func newFunctionCalls() functionCalls {
 }
 
 // of returns the counters of a version. The caller holds the lock.
-func (c *functionCalls) of(v functionVersion, now time.Time) *callsOf {
+func (c *functionCalls) of(f *registry.Function, now time.Time) *callsOf {
+	v := functionVersion{f.Namespace, f.Name, string(f.Version)}
 	of, ok := c.versions[v]
 	switch {
 	case ok:
 	case len(c.versions) < mostVersions || c.forgetStale(now):
 		of = c.add(v)
+		of.app = f.App
 		c.versions[v] = of
 	default:
 		if c.others == nil {
@@ -96,8 +99,21 @@ func (c *functionCalls) add(v functionVersion) *callsOf {
 
 // forgetStale makes room, and reports whether there is some. The caller holds the lock.
 func (c *functionCalls) forgetStale(now time.Time) bool {
+	c.drop(func(of *callsOf) bool { return now.Sub(of.last) >= staleAfter })
+	return len(c.versions) < mostVersions
+}
+
+// forget forgets versions.
+func (c *functionCalls) forget(which func(*callsOf) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(which)
+}
+
+// drop forgets versions. The caller holds the lock.
+func (c *functionCalls) drop(which func(*callsOf) bool) {
 	for v, of := range c.versions {
-		if now.Sub(of.last) < staleAfter {
+		if !which(of) {
 			continue
 		}
 		labels := prometheus.Labels{"namespace": v.namespace, "function": v.function, "version": v.version}
@@ -106,7 +122,6 @@ func (c *functionCalls) forgetStale(now time.Time) bool {
 		c.unfit.DeletePartialMatch(labels)
 		delete(c.versions, v)
 	}
-	return len(c.versions) < mostVersions
 }
 
 var _ execution.Meter = (*Metrics)(nil)
@@ -114,7 +129,7 @@ var _ execution.Meter = (*Metrics)(nil)
 // Called counts a call of a function.
 func (m *Metrics) Called(f *registry.Function, outcome execution.Outcome, took time.Duration) {
 	m.functions.mu.Lock()
-	of := m.functions.of(functionVersion{f.Namespace, f.Name, string(f.Version)}, time.Now())
+	of := m.functions.of(f, time.Now())
 	m.functions.mu.Unlock()
 	of.outcomes[outcome].Inc()
 	if outcome != execution.Busy {
@@ -145,7 +160,7 @@ func (m *Metrics) Proxied(sent, received int) {
 // Unfit counts data that does not fit the contract of a function.
 func (m *Metrics) Unfit(f *registry.Function, side trigger.Side) {
 	m.functions.mu.Lock()
-	of := m.functions.of(functionVersion{f.Namespace, f.Name, string(f.Version)}, time.Now())
+	of := m.functions.of(f, time.Now())
 	m.functions.mu.Unlock()
 	of.unfit[side].Inc()
 }

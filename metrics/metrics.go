@@ -17,22 +17,26 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
 
 // Config is what metrics are read from when they are asked for.
 type Config struct {
-	DB     *store.DB // nil: the process has none
-	Cache  func() gateway.Cache
-	Now    func() time.Time
-	Logger *slog.Logger
+	DB    *store.DB // nil: the process has none
+	Cache func() gateway.Cache
+	// Deleted returns the apps that were deleted: nothing of them is told any more. nil: the process knows of no apps.
+	Deleted func() []registry.App
+	Now     func() time.Time
+	Logger  *slog.Logger
 }
 
 // Metrics counts what happens in this process, and reads the rest from the store when it is asked. Its labels have few values:
 // an app, if it exists, and words that are listed here. All methods may be called by many goroutines.
 type Metrics struct {
 	registry *prometheus.Registry
+	deleted  func() []registry.App
 	logger   *slog.Logger
 
 	deliveries *prometheus.CounterVec
@@ -67,6 +71,7 @@ const (
 func New(c Config) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
+		deleted:  c.Deleted,
 		logger:   c.Logger,
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "landfall_deliveries_total",
@@ -118,8 +123,12 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // Handler answers with all metrics in the form that Prometheus asks for.
 func (m *Metrics) Handler() http.Handler {
 	const scrapes = 4 // at once
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	all := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog: complaints{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.forgetDeleted()
+		all.ServeHTTP(w, r)
 	})
 }
 
@@ -178,13 +187,24 @@ func (m *Metrics) add(app string) *gatewayOf {
 	return of
 }
 
-// AppDeleted forgets an app.
-func (m *Metrics) AppDeleted(app string) {
+// forgetDeleted forgets what was counted of apps that were deleted.
+func (m *Metrics) forgetDeleted() {
+	if m.deleted == nil {
+		return
+	}
+	ids := map[string]bool{}
 	m.change.Lock()
 	defer m.change.Unlock()
 	apps := maps.Clone(*m.apps.Load())
-	delete(apps, app)
+	for _, app := range m.deleted() {
+		ids[app.ID] = true
+		if _, counted := apps[app.Name]; !counted {
+			continue
+		}
+		delete(apps, app.Name)
+		m.requests.DeletePartialMatch(prometheus.Labels{"app": app.Name})
+		m.bytes.DeleteLabelValues(app.Name)
+	}
 	m.apps.Store(&apps)
-	m.requests.DeletePartialMatch(prometheus.Labels{"app": app})
-	m.bytes.DeleteLabelValues(app)
+	m.functions.forget(func(of *callsOf) bool { return ids[of.app] })
 }

@@ -38,6 +38,8 @@ type fixture struct {
 	t   *testing.T
 	db  *store.DB
 	log logtest.Buffer
+
+	deleted []registry.App
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -49,7 +51,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { _ = db.Close() })
 	f := &fixture{t: t, db: db}
 	f.Metrics = metrics.New(metrics.Config{
-		DB: f.db, Now: func() time.Time { return noon.Add(time.Minute) }, Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
+		DB: f.db, Deleted: func() []registry.App { return f.deleted }, Now: func() time.Time { return noon.Add(time.Minute) }, Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
 		Cache: func() gateway.Cache {
 			return gateway.Cache{InMemory: 1, InFolder: 2, Missed: 3, Loaded: 4, MemoryBytes: 5, FolderBytes: 6}
 		},
@@ -205,6 +207,7 @@ func TestCounted(t *testing.T) {
 	f.Answered("shop", http.StatusNotFound, 5)
 	f.Answered("shop", http.StatusInternalServerError, 5)
 	f.Answered("", http.StatusNotFound, 7)
+	f.Called(&registry.Function{App: "id of the shop", Namespace: "default", Name: "of-the-shop", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
 	f.Delivered("a_word_of_a_stranger", webhook.Refused)
 	f.Delivered("another_one", webhook.Refused)
 	f.Fired(store.FiringSkipped)
@@ -217,9 +220,10 @@ func TestCounted(t *testing.T) {
 		`landfall_gateway_cache_lookups_total{result="memory"} 1`, `landfall_gateway_cache_lookups_total{result="folder"} 2`,
 		`landfall_gateway_cache_lookups_total{result="miss"} 3`, `landfall_gateway_loaded_bytes_total 4`,
 		`landfall_gateway_cache_bytes{place="memory"} 5`, `landfall_gateway_cache_bytes{place="folder"} 6`)
-	f.AppDeleted("shop")
+	// K-015: of a deleted app nothing is told any more, neither of its answers nor of its functions
+	f.deleted = []registry.App{{ID: "gone", Name: "gone"}, {ID: "id of the shop", Name: "shop"}}
 	for _, line := range f.scrape() {
-		if strings.Contains(line, `app="shop"`) {
+		if strings.Contains(line, `"shop"`) || strings.Contains(line, `function="of-the-shop"`) {
 			t.Errorf("after its deletion there is %s", line)
 		}
 	}

@@ -25,12 +25,9 @@ func (p *Pipeline) Accept(ctx context.Context, tx *store.Tx, push landfall.Push)
 func (p *Pipeline) accept(
 	ctx context.Context, tx *store.Tx, push landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
 ) (run string, err error) {
-	app, err := tx.App(ctx, push.App)
+	app, err := tx.ActiveApp(ctx, push.App)
 	if err != nil {
 		return "", err
-	}
-	if !app.Deleted.IsZero() {
-		return "", &landfall.Error{Op: "pipeline.Accept", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
 	}
 	push.Accepted = p.Now()
 	for _, sha := range []*landfall.CommitSHA{&push.Before, &push.After} {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -22,7 +21,10 @@ import (
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/tree"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -43,12 +45,14 @@ type BuildCommand struct {
 	Warmup  environment.Warmup // makes a folder that it finds in Dir
 	Say     func(line string)  // tells who waits for the build what is done before the command
 	Logger  *slog.Logger       // names the run: for what the operator is to know
+	Hide    *secret.Redactor   // what must not be in what the operator is told; nil: nothing
 }
 
 // BuildResult says how a build command ended.
 type BuildResult struct {
 	ExitCode int
 	Killed   string // which limit ended it; empty when it ended by itself
+	Dir      string // the path at which the command saw its folder
 }
 
 // builds reports whether a build command makes files of the app itself.
@@ -76,14 +80,20 @@ func (w *worker) build(ctx context.Context) error {
 			}
 			continue
 		}
-		if !ok || plan.pkg.BuildCommand == "" || plan.source == nil || w.current[u.Unit].Content != nil {
+		if !ok || w.current[u.Unit].Content != nil {
+			continue
+		}
+		if err := w.unzipPackage(ctx, u); err != nil {
+			return err
+		}
+		if plan = w.packages[u.Unit]; plan.pkg.BuildCommand == "" || plan.source == nil {
 			continue
 		}
 		if err := w.buildPackage(ctx, u, plan); err != nil {
 			return err
 		}
 	}
-	return w.checkModules(ctx)
+	return w.checkFunctions(ctx)
 }
 
 // buildJob is one build command and what it may read.
@@ -94,6 +104,9 @@ type buildJob struct {
 	inputs  []builder.ArchiveFile // the files that it sees, by their path in its folder
 	outputs []string              // files and folders that it makes
 	pull    string                // in place of the command: the image that it pulls
+	pulled  spec.Environment      // whose image that is
+	unzip   bool                  // in place of the command: it unpacks a zip
+	marks   map[string]string     // of the secrets that it gets, by their names
 	warmup  environment.Warmup
 	key     landfall.Digest // covers all of the above and the environment's definition
 }
@@ -118,13 +131,14 @@ func (w *worker) buildApp(ctx context.Context) ([]landfall.File, error) {
 		return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%s: build.inputs matches no file", w.spec.App.Pos)}
 	}
-	job.key = job.digest(w.environment(b.Environment))
+	job.marks = w.building.marks
+	job.key = job.digest(definition(w.spec, b.Environment))
 	made, err := w.runBuild(ctx, job)
 	if err != nil {
 		return nil, err
 	}
 	files := slices.DeleteFunc(slices.Clone(w.files), func(f landfall.File) bool {
-		return slices.ContainsFunc(b.Outputs, func(out string) bool { return isBelow(out, f.Path) })
+		return slices.ContainsFunc(b.Outputs, func(out string) bool { return tree.IsBelow(out, f.Path) })
 	})
 	files = append(files, made...)
 	slices.SortFunc(files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
@@ -134,12 +148,6 @@ func (w *worker) buildApp(ctx context.Context) ([]landfall.File, error) {
 // releaseURLVariable tells a build where its release will answer; only builds that name it are told, since it makes
 // every commit's build another one.
 const releaseURLVariable = "LANDFALL_RELEASE_URL"
-
-// isBelow reports whether name is folder or lies below it.
-func isBelow(folder, name string) bool {
-	folder = path.Clean(folder)
-	return name == folder || strings.HasPrefix(name, folder+"/")
-}
 
 // The folders of Fission's build contract, in the build's folder.
 const (
@@ -160,14 +168,15 @@ func (w *worker) buildPackage(ctx context.Context, u versioning.Unit, plan packa
 		f.Path = sourceFolder + "/" + f.Path
 		job.inputs = append(job.inputs, f)
 	}
-	job.key = job.digest(w.environment(plan.pkg.Environment))
+	job.marks = w.building.marks
+	job.key = job.digest(definition(w.spec, plan.pkg.Environment))
 	made, err := w.runBuild(ctx, job)
 	if err != nil {
 		return err
 	}
-	files := make([]builder.ArchiveFile, 0, len(made))
-	for _, f := range made {
-		files = append(files, builder.ArchiveFile{Path: strings.TrimPrefix(strings.TrimPrefix(f.Path, deployName), "/"), File: f})
+	files, err := deployedFiles(job.what, made)
+	if err != nil {
+		return err
 	}
 	if len(files) == 1 && files[0].Path == "" {
 		files[0].Path = u.Unit.Name // the command made one file
@@ -176,9 +185,28 @@ func (w *worker) buildPackage(ctx context.Context, u versioning.Unit, plan packa
 	return nil
 }
 
-// environment returns the definition of an environment, as far as this spec has it.
-func (w *worker) environment(name string) []byte {
-	for _, e := range w.spec.Environments {
+// deployedFiles returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of it: by the
+// name of the folder, which is gone.
+func deployedFiles(what string, made []landfall.File) ([]builder.ArchiveFile, error) {
+	files := make([]builder.ArchiveFile, 0, len(made))
+	for _, f := range made {
+		files = append(files, builder.ArchiveFile{Path: strings.TrimPrefix(strings.TrimPrefix(f.Path, deployName), "/"), File: f})
+	}
+	deployed := tree.Of(builder.InArchive(files))
+	for _, link := range deployed.Links() {
+		if _, inside := deployed.Follow(link); !inside {
+			f, _ := deployed.File(link)
+			return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"the build of %s made the symbolic link %s, which leads out of DEPLOY_PKG, to %s, and back: name what it leads to from its own folder",
+				what, link, f.Target)}
+		}
+	}
+	return files, nil
+}
+
+// definition returns the definition of an environment, as far as a spec has it.
+func definition(s *spec.Spec, name string) []byte {
+	for _, e := range s.Environments {
 		if e.Name == name {
 			return e.Spec
 		}
@@ -199,7 +227,8 @@ func (j buildJob) digest(definition []byte) landfall.Digest {
 		Env         map[string]string `json:"env"`
 		Outputs     []string          `json:"outputs"`
 		Inputs      [][3]string       `json:"inputs"`
-	}{"landfall-build/1", j.command, string(definition), j.env, j.outputs, rows})
+		Secrets     map[string]string `json:"secrets,omitempty"`
+	}{"landfall-build/1", j.command, string(definition), j.env, j.outputs, rows, j.marks})
 	if err != nil {
 		return "" // strings only: it always has a form
 	}
@@ -215,7 +244,7 @@ func (w *worker) runBuild(ctx context.Context, job buildJob) ([]landfall.File, e
 	}
 	files, err := w.cached(ctx, job.key)
 	if err != nil || files != nil {
-		if files != nil {
+		if files != nil && !job.unzip {
 			w.stats.Cached++
 			w.sayf("%s: built before from the same input", job.what)
 		}
@@ -227,12 +256,15 @@ func (w *worker) runBuild(ctx context.Context, job buildJob) ([]landfall.File, e
 		return nil, err
 	}
 	crashpoint.Here("build.filled")
-	if err := w.execute(ctx, dir, job); err != nil {
+	seen, err := w.execute(ctx, dir, job)
+	if err != nil {
 		return nil, err
 	}
 	crashpoint.Here("build.executed")
-	w.stats.Built++
-	return w.keep(ctx, dir, job)
+	if !job.unzip {
+		w.stats.Built++
+	}
+	return w.keep(ctx, dir, seen, job)
 }
 
 func (w *worker) forgetBuild(ctx context.Context, key landfall.Digest) error {
@@ -287,9 +319,14 @@ func (w *worker) fill(ctx context.Context, dir string, inputs []builder.ArchiveF
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	for _, f := range inputs {
-		if err := w.fillFile(ctx, root, f); err != nil {
-			return err
+	for _, links := range []bool{false, true} { // last what could lead elsewhere
+		for _, f := range inputs {
+			if f.File.IsBuiltLink() != links {
+				continue
+			}
+			if err := w.fillFile(ctx, root, f); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -299,43 +336,34 @@ func (w *worker) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveF
 	if err := builder.Check(f.File); err != nil {
 		return err
 	}
+	if !f.File.IsBuiltLink() {
+		return copyFile(ctx, root, f.Path, f.File, w.open)
+	}
 	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
 		return err
 	}
-	in, err := w.open(ctx, f.File)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	mode := fs.FileMode(0o644)
-	if f.File.Mode == landfall.Executable {
-		mode = 0o755
-	}
-	out, err := root.OpenFile(f.Path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return root.Symlink(f.File.Target, f.Path)
 }
 
-// execute runs the command, with its output streamed to the run's log, or pulls the image.
-func (w *worker) execute(ctx context.Context, dir string, job buildJob) error {
+// execute runs the command, with its output streamed to the run's log, or pulls the image. It returns the path at which the command
+// saw the folder.
+func (w *worker) execute(ctx context.Context, dir string, job buildJob) (seen string, err error) {
 	if job.pull != "" {
-		return w.pull(ctx, dir, job.pull)
+		return dir, w.pull(ctx, dir, job)
+	}
+	if job.unzip {
+		return "", unpackZip(dir, job.what)
 	}
 	w.sayNow(ctx, append(w.takeLog(), fmt.Sprintf("building %s", job.what))...)
-	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now}
+	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now, hide: w.hide.Stream()}
+	shell, env := w.building.give(job.command, job.env)
 	result, err := w.Sandbox.Build(ctx, BuildCommand{
-		Shell: job.command, Dir: dir, Env: job.env, Output: output, Network: true, Warmup: job.warmup, Logger: w.logger,
+		Shell: shell, Dir: dir, Env: env, Output: output, Network: true, Warmup: job.warmup, Logger: w.logger, Hide: w.hide,
 		Say: func(line string) { w.sayNow(ctx, line) },
 	})
 	output.flush()
 	if err != nil {
-		return err
+		return "", err
 	}
 	var why string
 	switch {
@@ -344,21 +372,24 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) error {
 	case result.ExitCode != 0:
 		why = fmt.Sprintf("failed with exit code %d", result.ExitCode)
 		if full(dir) { // whatever it says, that is not its author's fault
-			return noSpace(nil)
+			return "", noSpace(nil)
 		}
 	default:
-		return nil
+		return result.Dir, nil
 	}
-	if output.last != "" {
-		why += ": " + output.last
+	if output.reason.line != "" {
+		why += ": " + output.reason.line
 	}
-	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
+	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
 }
 
 // keep takes a build's outputs out of its folder, records them with their digests, and returns them. The bytes are kept
 // before the record: what is recorded can be read.
-func (w *worker) keep(ctx context.Context, dir string, job buildJob) ([]landfall.File, error) {
-	files, err := collectOutputs(dir, job)
+func (w *worker) keep(ctx context.Context, dir, seen string, job buildJob) ([]landfall.File, error) {
+	files, err := collectOutputs(dir, seen, job)
+	if err == nil && len(job.marks) > 0 {
+		err = w.building.checkOutputs(dir, job, files)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +400,12 @@ func (w *worker) keep(ctx context.Context, dir string, job buildJob) ([]landfall
 		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 			return nil, err
 		}
-		if err := move(filepath.Join(dir, filepath.FromSlash(f.Path)), target); err != nil {
+		if f.IsBuiltLink() { // it is kept as the text that it is
+			err = os.WriteFile(target, []byte(f.Target), 0o600)
+		} else {
+			err = move(ctx, filepath.Join(dir, filepath.FromSlash(f.Path)), target)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if files[i].Digest, err = digestPath(target); err != nil {
@@ -392,82 +428,19 @@ func (w *worker) keep(ctx context.Context, dir string, job buildJob) ([]landfall
 }
 
 // move gives a file another name, also on another file system: scratch may be one of its own.
-func move(from, to string) error {
+func move(ctx context.Context, from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
-	in, err := os.Open(filepath.Clean(from))
+	root, err := os.OpenRoot(filepath.Dir(to))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }()
-	info, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	out, err := os.OpenFile(filepath.Clean(to), os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
-}
-
-// Limits of what a build may make.
-const (
-	maxOutputFiles = 50_000
-	maxOutputBytes = 2 << 30
-)
-
-// collectOutputs lists the files that a build made where it said it would. A link, a device or a socket among them is
-// an error: nothing but regular files ever gets into a version.
-func collectOutputs(dir string, job buildJob) ([]landfall.File, error) {
-	invalid := func(format string, args ...any) error {
-		return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + job.what + " " + fmt.Sprintf(format, args...)}
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	var files []landfall.File
-	var bytes int64
-	for _, out := range job.outputs {
-		out = path.Clean(out)
-		if info, err := root.Lstat(out); err != nil || (!info.IsDir() && !info.Mode().IsRegular()) {
-			return nil, invalid("did not make %s", out)
-		}
-		err := fs.WalkDir(root.FS(), out, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			info, err := entry.Info()
-			if err != nil {
-				return err
-			}
-			if !info.Mode().IsRegular() {
-				return invalid("made %s, which is no regular file", name)
-			}
-			f := landfall.File{Path: name, Size: info.Size()}
-			if info.Mode()&0o111 != 0 {
-				f.Mode = landfall.Executable
-			}
-			files = append(files, f)
-			if bytes += f.Size; bytes > maxOutputBytes || len(files) > maxOutputFiles {
-				return invalid("made more than %d files or %d bytes", maxOutputFiles, int64(maxOutputBytes))
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(files) == 0 {
-		return nil, invalid("made no file in %s", strings.Join(job.outputs, ", "))
-	}
-	slices.SortFunc(files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
-	return slices.CompactFunc(files, func(a, b landfall.File) bool { return a.Path == b.Path }), nil
+	defer func() { _ = root.Close() }() // the file was closed before
+	return copyFile(ctx, root, filepath.Base(to), landfall.File{}, func(context.Context, landfall.File) (io.ReadCloser, error) {
+		return os.Open(filepath.Clean(from))
+	})
 }
 
 func digestPath(name string) (landfall.Digest, error) {
@@ -488,11 +461,12 @@ func (w *worker) openOutput(f landfall.File) (io.ReadCloser, error) {
 type logWriter struct {
 	write func([]string)
 	now   func() time.Time
+	hide  *secret.Stream // nil: nothing
 
 	partial []byte
 	lines   []string
 	written time.Time
-	last    string // the last line that says something
+	reason  culprit // of the lines so far
 }
 
 const (
@@ -503,7 +477,15 @@ const (
 
 // Write implements io.Writer. It does not fail.
 func (l *logWriter) Write(p []byte) (int, error) {
-	n := len(p)
+	l.take(l.hide.Next(p))
+	if len(l.lines) >= logBatch || l.now().Sub(l.written) >= logInterval {
+		l.send()
+	}
+	return len(p), nil
+}
+
+// take makes lines of text.
+func (l *logWriter) take(p []byte) {
 	for len(p) > 0 {
 		i := slices.Index(p, '\n')
 		if i < 0 {
@@ -522,18 +504,12 @@ func (l *logWriter) Write(p []byte) (int, error) {
 			l.partial = nil
 		}
 	}
-	if len(l.lines) >= logBatch || l.now().Sub(l.written) >= logInterval {
-		l.send()
-	}
-	return n, nil
 }
 
 func (l *logWriter) add(line []byte) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(line), "\uFFFD"), "\r")
 	l.lines = append(l.lines, text)
-	if said := landfall.Plain(text); said != "" { // it becomes the reason, which goes where no terminal is
-		l.last = said
-	}
+	l.reason.add(text)
 }
 
 func (l *logWriter) send() {
@@ -545,6 +521,7 @@ func (l *logWriter) send() {
 
 // flush writes what is left.
 func (l *logWriter) flush() {
+	l.take(l.hide.End())
 	if len(l.partial) > 0 {
 		l.add(l.partial)
 		l.partial = nil

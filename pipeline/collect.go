@@ -12,10 +12,10 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no
-// accessible release reaches. Whether something is held is checked in the transaction that marks or deletes it. One
-// collection at a time may be at work: a prefix that comes back into use must not be on another one's list. It waits for what
-// wants nothing to be collected meanwhile. Only the owner of the database collects: in another process it does nothing but fail, and
+// Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no accessible release
+// reaches; and all content of one that was deleted, see remove. Whether something is held is checked in the transaction that marks or
+// deletes it. One collection at a time may be at work: a prefix that comes back into use must not be on another one's list. It waits for
+// what wants nothing to be collected meanwhile. Only the owner of the database collects: in another process it does nothing but fail, and
 // it ends when another process wins the database meanwhile.
 func (p *Pipeline) Collect(ctx context.Context, appID string) error {
 	return p.Uncollected(ctx, func() error { return p.collect(ctx, appID) })
@@ -31,7 +31,7 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 	var prefixes []string
 	err = owner.Update(ctx, func(tx *store.Tx) error {
 		var err error
-		if app, err = tx.App(ctx, appID); err != nil {
+		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
 			return err
 		}
 		if expired, err = p.expire(ctx, tx, app); err != nil {
@@ -51,6 +51,9 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !app.Deleted.IsZero() {
+		return p.remove(ctx, owner, app)
 	}
 	crashpoint.Here("collect.marked")
 	if len(expired) > 0 {

@@ -258,7 +258,7 @@ func policyOf(s *spec.Spec) *landfall.ReleasePolicy {
 }
 
 func isZeroPolicy(p landfall.ReleasePolicy) bool {
-	return p.Production == "" && p.Live == "" && p.Keep == 0 && p.Branches == nil && p.SkipPaths == nil
+	return p.Production == "" && p.Live == "" && p.Keep == 0 && p.Branches == nil && p.SkipPaths == nil && p.KeepFiles == ""
 }
 
 // digestFile returns the digest of all bytes of r.

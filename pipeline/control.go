@@ -63,7 +63,7 @@ type retry struct {
 
 // again makes a new run of a commit, wanted by the references whose head the commit is.
 func (p *Pipeline) again(ctx context.Context, tx *store.Tx, appID string, r retry) (string, error) {
-	app, err := tx.App(ctx, appID)
+	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return "", err
 	}
@@ -131,6 +131,9 @@ func (p *Pipeline) again(ctx context.Context, tx *store.Tx, appID string, r retr
 // empty; else a run stores it again, which fails unless it comes to the recorded digests.
 func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string, err error) {
 	err = p.DB.Update(ctx, func(tx *store.Tx) error {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
 		group, err := tx.Group(ctx, app.ID, uid)
 		if err != nil {
 			return err
@@ -152,9 +155,6 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 			return err
 		}
 		if _, err := deploy.Create(ctx, tx, group, line, p.Now()); err != nil {
-			return err
-		}
-		if app, err = tx.App(ctx, app.ID); err != nil {
 			return err
 		}
 		if _, err := deploy.ExpireSurplus(ctx, tx, app, p.Now()); err != nil {
@@ -222,7 +222,7 @@ type Preview struct {
 
 // DryRun plans a commit of the built-in remote without storing anything. Errors are those of a run.
 func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
-	hide, err := p.redactor(ctx, app)
+	hide, err := p.redactor(ctx, app, nil)
 	if err != nil {
 		return Preview{}, err
 	}
@@ -269,39 +269,6 @@ func (w *worker) dryRun(ctx context.Context, push landfall.Push) (Preview, error
 		return Preview{}, err
 	}
 	return Preview{Changes: w.changes, Complete: true, Log: w.takeLog()}, nil
-}
-
-// DeleteApp ends an app's unfinished runs and closes all its addresses. The name stays reserved.
-func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
-	err := p.DB.Update(ctx, func(tx *store.Tx) error {
-		runs, err := tx.UnfinishedOfApp(ctx, app.ID)
-		if err != nil {
-			return err
-		}
-		for _, run := range runs {
-			run.State, run.Reason = landfall.RunCancelled, "Cancelled: "+actor+" deleted the app"
-			if err := p.end(ctx, tx, app, run); err != nil {
-				return err
-			}
-		}
-		if app, err = tx.App(ctx, app.ID); err != nil {
-			return err
-		}
-		app.Deleted = p.Now()
-		if err := tx.UpdateApp(ctx, app); err != nil {
-			return err
-		}
-		if err := dropSecrets(ctx, tx, app); err != nil {
-			return err
-		}
-		_, err = tx.Changed(ctx, app.ID)
-		return err
-	})
-	if err == nil {
-		p.Show(ctx, app)
-		p.meter().AppDeleted(app.Name)
-	}
-	return err
 }
 
 // checkRecorded fails when a commit whose release was recorded comes to other digests: what builds it is not the same

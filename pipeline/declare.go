@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/tree"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -24,7 +25,8 @@ type planned struct {
 	statics   map[landfall.UnitID]assets.Unit
 	packages  map[landfall.UnitID]packagePlan
 	units     []versioning.Unit
-	secrets   []store.GroupUnit    // that the functions name
+	secrets   []store.GroupUnit // that the functions name
+	building  buildSecrets
 	base      []landfall.GroupUnit // what the diff compares with
 	baseUnits []store.GroupUnit    // the same, as it is stored
 	baseGroup landfall.UID         // the group version that it is of; empty: there is none
@@ -44,7 +46,9 @@ type packagePlan struct {
 	pkg        spec.Package
 	source     []builder.ArchiveFile
 	deployment []builder.ArchiveFile
+	unzipped   bool               // of an archive that is a zip, the files are those in it
 	warmup     environment.Warmup // of its build
+	builder    string             // the command that its environment's document names in the place of its own; empty: that changes nothing
 }
 
 // declare turns the specs and the files into units with digests. files are the commit's, overlaid with what a build
@@ -103,7 +107,7 @@ func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error
 		declared = append(declared, versioning.Declared{
 			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: ConfigName}, Spec: app.Config, Where: app.Pos.String()})
 	}
-	units, warnings, err := assets.Select(rulesOf(app), files)
+	units, warnings, err := assets.Select(rulesOf(app), tree.Expand(files, maxOutputFiles))
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +162,8 @@ func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, 
 		if plan.deployment, err = w.archive(archives, p.Deployment, files); err != nil {
 			return nil, err
 		}
-		if env, err := environment.Of(p.Environment, w.image(p.Environment)); err == nil && plan.source != nil && plan.deployment == nil {
-			plan.pkg.BuildCommand, plan.warmup = env.Build(p.BuildCommand)
+		if env, err := environment.Of(p.Environment, runtimeOf(w.spec, p.Environment)); err == nil && plan.source != nil && plan.deployment == nil {
+			plan.pkg.BuildCommand, plan.warmup, plan.builder = buildCommand(w.spec, p, env)
 		}
 		d := declaredObject(landfall.PackageUnit, p.Object)
 		if plan.source != nil || plan.deployment != nil {
@@ -174,6 +178,21 @@ func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, 
 		declared = append(declared, d)
 	}
 	return declared, nil
+}
+
+// buildCommand returns the command that builds a package from its source, as its environment has it, and what it begins with. fallback
+// is what the Environment document names for it, where that makes a difference; it is a part of the package's version.
+func buildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (command string, warmup environment.Warmup, fallback string) {
+	command, warmup = env.Build(p.BuildCommand)
+	named := spec.ReadBuilder(definition(s, p.Environment))
+	if p.BuildCommand != "" || named == "" {
+		return command, warmup, ""
+	}
+	implied := command
+	if command, warmup = env.Build(named); command != implied {
+		fallback = named
+	}
+	return command, warmup, fallback
 }
 
 // below puts globs below a folder.
@@ -206,11 +225,19 @@ func (p packagePlan) content() ([]byte, error) {
 	}{{"deployment", p.deployment}, {"source", p.source}} {
 		for _, f := range a.files {
 			mode := "644"
-			if f.File.Mode == landfall.Executable {
+			switch {
+			case f.File.Mode == landfall.Executable:
 				mode = "755"
+			case f.File.IsBuiltLink():
+				mode = "link"
+			case isZip(a.files):
+				mode = "zip"
 			}
 			rows = append(rows, [4]string{a.name, f.Path, mode, f.File.ContentID()})
 		}
+	}
+	if p.builder != "" {
+		rows = append(rows, [4]string{"builder", "", "", p.builder})
 	}
 	return json.Marshal(rows)
 }

@@ -144,8 +144,8 @@ func (p *Pipeline) archived(ctx context.Context, content json.RawMessage) (map[s
 		if err != nil {
 			return nil, err
 		}
-		for file, listed := range files {
-			all[name+"/"+file] = listed
+		for _, file := range files {
+			all[name+"/"+file.Path] = file
 		}
 	}
 	return all, nil

@@ -48,7 +48,13 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	if !app.Deleted.IsZero() {
 		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", name)}
 	}
-	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name}, nil
+	pushed := false
+	if app.Repository == "" {
+		if pushed, err = d.DB.HasHeads(ctx, app.ID); err != nil {
+			return remote.Repository{}, err
+		}
+	}
+	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name, Pushed: pushed}, nil
 }
 
 // Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
@@ -60,6 +66,9 @@ func (d Doors) Check(ctx context.Context, repository remote.Repository, updates 
 	app, err := d.DB.App(ctx, repository.App)
 	if err != nil {
 		return err
+	}
+	if !app.Deleted.IsZero() {
+		return &landfall.Error{Op: "pipeline.Check", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
 	}
 	for _, u := range updates {
 		_, isBranch := u.Ref.Branch()

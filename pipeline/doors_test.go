@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
@@ -70,7 +72,8 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 		t.Fatal(err)
 	}
 	p := &pipeline.Pipeline{
-		DB: db, Remote: repos, Gateways: nowhere{}, Reporting: true, Commenting: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		DB: db, Remote: repos, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Builds: &pipeline.Builds{Folder: t.TempDir()},
+		Gateways: nowhere{}, Reporting: true, Commenting: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}
@@ -284,5 +287,31 @@ func TestReconcileLeavesOutABrokenRepository(t *testing.T) {
 	s.wantHead("after the start", a)
 	if text := log.String(); !strings.Contains(text, "app=broken") || !strings.Contains(text, s.repos.Path(broken)) {
 		t.Errorf("got the log %q, want the app and its repository in it", text)
+	}
+}
+
+// A repository that is put back as it once was is older than what was accepted: nothing of it is taken for a new push.
+func TestReconcileLeavesOutAnOlderCopy(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	a := s.commit("a")
+	s.accepts(s.moves(a)...)
+	copied := filepath.Join(t.TempDir(), "older.git")
+	if err := os.CopyFS(copied, os.DirFS(s.repos.Path(appID))); err != nil {
+		t.Fatal(err)
+	}
+	b := s.commit("b")
+	s.accepts(s.moves(b)...)
+	if err := errors.Join(os.RemoveAll(s.repos.Path(appID)), os.Rename(copied, s.repos.Path(appID))); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s.doors.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	if err := s.doors.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.wantHead("after the start with an older copy", b)
+	if text := log.String(); !strings.Contains(text, "app=shop") || !strings.Contains(text, "lacks "+b.Short()) {
+		t.Errorf("got the log %q, want the app and what its repository lacks", text)
 	}
 }

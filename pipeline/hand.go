@@ -61,11 +61,8 @@ func (p *Pipeline) newHand(ctx context.Context, tx *store.Tx, appID, actor strin
 	const op landfall.Op = "pipeline.hand"
 	h := &hand{p: p, tx: tx, actor: actor}
 	var err error
-	if h.app, err = tx.App(ctx, appID); err != nil {
+	if h.app, err = tx.ActiveApp(ctx, appID); err != nil {
 		return nil, err
-	}
-	if !h.app.Deleted.IsZero() {
-		return nil, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", h.app.Name)}
 	}
 	last, err := tx.LastApply(ctx, appID, "", time.Time{})
 	if err != nil {

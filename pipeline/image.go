@@ -10,16 +10,17 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/versioning"
 )
 
 // Images pulls container images from registries elsewhere.
 type Images interface {
-	// Pin returns a reference to what a reference means now, with a digest.
-	Pin(ctx context.Context, reference string) (string, error)
+	// Pin returns a reference to what a reference means now, with a digest. logins are by the registries' hosts.
+	Pin(ctx context.Context, reference string, logins map[string]secret.Login) (string, error)
 	// Pull writes the image of a pinned reference into a file.
-	Pull(ctx context.Context, pinned, file string) error
+	Pull(ctx context.Context, pinned, file string, logins map[string]secret.Login) error
 }
 
 // imageFile is what a pulled image is in the package that it is made.
@@ -33,17 +34,22 @@ func (w *worker) pinImages(ctx context.Context) error {
 	}
 	pinned := map[string]string{}
 	for i, e := range w.spec.Environments {
-		image, _, err := spec.ReadEnvironmentVersion(e.Spec)
+		runtime, _, err := spec.ReadEnvironmentVersion(e.Spec)
 		if err != nil {
 			return err
 		}
-		if image = environment.Pulled(e.Name, image); image == "" {
+		image := environment.Pulled(e.Name, runtime.Image)
+		if image == "" {
 			continue
 		}
 		if w.Images == nil {
 			return &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
 		}
-		if image, err = w.Images.Pin(ctx, image); err != nil {
+		logins, err := w.building.logins(e)
+		if err == nil {
+			image, err = w.Images.Pin(ctx, image, logins)
+		}
+		if err != nil {
 			return &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.KindOf(err), Err: err,
 				Message: fmt.Sprintf("%s: Environment %s: %s", e.Pos, e.Name, landfall.MessageOf(err))}
 		}
@@ -90,6 +96,11 @@ func (w *worker) declareImage(d *versioning.Declared, plan packagePlan) error {
 func (w *worker) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
 	job := buildJob{what: u.Unit.String(), command: "pull " + image, outputs: []string{imageFile}, pull: image}
 	job.key = job.digest(nil)
+	for _, e := range w.spec.Environments {
+		if e.Name == w.packages[u.Unit].pkg.Environment {
+			job.pulled = e
+		}
+	}
 	made, err := w.runBuild(ctx, job)
 	if err != nil {
 		return err
@@ -101,11 +112,15 @@ func (w *worker) pullPackage(ctx context.Context, u versioning.Unit, image strin
 }
 
 // pull writes an image where a build would have left it.
-func (w *worker) pull(ctx context.Context, dir, image string) error {
-	w.sayNow(ctx, append(w.takeLog(), "pulling "+image)...)
+func (w *worker) pull(ctx context.Context, dir string, job buildJob) error {
+	w.sayNow(ctx, append(w.takeLog(), "pulling "+job.pull)...)
 	file := filepath.Join(dir, filepath.FromSlash(imageFile))
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return w.Images.Pull(ctx, image, file)
+	logins, err := w.building.logins(job.pulled)
+	if err != nil {
+		return err
+	}
+	return w.Images.Pull(ctx, job.pull, file, logins)
 }

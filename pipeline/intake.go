@@ -69,13 +69,19 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 		}
 		if len(apps) == 0 && intake.Repository.ID != 0 {
 			stored.Unmatched = true
-			stored.Decision = unconcerned(owner, intake)
+			if stored.Decision, err = unconcerned(ctx, tx, owner, intake); err != nil {
+				return err
+			}
 		}
 		if came, err = in.actAll(ctx, tx, apps, intake); err != nil {
 			return err
 		}
 		stored.Runs = came.runs
-		return tx.CreateDelivery(ctx, stored)
+		ids := make([]string, len(apps))
+		for i, app := range apps {
+			ids[i] = app.ID
+		}
+		return tx.CreateDelivery(ctx, stored, ids...)
 	})
 	if err == nil && !repeat {
 		crashpoint.Here("intake.stored")
@@ -130,13 +136,14 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, i
 	}
 	var apps []landfall.App
 	for _, app := range candidates {
-		if !in.names(app, intake.Repository) {
+		shared := intake.Delivery.Hook == ""
+		if !names(app, intake.Repository, shared) {
 			continue
 		}
 		bound := landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name}
-		renames := app.GitHub.ID == 0 || intake.Delivery.Hook == "" // one repository's hook cannot send reports to another one
-		if app.GitHub != bound && renames {
-			app.GitHub = bound
+		renames := app.GitHub.ID == 0 || shared // one repository's hook cannot send reports to another one
+		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
+			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
 			if err := tx.UpdateApp(ctx, app); err != nil {
 				return nil, err
 			}
@@ -147,19 +154,26 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, i
 }
 
 // unconcerned says why a delivery that names a repository acts on no app.
-func unconcerned(app landfall.App, intake webhook.Intake) string {
+func unconcerned(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (string, error) {
 	named := repositoryName(landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name})
 	switch {
 	case intake.Delivery.Hook == "":
-		return fmt.Sprintf("No app has the repository %s.", named)
+		apps, err := tx.Apps(ctx)
+		for _, app := range apps {
+			if app.Deleted.IsZero() && app.GitHub.ID == intake.Repository.ID {
+				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if the repository was "+
+					"renamed, or moved, let it call the app's own hook (landfall app hook %s).", named, app.Name, app.Name), nil
+			}
+		}
+		return fmt.Sprintf("No app has the repository %s.", named), err
 	case !app.Deleted.IsZero():
-		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name)
+		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name), nil
 	}
 	own := app.Repository
 	if app.GitHub.ID != 0 {
 		own = repositoryName(app.GitHub)
 	}
-	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named)
+	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named), nil
 }
 
 // repositoryName is a repository for people: two of one name differ by their id.
@@ -188,15 +202,17 @@ func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall
 	return tx.App(ctx, h.App)
 }
 
-// names reports whether a repository of a payload is an app's: by its numeric id once that is bound.
-func (in Intake) names(app landfall.App, r webhook.Repository) bool {
+// names reports whether a repository of a payload is an app's: by its numeric id once that is bound. An id that only the app's own hook
+// has named tells nothing of what came to the shared one, unless the repository's address is the app's: else an app could hear of any
+// repository.
+func names(app landfall.App, r webhook.Repository, shared bool) bool {
 	switch {
-	case !app.Deleted.IsZero() || app.Repository == "":
+	case !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID != 0 && app.GitHub.ID != r.ID:
 		return false
-	case app.GitHub.ID != 0:
-		return app.GitHub.ID == r.ID
+	case app.GitHub.ID == 0 || shared && !app.GitHubConfirmed:
+		return r.Matches(app.Repository)
 	}
-	return r.Matches(app.Repository)
+	return true
 }
 
 // pushOf returns what an event says was pushed, as the log names it; false when it says nothing of that.
@@ -252,7 +268,7 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 
 // Reconcile accepts what the built-in remote's repositories have and the store does not: pushes whose references moved
 // when the process died, before they were stored. It also takes away what was removed then. An app whose repository cannot be
-// read is left out, and looked at again later.
+// read, or never had what was accepted last, is left out, and looked at again later.
 func (p *Pipeline) Reconcile(ctx context.Context) error {
 	apps, err := p.DB.Apps(ctx)
 	if err != nil {
@@ -293,18 +309,36 @@ func (p *Pipeline) recordKept(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leaveOut goes on without an app whose repository could not be read: it is looked at again later, unless nothing was ever pushed.
+// leaveOut goes on without an app whose repository could not be read: it is looked at again later. One that is not there has nothing to
+// accept: it was never pushed to, or is gone, which deletes no branch.
 // Canceled when ctx ended.
 func (p *Pipeline) leaveOut(ctx context.Context, app landfall.App, err error) error {
 	if ctx.Err() != nil {
 		return &landfall.Error{Op: "pipeline.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}
 	}
 	if landfall.KindOf(err) != landfall.NotFound {
-		p.loggerOf(app).ErrorContext(ctx, "the repository cannot be read, and is left out: what moved in it was not accepted",
+		p.loggerOf(app).ErrorContext(ctx, "the repository is left out: what moved in it was not accepted",
 			"repository", p.Remote.Path(app.ID), "error", err)
 		p.unrecorded.LoadOrStore(app.ID, p.Now().Add(readAgain)) // git may have failed for want of memory, or disk
 	}
 	return nil
+}
+
+// checkCopy fails when the repository never had what was accepted last of its references: it is an older copy of the one that had, and
+// nothing moved in it since.
+func (p *Pipeline) checkCopy(ctx context.Context, app landfall.App, refs []landfall.RefName, known map[landfall.RefName]store.Head) error {
+	var accepted []landfall.CommitSHA
+	for _, ref := range refs {
+		if sha := known[ref].SHA; !sha.IsZero() {
+			accepted = append(accepted, sha)
+		}
+	}
+	lacks, err := p.Remote.Lacks(ctx, app.ID, accepted)
+	if err != nil || len(lacks) == 0 {
+		return err
+	}
+	return &landfall.Error{Op: "pipeline.Reconcile", Message: fmt.Sprintf("the repository lacks %s, which was accepted: it is an older copy; "+
+		"bring the newer one back, or push its branches again from a clone", lacks[0].Short())}
 }
 
 func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
@@ -333,6 +367,9 @@ func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
 	slices.SortFunc(refs, func(a, b landfall.RefName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	if len(refs) == 0 {
 		return nil
+	}
+	if err := p.checkCopy(ctx, app, refs, known); err != nil {
+		return p.leaveOut(ctx, app, err)
 	}
 	p.loggerOf(app).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
 	var pushes []arrival

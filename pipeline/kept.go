@@ -109,6 +109,18 @@ func (b *Builds) trim(forget func(name string) error) error {
 	return nil
 }
 
+// drop removes what builds of an app made, unless a run uses some of it.
+func (b *Builds) drop(app string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range b.users {
+		if path.Dir(name) == app {
+			return nil
+		}
+	}
+	return os.RemoveAll(filepath.Join(b.Folder, app))
+}
+
 // Check returns the names of the files of a kept build that are not what the build made. What is not there is no damage: it is
 // built again when it is needed.
 func (b *Builds) Check(record store.Build) ([]string, error) {

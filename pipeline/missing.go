@@ -1,7 +1,10 @@
 package pipeline
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -11,16 +14,18 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// Missing warns of what a spec names and the files of the app's folder do not have: archives that would be empty and static files
-// that are not there, with which a push fails, and functions whose entry point is no file of their package, which cannot be called.
-// Nothing is said of what a build makes.
-func Missing(s *spec.Spec, files []landfall.File) []spec.Problem {
-	return append(MissingFiles(s, files), missingEntries(s, files)...)
+// Unrunnable finds the functions of a spec that cannot be run: their environment is none of ours, their entry point is no file of their
+// package, or it takes a WebSocket. Nothing is known of files that a build makes. The error is that of open, which opens files of the
+// app's folder.
+func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) ([]spec.Problem, error) {
+	entries, err := unrunnableEntries(ctx, s, files, open)
+	return append(environment.Unknown(s), entries...), err
 }
 
-// MissingFiles are the problems of Missing with which a push fails.
+// MissingFiles finds what a spec names and the files of the app's folder do not have, with which a push fails: archives that would be
+// empty, and static files that are not there. Nothing is said of what a build makes.
 func MissingFiles(s *spec.Spec, files []landfall.File) []spec.Problem {
-	var warnings []spec.Problem
+	var problems []spec.Problem
 	if s.App != nil && s.App.Build != nil {
 		return nil
 	}
@@ -28,62 +33,104 @@ func MissingFiles(s *spec.Spec, files []landfall.File) []spec.Problem {
 		archive := archiveOf(a)
 		archive.Name = a.Name
 		if _, _, err := builder.SelectArchive(archive, files); err != nil {
-			warnings = append(warnings, spec.Problem{Pos: a.Pos, Message: "a push would fail: " + landfall.MessageOf(err)})
+			problems = append(problems, spec.Problem{Pos: a.Pos, Message: "a push would fail: " + landfall.MessageOf(err)})
 		}
 	}
-	return append(warnings, missingStatic(s.App, files)...)
+	return append(problems, missingStatic(s.App, files)...)
 }
 
-// missingStatic warns of static units that are nothing. What is in their files is not known here, which is an error of another kind.
+// missingStatic finds the static units that are nothing. What is in their files is not known here, which is an error of another kind.
 func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	if app == nil {
 		return nil
 	}
-	var warnings []spec.Problem
+	var problems []spec.Problem
 	for i, rule := range rulesOf(app) {
 		if _, _, err := assets.Select([]assets.Rule{rule}, files); !rule.Implicit && landfall.KindOf(err) == landfall.Invalid {
 			message := strings.TrimPrefix(landfall.MessageOf(err), rule.Where+": ")
-			warnings = append(warnings, spec.Problem{Pos: app.Static[i].Pos, Message: "a push would fail: " + message})
+			problems = append(problems, spec.Problem{Pos: app.Static[i].Pos, Message: "a push would fail: " + message})
 		}
 	}
-	return warnings
+	return problems
 }
 
-// missingEntries warns of the functions whose entry point is no file of their package.
-func missingEntries(s *spec.Spec, files []landfall.File) []spec.Problem {
+// unrunnableEntries finds the functions whose entry point is no file of their package, or takes a WebSocket.
+func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) ([]spec.Problem, error) {
+	packages := committed(s, files, open)
+	var problems []spec.Problem
+	for _, f := range s.Functions {
+		env, err := environment.Of(f.Environment, runtimeOf(s, f.Environment))
+		known, ok := packages[f.Package]
+		if err != nil || !ok {
+			continue // of the environment there is another problem
+		}
+		switch err := checkEntry(ctx, env, f.FunctionName, known); {
+		case landfall.KindOf(err) == landfall.Invalid:
+			problems = append(problems, willNotRun(f, err))
+		case err != nil:
+			return nil, err
+		}
+	}
+	return problems, nil
+}
+
+func willNotRun(f spec.Function, why error) spec.Problem {
+	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
+}
+
+// checkEntry fails for an entry point that is no file of a package, or takes a WebSocket. Invalid, with what to do, then.
+func checkEntry(ctx context.Context, env environment.Environment, entrypoint string, d deployment) error {
+	if err := env.Missing(d.modes, entrypoint); err != nil {
+		return err
+	}
+	file, source, err := readSource(ctx, env, entrypoint, d)
+	if err != nil {
+		return err
+	}
+	if line := env.Socket(source, entrypoint); line > 0 {
+		return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
+				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
+	}
+	return nil
+}
+
+// readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.
+func readSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (name string, source []byte, err error) {
+	const most = 256 << 10 // of a file that somebody wrote: a larger one is a bundle
+	file, found := d.files[env.Source(d.modes, entrypoint)]
+	if !found || file.Size > most {
+		return "", nil, nil
+	}
+	r, err := d.open(ctx, file)
+	if err != nil {
+		return "", nil, err
+	}
+	source, err = io.ReadAll(r)
+	return file.Path, source, errors.Join(err, r.Close())
+}
+
+// committed returns the files of each package that no build command makes.
+func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]deployment {
 	if s.App != nil && s.App.Build != nil {
 		return nil
 	}
 	archives := archivesOf(s)
-	packages := map[string]map[string]bool{}
+	packages := map[string]deployment{}
 	for _, p := range s.Packages {
 		ref := p.Deployment
 		command := p.BuildCommand
-		if env, err := environment.Of(p.Environment, imageOf(s, p.Environment)); err == nil && ref.IsZero() {
-			command, _ = env.Build(command)
+		if env, err := environment.Of(p.Environment, runtimeOf(s, p.Environment)); err == nil && ref.IsZero() {
+			command, _, _ = buildCommand(s, p, env)
 			ref = p.Source
 		}
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
-		if command != "" || ref.Name == "" || err != nil {
+		if command != "" || ref.Name == "" || err != nil || isZip(selected) { // of a zip it is seen when it is unpacked
 			continue
 		}
-		packages[p.Name] = map[string]bool{}
-		for _, file := range selected {
-			packages[p.Name][file.Path] = file.File.Mode == landfall.Executable
-		}
+		packages[p.Name] = deploymentOf(selected, open)
 	}
-	var warnings []spec.Problem
-	for _, f := range s.Functions {
-		env, err := environment.Of(f.Environment, imageOf(s, f.Environment))
-		known := packages[f.Package]
-		if err != nil || known == nil {
-			continue // of the environment there is another warning
-		}
-		if err := env.Missing(known, f.FunctionName); err != nil {
-			warnings = append(warnings, spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(err))})
-		}
-	}
-	return warnings
+	return packages
 }
 
 // archivesOf returns what goes into the archives of a spec, by their names.
@@ -96,5 +143,6 @@ func archivesOf(s *spec.Spec) map[string]builder.ArchiveSpec {
 }
 
 func archiveOf(a spec.Archive) builder.ArchiveSpec {
-	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Exclude: below(a.RootDir, a.Exclude)}
+	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Lines: a.Lines,
+		Exclude: below(a.RootDir, a.Exclude)}
 }

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/tree"
 )
 
 // Modules knows which WebAssembly modules can be run.
@@ -20,99 +20,88 @@ type Modules interface {
 	Check(ctx context.Context, module io.Reader) error
 }
 
-// checkModules fails for a new version of a function whose WebAssembly module cannot be run.
-func (w *worker) checkModules(ctx context.Context) error {
-	for _, f := range w.spec.Functions {
-		_, known := w.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]
-		env, err := environment.Of(f.Environment, w.image(f.Environment))
-		if known || err != nil || !env.Modules() {
-			continue // of those that cannot be run the log has a warning
-		}
-		files, err := w.deployed(ctx, landfall.UnitID{Kind: landfall.PackageUnit, Name: f.Package})
-		if err != nil {
-			return err
-		}
-		if len(files) == 0 {
-			continue
-		}
-		if err := w.checkModule(ctx, f, files); err != nil {
-			return &landfall.Error{Op: "pipeline.build", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s: Function %s cannot be run: %s", f.Pos, f.Name, landfall.MessageOf(err))}
-		}
-	}
-	return nil
-}
-
-// image returns that of an environment; empty when the spec has no such environment.
-func (w *worker) image(name string) string { return imageOf(w.spec, name) }
-
-func imageOf(s *spec.Spec, name string) string {
+// runtimeOf returns the runtime of an environment; nothing when the spec has no such environment.
+func runtimeOf(s *spec.Spec, name string) spec.Runtime {
 	for _, e := range s.Environments {
 		if e.Name == name {
-			image, _, _ := spec.ReadEnvironmentVersion(e.Spec) // it was read before
-			return image
+			runtime, _, _ := spec.ReadEnvironmentVersion(e.Spec) // it was read before
+			return runtime
 		}
 	}
-	return ""
+	return spec.Runtime{}
 }
 
-// opened is how a file of a package is read.
-type opened func(ctx context.Context) (io.ReadCloser, error)
+// Opener reads a file.
+type Opener func(ctx context.Context, f landfall.File) (io.ReadCloser, error)
 
-// deployed returns the files of a package as its functions see them; none when it is not stored here.
-func (w *worker) deployed(ctx context.Context, id landfall.UnitID) (map[string]opened, error) {
+// deployment is the files of a package as its functions see them, by their paths, and what reads them.
+type deployment struct {
+	files map[string]landfall.File
+	modes map[string]bool // whether it can be executed
+	open  Opener
+}
+
+// deploymentOf returns the deployment that an archive's files are, with what links lead to in the place of the links.
+func deploymentOf(archive []builder.ArchiveFile, open Opener) deployment {
+	d := deployment{make(map[string]landfall.File, len(archive)), make(map[string]bool, len(archive)), open}
+	inside, lies := builder.InArchive(archive), make(map[string]landfall.File, len(archive))
+	for _, f := range archive {
+		lies[f.Path] = f.File
+	}
+	links := tree.Of(inside)
+	for _, f := range tree.Expand(inside, maxOutputFiles) {
+		if !f.IsBuiltLink() { // it leads to nothing
+			to, _ := links.Follow(f.Path)
+			d.files[f.Path], d.modes[f.Path] = lies[to], lies[to].Mode == landfall.Executable
+		}
+	}
+	return d
+}
+
+// deployed returns the files of a package as its functions see them; none when it is not stored.
+func (w *worker) deployed(ctx context.Context, id landfall.UnitID) (deployment, error) {
 	plan := w.packages[id]
 	list, built := w.built[id]
 	switch {
 	case built:
-	case plan.pkg.BuildCommand != "" && plan.source != nil:
+	case w.current[id].Content != nil:
 		return w.builtBefore(ctx, id)
 	case plan.deployment != nil:
 		list = plan.deployment
 	default:
 		list = plan.source
 	}
-	if list == nil {
-		return map[string]opened{}, nil
-	}
-	files := make(map[string]opened, len(list))
-	for _, f := range list {
-		files[f.Path] = func(ctx context.Context) (io.ReadCloser, error) { return w.open(ctx, f.File) }
-	}
-	return files, nil
+	return deploymentOf(list, w.open), nil
 }
 
-// builtBefore returns the files of a package that was built for an earlier version of it.
-func (w *worker) builtBefore(ctx context.Context, id landfall.UnitID) (map[string]opened, error) {
+// builtBefore returns the files of a package that was stored for an earlier version of it.
+func (w *worker) builtBefore(ctx context.Context, id landfall.UnitID) (deployment, error) {
 	var content PackageContent
-	if err := json.Unmarshal(w.current[id].Content, &content); err != nil {
-		return nil, err
-	}
-	if content.Deployment == nil {
-		return map[string]opened{}, nil
+	if err := json.Unmarshal(w.current[id].Content, &content); err != nil || content.Deployment == nil {
+		return deployment{}, err
 	}
 	stored, err := w.Objects.Open(ctx, content.Deployment.Key)
 	if err != nil {
-		return nil, err
+		return deployment{}, ignoreNotFound(err) // it was just collected
 	}
 	defer func() { _ = stored.Close() }()
-	list, err := builder.ListArchive(stored, content.Deployment.Size)
-	files := make(map[string]opened, len(list))
-	for name := range list {
-		files[name] = func(ctx context.Context) (io.ReadCloser, error) {
-			stored, err := w.Objects.Open(ctx, content.Deployment.Key)
-			if err != nil {
-				return nil, err
-			}
-			file, err := builder.OpenArchived(stored, content.Deployment.Size, name)
-			if err != nil {
-				_ = stored.Close()
-				return nil, err
-			}
-			return both{file, stored}, nil
-		}
+	list, err := builder.ListLinked(stored, content.Deployment.Size)
+	files := make([]builder.ArchiveFile, len(list))
+	for i, f := range list {
+		files[i] = builder.ArchiveFile{Path: f.Path, File: f.File}
 	}
-	return files, err
+	return deploymentOf(files, func(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
+		stored, err := w.Objects.Open(ctx, content.Deployment.Key)
+		if err != nil {
+			return nil, err
+		}
+		file, err := builder.OpenArchived(stored, content.Deployment.Size, f.Path)
+		if err != nil {
+			_ = stored.Close()
+			return nil, err
+		}
+		return both{file, stored}, nil
+	}), err
 }
 
 // both is a file of an archive, and the archive.
@@ -131,12 +120,12 @@ func (b both) Close() error {
 	return err
 }
 
-func (w *worker) checkModule(ctx context.Context, f spec.Function, files map[string]opened) error {
-	name, _, err := environment.Module(slices.Sorted(maps.Keys(files)), f.FunctionName)
+func (w *worker) checkModule(ctx context.Context, f spec.Function, d deployment) error {
+	name, _, err := environment.Module(slices.Sorted(maps.Keys(d.files)), f.FunctionName)
 	if err != nil {
 		return err
 	}
-	file, err := files[name](ctx)
+	file, err := d.open(ctx, d.files[name])
 	if err != nil {
 		return err
 	}

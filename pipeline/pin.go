@@ -23,11 +23,14 @@ func pin(ctx context.Context, r pinReader, app landfall.App, name string, line l
 	}
 	var v landfall.Version
 	if err == nil {
-		v, err = newestSecret(ctx, r, row, line)
+		v, err = newestSecret(ctx, r, row, line, false)
 	}
 	if err != nil {
 		if landfall.KindOf(err) != landfall.NotFound {
 			return store.GroupUnit{}, err
+		}
+		if _, err := newestSecret(ctx, r, row, line, true); row.ID != "" && err == nil {
+			return store.GroupUnit{}, unset(app, name, "which builds alone get")
 		}
 		return store.GroupUnit{}, unset(app, name, "which the app does not have")
 	}
@@ -47,15 +50,15 @@ type pinReader interface {
 	NewestVersion(ctx context.Context, unit string, spec json.RawMessage) (landfall.Version, error)
 }
 
-// newestSecret returns the version of a secret that was made last for a line. NotFound when there is none.
-func newestSecret(ctx context.Context, r pinReader, row store.Unit, line landfall.Line) (landfall.Version, error) {
+// newestSecret returns the version of a secret that was made last for a line, for builds or for functions. NotFound when there is none.
+func newestSecret(ctx context.Context, r pinReader, row store.Unit, line landfall.Line, build bool) (landfall.Version, error) {
 	if line == landfall.Preview {
-		v, err := r.NewestVersion(ctx, row.ID, secret.Spec{Preview: true}.JSON())
+		v, err := r.NewestVersion(ctx, row.ID, secret.Spec{Build: build, Preview: true}.JSON())
 		if err == nil || landfall.KindOf(err) != landfall.NotFound {
 			return v, err
 		}
 	}
-	return r.NewestVersion(ctx, row.ID, secret.Spec{}.JSON())
+	return r.NewestVersion(ctx, row.ID, secret.Spec{Build: build}.JSON())
 }
 
 func unset(app landfall.App, name, why string) error {
@@ -75,15 +78,18 @@ func (w *worker) secretNames() []string {
 	return slices.Compact(names)
 }
 
-// pinSecrets finds the secrets that the commit's functions name. Invalid, with file and line, when one is not there.
+// pinSecrets finds the secrets that the commit's functions name, and those that its builds get. Invalid, with file and line, when one is not there.
 func (w *worker) pinSecrets(ctx context.Context, pushes []landfall.Push) error {
+	line, err := w.lineOf(ctx, w.DB, w.app, pushes)
+	if err != nil {
+		return err
+	}
+	if err := w.findBuildSecrets(ctx, line); err != nil {
+		return err
+	}
 	if w.run.Expect != "" {
 		recorded, err := w.DB.GroupUnits(ctx, w.app.ID, w.run.Expect)
 		w.secrets = slices.DeleteFunc(recorded, func(u store.GroupUnit) bool { return u.Unit.Kind != landfall.SecretUnit })
-		return err
-	}
-	line, err := w.lineOf(ctx, w.DB, w.app, pushes)
-	if err != nil {
 		return err
 	}
 	w.secrets = nil

@@ -37,6 +37,8 @@ type Pipeline struct {
 	NoNetwork bool           // functions get none, whatever they ask for; who pushes one that asks is told so
 	Retention Retention
 
+	KeepDeleted time.Duration // how long the content of a deleted app stays; 0: the next collection removes it
+
 	Scratch string // folder for work in progress; everything in it may go when no run works
 	Builds  *Builds
 
@@ -46,6 +48,8 @@ type Pipeline struct {
 	Commenting bool                                           // whether comments on pull requests are, where statuses are
 
 	RequireTests bool // whether only functions that have passed a test are released
+
+	HasFastAPI func() bool // whether functions find FastAPI where they run; nil: that is elsewhere, and nobody here knows
 
 	OthersWork bool // whether only other processes take runs through the steps
 
@@ -66,8 +70,6 @@ type Meter interface {
 	StepDone(step landfall.Step, took time.Duration)
 	// Released counts a commit that became a release, and how long that took since it was accepted.
 	Released(took time.Duration)
-	// AppDeleted says that no app of this name will be heard of any more.
-	AppDeleted(app string)
 }
 
 // unmetered counts nothing.
@@ -78,9 +80,6 @@ func (unmetered) StepDone(landfall.Step, time.Duration) {}
 
 // Released implements Meter.
 func (unmetered) Released(time.Duration) {}
-
-// AppDeleted implements Meter.
-func (unmetered) AppDeleted(string) {}
 
 func (p *Pipeline) meter() Meter {
 	if p.Meter == nil {
@@ -96,6 +95,8 @@ type References interface {
 	// Named returns what references of an app's repository name at this moment, peeled to commits; nothing for those that
 	// are not there.
 	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
+	// Lacks returns those of the commits that an app's repository has not got.
+	Lacks(ctx context.Context, app string, commits []landfall.CommitSHA) ([]landfall.CommitSHA, error)
 }
 
 // Elsewhere is the built-in remote of another process.
@@ -104,15 +105,22 @@ type Elsewhere struct {
 	Password secret.Text
 }
 
+// Repositories are those of the built-in remote as collection knows them.
+type Repositories interface {
+	// Repack joins an app's packs when there are many. Nobody may open packs meanwhile.
+	Repack(ctx context.Context, app string) error
+	// Remove deletes an app's repository, if there is one.
+	Remove(ctx context.Context, app string) error
+}
+
 // Remote is the built-in git remote, as far as the pipeline needs it.
 type Remote interface {
 	References
+	Repositories
 	// Path returns the bare repository of an app.
 	Path(app string) string
 	// SetHead makes a branch what clones of the repository check out.
 	SetHead(ctx context.Context, app, branch string) error
-	// Repack joins the repository's packs when there are many. Nobody may open packs meanwhile.
-	Repack(ctx context.Context, app string) error
 }
 
 // Gateways take new routing tables: those of this process when they are told, others when they hear of it.
@@ -147,8 +155,29 @@ type Duties struct {
 	Keep bool // does what one process does for all: it has the built-in repositories, and collects; the process owns the database
 }
 
-// Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at.
+// Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at. While the database takes
+// no writes, as on a full disk, it tries again: what can be read is served all the same.
 func (p *Pipeline) Run(ctx context.Context, duties Duties) error {
+	for said := false; ; said = true {
+		err := p.runOnce(ctx, duties)
+		if err == nil || ctx.Err() != nil || landfall.KindOf(err) != landfall.Unavailable {
+			return err
+		}
+		if !said {
+			p.Logger.ErrorContext(ctx, "runs wait until the database takes writes again, and pushes and webhooks are refused", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// retryEvery is how often a process tries to begin its duties that could not.
+const retryEvery = 2 * time.Second
+
+func (p *Pipeline) runOnce(ctx context.Context, duties Duties) error {
 	working, stop := context.WithCancel(ctx)
 	var sweeps sync.WaitGroup
 	err := p.run(working, duties, &sweeps)
@@ -169,6 +198,12 @@ func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGrou
 	}
 	queues := map[string]int{}
 	if duties.Keep {
+		if err := p.FinishDeletions(ctx); err != nil {
+			return err
+		}
+		if err := p.ringRemovals(ctx); err != nil {
+			return err
+		}
 		if err := p.Reconcile(ctx); err != nil {
 			return err
 		}
@@ -194,6 +229,10 @@ func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGrou
 		}
 		sweeps.Go(func() { p.every(ctx, sweepEvery, p.ringLost) })
 	}
+	sweeps.Go(func() {
+		p.sweep(ctx, p.sweepRemoved) // what was removed while this process was not there
+		p.every(ctx, collectEvery, p.sweepRemoved)
+	})
 	queue := store.Queue{DB: p.DB, Process: p.Worker, Queues: queues, Work: p.work, Logger: p.Logger}
 	return queue.Run(ctx)
 }
@@ -243,9 +282,13 @@ func (p *Pipeline) every(ctx context.Context, interval time.Duration, do func(co
 			return
 		case <-tick.C:
 		}
-		if err := do(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
-			p.Logger.ErrorContext(ctx, "a sweep failed", "error", err)
-		}
+		p.sweep(ctx, do)
+	}
+}
+
+func (p *Pipeline) sweep(ctx context.Context, do func(context.Context) error) {
+	if err := do(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
+		p.Logger.ErrorContext(ctx, "a sweep failed", "error", err)
 	}
 }
 
@@ -254,12 +297,16 @@ const sweepBatch = 100
 
 // ringLost rings for runs whose doorbell was lost or whose worker died. Fresh ones have a job of their own on its way.
 func (p *Pipeline) ringLost(ctx context.Context) error {
-	return p.ringDue(ctx, "", p.Now().Add(-sweepEvery), sweepBatch)
+	return p.ringDue(ctx, "", sweepEvery, sweepBatch)
 }
 
-// ringDue rings for the oldest runs, of one app or of all, that may start by a time.
-func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit int) error {
-	due, err := p.DB.DueRuns(ctx, app, by, appShare, limit)
+// ringDue rings for the oldest runs, of one app or of all, that may have started some time ago.
+func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, limit int) error {
+	now, err := p.DB.Now(ctx, p.Now())
+	if err != nil {
+		return err
+	}
+	due, err := p.DB.DueRuns(ctx, app, now.Add(-ago), appShare, limit)
 	if err != nil || len(due) == 0 {
 		return err
 	}
@@ -273,7 +320,7 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, by time.Time, limit 
 
 // ringNext rings for an app's oldest run that waits for one of the app's to end.
 func (p *Pipeline) ringNext(ctx context.Context, app landfall.App) {
-	if err := p.ringDue(ctx, app.ID, p.Now(), 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
+	if err := p.ringDue(ctx, app.ID, 0, 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
 		p.loggerOf(app).WarnContext(ctx, "runs that wait will be found by the sweep", "error", err)
 	}
 }

@@ -39,8 +39,15 @@ func (w *worker) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range slices.Concat(w.spec.Warnings, environment.Unknown(w.spec), missingEntries(w.spec, w.files)) {
+	for _, warning := range slices.Concat(w.spec.Warnings, environment.Offline(w.spec)) {
 		w.sayf("warning: %s", warning)
+	}
+	problems, err := Unrunnable(ctx, w.spec, w.files, w.open)
+	if err == nil {
+		err = spec.ErrorOf(problems)
+	}
+	if err != nil {
+		return err
 	}
 	w.warnOfNetworks()
 	if err := w.requireTests(); err != nil {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type NewSecret struct {
 	Name      string
 	Value     secret.Text
 	Preview   bool // every branch but production is to use it
+	Build     bool // builds are to use it, and no function
 	NoRelease bool // only the version is wanted
 	Actor     string
 }
@@ -39,11 +41,17 @@ func (p *Pipeline) SetSecret(ctx context.Context, app landfall.App, s NewSecret)
 	if err := secret.CheckValue(s.Value); err != nil {
 		return set, err
 	}
+	spec := secret.Spec{Build: s.Build, Preview: s.Preview}
+	if s.Build {
+		if err := secret.CheckBuild(s.Name, s.Value); err != nil {
+			return set, err
+		}
+	}
 	if p.Secrets == nil {
 		return set, noKey("pipeline.SetSecret")
 	}
 	owner := secret.Owner{App: app.ID, Name: s.Name}
-	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: secret.Spec{Preview: s.Preview}.JSON(), Production: true}
+	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: spec.JSON(), Production: true}
 	content := secret.Content{Actor: s.Actor}
 	if content.Sealed, err = p.Secrets.Seal(owner, s.Value); err != nil {
 		return set, err
@@ -72,12 +80,9 @@ func noKey(op landfall.Op) error {
 }
 
 func (p *Pipeline) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SecretSet, err error) {
-	app, err := tx.App(ctx, appID)
+	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return set, err
-	}
-	if !app.Deleted.IsZero() {
-		return set, &landfall.Error{Op: "pipeline.SetSecret", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
 	}
 	row, err := p.secretRow(ctx, tx, app, v.Unit)
 	if err != nil {
@@ -105,6 +110,10 @@ func (p *Pipeline) setSecret(ctx context.Context, tx *store.Tx, appID string, v 
 		set.Version, set.Made = v, true
 	}
 	switch {
+	case s.Build && s.Preview:
+		set.Note = "the next build of each branch but production gets it"
+	case s.Build:
+		set.Note = "the next build gets it"
 	case s.NoRelease:
 		set.Note = "the next release uses it"
 	case s.Preview:
@@ -178,6 +187,9 @@ func (p *Pipeline) releaseSecrets(ctx context.Context, tx *store.Tx, app landfal
 // of those that answer still are not run. It does nothing when it was revoked before. Conflict while the live release has it.
 func (p *Pipeline) RevokeSecret(ctx context.Context, app landfall.App, name, selector, actor string) (v landfall.Version, err error) {
 	err = p.DB.Update(ctx, func(tx *store.Tx) error {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
 		row, err := secretOf(ctx, tx, app, name)
 		if err != nil {
 			return err
@@ -187,9 +199,6 @@ func (p *Pipeline) RevokeSecret(ctx context.Context, app landfall.App, name, sel
 		}
 		content, err := secret.ReadContent(v.Content)
 		if err != nil || !content.Revoked.IsZero() {
-			return err
-		}
-		if app, err = tx.App(ctx, app.ID); err != nil {
 			return err
 		}
 		live, err := tx.SecretsOf(ctx, app.ID, app.Live)
@@ -237,6 +246,9 @@ func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) 
 // it comes back.
 func (p *Pipeline) DeleteSecret(ctx context.Context, app landfall.App, name string) error {
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
+		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
 		row, err := secretOf(ctx, tx, app, name)
 		if err != nil {
 			return err
@@ -288,9 +300,9 @@ func dropSecrets(ctx context.Context, tx *store.Tx, app landfall.App) error {
 	return nil
 }
 
-// redactor returns what takes the values that an app's functions may have now out of text. Without a key there is nothing to take
-// out with.
-func (p *Pipeline) redactor(ctx context.Context, app landfall.App) (*secret.Redactor, error) {
+// redactor returns what takes the values that an app's functions and builds may have now out of text, and those that the builds of a run
+// have already. Without a key there is nothing to take out with.
+func (p *Pipeline) redactor(ctx context.Context, app landfall.App, already map[string]secret.Text) (*secret.Redactor, error) {
 	if p.Secrets == nil {
 		return secret.NewRedactor(nil), nil
 	}
@@ -298,12 +310,13 @@ func (p *Pipeline) redactor(ctx context.Context, app landfall.App) (*secret.Reda
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]secret.Text{}
+	values, building := map[string]secret.Text{}, map[string]secret.Text{}
+	maps.Copy(building, already)
 	for _, row := range owned {
 		if row.Unit.Kind != landfall.SecretUnit {
 			continue
 		}
-		for _, spec := range []secret.Spec{{}, {Preview: true}} {
+		for _, spec := range secret.Specs() {
 			v, err := p.DB.NewestVersion(ctx, row.ID, spec.JSON())
 			if err != nil {
 				if landfall.KindOf(err) == landfall.NotFound {
@@ -315,10 +328,16 @@ func (p *Pipeline) redactor(ctx context.Context, app landfall.App) (*secret.Reda
 			if err != nil || !content.Revoked.IsZero() {
 				continue
 			}
-			if value, err := p.Secrets.Open(secret.Owner{App: app.ID, Name: row.Unit.Name}, content.Sealed); err == nil {
+			value, err := p.Secrets.Open(secret.Owner{App: app.ID, Name: row.Unit.Name}, content.Sealed)
+			switch {
+			case err != nil:
+			case spec.Build:
+				building[fmt.Sprintf("%s:%d", row.Unit.Name, v.Number)] = value
+			default:
 				values[fmt.Sprintf("%s:%d", row.Unit.Name, v.Number)] = value
 			}
 		}
 	}
+	maps.Copy(values, secret.Passwords(building))
 	return secret.NewRedactor(values), nil
 }

@@ -26,13 +26,15 @@ type Trial struct {
 	Namespace  string
 	Name       string
 	Version    landfall.UID // that it would be
-	Env, Image string       // its environment, and the image of that
+	Env        string       // its environment
+	Runtime    spec.Runtime // of that
 	Package    ArchiveContent
 	Entrypoint string
 	Resources  landfall.Resources
 	Body       int64 // as a version has it: the function takes bodies in parts
 	Config     map[string]string
 	Secrets    []string // names of those that it gets, each with the value StandInSecret
+	Folders    []string // as a version has them
 }
 
 // StandInSecret is what a function gets for each of its secrets while it is tested: what comes of a test is shown.
@@ -107,14 +109,15 @@ func (w *worker) trial(f *spec.Function) (Trial, error) {
 	}
 	t := Trial{
 		ID: "test " + w.run.ID + " " + strconv.FormatInt(w.run.Attempt, 10) + " " + f.Name, Namespace: w.app.Namespace, Name: f.Name, Version: w.run.UID,
-		Env: f.Environment, Entrypoint: f.FunctionName, Resources: stored.Resources, Body: stored.Body,
+		Env: f.Environment, Entrypoint: f.FunctionName, Resources: stored.Resources, Folders: stored.Folders,
+		Body: stored.Body,
 	}
 	for _, e := range w.spec.Environments {
 		if e.Name != f.Environment {
 			continue
 		}
 		var resources landfall.Resources
-		if t.Image, resources, err = spec.ReadEnvironmentVersion(e.Spec); err != nil {
+		if t.Runtime, resources, err = spec.ReadEnvironmentVersion(e.Spec); err != nil {
 			return t, err
 		}
 		t.Resources = t.Resources.Or(resources)

@@ -102,7 +102,7 @@ func (w *worker) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.
 // uploadStatic stores the files of a static unit that no earlier version has, and its manifest.
 func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	unit := w.statics[u.Unit]
-	prefix := assets.Prefix(w.app.Namespace, w.app.Name, u.Unit.Name, w.run.UID)
+	prefix := assets.Prefix(w.app.Objects, u.Unit.Name, w.run.UID)
 	earlier, err := w.knownOf(ctx, u.Unit)
 	if err != nil {
 		return versioning.Stored{}, err
@@ -265,12 +265,12 @@ func (w *worker) open(ctx context.Context, f landfall.File) (io.ReadCloser, erro
 // uploadPackage stores the archives of a package.
 func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	plan := w.packages[u.Unit]
-	prefix := "apps/" + w.app.Namespace + "/" + w.app.Name + "/packages/" + u.Unit.Name + "/" + string(w.run.UID) + "/"
+	prefix := w.app.Objects + "packages/" + u.Unit.Name + "/" + string(w.run.UID) + "/"
 	refused, err := w.reserve(ctx, prefix, nil)
 	if err != nil {
 		return versioning.Stored{}, err
 	}
-	if len(refused) > 0 {
+	if len(refused) > 0 || !plan.unzipped && (isZip(plan.source) || isZip(plan.deployment)) { // for the same reason as below
 		return versioning.Stored{}, versioning.ErrPlanAgain
 	}
 	var content PackageContent

@@ -22,8 +22,11 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	w := &worker{Pipeline: p, logger: p.Logger}
 	var delivery, parent string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
-		var err error
-		if w.run, err = tx.Lease(ctx, id, p.Worker, p.Now(), p.Now().Add(p.lease()), appShare); err != nil {
+		now, err := tx.Now(ctx, p.Now())
+		if err != nil {
+			return err
+		}
+		if w.run, err = tx.Lease(ctx, id, p.Worker, now, now.Add(p.lease()), appShare); err != nil {
 			return err
 		}
 		if w.app, err = tx.App(ctx, w.run.App); err != nil {
@@ -85,7 +88,13 @@ const beats = 3
 
 // beat notes that this process's workers are alive.
 func (p *Pipeline) beat(ctx context.Context) error {
-	return p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, p.Now().Add(p.lease())) })
+	return p.DB.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx, p.Now())
+		if err != nil {
+			return err
+		}
+		return tx.Working(ctx, p.Worker, now.Add(p.lease()))
+	})
 }
 
 // leave notes that they are no more; others find out by themselves when it cannot.
@@ -100,7 +109,11 @@ func (p *Pipeline) Deserted(ctx context.Context) (bool, error) {
 	if !p.OthersWork {
 		return false, nil
 	}
-	alive, err := p.DB.Workers(ctx, p.Now())
+	now, err := p.DB.Now(ctx, p.Now())
+	if err != nil {
+		return false, err
+	}
+	alive, err := p.DB.Workers(ctx, now)
 	return alive == 0 && err == nil, err
 }
 
@@ -116,7 +129,11 @@ func (w *worker) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 		case <-tick.C:
 		}
 		err := w.DB.Update(ctx, func(tx *store.Tx) error {
-			return tx.Renew(ctx, w.run.ID, w.run.Attempt, w.Now().Add(w.lease()))
+			now, err := tx.Now(ctx, w.Now())
+			if err != nil {
+				return err
+			}
+			return tx.Renew(ctx, w.run.ID, w.run.Attempt, now.Add(w.lease()))
 		})
 		if landfall.KindOf(err) == landfall.Conflict && err != nil {
 			lost(err)
@@ -141,7 +158,7 @@ const (
 // steps goes through all steps. Those whose result is stored already find it and are done at once.
 func (w *worker) steps(ctx context.Context) error {
 	var err error
-	if w.hide, err = w.redactor(ctx, w.app); err != nil {
+	if w.hide, err = w.redactor(ctx, w.app, nil); err != nil {
 		return err
 	}
 	steps := []step{
@@ -296,7 +313,6 @@ func (w *worker) hidden(err error) error {
 }
 
 func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {
-	next := w.Now().Add(after)
 	reason := ""
 	if failed {
 		reason = "Trying again: " + landfall.MessageOf(cause)
@@ -304,6 +320,11 @@ func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration,
 	}
 	lines := w.takeLog()
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx, w.Now())
+		if err != nil {
+			return err
+		}
+		next := now.Add(after)
 		if err := tx.GiveBack(ctx, w.run.ID, w.run.Attempt, next, failed, reason); err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ import (
 	"landfall.dev/landfall"
 )
 
+// hookMode is the mode of a hook: git runs none that it may not execute.
+const hookMode = 0o700
+
 // hiddenPrefix is where the references lie that no client is shown.
 const hiddenPrefix = "refs/landfall/"
 
@@ -66,8 +69,13 @@ func OpenRepositories(root, program string) (*Repositories, error) {
 	return r, nil
 }
 
-// replace writes an executable file in one step, since a git may be running the old one.
+// replace writes an executable file in one step, since a git may be running the old one. One that is as it should be stays: a disk may
+// be full.
 func replace(path, content string) error {
+	old, err := os.ReadFile(filepath.Clean(path))
+	if info, stat := os.Stat(path); err == nil && stat == nil && string(old) == content && info.Mode().Perm() == hookMode {
+		return nil
+	}
 	// A process that starts meanwhile would hold the file open, and what is open for writing cannot be run.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -77,7 +85,7 @@ func replace(path, content string) error {
 	}
 	defer os.Remove(fresh.Name())
 	_, err = fresh.WriteString(content)
-	if err := errors.Join(err, fresh.Chmod(0o700), fresh.Close()); err != nil {
+	if err := errors.Join(err, fresh.Chmod(hookMode), fresh.Close()); err != nil {
 		return err
 	}
 	return os.Rename(fresh.Name(), path)
@@ -89,6 +97,9 @@ var appID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
 
 // Path returns the folder of an app's repository, whether it exists or not.
 func (r *Repositories) Path(appID string) string { return filepath.Join(r.root, appID+".git") }
+
+// Exists reports whether there is a repository of an app.
+func (r *Repositories) Exists(appID string) bool { return exists(r.Path(appID)) }
 
 // Create makes the bare repository of an app, with HEAD on the branch head ("main" when empty). It does nothing when
 // there is one. Invalid when the id cannot be a file name or head no branch.
@@ -122,14 +133,25 @@ func (r *Repositories) Create(ctx context.Context, appID, head string) error {
 	return nil
 }
 
-// Remove deletes the repository of an app. It does nothing when there is none.
+// Remove deletes the repository of an app. It does nothing when there is none. A git that is at work in it fails.
 func (r *Repositories) Remove(_ context.Context, appID string) error {
 	const op landfall.Op = "remote.Remove"
 	path, err := r.checkedPath(op, appID)
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(path); err != nil {
+	// Moved away first: who writes into it meanwhile would keep it from being deleted.
+	gone := filepath.Join(r.root, "gone-"+appID)
+	if err := os.RemoveAll(gone); err != nil { // by a process that was killed
+		return &landfall.Error{Op: op, Err: err}
+	}
+	if err := os.Rename(path, gone); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return &landfall.Error{Op: op, Err: err}
+	}
+	if err := os.RemoveAll(gone); err != nil {
 		return &landfall.Error{Op: op, Err: err}
 	}
 	return nil
@@ -194,6 +216,22 @@ func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.
 		maps.Copy(heads, found)
 	}
 	return heads, nil
+}
+
+// Lacks returns those of the commits that a repository has not got, as one that is older than another copy of it. NotFound when there is
+// no repository.
+func (r *Repositories) Lacks(ctx context.Context, appID string, commits []landfall.CommitSHA) (lacks []landfall.CommitSHA, err error) {
+	path, err := r.existingPath("remote.Lacks", appID)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.commits(ctx, path, nil, commits)
+	for i, commit := range found {
+		if commit.sha == "" {
+			lacks = append(lacks, commits[i])
+		}
+	}
+	return lacks, err
 }
 
 // named returns what the wanted references below the prefixes name.

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -15,9 +16,10 @@ import (
 
 // Repository is an app's repository, opened for one request.
 type Repository struct {
-	App   string // the app's id
-	Name  string // the app's name, for the log
-	Actor string // who the token belongs to
+	App    string // the app's id
+	Name   string // the app's name, for the log and for people
+	Actor  string // who the token belongs to
+	Pushed bool   // a push to it was accepted before: its folder must be there
 }
 
 // Doors is what the remote asks of the rest: who may come in, and what becomes of a push. It is called from many
@@ -25,7 +27,7 @@ type Repository struct {
 type Doors interface {
 	// Open returns the repository of the app with this name, for a token that may read it, or write when write is set.
 	// Unauthorized (the same for an unknown app) when the token is not known, else Forbidden, NotFound, or Conflict for
-	// a deleted app. The remote makes the repository's folder when it is missing.
+	// a deleted app. The remote makes the repository's folder unless it was pushed to.
 	Open(ctx context.Context, app, token string, write bool) (Repository, error)
 	// Check says whether a push may move these references: the rules of the app. It is called once a push, before
 	// anything moves, also for references of applies. Of an error the person who pushed sees landfall.MessageOf, and
@@ -158,7 +160,21 @@ func (s *Server) open(r *http.Request, q request) (Repository, error) {
 	if err != nil {
 		return repository, err
 	}
-	return repository, s.Repositories.Create(r.Context(), repository.App, "")
+	return repository, s.find(r.Context(), repository)
+}
+
+// BringBack is what to do about a repository that is not there: another process may have it.
+const BringBack = "bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve --new, " +
+	"and push them again"
+
+// find fails when the folder of a repository that was pushed to is gone: an empty one in its place would say that every branch was
+// deleted. Before the first push it is made, so that an empty repository can be cloned, too.
+func (s *Server) find(ctx context.Context, repository Repository) error {
+	if repository.Pushed && !s.Repositories.Exists(repository.App) {
+		return &landfall.Error{Op: "remote.find", Kind: landfall.Unavailable, Message: fmt.Sprintf("the repository of %s is gone from this "+
+			"server, so it can be neither fetched nor pushed to, while its releases are served; for whoever runs the server: %s", repository.Name, BringBack)}
+	}
+	return s.Repositories.Create(ctx, repository.App, "")
 }
 
 // refuse answers with an error; git shows its text. When an answer has begun, it ends there.

@@ -18,7 +18,7 @@ import (
 
 // namespaces are what an init that makes the sandbox is started in. The server's own user is nobody there, with the rights to make
 // mounts; a root of the host stays root until the init gives that up.
-func namespaces() *syscall.SysProcAttr {
+func (r *run) namespaces() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{
 		Setsid: true,
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
@@ -26,11 +26,11 @@ func namespaces() *syscall.SysProcAttr {
 	}
 	user := os.Geteuid()
 	if user == 0 {
-		attributes.Credential = &syscall.Credential{Gid: nobody} // and in no group beside
+		attributes.Credential = &syscall.Credential{Gid: uint32(r.user)} // #nosec G115 -- a user; and in no group beside
 	} else {
 		attributes.Cloneflags |= unix.CLONE_NEWUSER
-		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: user, Size: 1}}
-		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: os.Getegid(), Size: 1}}
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: inner.Nobody, HostID: user, Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: inner.Nobody, HostID: os.Getegid(), Size: 1}}
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 	}
 	return attributes

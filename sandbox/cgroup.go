@@ -30,6 +30,8 @@ type groups struct {
 
 	whole bool     // all are one group of version 2
 	homes []string // of version 1, the groups that this process is in
+	swaps bool     // this machine has swap, and no limit of it can be set
+	why   string   // why there is none for memory or none for processes; empty: there are both
 }
 
 // group are the control groups of one command.
@@ -37,17 +39,25 @@ type group groups
 
 // findGroups returns the folders nearest to this process's own group, so that what holds the server holds its commands.
 func findGroups(ctx context.Context) groups {
-	own := ownGroups()
+	found := findIn(ctx, ownGroups())
+	if found.memory == "" || found.processes == "" {
+		found.why = whyNone()
+	}
+	found.swaps = found.memory != "" && hasSwap() && !found.limitsSwap()
+	return found
+}
+
+func findIn(ctx context.Context, own map[string]string) groups {
 	if data, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil && bytes.Contains(data, []byte("memory")) {
-		for _, folder := range upwards(cgroups, own[""]) {
-			// A group that has processes of its own cannot hand down its controllers; the groups above it can.
-			_ = os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+memory +pids"), 0o600)
-			_ = os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+cpu"), 0o600)
-			for _, cpu := range []string{folder, ""} {
-				if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.work(ctx) {
-					return g
-				}
+		folders := upwards(cgroups, own[""])
+		for _, folder := range folders {
+			if g, ok := handDown(ctx, folder); ok {
+				return g
 			}
+		}
+		if makeRoom(folders[0], folders[0] == cgroups) == nil {
+			g, _ := handDown(ctx, folders[0])
+			return g
 		}
 		return groups{}
 	}
@@ -74,6 +84,81 @@ func findGroups(ctx context.Context) groups {
 		}
 	}
 	return found
+}
+
+// handDown gives controllers to the groups below one of version 2, and reports whether groups that work can be made there. The kernel
+// does that only for a group without processes.
+func handDown(ctx context.Context, folder string) (groups, bool) {
+	_ = setting{"cgroup.subtree_control", "+memory +pids"}.write(folder)
+	_ = setting{"cgroup.subtree_control", "+cpu"}.write(folder)
+	for _, cpu := range []string{folder, ""} {
+		if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.work(ctx) {
+			return g, true
+		}
+	}
+	return groups{}, false
+}
+
+// makeRoom moves the processes of a group of version 2 into one below it, so that others can be made beside that. All of them must be
+// this process and what it started, unless the group is whole: that of a container, which is nobody else's.
+func makeRoom(folder string, whole bool) error {
+	data, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+	if err != nil {
+		return err
+	}
+	ours := map[int]bool{}
+	for _, p := range descendants(os.Getpid()) {
+		ours[p.pid] = true
+	}
+	members := strings.Fields(string(data))
+	for _, member := range members {
+		if pid, err := strconv.Atoi(member); err != nil || pid == 0 || (!whole && !ours[pid]) {
+			return errors.New("there are others in the group")
+		}
+	}
+	const mode = 0o755
+	room := filepath.Join(folder, "server")
+	if err := os.Mkdir(room, mode); err != nil && !os.IsExist(err) {
+		return err
+	}
+	for _, member := range members {
+		err := setting{"cgroup.procs", member}.write(room)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+			return err
+		}
+	}
+	return nil
+}
+
+// whyNone says why no control groups can be made, for people.
+func whyNone() string {
+	var info unix.Statfs_t
+	switch err := unix.Statfs(cgroups, &info); {
+	case err != nil:
+		return cgroups + " is not there"
+	case info.Flags&unix.ST_RDONLY != 0:
+		return cgroups + " can only be read; a container gets one to write to, for its root, with --security-opt unmask=/sys/fs/cgroup of " +
+			"Podman or --privileged of Docker"
+	case os.Geteuid() != 0:
+		return "the server's user may make none; a unit of systemd gets them with Delegate=yes"
+	}
+	return "none that works can be made below " + cgroups
+}
+
+// hasSwap reports whether this machine has swap.
+func hasSwap() bool {
+	data, _ := os.ReadFile("/proc/swaps") // the first line says what the columns are
+	return bytes.Count(data, []byte{'\n'}) > 1
+}
+
+// limitsSwap reports whether swap can be limited, too.
+func (g groups) limitsSwap() bool {
+	made := groups{memory: g.memory}.makeUnlimited(false)
+	defer made.remove()
+	return slices.ContainsFunc([]string{"memory.swap.max", "memory.memsw.limit_in_bytes"}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(made.memory, name))
+		return err == nil
+	})
 }
 
 // ownGroups returns this process's groups by controller; the one of version 2 is under "".
@@ -170,6 +255,9 @@ func (g group) limit(l Limits) bool {
 	}
 	if g.memory != "" { // where swap is not counted, there may be no such file
 		anyOf(g.memory, setting{"memory.swap.max", "0"}, setting{"memory.memsw.limit_in_bytes", memory})
+		if !g.whole { // version 1 counts TCP apart
+			anyOf(g.memory, setting{"memory.kmem.tcp.limit_in_bytes", memory})
+		}
 	}
 	if g.processes != "" && !anyOf(g.processes, setting{"pids.max", strconv.Itoa(l.Processes)}) {
 		return false

@@ -40,18 +40,72 @@ func TestGroupOfVersion2(t *testing.T) {
 	}
 }
 
-// A process begins in its group of version 2, and ends with it; here on a mount that has no controllers, where there is one.
-func TestBeginsInGroupOfVersion2(t *testing.T) {
-	t.Parallel()
-	var parent string
+// version2 returns a folder in which groups of version 2 can be made, which may have no controllers; empty where nobody can.
+func version2(t *testing.T) string {
+	t.Helper()
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		var info unix.Statfs_t
 		if unix.Statfs(mount, &info) == nil && info.Type == unix.CGROUP2_SUPER_MAGIC && unix.Access(mount, unix.W_OK) == nil {
-			parent = mount
+			return mount
 		}
 	}
+	t.Log("nobody can make a group of version 2 here")
+	return ""
+}
+
+// In a container, or in a unit whose group is its own, the server and what it started make room: groups can be made beside them then. It
+// leaves the processes of others where they are.
+func TestMakesRoom(t *testing.T) {
+	t.Parallel()
+	parent := version2(t)
 	if parent == "" {
-		t.Log("nobody can make a group of version 2 here")
+		return
+	}
+	g, folder := sandbox.NewGroup(parent)
+	defer g.Remove()
+	cmd := exec.CommandContext(t.Context(), "/bin/sleep", "600")
+	if err := g.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	other := exec.CommandContext(t.Context(), "/bin/sh", "-c", "setsid sleep 600 > /dev/null 2>&1 & echo $!") // it is nobody's child
+	if out, err := other.Output(); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(filepath.Join(folder, "cgroup.procs"), out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	members := func(folder string) int {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(strings.Fields(string(text)))
+	}
+	if err := sandbox.MakeRoom(folder, false); err == nil || members(folder) != 2 {
+		t.Errorf("beside a stranger: %v, and %d are left; want that nothing moves", err, members(folder))
+	}
+	if err := sandbox.MakeRoom(folder, true); err != nil || members(folder) != 0 || members(filepath.Join(folder, "server")) != 2 {
+		t.Errorf("in a container: %v, and %d are left", err, members(folder))
+	}
+	if err := sandbox.MakeRoom(folder, false); err != nil { // again, by a server that is started again
+		t.Error(err)
+	}
+	for _, folder := range []string{filepath.Join(folder, "server"), folder} {
+		if err := os.WriteFile(filepath.Join(folder, "cgroup.kill"), []byte("1"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("it ended well; it should have been killed")
+	}
+	eventually(t, "the group is empty", func() bool { return os.Remove(filepath.Join(folder, "server")) == nil })
+}
+
+// A process begins in its group of version 2, and ends with it; here on a mount that has no controllers, where there is one.
+func TestBeginsInGroupOfVersion2(t *testing.T) {
+	t.Parallel()
+	parent := version2(t)
+	if parent == "" {
 		return
 	}
 	g, folder := sandbox.NewGroup(parent)

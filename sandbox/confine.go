@@ -17,7 +17,6 @@ import (
 const (
 	workDir = "/build"    // where a confined command sees Dir
 	homeDir = "/function" // where a confined program does
-	nobody  = 65534       // the user that it is
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 	firstExtraFile = 3 // the number of the first of exec.Cmd's ExtraFiles in the new process
@@ -25,15 +24,15 @@ const (
 
 // confinement are bubblewrap's arguments for every command: namespaces of its own for everything, no controlling terminal, and
 // of the machine's files only programs and what they need to start. The init keeps no capability but, from root, those to
-// become another user and to take all from whatever follows. The host has the name; temporary is the size of /tmp. A root takes the
-// place of the machine's files.
-func (s *Sandbox) confinement(root, name string, temporary int64) ([]string, error) {
+// become another user and to take all from whatever follows. The host has the name; temporary is the size of /tmp; charged says that a
+// control group holds all memory. A root takes the place of the machine's files.
+func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) ([]string, error) {
 	args := []string{"--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
 			"--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
 	} else {
-		args = append(args, "--unshare-all", "--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody))
+		args = append(args, "--unshare-all", "--uid", strconv.Itoa(inner.Nobody), "--gid", strconv.Itoa(inner.Nobody))
 	}
 	shown, err := machine(), error(nil)
 	if root != "" {
@@ -41,6 +40,9 @@ func (s *Sandbox) confinement(root, name string, temporary int64) ([]string, err
 	}
 	args = append(append(args, "--hostname", name), shown...)
 	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
+	if !charged { // zeros that cannot be mapped: what processes share by that is memory that nobody counts
+		args = append(args, "--dev-bind", "/dev/full", "/dev/zero")
+	}
 	for path, size := range map[string]int64{"/tmp": temporary, "/dev/shm": temporary / 2} {
 		if s.sized {
 			args = append(args, "--size", strconv.FormatInt(size, 10))
@@ -75,40 +77,99 @@ func (r *run) prepare() error {
 	if r.sandbox.mode == Off {
 		return r.prepareUnconfined()
 	}
-	filter, err := r.sandbox.filters[r.network()]()
-	if err != nil {
-		return err
-	}
 	bind, temporary := "--bind", r.command.Limits.Memory/2
 	if r.stays {
 		bind, temporary = "--ro-bind", r.command.Limits.Disk
 	} else if os.Geteuid() == 0 {
-		if err := giveAway(r.command.Dir, nobody); err != nil {
+		if err := giveAway(r.command.Dir, r.user); err != nil {
 			return err
 		}
 	}
-	confinement, err := r.sandbox.confinement(r.root, r.host(), temporary)
+	confinement, err := r.sandbox.confinement(r.root, r.host(), temporary, r.charged())
 	if err != nil {
 		return err
 	}
 	r.args = append([]string{r.sandbox.bwrap}, confinement...)
 	r.args = append(r.args, "--ro-bind", r.sandbox.init, inner.At)
-	file, err := dataFile(filter)
-	if err != nil {
+	if err := r.prepareFolders(); err != nil {
 		return err
 	}
-	r.args = append(r.args, "--seccomp", strconv.Itoa(r.attach(file)))
-	if r.root == "" { // it has its own files, or none
+	way, written := "--file", map[string]string{}
+	if r.root == "" {
 		r.args = append(r.args, bind, r.command.Dir, r.at)
-		for path, content := range inner.Written(r.host()) {
-			if file, err = dataFile([]byte(content)); err != nil {
-				return err
-			}
-			r.args = append(r.args, "--perms", "0644", "--file", strconv.Itoa(r.attach(file)), path)
+		written = inner.Written(r.host(), r.user)
+	} else { // it has its own files, or none
+		list, err := inner.Users(r.root, r.user)
+		if err != nil {
+			return err
 		}
+		if list != "" {
+			way, written["/etc/passwd"] = "--ro-bind-data", list
+		}
+	}
+	for path, content := range written {
+		file, err := dataFile([]byte(content))
+		if err != nil {
+			return err
+		}
+		r.args = append(r.args, "--perms", "0644", way, strconv.Itoa(r.attach(file)), path)
 	}
 	r.args = append(r.args, "--remount-ro", "/", "--")
 	return errors.Join(r.makePlan(), r.prepareInit(inner.At))
+}
+
+// charged reports whether a control group is charged for all memory.
+func (r *run) charged() bool { return r.group.memory != "" }
+
+// own reports whether the command's user is no other's.
+func (r *run) own() bool { return r.user != inner.Nobody }
+
+// prepareFolders adds the folders of small files, and what leads to a program's own folder.
+func (r *run) prepareFolders() error {
+	for _, folder := range inner.Folders() {
+		switch {
+		case len(r.command.Files) > 0:
+			if r.sandbox.sized {
+				r.args = append(r.args, "--size", strconv.FormatInt(inner.FilesSize(r.command.Files), 10))
+			}
+			r.args = append(r.args, "--perms", "1777", "--tmpfs", folder) // which the init fills, and Landlock keeps as they are
+		case r.stays && r.root == "":
+			r.args = append(r.args, "--perms", "0755", "--dir", folder)
+		}
+	}
+	if r.stays && r.root == "" {
+		r.args = append(r.args, "--perms", "0755", "--dir", inner.UserFolder, "--symlink", r.at, inner.UserLink)
+	}
+	if len(r.command.Files) > 0 && !r.sandbox.walled {
+		return r.fillFolders()
+	}
+	return nil
+}
+
+// fillFolders lets bubblewrap fill the folders of small files, and keep them as they are: the init could fill them, and so could the
+// command then. Their names are on no command line.
+func (r *run) fillFolders() error {
+	mode := "0400"
+	if os.Geteuid() == 0 { // bubblewrap is another user than the command
+		mode = "0444"
+	}
+	var args []string
+	for path, content := range r.command.Files {
+		file, err := dataFile([]byte(content))
+		if err != nil {
+			return err
+		}
+		args = append(args, "--perms", mode, "--file", strconv.Itoa(r.attach(file)), path)
+	}
+	for _, folder := range inner.Folders() {
+		args = append(args, "--remount-ro", folder)
+	}
+	file, err := dataFile([]byte(strings.Join(args, "\x00") + "\x00"))
+	if err != nil {
+		return err
+	}
+	r.args = append(r.args, "--args", strconv.Itoa(r.attach(file)))
+	return nil
 }
 
 // host is the name of the host that the command sees.
@@ -162,7 +223,8 @@ func (r *run) prepareInit(program string) error {
 		return err
 	}
 	r.server = ours
-	r.args = append(r.args, program, inner.Word, cmp.Or(r.alone, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control))
+	r.args = append(r.args, program, inner.Word, cmp.Or(r.alone, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control),
+		strconv.Itoa(r.user))
 	return nil
 }
 
@@ -180,18 +242,26 @@ func (r *run) makePlan() error {
 	if err != nil {
 		return err
 	}
+	filter, err := r.sandbox.filters[inner.Walls{Network: r.network(), Charged: r.charged(), Own: r.own()}]()
+	if err != nil {
+		return err
+	}
 	r.plan = &inner.Plan{
-		At: r.at, File: r.largest(), Writable: !r.stays, Network: r.command.Proxy != nil, Env: variables, Args: r.argv,
+		At: r.at, File: r.largest(), Writable: !r.stays, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
+		Env: variables, Args: r.argv,
+	}
+	if r.alone != "" || r.sandbox.walled { // else they are there
+		r.plan.Files = r.command.Files
+	}
+	if r.own() { // what is over its limit is seen, and ended; but it gets no further meanwhile
+		const share, few = 2, 64
+		r.plan.Processes = share*r.command.Limits.Processes + few
 	}
 	if r.alone == "" {
 		return nil
 	}
 	dir, err := filepath.Abs(r.command.Dir)
-	if err != nil {
-		return err
-	}
-	filter, err := r.sandbox.filters[r.network()]()
-	r.plan.Dir, r.plan.Temporary, r.plan.Filter = dir, r.command.Limits.Disk, string(filter)
+	r.plan.Dir, r.plan.Temporary = dir, r.command.Limits.Disk
 	return err
 }
 

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"os/exec"
+	"regexp"
+	"strconv"
 	"time"
 
 	"landfall.dev/landfall/sandbox/inner"
@@ -10,7 +12,7 @@ import (
 // WatchOnly returns the sandbox as it is where no control groups can be made.
 func WatchOnly(s *Sandbox) *Sandbox {
 	watched := *s
-	watched.groups = groups{}
+	watched.groups = groups{why: "a test"}
 	return &watched
 }
 
@@ -39,6 +41,13 @@ const InitAt = inner.At
 func WithoutAlone(s *Sandbox) *Sandbox {
 	other := *s
 	other.alone = false
+	return &other
+}
+
+// WithoutLandlock returns the sandbox as it is where bubblewrap starts programs, and the kernel has no second wall.
+func WithoutLandlock(s *Sandbox) *Sandbox {
+	other := *WithoutAlone(s)
+	other.walled = false
 	return &other
 }
 
@@ -89,3 +98,27 @@ func (g Group) Remove() { g.remove() }
 
 // Init returns the program that becomes process 1.
 func Init(s *Sandbox) string { return s.init }
+
+// HasUsers reports whether each sandbox has a user of its own.
+func HasUsers(s *Sandbox) bool { return s.users != nil }
+
+// WithoutUsers returns the sandbox as it is where no users of its own can be had.
+func WithoutUsers(s *Sandbox) *Sandbox {
+	other := *s
+	other.users = nil
+	return &other
+}
+
+// WithoutNames returns a text with the number of the user that all sandboxes have where none has its own, in the place of those.
+func WithoutNames(s *Sandbox, text string) string {
+	return regexp.MustCompile(`\d+`).ReplaceAllStringFunc(text, func(number string) string {
+		n, err := strconv.Atoi(number)
+		if err == nil && s.users != nil && n >= s.users.first && n < s.users.first+s.users.count {
+			return strconv.Itoa(inner.Nobody)
+		}
+		return number
+	})
+}
+
+// MakeRoom moves the processes of a group of version 2 into one below it.
+func MakeRoom(folder string, whole bool) error { return makeRoom(folder, whole) }

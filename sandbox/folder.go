@@ -4,19 +4,17 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // maxDepth is how many folders may lie within one another: more than a commit may have. Whoever looks through them holds one open for each.
 const maxDepth = 300
 
 // disk returns the bytes that the command holds on the disk of its folder, and whether folders lie too deep in it to be looked at.
-func (r *run) disk(processes []process) (total int64, deep bool) {
+func (r *run) disk(open *opened) (total int64, deep bool) {
 	if !r.stays {
 		total, deep = folderSize(r.command.Dir)
-		total += unlinkedSize(r.command.Dir, processes)
+		total += open.unlinkedBytes()
 	}
 	if r.temp != "" {
 		size, closed := folderSize(r.temp)
@@ -150,33 +148,6 @@ func foldersAt(folder *os.Root, depth int, found []string, at string) []string {
 		}
 	}
 	return found
-}
-
-// unlinkedSize returns the bytes of files that have no name any more, on the disk of dir, but are open.
-func unlinkedSize(dir string, processes []process) int64 {
-	var here syscall.Stat_t
-	if syscall.Stat(dir, &here) != nil {
-		return 0
-	}
-	sizes := map[uint64]int64{}
-	for _, p := range processes {
-		folder := filepath.Join("/proc", strconv.Itoa(p.pid), "fd")
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			continue // it has ended
-		}
-		for _, entry := range entries {
-			var file syscall.Stat_t
-			if syscall.Stat(filepath.Join(folder, entry.Name()), &file) == nil && file.Nlink == 0 && file.Dev == here.Dev {
-				sizes[file.Ino] = blocks(file.Size)
-			}
-		}
-	}
-	var total int64
-	for _, size := range sizes {
-		total += size
-	}
-	return total
 }
 
 // giveAway makes a user the owner of a folder and of all that lies in it.

@@ -37,6 +37,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "functions" {
 		os.Exit(functions(os.Args[2:]))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "holds" {
+		os.Exit(holds(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "neighbours" {
+		os.Exit(neighbours(os.Args[2:]))
+	}
 	os.Exit(m.Run())
 }
 
@@ -193,6 +199,12 @@ func probe(args []string) int {
 		return probeDeep(args[1])
 	case "burn":
 		return probeBurn(args[1])
+	case "hold":
+		return hold(args[1])
+	case "greedy":
+		probeGreedy()
+	case "modest":
+		probeModest()
 	case "files":
 		probeFiles()
 	default:

@@ -25,6 +25,10 @@ type Program struct {
 
 	Env map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
 
+	// Files are small files in memory that only a confined program sees, and can only read, by their paths: clean, and below /secrets or
+	// /configs. They count as memory.
+	Files map[string]string
+
 	// Proxy, when set, lets a confined program reach public addresses through an HTTP proxy, and nothing else. Without it there is
 	// no network at all. Programs may share one.
 	Proxy *Proxy
@@ -66,7 +70,7 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 	if err := s.refusedRoot(op, p.Root); err != nil {
 		return nil, err
 	}
-	command := Command{Dir: p.Dir, Env: p.Env, Limits: p.Limits.withDefaults(), Proxy: p.Proxy}
+	command := Command{Dir: p.Dir, Env: p.Env, Files: p.Files, Limits: p.Limits.withDefaults(), Proxy: p.Proxy}
 	if s.mode != Off && s.alone {
 		process, err := s.startAlone(p, command)
 		if err != nil {
@@ -95,9 +99,11 @@ func (r *run) start(prepare func() error) (process *Process, err error) {
 			r.closeFiles()
 			r.letGo()
 			r.group.remove()
+			r.sandbox.users.free(r.user)
 			err = errors.Join(err, r.removeTemp())
 		}
 	}()
+	r.user = r.sandbox.users.take(true)
 	if err := prepare(); err != nil {
 		return nil, err
 	}
@@ -161,6 +167,7 @@ func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	err := cmd.Wait()
 	r.letGo()
 	r.group.remove()
+	r.sandbox.users.free(r.user)
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
 		err = nil
 	}

@@ -125,7 +125,8 @@ func TestProgramSeesLittle(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho handled\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, confined(t), sandbox.Program{
+	s := confined(t)
+	p := start(t, s, sandbox.Program{
 		Args: shell(`pwd; ./handler; echo x > here || echo no; head -c 9M /dev/zero > /tmp/big || echo full; stat -c %s /tmp/big; id -u; hostname; ls /proc/self/fd | wc -l`),
 		Dir:  dir, Limits: sandbox.Limits{Disk: 8 * mib},
 	})
@@ -133,7 +134,7 @@ func TestProgramSeesLittle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(out), "/function\nhandled\nno\nfull\n8388608\n65534\nfunction\n4\n"; got != want {
+	if got, want := sandbox.WithoutNames(s, string(out)), "/function\nhandled\nno\nfull\n8388608\n65534\nfunction\n4\n"; got != want {
 		t.Errorf("it prints\n%swant\n%s", got, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "here")); err == nil {
@@ -222,5 +223,46 @@ func TestLandlock(t *testing.T) {
 		if !strings.Contains(lack, ":") {
 			t.Errorf("a lack without what follows from it: %q", lack)
 		}
+	}
+}
+
+// A program's small files are its alone: it finds them at their paths, can read them and not change them, and no other program has them. It
+// finds its own folder where Fission has it, too.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	s := confined(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "word"), []byte("hello\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	line := shell(`cat /secrets/shop/key/part; cat /configs/shop/queue/URL; cat /userfunc/deployarchive/word
+stat -c %a /secrets/shop/key/part; test "$(stat -c %u /secrets/shop/key/part)" = "$(id -u)" && echo its own
+echo other > /secrets/shop/key/part; echo more > /configs/more; ls /secrets /configs; grep " /secrets " /proc/mounts`)
+	files := map[string]string{"/secrets/shop/key/part": "a secret\n", "/configs/shop/queue/URL": "a\x00b\n", "/configs/shop/large": strings.Repeat("x", 1<<20)}
+	const own = "400\nits own\n"
+	for way, test := range map[string]struct {
+		box   *sandbox.Sandbox
+		owned string
+		only  string // how the folders are mounted
+	}{
+		"alone": {s, own, " ro,"}, "by bubblewrap": {sandbox.WithoutAlone(s), own, " "},
+		"without Landlock": {sandbox.WithoutLandlock(s), map[bool]string{true: "444\n", false: own}[os.Geteuid() == 0], " ro,"},
+	} {
+		t.Run(way, func(t *testing.T) {
+			box := test.box
+			p := start(t, box, sandbox.Program{Args: line, Dir: dir, Files: files})
+			said, err := io.ReadAll(p.Stdout)
+			if want := "a secret\na\x00b\nhello\n" + test.owned + "/configs:"; err != nil || !strings.HasPrefix(string(said), want) {
+				log, _ := io.ReadAll(p.Stderr)
+				t.Errorf("it says %q, %v, and %q; want %q", said, err, log, want)
+			}
+			if strings.Contains(string(said), "more") || !strings.Contains(string(said), " /secrets tmpfs"+test.only) {
+				t.Errorf("it wrote a file, or could: %q", said)
+			}
+			other := start(t, box, sandbox.Program{Args: shell("ls /secrets /configs"), Dir: dir})
+			if said, err := io.ReadAll(other.Stdout); err != nil || string(said) != "/configs:\n\n/secrets:\n" {
+				t.Errorf("another program sees %q, %v", said, err)
+			}
+		})
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/outbound"
 )
 
 // Proxy is the only way of a confined command to a network: an HTTP proxy that reaches public addresses at the ports 80
@@ -18,8 +20,12 @@ import (
 type Proxy struct {
 	AllowedHosts []string // HOST (at every port) or HOST:PORT that may be private
 
-	// Log is told of every host that is asked for, from several goroutines, and never after the command has ended. nil: nobody.
-	Log func(host string, allowed bool)
+	// Upstream is the proxy that leads out of this machine's network; nil: hosts are reached from here.
+	Upstream *outbound.Proxy
+
+	// Log is told of every host that is asked for, and why it was not reached, from several goroutines, and never after the command has
+	// ended. nil: nobody.
+	Log func(host string, failure error)
 
 	// Count is told of the bytes that went to hosts and came from them, as Log is. nil: nobody.
 	Count func(sent, received int)
@@ -36,22 +42,27 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.connect(w, r)
 		return
 	}
+	if r.Method == http.MethodTrace { // a proxy behind this one would answer with the password that it got
+		http.Error(w, "TRACE does not leave the sandbox", http.StatusMethodNotAllowed)
+		return
+	}
 	if r.URL.Scheme != "http" || r.URL.Host == "" {
 		http.Error(w, "this is a proxy for what runs in the sandbox", http.StatusBadRequest)
 		return
 	}
-	transport := &http.Transport{
+	transport := p.Upstream.Transport(&http.Transport{
 		DialContext:       func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
 		DisableKeepAlives: true, DisableCompression: true,
-	}
+	}, lookup, p.check)
 	out := r.Clone(r.Context())
 	out.RequestURI = ""
-	for _, name := range []string{"Proxy-Connection", "Proxy-Authorization", "Connection", "Upgrade"} {
+	for _, name := range []string{"Proxy-Connection", "Proxy-Authorization", "Connection", "Upgrade", "Max-Forwards"} {
 		out.Header.Del(name)
 	}
 	resp, err := transport.RoundTrip(out)
+	p.log(r.URL.Hostname(), err)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
+		http.Error(w, reason(err), http.StatusForbidden)
 		return
 	}
 	defer resp.Body.Close()
@@ -61,9 +72,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
-	server, err := p.dial(r.Context(), r.Host)
+	server, err := p.open(r.Context(), r.Host)
+	p.log(r.Host, err)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
+		http.Error(w, reason(err), http.StatusForbidden)
 		return
 	}
 	defer server.Close()
@@ -108,20 +120,37 @@ func splice(a, b net.Conn) {
 	<-done
 }
 
+// log says whether a host was reached, by its name or HOST:PORT.
+func (p *Proxy) log(host string, failure error) {
+	if p.Log == nil {
+		return
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	p.Log(outbound.Plain(host), failure)
+}
+
+// open connects to HOST:PORT by the proxy that leads there, if there is one.
+func (p *Proxy) open(ctx context.Context, address string) (net.Conn, error) {
+	upstream := p.Upstream.For("https", address)
+	if upstream == nil {
+		return p.dial(ctx, address)
+	}
+	conn, err := p.Upstream.Tunnel(ctx, upstream, address, lookup, p.check)
+	if err != nil {
+		return nil, err
+	}
+	return &outward{conn, p.Count}, nil
+}
+
 // dial resolves an address, checks it, and connects to what was checked.
 func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address", address)
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	exception := slices.ContainsFunc(p.AllowedHosts, func(allowed string) bool {
-		return strings.EqualFold(allowed, host) || strings.EqualFold(allowed, net.JoinHostPort(host, port))
-	})
-	conn, err := p.dialChecked(ctx, host, port, exception)
-	if p.Log != nil {
-		p.Log(host, err == nil)
-	}
+	conn, err := p.dialChecked(ctx, outbound.Plain(host), port)
 	if err != nil {
 		return nil, err
 	}
@@ -168,20 +197,18 @@ func (c *outward) add(sent, received int) {
 	}
 }
 
-func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bool) (net.Conn, error) {
-	if !exception && port != "80" && port != "443" {
-		return nil, fmt.Errorf("the sandbox reaches the ports 80 and 443 only, not %s", port)
+func (p *Proxy) dialChecked(ctx context.Context, host, port string) (net.Conn, error) {
+	if err := p.check(host, port, nil); err != nil { // nobody needs to ask for its addresses
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	addresses, err := lookup(ctx, host)
 	if err != nil || len(addresses) == 0 {
 		return nil, fmt.Errorf("the name %q cannot be resolved", host)
 	}
-	if !exception {
-		if err := check(host, addresses); err != nil {
-			return nil, err
-		}
+	if err := p.check(host, port, addresses); err != nil {
+		return nil, err
 	}
 	var dialer net.Dialer
 	var last error
@@ -195,18 +222,51 @@ func (p *Proxy) dialChecked(ctx context.Context, host, port string, exception bo
 	return nil, last
 }
 
-// check fails when one of a host's addresses is not public, or this machine's: what listens there may trust who comes from here.
-func check(host string, addresses []netip.Addr) error {
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// kept is the error for a host that the rules keep from a command, and what LANDFALL_ALLOWED_HOSTS would have to list.
+func kept(why, allow string) error {
+	return fmt.Errorf("%s; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists %s", why, allow)
+}
+
+// NotReached is the line for people about a host that a command asked for.
+func NotReached(host string, failure error) string {
+	return landfall.Printable(fmt.Sprintf("%s was not reached: %s", host, reason(failure)))
+}
+
+// reason says for people why a host was not reached.
+func reason(failure error) string {
+	if landfall.KindOf(failure) != landfall.Internal {
+		return landfall.MessageOf(failure)
+	}
+	return failure.Error()
+}
+
+// check fails when a port is not one of the web's, or one of a host's addresses is not public, or this machine's: what listens there
+// may trust who comes from here. Exceptions may be anything.
+func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
+	if outbound.Allows(p.AllowedHosts, host, port) {
+		return nil
+	}
+	host = outbound.Plain(host)
+	if port != "80" && port != "443" {
+		return kept(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
+	}
+	if len(addresses) == 0 {
+		return nil
+	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
 		return fmt.Errorf("the server does not know its own addresses: %w", err)
 	}
 	for _, address := range addresses {
-		if !isPublic(address) {
-			return fmt.Errorf("%s is a private address; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists it", host)
+		if outbound.IsPrivate(address) {
+			return kept(host+" is a private address", host)
 		}
 		if slices.ContainsFunc(own, func(a net.Addr) bool { return isAt(a, address) }) {
-			return fmt.Errorf("%s is an address of this server; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists it", host)
+			return kept(host+" is an address of this server", host)
 		}
 	}
 	return nil

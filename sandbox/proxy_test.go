@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/outbound"
+	"landfall.dev/landfall/outbound/proxytest"
 	"landfall.dev/landfall/sandbox"
 )
 
@@ -89,10 +91,10 @@ type log struct {
 	lines []string
 }
 
-func (l *log) add(host string, allowed bool) {
+func (l *log) add(host string, failure error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf("%s %v", host, allowed))
+	l.lines = append(l.lines, fmt.Sprintf("%s %v", host, failure == nil))
 }
 
 func (l *log) has(line string) bool {
@@ -227,6 +229,73 @@ func TestProxyRefusesPorts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Behind a company's proxy, a command reaches the world through it, and nothing that it could not reach otherwise; it is never shown the
+// company's password.
+func TestProxyBehindAProxy(t *testing.T) {
+	t.Parallel()
+	network := proxytest.New(t)
+	network.Serve(t, "registry.test:80", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "served %s %q", r.URL.Path, r.Header["Proxy-Authorization"])
+	}))
+	network.Serve(t, "registry.test:443", http.NotFoundHandler())
+	upstream, err := outbound.ParseProxy(func(name string) string {
+		return map[string]string{"HTTPS_PROXY": network.URL(), "HTTP_PROXY": network.URL()}[name]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked log
+	proxy := httptest.NewServer(&sandbox.Proxy{Upstream: upstream, Log: asked.add})
+	t.Cleanup(proxy.Close)
+	for lines, want := range map[string]string{
+		"GET http://registry.test/a HTTP/1.1\r\nHost: registry.test\r\nProxy-Authorization: Basic eDp4\r\n\r\n": "200 served /a []",
+		"CONNECT registry.test:443 HTTP/1.1\r\nHost: registry.test:443\r\n\r\n":                                 "200 ",
+		"CONNECT registry.test:22 HTTP/1.1\r\nHost: registry.test:22\r\n\r\n":                                   "403 the sandbox reaches the ports 80 and 443 only",
+		"CONNECT other.test:443 HTTP/1.1\r\nHost: other.test:443\r\n\r\n":                                       "403 the proxy of this installation answers 502 for other.test:443",
+		"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n":                                             "403 localhost is a private address",
+	} {
+		var status int
+		var body string
+		if strings.HasPrefix(want, "200 ") && strings.HasPrefix(lines, "CONNECT") {
+			status = tunnelled(t, proxy, lines)
+		} else {
+			status, body = ask(t, proxy, lines)
+		}
+		if got := fmt.Sprint(status, " ", body); !strings.HasPrefix(got, want) || strings.Contains(got, proxytest.Password) {
+			t.Errorf("%q: got %q, want %q", lines, got, want)
+		}
+	}
+	for _, name := range encodings() {
+		if status, body := ask(t, proxy, fmt.Sprintf("CONNECT %s:443 HTTP/1.1\r\nHost: %[1]s\r\n\r\n", name)); status != http.StatusForbidden && status != http.StatusBadRequest {
+			t.Errorf("%s: the proxy answered %d %q, want 403 or 400", name, status, body)
+		}
+	}
+	want := []string{"CONNECT other.test:443", "CONNECT registry.test:443", "GET registry.test:80"}
+	heard := network.Asked()
+	slices.Sort(heard)
+	if !slices.Equal(heard, want) {
+		t.Errorf("the company's proxy was asked for %v, want %v", heard, want)
+	}
+}
+
+// tunnelled asks the proxy for a tunnel, and returns the status of its answer, which has no end.
+func tunnelled(t *testing.T, proxy *httptest.Server, lines string) int {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", host(t, proxy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, lines); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
 }
 
 // The proxy ends with the command: its tunnels, its listener, and its log.

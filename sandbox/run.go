@@ -26,6 +26,7 @@ type run struct {
 	root    string   // of a program: the host's folder that it sees as its root
 	output  *capped  // of a command
 	group   group
+	user    int          // that a confined one is
 	temp    string       // HOME and TMPDIR on the host, in mode Off
 	args    []string     // what to start
 	files   []*os.File   // what it finds open, from firstExtraFile on
@@ -34,7 +35,9 @@ type run struct {
 	plan    *inner.Plan  // what the init is told; nil without one
 	server  *os.File     // by which it is told, and knows that the server lives
 
-	pid  int           // of a program, once it is started
+	sockets *diagnosis // by which its sockets are counted; nil: not yet
+
+	pid  int           // once it is started
 	told chan struct{} // of one that is alone: closed when the fields above say what to run
 }
 
@@ -42,10 +45,13 @@ type run struct {
 func (r *run) do(ctx context.Context) (Result, error) {
 	defer r.closeFiles()
 	defer r.letGo()
+	r.user = r.sandbox.users.take(false)
+	defer r.sandbox.users.free(r.user)
+	r.group = r.sandbox.groups.make(r.command.Limits)
 	if err := r.prepare(); err != nil {
+		r.group.remove()
 		return Result{}, errors.Join(err, r.removeTemp())
 	}
-	r.group = r.sandbox.groups.make(r.command.Limits)
 	var result Result
 	var err error
 	<-onThread(func() { result, err = r.execute(ctx) }) // the command ends with the thread that started it
@@ -57,6 +63,9 @@ func (r *run) do(ctx context.Context) (Result, error) {
 // letGo closes what the server holds for the command. It may be called more than once.
 func (r *run) letGo() {
 	r.server.Close() // also of none
+	if r.sockets != nil {
+		r.sockets.file.Close()
+	}
 	if r.proxy != nil {
 		r.proxy.stop()
 		r.proxy = nil
@@ -125,6 +134,7 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	r.closeFiles()
+	r.pid = cmd.Process.Pid
 	r.begin(ctx)
 	copied := make(chan struct{})
 	go func() {
@@ -145,7 +155,7 @@ func (r *run) launch(ctx context.Context) *exec.Cmd {
 	ctx = context.WithoutCancel(ctx) // the watch ends it, whole
 	if r.alone != "" {
 		cmd := exec.CommandContext(ctx, r.args[0], r.args[1:]...)
-		cmd.Dir, cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = "/", []string{"GOMAXPROCS=1", "GOGC=off"}, r.files, namespaces()
+		cmd.Dir, cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = "/", []string{"GOMAXPROCS=1", "GOGC=off"}, r.files, r.namespaces()
 		return cmd
 	}
 	const block = 512
@@ -162,7 +172,7 @@ func (r *run) give(files ...*os.File) error {
 		return nil
 	}
 	for _, file := range files {
-		if err := file.Chown(nobody, nobody); err != nil {
+		if err := file.Chown(r.user, r.user); err != nil {
 			return err
 		}
 	}

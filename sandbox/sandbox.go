@@ -32,24 +32,35 @@ type Sandbox struct {
 	alone bool   // programs are started without bubblewrap
 	slow  string // why they are not
 
+	walled bool // the kernel has Landlock
+
 	reserve *reserve // nil: none
 	reason  string   // why bwrap is empty
 	groups  groups
+	users   *users // nil: all sandboxes have the same
+	uncount string // why sockets are not counted; empty: they are
 
-	filters [inner.Itself + 1]func() ([]byte, error) // of system calls, by the network
+	filters map[inner.Walls]func() ([]byte, error) // of system calls
 }
 
 // Detect finds out what can confine processes on this machine, and removes what an earlier server left that was killed.
 func Detect(ctx context.Context, mode Mode) *Sandbox {
-	s := &Sandbox{mode: mode, groups: findGroups(ctx)}
-	for i := range s.filters {
-		s.filters[i] = sync.OnceValues(func() ([]byte, error) { return inner.Filter(inner.Network(i)) }) // #nosec G115 -- there are three
+	s := &Sandbox{mode: mode, walled: inner.Walled(), groups: findGroups(ctx), filters: map[inner.Walls]func() ([]byte, error){}}
+	for _, network := range []inner.Network{inner.Nothing, inner.Proxied, inner.Itself} {
+		for _, walls := range []inner.Walls{{}, {Charged: true}, {Own: true}, {Charged: true, Own: true}} {
+			walls.Network = network
+			s.filters[walls] = sync.OnceValues(func() ([]byte, error) { return inner.Filter(walls) })
+		}
 	}
 	for _, folder := range append(s.groups.folders(), os.TempDir()) {
 		sweep(folder)
 	}
 	if mode == Off {
 		return s
+	}
+	s.users = findUsers()
+	if s.groups.memory == "" {
+		s.uncount = countsSockets()
 	}
 	path, err := exec.LookPath("bwrap")
 	if err == nil {
@@ -65,7 +76,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	}
 	for _, s.sized = range []bool{true, false} {
 		var out []byte
-		args, _ := s.confinement("", "probe", Limits{}.withDefaults().Memory/2) // it reads no folder
+		args, _ := s.confinement("", "probe", Limits{}.withDefaults().Memory/2, true) // it reads no folder
 		args = append(args, "--", "/bin/true")
 		if out, err = exec.CommandContext(ctx, path, args...).CombinedOutput(); err == nil {
 			s.bwrap = path
@@ -99,7 +110,22 @@ func (s *Sandbox) Lacks() []string {
 	}
 	lacks := inner.Lacks()
 	if s.groups.memory == "" || s.groups.processes == "" {
-		lacks = append(lacks, "control groups: limits are held by a watch, which is late by a moment")
+		lacks = append(lacks, "control groups ("+s.groups.why+"): limits are held by a watch, which is late by a moment")
+	}
+	if s.groups.memory == "" {
+		lacks = append(lacks, "a control group for memory: processes, files in memory, pipes, sockets, locks, watches and the kernel's tables "+
+			"are added up by the watch; refused are memfd_create, System V IPC, message queues, shared memory without a file, splice and sendfile; "+
+			"not added up are descriptors under way from one process to another, of which there are 1,277 at most")
+		if s.uncount != "" {
+			lacks = append(lacks, "news of sockets from the kernel ("+s.uncount+"): what lies in them is not added up to memory")
+		}
+	}
+	if s.groups.memory != "" && s.groups.swaps {
+		lacks = append(lacks, "a limit of swap in the control group for memory: a process may hold more than its limit, there")
+	}
+	if s.users == nil {
+		lacks = append(lacks, "users of its own for each sandbox: inotify is refused, and pipes keep their size; "+
+			"when the pipes of one take many pages, those that others make are smaller")
 	}
 	if s.groups.cpu == "" {
 		lacks = append(lacks, "a control group for processors: they are shared without limits")
@@ -153,6 +179,7 @@ type Command struct {
 	Dir string
 
 	Env    map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
+	Files  map[string]string // small files in memory that only it sees, by their paths below /secrets or /configs; none without a sandbox
 	Limits Limits
 	Output io.Writer // what it prints on both outputs, as it does; nil: nowhere
 
@@ -164,6 +191,7 @@ type Command struct {
 type Result struct {
 	ExitCode int    // of the shell; 128 and the signal's number when a signal ended it
 	Killed   string // which limit ended it, for people; empty when it ended by itself
+	Dir      string // the path at which it saw the command's Dir
 }
 
 // Run runs a command and waits until nothing of it is left. A command that fails is a Result. Kinds: Forbidden when
@@ -182,6 +210,9 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &capped{to: c.Output, left: c.Limits.Output},
 	}
 	result, err := r.do(ctx)
+	if result.Dir = r.at; s.mode == Off {
+		result.Dir = c.Dir
+	}
 	if err != nil {
 		return result, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
 	}

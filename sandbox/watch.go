@@ -22,16 +22,17 @@ type watch struct {
 
 // watch watches until the command has ended.
 func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
-	const every, share = 100 * time.Millisecond, 5
+	const share = 5
+	every := 100 * time.Millisecond
+	if w.run.stays && w.run.held() {
+		every = 5 * time.Second
+	}
 	wall := time.NewTimer(w.run.command.Limits.Wall)
 	defer wall.Stop()
 	look := time.NewTimer(every)
 	defer look.Stop()
 	if w.run.stays {
 		wall.Stop()
-		if w.run.held() {
-			look.Stop()
-		}
 	}
 	for {
 		select {
@@ -86,29 +87,37 @@ func (w *watch) kill(ended <-chan struct{}) {
 func (w *watch) excess() string {
 	limits, group := w.run.command.Limits, w.run.group
 	if w.run.stays && w.run.held() {
-		if group.outOfMemory() {
+		if group.outOfMemory() || (manyLocks() && look("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
 			return limitText("memory", limits.Memory)
 		}
 		return ""
 	}
 	processes := descendants(w.leader)
-	switch size, deep := w.run.disk(processes); {
+	counted := !w.run.charged() && w.run.sandbox.mode != Off
+	open := &opened{}
+	if counted || !w.run.stays {
+		dir := w.run.command.Dir
+		if w.run.stays {
+			dir = ""
+		}
+		open = look(dir, processes, counted, limits.Memory)
+	}
+	switch size, deep := w.run.disk(open); {
 	case deep:
 		return fmt.Sprintf("it reached the limit of %d folders within one another", maxDepth)
 	case size > limits.Disk:
 		return limitText("disk", limits.Disk)
 	}
 	var threads int
-	var memory int64
 	for _, p := range processes {
 		threads += p.threads
-		memory += p.resident
 	}
-	if group.outOfMemory() || (group.memory == "" && memory > limits.Memory) {
-		return limitText("memory", limits.Memory)
-	}
+	// Many processes take much memory, so their number is the reason that helps.
 	if group.outOfProcesses() || (group.processes == "" && threads > limits.Processes) {
 		return fmt.Sprintf("it reached the limit of %d processes", limits.Processes)
+	}
+	if group.outOfMemory() || (!w.run.charged() && w.run.memory(processes, open) > limits.Memory) {
+		return limitText("memory", limits.Memory)
 	}
 	return ""
 }
@@ -121,7 +130,6 @@ func limitText(what string, limit int64) string {
 // process is what the kernel says about a process.
 type process struct {
 	pid, parent, threads, started int
-	resident                      int64 // bytes
 }
 
 // readStat reads about a process.
@@ -131,19 +139,16 @@ func readStat(pid int) (process, bool) {
 		return process{}, false
 	}
 	// The name in parentheses may hold anything; what follows the last one are numbers (proc(5)).
-	const parent, threads, started, resident = 1, 17, 19, 21
+	const parent, threads, started = 1, 17, 19
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
-	if len(fields) <= resident {
+	if len(fields) <= started {
 		return process{}, false
 	}
 	number := func(field int) int {
 		n, _ := strconv.Atoi(fields[field]) // the kernel wrote it
 		return n
 	}
-	return process{
-		pid: pid, parent: number(parent), threads: number(threads), started: number(started),
-		resident: int64(number(resident)) * int64(os.Getpagesize()),
-	}, true
+	return process{pid: pid, parent: number(parent), threads: number(threads), started: number(started)}, true
 }
 
 // descendants returns a process and those that come from it.

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
+	"io"
 	"maps"
 	"net/url"
 	"regexp"
@@ -44,13 +46,11 @@ type pattern struct {
 func NewRedactor(values map[string]Text) *Redactor {
 	r := &Redactor{byKey: map[uint64][]pattern{}, begins: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		value := values[name].Reveal()
-		if len(value) < Shortest {
-			continue
-		}
-		mark := "[secret " + name + "]"
-		for _, form := range forms(value) {
-			r.add([]byte(form), mark)
+		r.addValue(values[name].Reveal(), name)
+		for _, part := range Keys(values[name]) { // which stand in files of their own
+			if part != values[name] {
+				r.addValue(part.Reveal(), name)
+			}
 		}
 	}
 	if len(r.byKey) == 0 {
@@ -60,6 +60,17 @@ func NewRedactor(values map[string]Text) *Redactor {
 		slices.SortStableFunc(r.byKey[key], func(a, b pattern) int { return cmp.Compare(len(b.text), len(a.text)) })
 	}
 	return r
+}
+
+// addValue looks for all forms of a value that is long enough.
+func (r *Redactor) addValue(value, name string) {
+	if len(value) < Shortest {
+		return
+	}
+	mark := "[secret " + name + "]"
+	for _, form := range forms(value) {
+		r.add([]byte(form), mark)
+	}
 }
 
 // add looks for a form of a value, and for each piece of a long one.
@@ -203,6 +214,32 @@ func (r *Redactor) Finds(text []byte) bool {
 	var last string
 	out, _ := r.scan(nil, text, &last, true)
 	return !bytes.Equal(out, text)
+}
+
+// Read reports whether a value is in what is read, and which: what would stand in its place.
+func (r *Redactor) Read(in io.Reader) (mark string, err error) {
+	if r == nil {
+		return "", nil
+	}
+	buffer := make([]byte, max(64<<10, 2*r.longest))
+	for held := 0; ; {
+		n, err := in.Read(buffer[held:])
+		text := buffer[:held+n]
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
+			return "", err
+		}
+		i := 0
+		for ; i < len(text) && (ended || len(text)-i >= r.longest); i++ {
+			if n, mark, _ := r.at(text[i:]); n > 0 {
+				return mark, nil
+			}
+		}
+		if ended {
+			return "", nil
+		}
+		held = copy(buffer, text[i:])
+	}
 }
 
 // scan appends to out what text is without the values. Unless the text is all there is, it leaves what may be the beginning of a

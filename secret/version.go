@@ -79,12 +79,21 @@ func (c Content) JSON() (json.RawMessage, error) {
 
 // Spec is what a version of a secret says of itself to everybody.
 type Spec struct {
+	Build   bool `json:"build,omitempty"`   // build commands get it, and no function
 	Preview bool `json:"preview,omitempty"` // every branch but production uses it
 }
 
-// JSON returns the spec as it is stored.
+// Specs are all that a version of a secret can say.
+func Specs() []Spec { return []Spec{{}, {Preview: true}, {Build: true}, {Build: true, Preview: true}} }
+
+// JSON returns the spec as it is stored: versions are found by this text.
 func (s Spec) JSON() json.RawMessage {
-	if s.Preview {
+	switch s {
+	case Spec{Build: true, Preview: true}:
+		return json.RawMessage(`{"build":true,"preview":true}`)
+	case Spec{Build: true}:
+		return json.RawMessage(`{"build":true}`)
+	case Spec{Preview: true}:
 		return json.RawMessage(`{"preview":true}`)
 	}
 	return json.RawMessage(`{}`)
@@ -92,5 +101,10 @@ func (s Spec) JSON() json.RawMessage {
 
 // ReadSpec reads the spec of a version.
 func ReadSpec(stored json.RawMessage) Spec {
-	return Spec{Preview: string(stored) == string(Spec{Preview: true}.JSON())}
+	for _, s := range Specs() {
+		if string(stored) == string(s.JSON()) {
+			return s
+		}
+	}
+	return Spec{}
 }

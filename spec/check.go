@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/route"
 )
 
 // pending is a name that a document uses and another must define.
@@ -77,25 +78,28 @@ func (r *reader) checkBounds() {
 	}
 }
 
-// route is a trigger that is served, and the place of its address.
-type route struct {
+// served is a trigger that is served, and the place of its address.
+type served struct {
 	trigger Trigger
 	pos     Position
 }
 
 // place says where the route stands, if it stands in a file.
-func (r route) place() string {
+func (r served) place() string {
 	if r.pos == (Position{}) {
 		return ""
 	}
 	return " at " + r.pos.String()
 }
 
-// Patterns returns the patterns of http.ServeMux under which an HTTP trigger is served: one for each method, and two
-// with a prefix. A URL that ends in "/" matches itself only.
+// Patterns returns the patterns under which an HTTP trigger is served: of http.ServeMux one for each method, and two
+// with a prefix. A URL that ends in "/" matches itself only. Those with a route.Expression are METHOD HOST/PATH, too.
 func (t Trigger) Patterns() []string {
 	paths := []string{t.URL}
 	switch base := strings.TrimSuffix(t.URL, "/"); {
+	case route.Needed(t.URL) && t.Prefix:
+		paths = []string{route.Below(t.URL)}
+	case route.Needed(t.URL):
 	case t.Prefix && base == "":
 		paths = []string{"/"}
 	case t.Prefix:
@@ -120,10 +124,17 @@ func checkRoute(t Trigger) string {
 	if !strings.HasPrefix(t.URL, "/") {
 		return "must begin with /"
 	}
+	expression := route.Needed(t.URL)
 	for _, c := range []byte(t.URL) {
-		if c <= ' ' || c == 0x7f || c == '?' || c == '#' {
+		if c <= ' ' || c == 0x7f || !expression && (c == '?' || c == '#') {
 			return "must not contain spaces, control characters, ? or #"
 		}
+	}
+	if expression {
+		if _, err := route.Parse(t.URL); err != nil {
+			return "is no route: " + landfall.MessageOf(err)
+		}
+		return ""
 	}
 	if !register(http.NewServeMux(), t.Patterns()) {
 		return "is no route: it is a clean path, in which {name} stands for one whole segment and {name...} for the rest"
@@ -143,24 +154,28 @@ func register(mux *http.ServeMux, patterns []string) (ok bool) {
 // checkRoutes reports routes of which neither is more specific than the other. Routes of different hosts never
 // conflict, and one with a host precedes those without, so each host is looked at by itself.
 func (r *reader) checkRoutes() {
-	slices.SortFunc(r.routes, func(a, b route) int {
+	slices.SortFunc(r.routes, func(a, b served) int {
 		return cmp.Or(cmp.Compare(a.trigger.Host, b.trigger.Host), cmp.Compare(a.pos.File, b.pos.File),
 			cmp.Compare(a.pos.Line, b.pos.Line))
 	})
 	patterns := 0
 	var over Position
-	for _, route := range r.routes {
+	for _, s := range r.routes {
 		before := patterns
-		if patterns += len(route.trigger.Patterns()); before <= r.limits.Objects {
-			over = route.pos
+		if patterns += len(s.trigger.Patterns()); before <= r.limits.Objects {
+			over = s.pos
 		}
 	}
 	if patterns > r.limits.Objects {
 		r.problemf(over, "%d routes, counted by method; the limit is %d (setting LANDFALL_MAX_SPEC_OBJECTS)", patterns, r.limits.Objects)
 		return
 	}
+	r.checkExpressions()
 	mux, first := http.NewServeMux(), 0
 	for i, later := range r.routes {
+		if route.Needed(later.trigger.URL) {
+			continue
+		}
 		if later.trigger.Host != r.routes[first].trigger.Host {
 			mux, first = http.NewServeMux(), i
 		}
@@ -172,12 +187,48 @@ func (r *reader) checkRoutes() {
 			return
 		}
 		for _, earlier := range r.routes[first:i] {
+			if route.Needed(earlier.trigger.URL) {
+				continue
+			}
 			pair := http.NewServeMux()
 			if register(pair, earlier.trigger.Patterns()) && !register(pair, later.trigger.Patterns()) {
-				r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
-					quote(later.trigger.URL), later.trigger.Name, quote(earlier.trigger.URL), earlier.trigger.Name, earlier.place())
+				r.conflict(later, earlier)
 				break
 			}
+		}
+	}
+}
+
+// conflict reports two routes of which neither is more specific.
+func (r *reader) conflict(later, earlier served) {
+	r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
+		quote(later.trigger.URL), later.trigger.Name, quote(earlier.trigger.URL), earlier.trigger.Name, earlier.place())
+}
+
+// checkExpressions reports routes with the same regular expressions, and those that are too many: a request may be compared with each.
+func (r *reader) checkExpressions() {
+	const most = 5 * route.MaxSize // instructions of all of them
+	first, size := map[string]served{}, 0
+	for _, s := range r.routes {
+		if !route.Needed(s.trigger.URL) {
+			continue
+		}
+		e, err := route.Parse(s.trigger.URL)
+		if err != nil {
+			continue // which was reported
+		}
+		if size += e.Size; size > most {
+			r.problemf(s.pos, "HTTPTrigger %s: the regular expressions of all routes are too large together: compiled, they have more than %d instructions",
+				s.trigger.Name, most)
+			return
+		}
+		for _, method := range s.trigger.Methods {
+			key := method + " " + s.trigger.Host + e.Key
+			if earlier, taken := first[key]; taken {
+				r.conflict(s, earlier)
+				break
+			}
+			first[key] = s
 		}
 	}
 }

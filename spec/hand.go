@@ -38,7 +38,7 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 	r.unread = true // its function stands elsewhere
 	for _, other := range others {
 		if other.Kind == landfall.HTTPTrigger {
-			r.routes = append(r.routes, route{trigger: other})
+			r.routes = append(r.routes, served{trigger: other})
 		}
 	}
 	documents, err := r.split([]Source{{Name: name, Data: text}}) // JSON is YAML

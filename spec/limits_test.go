@@ -16,6 +16,27 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
+// The config maps and secrets of a function have so many keys together, as each is a file.
+func TestMaxFiles(t *testing.T) {
+	t.Parallel()
+	for keys, want := range map[int]string{
+		spec.MaxFiles - 1: "", spec.MaxFiles: "specs/a.yaml:15: Function hello names config maps and secrets with 501 keys; it may have 500",
+	} {
+		text := "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: node}\nspec: {version: 2, runtime: {image: node}}\n---\n" +
+			"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: pkg}\nspec: {environment: {name: node}, deployment: {type: literal, literal: eA==}}\n---\n" +
+			"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: hello}\nspec: {environment: {name: node}, package: {packageref: {name: pkg}}, secrets: [{name: one}],\n" +
+			"  configmaps: [{name: large}]}\n---\n" +
+			"apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: shop}\nspec:\n  config:\n    large:\n"
+		for i := range keys {
+			text += fmt.Sprintf("      k%d: v\n", i)
+		}
+		_, err := spec.Parse([]spec.Source{{Name: "specs/a.yaml", Data: []byte(text)}}, spec.Limits{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(landfall.MessageOf(err), want) {
+			t.Errorf("%d keys: got %v, want %q", keys, err, want)
+		}
+	}
+}
+
 // measured makes the test binary a process that parses one text: only there is what is allocated known exactly.
 const measured = "SPEC_TEST_MEASURE"
 

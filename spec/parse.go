@@ -54,6 +54,7 @@ func Parse(sources []Source, limits Limits) (*Spec, error) {
 	}
 	r.sort()
 	r.checkReferences()
+	r.checkConfigMaps()
 	r.checkRoutes()
 	r.checkBounds()
 	if err := r.err(); err != nil {
@@ -74,7 +75,7 @@ type reader struct {
 	kinds    map[string]kind
 	names    map[name]Position // also of documents that have problems
 	pending  []pending
-	routes   []route
+	routes   []served
 	warm     map[string]int // what functions keep warm, by their names
 	bounds   []bound
 	problems []Problem
@@ -125,12 +126,25 @@ func (r *reader) err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(r.problems, compareProblems)
+	return errorOf(r.problems, r.more)
+}
+
+// ErrorOf returns the error for problems that were found when the spec was read already, as Parse returns it; nil when there is none.
+func ErrorOf(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return errorOf(slices.Clone(problems), 0)
+}
+
+// errorOf returns the error for problems, which it sorts, and for more that were not stored.
+func errorOf(problems []Problem, unstored int) error {
+	slices.SortStableFunc(problems, compareProblems)
 	lines := make([]string, 0, shownProblems+1)
-	for _, p := range r.problems[:min(len(r.problems), shownProblems)] {
+	for _, p := range problems[:min(len(problems), shownProblems)] {
 		lines = append(lines, p.String())
 	}
-	if more := len(r.problems) - len(lines) + r.more; more > 0 {
+	if more := len(problems) - len(lines) + unstored; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(lines, "\n")}

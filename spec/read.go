@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -147,10 +148,12 @@ func fillNamespace(spec map[string]any, at ...string) {
 func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	fillNamespace(spec, "environment")
 	fillNamespace(spec, "package", "packageref")
-	listed, _ := spec["secrets"].([]any)
-	for _, item := range listed {
-		if ref, ok := item.(map[string]any); ok {
-			fillNamespace(map[string]any{"secret": ref}, "secret")
+	for _, field := range []string{"secrets", "configmaps"} {
+		listed, _ := spec[field].([]any)
+		for _, item := range listed {
+			if ref, ok := item.(map[string]any); ok {
+				fillNamespace(map[string]any{"reference": ref}, "reference")
+			}
 		}
 	}
 	var known struct {
@@ -159,6 +162,7 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 
 		Contract    *contractSpec `json:"contract"`
 		Secrets     []reference   `json:"secrets"`
+		ConfigMaps  []reference   `json:"configmaps"`
 		Environment reference     `json:"environment"`
 		Package     struct {
 			Reference    reference `json:"packageref"`
@@ -194,7 +198,8 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	d.spec.Functions = append(d.spec.Functions, Function{
 		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
 		Package: known.Package.Reference.Name, PackageNamespace: known.Package.Reference.Namespace,
-		FunctionName: known.Package.FunctionName, Secrets: d.secrets(n, o.Name, known.Secrets), promises: d.promises(n, o.Name, known.Contract),
+		FunctionName: known.Package.FunctionName, Secrets: d.secrets(n, o.Name, known.Secrets),
+		ConfigMaps: d.configMaps(n, o.Name, known.ConfigMaps), promises: d.promises(n, o.Name, known.Contract),
 	})
 	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
 }
@@ -203,21 +208,16 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 var imageEnvironment = regexp.MustCompile(`^container([^a-z].*)?$`)
 
 // secrets returns the secrets that a function names.
-func (d *document) secrets(n nodes, function string, named []reference) []SecretRef {
+func (d *document) secrets(n nodes, function string, named []reference) []Named {
 	const most = 64
 	if len(named) > most {
 		d.problemf(n.at("spec", "secrets"), "Function %s names %d secrets; it may name %d", function, len(named), most)
 		return nil
 	}
-	items, _ := child(n.node, "spec")
-	items, _ = child(items, "secrets")
-	var refs []SecretRef
+	var refs []Named
 	variables := map[string]string{} // to the secret that has it
 	for i, ref := range named {
-		s := SecretRef{Pos: n.at("spec", "secrets"), Name: ref.Name, Namespace: ref.Namespace}
-		if items != nil && i < len(items.Content) {
-			s.Pos = n.pos(items.Content[i])
-		}
+		s := Named{Pos: itemOf(n, i, "spec", "secrets"), Name: ref.Name, Namespace: ref.Namespace}
 		if err := secret.CheckName(ref.Name); err != nil {
 			d.problemf(s.Pos, "Function %s: %s", function, landfall.MessageOf(err))
 			continue
@@ -298,11 +298,17 @@ func (d *document) archive(n nodes, which, owner string, a archiveSpec) ArchiveR
 }
 
 func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
-	var known resourceFields
+	fillPrograms(o.Name, spec)
+	var known struct {
+		resourceFields
+
+		Runtime runtimeSpec `json:"runtime"`
+	}
 	if !d.finish(&o, spec, &known) {
 		return
 	}
 	d.checkLimits(spec, n)
+	d.checkRuntime(o.Name, known.Runtime, n)
 	r, field, err := known.resources()
 	if err != nil {
 		d.problemf(n.at("spec", field), "Environment %s: %s", o.Name, landfall.MessageOf(err))
@@ -367,6 +373,9 @@ func (d *document) readArchive(n nodes, content map[string]any, right bool) {
 	}
 	if len(a.Include) == 0 {
 		d.problemf(n.at("include"), "ArchiveUploadSpec %s includes nothing; list globs under include", a.Name)
+	}
+	for i := range a.Include {
+		a.Lines = append(a.Lines, n.at("include", strconv.Itoa(i)).Line)
 	}
 	for _, key := range []string{"include", "exclude"} {
 		d.globs(n, stringsOf(content[key]), key)

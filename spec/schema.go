@@ -128,12 +128,13 @@ func functionFields() fields {
 			"functionName": {shape: text},
 		}},
 		"secrets":         {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
+		"configmaps":      {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
 		"resources":       {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
 		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean}, maxBody: {shape: text},
 		"requestsPerPod": {shape: number}, "onceOnly": {shape: boolean},
 		"contract": contractField(),
-	}.unused("InvokeStrategy", "configmaps", "env", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
+	}.unused("InvokeStrategy", "env", "envFrom", "podspec", "retainPods", "streaming", "tool", "state",
 		"invocation", "provisionedConcurrency", "versioning")
 }
 
@@ -148,15 +149,21 @@ func packageFields() fields {
 func environmentFields() fields {
 	image := func(more fields) field {
 		more["image"] = field{shape: text}
-		return field{shape: object, fields: more.unused("container", "podspec")}
+		return field{shape: object, fields: more.unused("podspec")}
 	}
+	container := field{shape: object, fields: fields{
+		"env": {shape: list, item: &field{shape: object, fields: fields{"name": {shape: text}, "value": {shape: text}}.unused("valueFrom")}},
+	}.unused("name", "image", "command", "args", "workingDir", "ports", "envFrom", "resources", "resizePolicy", "restartPolicy",
+		"volumeMounts", "volumeDevices", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "terminationMessagePath",
+		"terminationMessagePolicy", "imagePullPolicy", "securityContext", "stdin", "stdinOnce", "tty")}
 	return fields{
-		"version":   {shape: number},
-		"runtime":   image(fields{}.unused("loadendpointport", "loadendpointpath", "functionendpointport")),
-		"builder":   image(fields{"command": {shape: text}}),
+		"version": {shape: number},
+		"runtime": image(fields{"container": container, "programs": {shape: text}}.unused("loadendpointport", "loadendpointpath",
+			"functionendpointport")),
+		"builder":   image(fields{"command": {shape: text}}.unused("container")),
 		"resources": {}, "terminationGracePeriod": {shape: number}, external: {shape: boolean},
-	}.unused("allowedFunctionsPerContainer", "poolsize", "keeparchive",
-		"imagepullsecret", "documentationurl")
+		"imagepullsecret": {shape: text},
+	}.unused("allowedFunctionsPerContainer", "poolsize", "keeparchive", "documentationurl")
 }
 
 // functionRef is what a trigger names. Fission has both "version" and "alias"; here both are the selector.
@@ -227,7 +234,7 @@ func appFields() fields {
 		}}},
 		"release": {shape: object, fields: fields{
 			"production": {shape: text}, "live": {shape: text}, "keep": {shape: number}, "branches": texts(),
-			"skip_paths": texts(),
+			"skip_paths": texts(), "keep_files": {shape: text},
 		}},
 	}
 }

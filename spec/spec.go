@@ -65,15 +65,16 @@ type Function struct {
 	Package              string
 	PackageNamespace     string // as written
 	FunctionName         string // the entry point within the package; may be empty
-	Secrets              []SecretRef
+	Secrets              []Named
+	ConfigMaps           []Named `json:",omitempty"` // mappings in the configuration of the app
 
 	// Contract is what it promises; nil: nothing. It stands in Spec, and both have what files say only after Spec.ReadContracts.
 	Contract *contract.Contract `json:"-"`
 	promises *promises
 }
 
-// SecretRef names a secret of the app.
-type SecretRef struct {
+// Named is a reference to a secret or a config map of the app.
+type Named struct {
 	Pos       Position
 	Name      string
 	Namespace string // as written
@@ -107,6 +108,7 @@ type Archive struct {
 	Name    string
 	RootDir string // clean and relative; empty: the folder that holds the specs folder
 	Include []string
+	Lines   []int `json:"-"` // of each glob of Include, in the file of Pos
 	Exclude []string
 }
 

@@ -22,6 +22,7 @@ type StoredFunction struct {
 	Entrypoint  string // within the package; may be empty
 	Resources   landfall.Resources
 	Secrets     []string        // names of those that it gets
+	Folders     []string        // in which it finds secrets and config maps as files: /secrets/NAMESPACE/NAME and /configs/NAMESPACE/NAME
 	Body        int64           // bytes of a request's body, which it gets in parts; 0: it gets bodies as a whole
 	Contract    json.RawMessage // which contract.Of takes; nil: none
 }
@@ -34,6 +35,7 @@ func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
 
 		Contract    json.RawMessage `json:"contract"`
 		Secrets     []reference     `json:"secrets"`
+		ConfigMaps  json.RawMessage `json:"configmaps"`
 		Environment reference       `json:"environment"`
 		Package     struct {
 			Ref          reference `json:"packageref"`
@@ -52,7 +54,10 @@ func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
 		return StoredFunction{}, err
 	}
 	body, _, err := s.body()
-	return StoredFunction{s.Environment.Name, s.Package.Ref.Name, s.Package.FunctionName, resources, secrets, body, s.Contract}, err
+	return StoredFunction{
+		Environment: s.Environment.Name, Package: s.Package.Ref.Name, Entrypoint: s.Package.FunctionName, Resources: resources,
+		Secrets: secrets, Folders: folders(s.Secrets, s.ConfigMaps), Body: body, Contract: s.Contract,
+	}, err
 }
 
 // ReadNetwork reports whether a function may reach the network: as its version says, else as that of its environment does, which may be
@@ -164,20 +169,24 @@ func ResourceFields(r landfall.Resources) map[string]any {
 	return fields
 }
 
-// ReadEnvironmentVersion returns the image of an environment's version, and what it gives functions that ask for nothing.
-func ReadEnvironmentVersion(stored json.RawMessage) (image string, resources landfall.Resources, err error) {
+// ReadBuilder returns the command that builds the sources of an environment's packages which name none themselves; empty when there is none.
+func ReadBuilder(stored json.RawMessage) string {
 	var s struct {
-		resourceFields
+		Builder struct {
+			Command string `json:"command"`
+		} `json:"builder"`
+	}
+	_ = json.Unmarshal(stored, &s) // it was read before
+	return strings.TrimSpace(s.Builder.Command)
+}
 
-		Runtime struct {
-			Image string `json:"image"`
-		} `json:"runtime"`
+// ReadPullSecret returns the name of the secret by which an environment's image is pulled; empty when it names none.
+func ReadPullSecret(stored json.RawMessage) string {
+	var s struct {
+		Secret string `json:"imagepullsecret"`
 	}
-	if err := json.Unmarshal(stored, &s); err != nil {
-		return "", resources, unreadable(err)
-	}
-	resources, _, err = s.resources()
-	return s.Runtime.Image, resources, err
+	_ = json.Unmarshal(stored, &s) // it was read before
+	return s.Secret
 }
 
 // ReadTriggerVersion reads the spec of a trigger's version. Invalid when it names no function that could be; what else could be

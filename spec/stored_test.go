@@ -60,13 +60,13 @@ spec: {runtime: {image: fission/python-env}, resources: {limits: {cpu: "2"}}}
 	got, err := spec.ReadFunctionVersion(s.Functions[0].Spec)
 	want := spec.StoredFunction{Environment: "python", Package: "hello-pkg", Entrypoint: "hello.main", Resources: landfall.Resources{
 		Memory: 1536 << 20, MilliCPU: 250, Disk: 10_000_000, Timeout: 5 * time.Second, IdleTimeout: time.Minute, Concurrency: 3, KeepWarm: 2},
-		Secrets: []string{"STRIPE_KEY", "db-password"}, Body: 100 << 20}
+		Secrets: []string{"STRIPE_KEY", "db-password"}, Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	image, resources, err := spec.ReadEnvironmentVersion(s.Environments[0].Spec)
-	if err != nil || image != "fission/python-env" || resources != (landfall.Resources{MilliCPU: 2000}) {
-		t.Errorf("environment: got %q %+v %v", image, resources, err)
+	runtime, resources, err := spec.ReadEnvironmentVersion(s.Environments[0].Spec)
+	if err != nil || runtime.Image != "fission/python-env" || resources != (landfall.Resources{MilliCPU: 2000}) {
+		t.Errorf("environment: got %+v %+v %v", runtime, resources, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/cron"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/route"
 )
 
 // functionSpec is a function reference as a trigger writes it.
@@ -280,6 +281,9 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		return
 	}
 	for segment := range strings.SplitSeq(t.URL, "/") {
+		if route.Needed(t.URL) {
+			break // it says what it stands for
+		}
 		if name, parameter := strings.CutPrefix(segment, ":"); parameter {
 			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; one that stands for any segment is written {%s}", t.Name, quote(segment), name)
 		}
@@ -291,7 +295,7 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 	if s.Prefix != "" && s.URL != "" {
 		d.warnf(n.at("spec", "relativeurl"), "HTTPTrigger %s: relativeurl is not used beside prefix", t.Name)
 	}
-	d.routes = append(d.routes, route{*t, at})
+	d.routes = append(d.routes, served{*t, at})
 }
 
 // queue checks what only queue triggers have.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,26 +12,28 @@ import (
 )
 
 const appColumns = `id, namespace, name, repository, specs, folder, branch, policy, live, held, uid_space,
-	github_id, github_owner, github_name, created, deleted, changed, previews`
+	github_id, github_owner, github_name, created, deleted, changed, previews, objects, removed, keep_files, github_confirmed`
 
 func scanApp(row scanner) (landfall.App, error) {
 	var a landfall.App
 	var policy, space string
-	var created, deleted int64
+	var created, deleted, removed int64
 	err := row.Scan(&a.ID, &a.Namespace, &a.Name, &a.Repository, &a.Specs, &a.Folder, &a.Branch, &policy, &a.Live, &a.Held,
 		&space, &a.GitHub.ID, &a.GitHub.Owner, &a.GitHub.Name, &created, &deleted, &a.Changed,
-		&a.Previews)
+		&a.Previews, &a.Objects, &removed, &a.KeepFiles, &a.GitHubConfirmed)
 	if err != nil {
 		return a, err
 	}
-	a.Created, a.Deleted = moment(created), moment(deleted)
+	a.Objects = cmp.Or(a.Objects, "apps/"+a.Namespace+"/"+a.Name+"/") // as programs have it that do not know the column
+	a.Created, a.Deleted, a.Removed = moment(created), moment(deleted), moment(removed)
 	if a.UIDSpace, err = uuid.Parse(space); err != nil {
 		return a, err
 	}
 	return a, json.Unmarshal([]byte(policy), &a.Policy)
 }
 
-// CreateApp stores a new app. Conflict when the name was ever taken, by an app or by a namespace.
+// CreateApp stores a new app. Its content lies under its id unless Objects says otherwise. Conflict when the name was ever taken, by an
+// app or by a namespace.
 func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 	const op landfall.Op = "store.CreateApp"
 	taken, err := one(ctx, tx.queries, op, scanValue[int64],
@@ -47,21 +50,22 @@ func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 		return err
 	}
 	return tx.exec(ctx, op, `INSERT INTO apps (`+appColumns+`, credentials)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, '')`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, '')`,
 		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held, a.UIDSpace.String(),
 		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed,
-		a.Previews)
+		a.Previews, cmp.Or(a.Objects, "apps/"+a.ID+"/"), micros(a.Removed), a.KeepFiles, a.GitHubConfirmed)
 }
 
-// UpdateApp stores what may change of an app: branch, policy, live, held, GitHub, deleted and previews.
+// UpdateApp stores what may change of an app: branch, policy, live, held, GitHub, deleted, previews and keep_files.
 func (tx *Tx) UpdateApp(ctx context.Context, a landfall.App) error {
 	policy, err := json.Marshal(a.Policy)
 	if err != nil {
 		return err
 	}
 	return tx.exec(ctx, "store.UpdateApp", `UPDATE apps SET branch = $2, policy = $3, live = $4, held = $5,
-		github_id = $6, github_owner = $7, github_name = $8, deleted = $9, previews = $10 WHERE id = $1`,
-		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted), a.Previews)
+		github_id = $6, github_owner = $7, github_name = $8, deleted = $9, previews = $10, keep_files = $11, github_confirmed = $12 WHERE id = $1`,
+		a.ID, a.Branch, string(policy), a.Live, a.Held, a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Deleted), a.Previews,
+		a.KeepFiles, a.GitHubConfirmed)
 }
 
 // App returns an app by id, deleted ones included. NotFound when there is none.
@@ -75,6 +79,15 @@ func (q queries) AppByName(ctx context.Context, name string) (landfall.App, erro
 	a, err := one(ctx, q, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1`, name)
 	if landfall.KindOf(err) == landfall.NotFound && err != nil {
 		return a, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q", name)}
+	}
+	return a, err
+}
+
+// ActiveApp returns an app by id for a change. NotFound, with a sentence, when it was deleted, or there is none.
+func (tx *Tx) ActiveApp(ctx context.Context, id string) (landfall.App, error) {
+	a, err := tx.App(ctx, id)
+	if err == nil && !a.Deleted.IsZero() {
+		err = &landfall.Error{Op: "store.ActiveApp", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", a.Name)}
 	}
 	return a, err
 }

@@ -37,8 +37,8 @@ func testApps(t *testing.T, open opener) {
 		changed.ID, changed.Deleted = app.ID, after(1)
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, changed) })
 		want := app
-		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted, want.Previews =
-			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews
+		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted, want.Previews, want.KeepFiles =
+			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews, changed.KeepFiles
 		same(t, "the changed app", must(db.App(ctx, app.ID))(t), want)
 		same(t, "the other app", must(db.App(ctx, other.ID))(t), other)
 	})
@@ -180,6 +180,18 @@ func testDoors(t *testing.T, open opener) {
 		same(t, "of the installation", must(db.Delivery(ctx, "", "1"))(t), none)
 		same(t, "newest first", must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
 		same(t, "the newest", must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
+		shared := landfall.Delivery{ID: "2", Event: "push", Received: after(2), Repository: 7}
+		foreign := landfall.Delivery{ID: "3", Event: "push", Received: after(3), Repository: 8}
+		others := landfall.Delivery{Hook: "g", ID: "2", Event: "push", Received: after(4), Repository: 7}
+		for _, d := range []landfall.Delivery{foreign, others} {
+			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d, "another") })
+		}
+		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared, "one", "another") })
+		same(t, "to a hook, and for its app", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{shared, d})
+		same(t, "to a hook", must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
+		update(t, db, func(tx *store.Tx) error { return tx.DeleteDelivery(ctx, "", shared.ID) })
+		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared) })
+		same(t, "when it came again, and was for nobody", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{d})
 		again := d
 		again.Decision = "It made another run."
 		err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, again) })
@@ -201,7 +213,7 @@ func testDoors(t *testing.T, open opener) {
 			{"h", "1", "s", true}, {"h", "1", "s", false}, {"h", "2", "t", false}, {"h", "2", "", false}, {"h", "2", "s", true},
 			{"g", "1", "s", false}, {"", "1", "of the installation", true}, {"", "1", "of the installation", false},
 		} {
-			d := landfall.Delivery{Hook: c.hook, ID: c.id, Event: "star", Digest: landfall.DigestOf(nil), Decision: "It's only kept.", Received: noon}
+			d := landfall.Delivery{Hook: c.hook, ID: c.id, Event: "star", Digest: landfall.DigestOf(nil), Decision: "It's only kept.", Received: noon, Repository: 7}
 			update(t, db, func(tx *store.Tx) error {
 				again := d
 				if !c.want {

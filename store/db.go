@@ -79,6 +79,8 @@ type noticeEngine interface {
 }
 
 type peerEngine interface {
+	// now returns the time by the clock that all processes share; own is that of this process.
+	now(ctx context.Context, q queries, own time.Time) (time.Time, error)
 	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
 	own(ctx context.Context, o *ownership, owned func()) error
 	// beat notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
@@ -158,6 +160,7 @@ func (db *DB) Upgraded() (Upgrade, bool) {
 // it. Conflict, and nothing is changed, when a newer program brought them further.
 func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, options ...goose.ProviderOption) (Upgrade, error) {
 	const op landfall.Op = "store.migrate"
+	options = append(options, goose.WithAllowOutofOrder(true)) // a migration may be merged after one with a higher number
 	provider, err := goose.NewProvider(dialect, pool, s.migrations, options...)
 	if err != nil {
 		return Upgrade{}, err
@@ -222,6 +225,19 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 		}
 	}
 	return nil
+}
+
+// Now returns the database's time, by which leases are given and end: clocks of processes differ. own is the time of this process,
+// which is that of a file that no other process has.
+func (db *DB) Now(ctx context.Context, own time.Time) (time.Time, error) {
+	now, err := db.engine.now(ctx, db.queries, own)
+	return now, classify("store.Now", err)
+}
+
+// Now is DB.Now in a transaction.
+func (tx *Tx) Now(ctx context.Context, own time.Time) (time.Time, error) {
+	now, err := tx.engine.now(ctx, tx.queries, own)
+	return now, classify("store.Now", err)
 }
 
 // classify turns a driver's error into a Kind, once, by the driver's codes.

@@ -35,46 +35,62 @@ func (q queries) HookOf(ctx context.Context, app string) (landfall.Hook, error) 
 	return one(ctx, q, "store.HookOf", scanHook, `SELECT id, app, secret FROM hooks WHERE app = $1 ORDER BY created LIMIT 1`, app)
 }
 
-const deliveryColumns = `hook, id, event, digest, decision, runs, received, unmatched`
+const deliveryColumns = `hook, id, event, digest, decision, runs, received, unmatched, repository`
 
 func scanDelivery(row scanner) (landfall.Delivery, error) {
 	var d landfall.Delivery
 	var runs string
 	var received int64
-	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched); err != nil {
+	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched, &d.Repository); err != nil {
 		return d, err
 	}
 	d.Received = moment(received)
 	return d, json.Unmarshal([]byte(runs), &d.Runs)
 }
 
-// CreateDelivery stores a delivery. Conflict when the same hook and id were stored before.
-func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery) error {
+// CreateDelivery stores a delivery, and of one to the installation's hook the ids of the apps that it was for. Conflict when the same
+// hook and id were stored before.
+func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery, apps ...string) error {
+	const op landfall.Op = "store.CreateDelivery"
 	runs, err := json.Marshal(d.Runs)
 	if err != nil {
 		return err
 	}
-	return tx.exec(ctx, "store.CreateDelivery", `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received), d.Unmatched)
+	err = tx.exec(ctx, op, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		d.Hook, d.ID, d.Event, d.Digest, d.Decision, string(runs), micros(d.Received), d.Unmatched, d.Repository)
+	for _, app := range apps {
+		if err == nil && d.Hook == "" {
+			err = tx.exec(ctx, op, `INSERT INTO shared_deliveries (delivery, app) VALUES ($1, $2)`, d.ID, app)
+		}
+	}
+	return err
 }
 
 // RecordDelivery stores a delivery that acts on nothing, if its hook has the secret; that of the installation's hook, which has no
-// row, is not looked at. It reports whether it did: not when the hook is gone or has another secret, and not when the same hook and
-// id were stored before.
+// row, is not looked at: of what comes to that, the apps whose confirmed repository it names are recorded. It reports whether it stored
+// the delivery: not when the hook is gone or has another secret, and not when the same hook and id were stored before.
 func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret string) (bool, error) {
 	const op landfall.Op = "store.RecordDelivery"
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.NotFound}, `INSERT INTO deliveries (`+deliveryColumns+`)
-		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0 WHERE $1 = '' OR EXISTS (SELECT 1 FROM hooks WHERE id = $1 AND secret = $7)
-		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret)
+		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0, CAST($8 AS BIGINT) WHERE $1 = '' OR EXISTS (SELECT 1 FROM hooks WHERE id = $1 AND secret = $7)
+		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret, d.Repository)
 	if err != nil && landfall.KindOf(err) == landfall.NotFound {
 		return false, nil
+	}
+	if err == nil && d.Hook == "" && d.Repository != 0 {
+		err = tx.exec(ctx, op, `INSERT INTO shared_deliveries (delivery, app)
+			SELECT $1, id FROM apps WHERE github_id = $2 AND github_confirmed = 1 AND deleted = 0`, d.ID, d.Repository)
 	}
 	return err == nil, err
 }
 
 // DeleteDelivery forgets a delivery, so that it can be judged anew.
 func (tx *Tx) DeleteDelivery(ctx context.Context, hook, id string) error {
-	return tx.exec(ctx, "store.DeleteDelivery", `DELETE FROM deliveries WHERE hook = $1 AND id = $2`, hook, id)
+	const op landfall.Op = "store.DeleteDelivery"
+	if err := tx.exec(ctx, op, `DELETE FROM deliveries WHERE hook = $1 AND id = $2`, hook, id); err != nil || hook != "" {
+		return err
+	}
+	return tx.exec(ctx, op, `DELETE FROM shared_deliveries WHERE delivery = $1`, id)
 }
 
 // Delivery returns a delivery. NotFound when it is new.
@@ -89,8 +105,10 @@ func (q queries) Deliveries(ctx context.Context, limit int) ([]landfall.Delivery
 		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1 + 0`, limit)
 }
 
-// DeliveriesOf returns the newest deliveries of a hook, newest first.
-func (q queries) DeliveriesOf(ctx context.Context, hook string, limit int) ([]landfall.Delivery, error) {
-	return list(ctx, q, "store.DeliveriesOf", scanDelivery,
-		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 ORDER BY received DESC LIMIT $2 + 0`, hook, limit)
+// DeliveriesOf returns the newest deliveries to the hook of an app, and those to the installation's hook that were for the app, newest
+// first.
+func (q queries) DeliveriesOf(ctx context.Context, app, hook string, limit int) ([]landfall.Delivery, error) {
+	return list(ctx, q, "store.DeliveriesOf", scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries
+		WHERE hook = $2 OR (hook = '' AND id IN (SELECT delivery FROM shared_deliveries WHERE app = $1))
+		ORDER BY received DESC LIMIT $3 + 0`, app, hook, limit)
 }

@@ -108,9 +108,12 @@ type Waiting struct {
 }
 
 // AcceptExecution stores an execution and the event that it is to answer, to be run by whoever leases it. Unavailable when more of
-// its app waits than may.
+// its app waits than may; NotFound when the app was deleted.
 func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event []byte, most Waiting) error {
 	const op landfall.Op = "store.AcceptExecution"
+	if _, err := tx.ActiveApp(ctx, x.AppID); err != nil && (x.AppID != "" || landfall.KindOf(err) != landfall.NotFound) {
+		return err
+	}
 	now, err := one(ctx, tx.queries, op, func(row scanner) (w Waiting, err error) {
 		err = row.Scan(&w.Count, &w.Bytes)
 		return w, err
@@ -250,7 +253,10 @@ func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, no
 	return released, nil
 }
 
-// Execution returns an execution by id, with its result. NotFound when there is none.
+// ofNoDeletedApp is true of an execution x unless its app was deleted.
+const ofNoDeletedApp = `NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = x.app AND a.deleted > 0)`
+
+// Execution returns an execution by id, with its result. NotFound when there is none, or its app was deleted.
 func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, error) {
 	const op landfall.Op = "store.Execution"
 	x, err := one(ctx, q, op, func(row scanner) (landfall.Execution, error) {
@@ -259,23 +265,25 @@ func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, 
 			x.Result = json.RawMessage(result)
 		}
 		return x, err
-	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1`, id)
+	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1 AND `+ofNoDeletedApp, id)
 	if err != nil && landfall.KindOf(err) == landfall.NotFound {
 		return x, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no execution " + id}
 	}
 	return x, err
 }
 
-// ExecutionsFrom returns up to limit executions whose ids begin with a prefix, which is made of the characters of a UUID.
+// ExecutionsFrom returns up to limit executions whose ids begin with a prefix, which is made of the characters of a UUID. Those of deleted
+// apps are not among them.
 func (q queries) ExecutionsFrom(ctx context.Context, prefix string, limit int) ([]landfall.Execution, error) {
 	const behind = "g" // every character of a UUID, in any collation
 	all, err := list(ctx, q, "store.ExecutionsFrom", scanExecution,
-		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 ORDER BY x.id LIMIT $3 + 0`, prefix, prefix+behind, limit)
+		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+ofNoDeletedApp+` ORDER BY x.id LIMIT $3 + 0`,
+		prefix, prefix+behind, limit)
 	return slices.DeleteFunc(all, func(x landfall.Execution) bool { return !strings.HasPrefix(x.ID, prefix) }), err
 }
 
 // ExecutionsLike returns the newest executions that have the app, namespace, function, number and state of like, each of which may
-// be zero; newest first. before, when it has an ID, is the last one of the page before.
+// be zero; newest first. Without an app, those of deleted apps are not among them. before, when it has an ID, is the last one of the page before.
 func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execution, limit int) ([]landfall.Execution, error) {
 	conditions, args := []string{}, []any{limit}
 	where := func(condition string, value any) {
@@ -299,6 +307,9 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 		where("(x.created, x.id) < ($%d", micros(before.Created))
 		args = append(args, before.ID)
 		conditions[len(conditions)-1] += fmt.Sprintf(", $%d)", len(args))
+	}
+	if like.AppID == "" {
+		conditions = append(conditions, ofNoDeletedApp)
 	}
 	query := `SELECT ` + executionColumns + ` FROM executions x`
 	if len(conditions) > 0 {
@@ -405,14 +416,14 @@ func (q queries) GoneExecutions(ctx context.Context) ([]landfall.Execution, erro
 		return x, err
 	}
 	apps, err := list(ctx, q, op, scan, `SELECT a.id, '', '', 0 FROM apps a
-		WHERE a.deleted > 0 AND EXISTS (SELECT 1 FROM executions x WHERE x.app = a.id)`)
+		WHERE a.removed > 0 AND EXISTS (SELECT 1 FROM executions x WHERE x.app = a.id)`)
 	if err != nil {
 		return nil, err
 	}
 	versions, err := list(ctx, q, op, scan, `SELECT '', x.namespace, x.function, x.number
 		FROM (SELECT namespace, function, number FROM executions GROUP BY namespace, function, number) x
 		WHERE NOT EXISTS (SELECT 1 FROM units u JOIN versions v ON v.unit = u.id AND v.number = x.number
-			WHERE u.scope = 'namespace/' || x.namespace AND u.kind = 'function' AND u.name = x.function)`)
+			WHERE u.namespace = x.namespace AND u.kind = 'function' AND u.name = x.function)`)
 	return append(apps, versions...), err
 }
 

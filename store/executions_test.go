@@ -303,6 +303,10 @@ func testExecutionsTrimmed(open opener) func(t *testing.T) {
 
 		app.Deleted = noon
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
+		for _, x := range must(db.GoneExecutions(ctx))(t) {
+			same(t, "an app that is gone while its content is there", x.AppID, "")
+		}
+		update(t, db, func(tx *store.Tx) error { return tx.SetRemoved(ctx, app.ID, noon) })
 		gone = must(db.GoneExecutions(ctx))(t)
 		same(t, "what is gone with its app", gone[0], landfall.Execution{AppID: app.ID})
 		record(t, db, "p", nil, ended(execution(app, "runs", 0)))

@@ -37,3 +37,8 @@ func (db *DB) Gathered() int {
 	defer db.gathering.mu.Unlock()
 	return len(db.gathering.waiting)
 }
+
+// Exec runs a statement, for rows as an earlier program left them.
+func (tx *Tx) Exec(ctx context.Context, statement string, args ...any) error {
+	return tx.exec(ctx, "store.Exec", statement, args...)
+}

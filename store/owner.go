@@ -104,7 +104,7 @@ func (q queries) checkOwner(ctx context.Context, key string) error {
 	return nil
 }
 
-// ownFile leaves a key in a database that nobody else can have, the first time, and returns it.
+// ownFile returns the key of a database that nobody else can have. The first process leaves one, and it stays: a start writes nothing.
 func (db *DB) ownFile(ctx context.Context) (key string, err error) {
 	o := &db.ownership
 	o.mu.Lock()
@@ -112,10 +112,13 @@ func (db *DB) ownFile(ctx context.Context) (key string, err error) {
 	if o.key != "" {
 		return o.key, nil
 	}
-	err = db.Update(ctx, func(tx *Tx) error {
-		key, err = one(ctx, tx.queries, "store.Owner", scanValue[string], winOwner, rand.Text(), "")
-		return err
-	})
+	const op landfall.Op = "store.Owner"
+	if key, err = one(ctx, db.queries, op, scanValue[string], selectOwner); err != nil && landfall.KindOf(err) == landfall.NotFound {
+		err = db.Update(ctx, func(tx *Tx) error {
+			key, err = one(ctx, tx.queries, op, scanValue[string], winOwner, rand.Text(), "")
+			return err
+		})
+	}
 	if err == nil {
 		o.key = key
 	}

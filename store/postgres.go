@@ -245,6 +245,11 @@ func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
 	return e.sql.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 }
 
+func (*postgres) now(ctx context.Context, q queries, _ time.Time) (time.Time, error) {
+	us, err := one(ctx, q, "store.Now", scanValue[int64], `SELECT `+nowMicros)
+	return moment(us), err
+}
+
 func (*postgres) verify(context.Context) ([]string, error) { return nil, nil }
 
 // beginning leaves a transaction's key, which is there once it was committed, and takes those away that nobody asks for.

@@ -110,6 +110,17 @@ func (q queries) Heads(ctx context.Context, app string) ([]Head, error) {
 	return list(ctx, q, "store.Heads", scanHead, `SELECT ref, push, sha FROM heads WHERE app = $1 ORDER BY ref`, app)
 }
 
+// HasHeads reports whether anything was ever pushed to an app, deleted references included.
+func (q queries) HasHeads(ctx context.Context, app string) (bool, error) {
+	n, err := one(ctx, q, "store.HasHeads", scanValue[int64], `SELECT COUNT(*) FROM (SELECT 1 FROM heads WHERE app = $1 LIMIT 1) AS found`, app)
+	return n > 0, err
+}
+
+// ForgetHeads forgets where the references of an app are, as if none had been pushed yet: releases and runs stay.
+func (tx *Tx) ForgetHeads(ctx context.Context, app string) error {
+	return tx.exec(ctx, "store.ForgetHeads", `DELETE FROM heads WHERE app = $1`, app)
+}
+
 // SetHead makes a push the head of its reference.
 func (tx *Tx) SetHead(ctx context.Context, p landfall.Push) error {
 	return tx.exec(ctx, "store.SetHead", `INSERT INTO heads (app, ref, push, sha) VALUES ($1, $2, $3, $4)

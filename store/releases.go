@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"landfall.dev/landfall"
 )
@@ -133,6 +134,24 @@ func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]l
 	}
 	return list(ctx, q, op, scanMove, `SELECT `+moveColumns+` FROM moves
 		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3 + 0`, app, pointer, limit)
+}
+
+// LiveUntil returns when each of an app's accessible releases was live last, of those that another one followed.
+func (q queries) LiveUntil(ctx context.Context, app string) (map[landfall.UID]time.Time, error) {
+	type ended struct {
+		release landfall.UID
+		at      int64
+	}
+	rows, err := list(ctx, q, "store.LiveUntil", func(row scanner) (e ended, err error) {
+		return e, row.Scan(&e.release, &e.at)
+	}, `SELECT r.uid, (SELECT MAX(m.at) FROM moves m WHERE m.app = r.app AND m.pointer = $2 AND m.from_uid = r.uid) AS ended
+		FROM releases r WHERE r.app = $1 AND r.expired = 0 AND r.was_live = 1 AND EXISTS
+			(SELECT 1 FROM moves m WHERE m.app = r.app AND m.pointer = $2 AND m.from_uid = r.uid)`, app, landfall.LivePointer)
+	until := make(map[landfall.UID]time.Time, len(rows))
+	for _, e := range rows {
+		until[e.release] = moment(e.at)
+	}
+	return until, err
 }
 
 // ServedUnit is a unit of a release, as who serves it needs it.

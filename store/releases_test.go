@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
@@ -96,6 +97,29 @@ func testReleases(t *testing.T, open opener) {
 		if got := must(db.Moves(ctx, app.ID, "", 10))(t); len(got) != 3 || got[1].Pointer != "tag beta" {
 			t.Errorf("of all pointers: got %+v, want 3", got)
 		}
+	})
+	t.Run("until when releases were live", func(t *testing.T) {
+		t.Parallel()
+		db, ctx := open(t), t.Context()
+		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
+		for _, r := range []landfall.Release{
+			{ID: "aaaaaaaa", App: app.ID, WasLive: true}, {ID: "bbbbbbbb", App: app.ID, WasLive: true}, {ID: "cccccccc", App: app.ID},
+			{ID: "dddddddd", App: app.ID, WasLive: true, Expired: after(9)}, {ID: "eeeeeeee", App: app.ID, WasLive: true},
+			{ID: "bbbbbbbb", App: other.ID, WasLive: true},
+		} {
+			r.Created = noon
+			update(t, db, func(tx *store.Tx) error { return tx.PutRelease(ctx, r) })
+		}
+		for i, m := range []landfall.Move{
+			{To: "aaaaaaaa"}, {From: "aaaaaaaa", To: "bbbbbbbb"}, {From: "bbbbbbbb", To: "aaaaaaaa", Back: true}, {From: "aaaaaaaa", To: "dddddddd"},
+			{From: "dddddddd", To: "eeeeeeee"}, {Pointer: "tag beta", From: "cccccccc", To: "eeeeeeee"},
+		} {
+			m.App, m.At = app.ID, after(i)
+			m.Pointer = cmp.Or(m.Pointer, landfall.LivePointer)
+			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
+		}
+		same(t, "the last time of each", must(db.LiveUntil(ctx, app.ID))(t), map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
+		same(t, "of another app", must(db.LiveUntil(ctx, other.ID))(t), map[landfall.UID]time.Time{})
 	})
 	t.Run("units that are served are those of accessible releases", func(t *testing.T) {
 		t.Parallel()

@@ -10,7 +10,7 @@ import (
 // ForgetRuns deletes up to limit runs that ended before a time, the oldest first, with their steps, logs and reports, and
 // returns how many. It leaves those that something still needs: the run of an accessible release, the run that alone knows the
 // commit of a work tree that was not clean, the runs of the commit that a branch or tag names, which would be run again when that is
-// told once more, and one of which a report is owed. Pushes stay: the order of a branch rests on them.
+// told once more, one of which a report is owed, and those of a deleted app whose content is still there. Pushes stay: the order of a branch rests on them.
 func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetRuns"
 	runs, err := list(ctx, tx.queries, op, scanRun, `SELECT `+runColumns+` FROM runs r WHERE finished > 0 AND finished < $1
@@ -19,6 +19,7 @@ func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int,
 		AND NOT EXISTS (SELECT 1 FROM group_versions g WHERE g.app = r.app AND g.uid = r.uid AND g.clean = 0)
 		AND NOT EXISTS (SELECT 1 FROM heads h JOIN apps a ON a.id = h.app
 			WHERE h.app = r.app AND h.sha = r.commit_sha AND a.deleted = 0)
+		AND NOT EXISTS (SELECT 1 FROM apps d WHERE d.id = r.app AND d.deleted > 0 AND d.removed = 0)
 		AND NOT EXISTS (SELECT 1 FROM reports p
 			WHERE p.app = r.app AND p.commit_sha = r.commit_sha AND p.run = r.id AND p.sent = 0 AND p.dropped = 0)
 		ORDER BY finished LIMIT $2 + 0`, micros(before), limit)

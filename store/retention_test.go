@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,7 +86,7 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		newRun(t, db, app, "unfinished", sha1, noon)
 		update(t, db, func(tx *store.Tx) error {
 			deleted.Deleted = noon
-			return tx.UpdateApp(ctx, deleted)
+			return errors.Join(tx.UpdateApp(ctx, deleted), tx.SetRemoved(ctx, deleted.ID, noon))
 		})
 		box := store.Outbox{DB: db}
 		for _, r := range must(box.Due(ctx, noon, 100))(t) {

@@ -46,10 +46,12 @@ func (q queries) Runs(ctx context.Context, app string, before time.Time, limit i
 	return q.RunsLike(ctx, landfall.Run{App: app}, before, limit)
 }
 
-// RunsLike is Runs for those that have the app, branch and state of like, each of which may be empty.
+// RunsLike is Runs for those that have the app, branch and state of like, each of which may be empty. Without an app, those of deleted
+// apps are not among them.
 func (q queries) RunsLike(ctx context.Context, like landfall.Run, before time.Time, limit int) ([]landfall.Run, error) {
 	return list(ctx, q, "store.RunsLike", scanRun, `SELECT `+runColumns+` FROM runs
-		WHERE (app = $1 OR $1 = '') AND (created < $2 OR $2 = 0) AND (branch = $4 OR $4 = '') AND (state = $5 OR $5 = '')
+		WHERE (app = $1 OR $1 = '' AND NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = runs.app AND a.deleted > 0))
+		AND (created < $2 OR $2 = 0) AND (branch = $4 OR $4 = '') AND (state = $5 OR $5 = '')
 		ORDER BY created DESC, id DESC LIMIT $3 + 0`, like.App, micros(before), limit, like.Branch, like.State)
 }
 

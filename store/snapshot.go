@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pressly/goose/v3"
+
 	"landfall.dev/landfall"
 )
 
@@ -35,7 +37,7 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 // no dump: what became of messages.
 func dumped() []string {
 	return []string{
-		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
+		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
 		"run_steps", "run_log", "units", "versions", "aliases", "alias_moves", "group_versions", "group_units", "applies", "releases", "tags",
 		"moves", "reports", "comments", "prefixes", "version_prefixes", "reservations", "schedules", "schedule_firings", "executions",
 		"execution_log",
@@ -297,7 +299,15 @@ func CheckForm(form int64) error {
 	if err != nil {
 		return classify("store.CheckForm", err)
 	}
-	if known := int64(len(names)); form > known {
+	var known int64
+	for _, name := range names {
+		number, err := goose.NumericComponent(name)
+		if err != nil {
+			return classify("store.CheckForm", err)
+		}
+		known = max(known, number)
+	}
+	if form > known {
 		return newer("store.CheckForm", form, known)
 	}
 	return nil

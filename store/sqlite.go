@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3/database"
 	"github.com/riverqueue/river"
@@ -82,10 +83,12 @@ func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Up
 	return change, err
 }
 
-// openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported.
+// openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported. The file belongs to one
+// process, so what its connections share about the write-ahead log is in memory (unix-excl), and not in a file of its own: that
+// file is made anew at each start, which a full disk would keep from happening.
 func openPool(path string, n int, extra string) (*sql.DB, error) {
 	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String() +
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
+		"?vfs=unix-excl&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
 	pool, err := openStatements(dsn)
 	if err != nil {
 		return nil, err
@@ -111,8 +114,10 @@ func Lock(path string) (io.Closer, error) {
 	case err != nil:
 		return nil, errors.Join(&landfall.Error{Op: op, Message: "the data folder cannot be locked", Err: err}, f.Close())
 	}
-	if err := f.Truncate(0); err == nil { // the lock holds without the note of whose it is, as on a full disk
-		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	// In the place of the last one's note, which a full disk has room for. The lock holds without a note, too.
+	note := strconv.Itoa(os.Getpid()) + "\n"
+	if _, err := f.WriteAt([]byte(note), 0); err == nil {
+		_ = f.Truncate(int64(len(note)))
 	}
 	return fileLock{f}, nil
 }
@@ -158,6 +163,11 @@ func (e *sqliteFile) begin(ctx context.Context) (transaction, error) {
 
 // snapshot: a reader of the write-ahead log stays at the moment of its first statement.
 func (e *sqliteFile) snapshot(ctx context.Context) (*sql.Tx, error) { return e.read.BeginTx(ctx, nil) }
+
+// now: the file is this process's own.
+func (*sqliteFile) now(_ context.Context, _ queries, own time.Time) (time.Time, error) {
+	return own, nil
+}
 
 func (e *sqliteFile) verify(ctx context.Context) ([]string, error) {
 	const op landfall.Op = "store.Verify"

@@ -48,6 +48,7 @@ func suite(t *testing.T, open opener) {
 		{"Queue", testQueue},
 		{"Messages", testMessages},
 		{"Schedules", testSchedules},
+		{"Closed", testClosed},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -134,9 +135,10 @@ const mainRef landfall.RefName = "refs/heads/main"
 func fullApp(name string) landfall.App {
 	return landfall.App{
 		ID: uuid.NewString(), Namespace: "default", Name: name, Created: noon, Repository: "https://example.com/a.git", Specs: "specs",
-		Folder: "shop", Branch: "main", Live: "livelive", Held: true, UIDSpace: uuid.New(), Previews: landfall.PreviewsSignedIn,
-		Policy: landfall.ReleasePolicy{Production: "main", Live: landfall.LiveManual, Keep: 3, Branches: []string{"f*"}, SkipPaths: []string{"*.md"}},
-		GitHub: landfall.GitHubRepository{ID: 7, Owner: "o", Name: "n"},
+		Folder: "shop", Branch: "main", Live: "livelive", Held: true, UIDSpace: uuid.New(), Previews: landfall.PreviewsSignedIn, KeepFiles: "7d",
+		Objects: "apps/default/" + name + "/",
+		Policy:  landfall.ReleasePolicy{Production: "main", Live: landfall.LiveManual, Keep: 3, Branches: []string{"f*"}, SkipPaths: []string{"*.md"}},
+		GitHub:  landfall.GitHubRepository{ID: 7, Owner: "o", Name: "n"},
 	}
 }
 
@@ -150,6 +152,7 @@ func newApp(t testing.TB, db *store.DB, name string) landfall.App {
 		}
 		return tx.CreateApp(t.Context(), app)
 	})
+	app.Objects = "apps/" + app.ID + "/"
 	return app
 }
 

@@ -20,11 +20,11 @@ const (
 
 // Token is what is known of a bearer token: never the token itself, only its digest.
 type Token struct {
-	Hash    landfall.Digest
-	Name    string
-	Scope   Scope
-	App     string // id of the only app that it is good for; empty: every app
-	Created time.Time
+	Hash    landfall.Digest `json:"hash"`
+	Name    string          `json:"name"`
+	Scope   Scope           `json:"scope"`
+	App     string          `json:"app,omitempty"` // id of the only app that it is good for; empty: every app
+	Created time.Time       `json:"created"`
 }
 
 // Allows reports whether the token covers scope for an app; an empty app asks for the whole installation.
@@ -43,10 +43,11 @@ func scanToken(row scanner) (Token, error) {
 	return t, err
 }
 
-// PutToken stores a token, or replaces what is known of it.
+// PutToken stores a token, or replaces what is known of it. Nothing is written when it is known so.
 func (tx *Tx) PutToken(ctx context.Context, t Token) error {
 	return tx.exec(ctx, "store.PutToken", `INSERT INTO tokens (hash, name, scope, app, created) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app`,
+		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app
+			WHERE tokens.name <> excluded.name OR tokens.scope <> excluded.scope OR tokens.app <> excluded.app`,
 		t.Hash, t.Name, t.Scope, t.App, micros(t.Created))
 }
 

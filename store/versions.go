@@ -58,11 +58,20 @@ func (q queries) UnitsInNamespace(ctx context.Context, namespace string, kind la
 		WHERE u.scope = $1 AND u.kind = $2 AND u.retired = 0 ORDER BY u.name`, scope(kind, namespace, ""), kind)
 }
 
-// CreateUnit stores a unit owned by an app.
+// CreateUnit stores a unit owned by an app. In a namespace the numbers of a function or package go on where those of a deleted app's
+// ended that had the name: a number means one version for ever.
 func (tx *Tx) CreateUnit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {
+	const op landfall.Op = "store.CreateUnit"
 	u := Unit{ID: uuid.NewString(), Unit: id, Namespace: app.Namespace, App: app.ID}
-	return u, tx.exec(ctx, "store.CreateUnit", `INSERT INTO units (id, scope, kind, name, namespace, app, last_number, retired)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, 0)`, u.ID, scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name, app.Namespace, app.ID)
+	if id.Kind.InNamespace() {
+		var err error
+		if u.LastNumber, err = one(ctx, tx.queries, op, scanValue[int64],
+			`SELECT COALESCE(MAX(last_number), 0) FROM units WHERE namespace = $1 AND kind = $2 AND name = $3`, app.Namespace, id.Kind, id.Name); err != nil {
+			return u, err
+		}
+	}
+	return u, tx.exec(ctx, op, `INSERT INTO units (id, scope, kind, name, namespace, app, last_number, retired)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0)`, u.ID, scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name, app.Namespace, app.ID, u.LastNumber)
 }
 
 // UpdateUnit stores a unit's owner, last number and whether it is retired.

@@ -200,3 +200,28 @@ func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor 
 	}
 	return tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: name, From: old.String(), Actor: actor, At: at})
 }
+
+// Unpublish takes the functions and packages of a deleted app out of its namespace, and removes the aliases of its functions, which it
+// returns.
+func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string, at time.Time) (aliases []store.DeletedAlias, err error) {
+	owned, err := tx.UnitsOf(ctx, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range owned {
+		if row.Unit.Kind != landfall.FunctionUnit {
+			continue
+		}
+		found, err := tx.Aliases(ctx, row.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range found {
+			if err := RemoveAlias(ctx, tx, row, a.Name, actor, at); err != nil {
+				return nil, err
+			}
+			aliases = append(aliases, store.DeletedAlias{Unit: row.ID, Alias: a})
+		}
+	}
+	return aliases, tx.FreeNames(ctx, app.ID)
+}

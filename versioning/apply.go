@@ -131,13 +131,9 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 	if err != nil {
 		return err
 	}
-	deleted := ""
-	if !owner.Deleted.IsZero() {
-		deleted = ", which was deleted, until its last version is gone, too"
-	}
 	return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
-		"%s: %s belongs to the app %q in the namespace %q%s: rename it, or give this app a namespace of its own (app create --namespace)",
-		where, row.Unit, owner.Name, app.Namespace, deleted)}
+		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create --namespace)",
+		where, row.Unit, owner.Name, app.Namespace)}
 }
 
 // version returns the unit's version for its digest, made if the unit has none.

@@ -391,13 +391,20 @@ func TestOwners(t *testing.T) {
 			t.Errorf("what the other app owns: got %v and the error %v, want nothing", owned, err)
 		}
 		same(t, "the owner's tracker", first.tracker(t, fn("hello")), string(uid))
+	})
+	t.Run("until the app is deleted", func(t *testing.T) {
+		t.Parallel()
+		first := newShop(t)
+		second := openShop(t, first.db, "zoo")
+		first.must(t, change{uid: uid, units: units("1")})
 		first.update(t, func(tx *store.Tx) error {
-			gone := first.app
-			gone.Deleted = noon
-			return tx.UpdateApp(t.Context(), gone)
+			_, err := versioning.Unpublish(t.Context(), tx, first.app, "me", noon)
+			return err
 		})
-		_, err = second.apply(t.Context(), change{uid: aub, units: units("2")})
-		sentence(t, "a deleted app", err, landfall.Invalid, "specs/a.yaml:1", `"shop"`, "which was deleted, until its last version is gone")
+		second.must(t, change{uid: aub, units: units("2")})
+		// V3: a number means one version for ever, also where the name is another app's by now
+		same(t, "the versions of the new owner", second.tracker(t, fn("hello")), string(aub))
+		same(t, "the number of its first version", second.versions(t, fn("hello"))[0].Number, 2)
 	})
 	t.Run("until its last version is gone", func(t *testing.T) {
 		t.Parallel()

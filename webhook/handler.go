@@ -3,6 +3,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -193,6 +194,7 @@ func (h *Handler) accept(
 		return landfall.Delivery{}, false, malformed(err)
 	}
 	delivery.Digest, delivery.Decision = landfall.DigestOf(body), intake.Delivery.Decision
+	delivery.Repository = cmp.Or(intake.Repository.ID, intake.Delivery.Repository)
 	intake.Delivery, intake.Secret = delivery, secret
 	if intake.Push != nil {
 		intake.Push.Accepted = delivery.Received

@@ -20,8 +20,8 @@ type Intake struct {
 	PullRequest *PullRequest
 }
 
-// Parse returns what a payload asks for, with Event and Decision of its delivery set. It returns Invalid when the
-// payload is malformed. The payload must have been verified.
+// Parse returns what a payload asks for, with Event and Decision of its delivery set, and Repository where the event is only recorded.
+// It returns Invalid when the payload is malformed. The payload must have been verified.
 func Parse(event string, payload []byte) (Intake, error) {
 	var (
 		intake Intake
@@ -35,9 +35,7 @@ func Parse(event string, payload []byte) (Intake, error) {
 	case "ping":
 		intake, err = parsePing(payload)
 	default:
-		if !jsontext.Value(payload).IsValid(lenient()) { // it makes no copy
-			err = decode(event, payload, new(jsontext.Value))
-		}
+		intake.Delivery.Repository, err = repositoryOf(event, payload)
 		intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)
 	}
 	intake.Delivery.Event = event
@@ -45,6 +43,19 @@ func Parse(event string, payload []byte) (Intake, error) {
 		return Intake{}, err
 	}
 	return intake, nil
+}
+
+// repositoryOf returns the id of the repository that the payload of any event names; 0 when it names none in the way that all do.
+func repositoryOf(event string, payload []byte) (int64, error) {
+	var p struct {
+		Repository struct {
+			ID int64 `json:"id"`
+		} `json:"repository"`
+	}
+	if json.Unmarshal(payload, &p, lenient()) == nil { // it makes no copy
+		return p.Repository.ID, nil
+	}
+	return 0, decode(event, payload, new(jsontext.Value))
 }
 
 // lenient is how a payload is read: as most readers do.

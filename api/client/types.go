@@ -9,18 +9,22 @@ import (
 
 // Status is what a server says of itself.
 type Status struct {
-	URL     string    `json:"url" doc:"public URL of the server"`
-	Domain  string    `json:"domain" doc:"base domain of releases"`
-	Roles   []string  `json:"roles,omitempty" doc:"roles of the process that answers, when it is not the whole server"`
-	Sandbox string    `json:"sandbox" doc:"what build commands and functions run in"`
-	Network string    `json:"functions_network,omitempty" doc:"which network functions get that run in this process"`
-	Lacks   []string  `json:"sandbox_lacks,omitempty" doc:"what this machine lacks for the sandbox; it confines all the same, unless it is none"`
-	Remote  bool      `json:"remote" doc:"whether the built-in git remote is on"`
-	Waiting bool      `json:"waiting_for_worker,omitempty" doc:"whether runs wait because no pipeline worker is alive"`
-	Apps    int       `json:"apps"`
-	Token   string    `json:"token" doc:"name of the token that asked"`
-	Scope   string    `json:"scope" doc:"scope of the token that asked"`
-	Oldest  time.Time `json:"oldest_unfinished,omitzero" doc:"when the oldest unfinished run was made"`
+	URL     string   `json:"url" doc:"public URL of the server"`
+	Domain  string   `json:"domain" doc:"base domain of releases"`
+	Roles   []string `json:"roles,omitempty" doc:"roles of the process that answers, when it is not the whole server"`
+	Sandbox string   `json:"sandbox" doc:"what build commands and functions run in"`
+	Network string   `json:"functions_network,omitempty" doc:"which network functions get that run in this process"`
+	Proxy   string   `json:"proxy,omitempty" doc:"the proxy that leads out of the server's network, without its password"`
+	Lacks   []string `json:"sandbox_lacks,omitempty" doc:"what this machine lacks for the sandbox; it confines all the same, unless it is none"`
+	Remote  bool     `json:"remote" doc:"whether the built-in git remote is on"`
+	Waiting bool     `json:"waiting_for_worker,omitempty" doc:"whether runs wait because no pipeline worker is alive"`
+	// Problems are what /readyz says, too.
+	Problems []string `json:"problems,omitempty" doc:"what of the server does not work now: its objects, its repositories, its disk"`
+
+	Apps   int       `json:"apps"`
+	Token  string    `json:"token" doc:"name of the token that asked"`
+	Scope  string    `json:"scope" doc:"scope of the token that asked"`
+	Oldest time.Time `json:"oldest_unfinished,omitzero" doc:"when the oldest unfinished run was made"`
 }
 
 // NewApp asks for an app.
@@ -52,6 +56,11 @@ type Previews struct {
 	Previews string `json:"previews" enum:"public,signed-in" doc:"signed-in: who is signed in at the control host or sends a token, and may read the app"`
 }
 
+// KeepFiles is for how long from now on files of an app's releases are served that were live.
+type KeepFiles struct {
+	KeepFiles landfall.Age `json:"keep_files" doc:"such as 24h or 7d; 0: never; release.keep_files in the spec goes before"`
+}
+
 // App is an app.
 type App struct {
 	ID         string                 `json:"id"`
@@ -64,6 +73,7 @@ type App struct {
 	Folder     string                 `json:"folder,omitempty"`
 	Policy     landfall.ReleasePolicy `json:"release"`
 	Previews   string                 `json:"previews" enum:"public,signed-in" doc:"who sees releases that are not live"`
+	KeepFiles  landfall.Age           `json:"keep_files" doc:"for how long after a release was live open pages get its files; 0: never"`
 	Live       landfall.UID           `json:"live"`
 	Held       bool                   `json:"held"`
 	Previous   landfall.UID           `json:"previous,omitempty" doc:"what a rollback would make live; where one app is shown"`
@@ -365,6 +375,7 @@ type Message struct {
 type NewSecret struct {
 	Value     string `json:"value" doc:"text, at most 64 KiB; it is never shown again"`
 	Preview   bool   `json:"preview,omitempty" doc:"it is for every branch but production"`
+	Build     bool   `json:"build,omitempty" doc:"build commands get it, and no function; no release is made"`
 	NoRelease bool   `json:"no_release,omitempty" doc:"the next release uses it, and none is made now"`
 }
 
@@ -383,6 +394,7 @@ type SecretVersion struct {
 	Created   time.Time    `json:"created"`
 	Actor     string       `json:"actor" doc:"who set it"`
 	Preview   bool         `json:"preview,omitempty" doc:"it is for every branch but production"`
+	Build     bool         `json:"build,omitempty" doc:"build commands get it, and no function"`
 	Live      bool         `json:"live,omitempty" doc:"the live release has it"`
 	Revoked   time.Time    `json:"revoked,omitzero"`
 	RevokedBy string       `json:"revoked_by,omitempty"`

@@ -25,6 +25,7 @@ import (
 const (
 	partsName = ".parts" // the folder of objects that are being written
 	lockName  = ".lock"
+	markName  = ".installation"
 )
 
 // Objects and their folders are for this user only, and objects are never written again.
@@ -76,7 +77,7 @@ func open(folder string) (_ *Store, err error) {
 	fd := int(s.lock.Fd())
 	switch err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
 	case err == nil:
-		if err := root.RemoveAll(partsName); err != nil {
+		if err := removeParts(root); err != nil {
 			return nil, err
 		}
 	case !errors.Is(err, unix.EWOULDBLOCK):
@@ -93,6 +94,18 @@ func open(folder string) (_ *Store, err error) {
 	}
 	err = s.openFolder()
 	return s, err
+}
+
+// removeParts removes what writers that were killed left. The folder stays: a full disk may have no room for a new one.
+func removeParts(root *os.Root) error {
+	parts, err := fs.ReadDir(root.FS(), partsName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, part := range parts {
+		err = errors.Join(err, root.RemoveAll(path.Join(partsName, part.Name())))
+	}
+	return err
 }
 
 // openFolder opens the store's folder for openat2, if that is there.
@@ -329,7 +342,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 				return ctx.Err()
 			case entry.IsDir() && name == partsName:
 				return fs.SkipDir
-			case entry.IsDir() || name == lockName || name == top:
+			case entry.IsDir() || name == top || name[0] == '.':
 				return nil
 			case !yield(name, nil):
 				return fs.SkipAll
@@ -340,6 +353,36 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 			yield("", failure(op, prefix, err))
 		}
 	}
+}
+
+// Mark returns what SetMark left; empty when nothing did.
+func (s *Store) Mark(ctx context.Context) (string, error) {
+	const op = "disk.mark"
+	if err := ctx.Err(); err != nil {
+		return "", failure(op, markName, err)
+	}
+	data, err := fs.ReadFile(s.root.FS(), markName)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = fs.Stat(s.root.FS(), lockName) // which is gone when the whole folder is
+	}
+	if err != nil {
+		return "", failure(op, markName, err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// SetMark leaves a mark in the store, in place of any other. It is no object.
+func (s *Store) SetMark(ctx context.Context, mark string) error {
+	const op = "disk.mark"
+	fresh := path.Join(partsName, rand.Text())
+	err := s.root.WriteFile(fresh, []byte(mark+"\n"), 0o600)
+	if err == nil {
+		err = s.root.Rename(fresh, markName)
+	}
+	if err != nil {
+		return failure(op, markName, err)
+	}
+	return s.Sync(ctx)
 }
 
 // Sync implements assets.Store. It flushes the whole file system once: far cheaper than each file alone.

@@ -118,13 +118,21 @@ func (s *Store) ensureBucket(ctx context.Context, region string) error {
 	return failure(op, "", err)
 }
 
-// probe creates an object twice. It has a name of its own each time, for several processes may start at once.
+// probe creates an object twice. It has a name of its own each time, for several processes may start at once. In a bucket that has a
+// mark nothing is written, which a full store would refuse: it is tried whether the mark is created again.
 func (s *Store) probe(ctx context.Context, endpoint string) error {
-	const op = "s3.probe"
+	if mark, err := s.Mark(ctx); err == nil && mark != "" {
+		return probed(endpoint, nil, s.put(ctx, markName, []byte(mark+"\n"), landfall.DigestOf([]byte(mark+"\n"))), nil)
+	}
 	key := ".probe/" + string(landfall.NewUID()) + time.Now().UTC().Format("20060102150405.000000000")
 	first := s.put(ctx, key, []byte("first"), landfall.DigestOf([]byte("first")))
 	second := s.put(ctx, key, []byte("second"), landfall.DigestOf([]byte("second")))
-	err := s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{})
+	return probed(endpoint, first, second, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+}
+
+// probed says what the answers to a probe mean: of its first object, of the second, and of taking it away.
+func probed(endpoint string, first, second, removed error) error {
+	const op = "s3.probe"
 	switch {
 	case first != nil:
 		return failure(op, "", first)
@@ -134,7 +142,7 @@ func (s *Store) probe(ctx context.Context, endpoint string) error {
 	case landfall.KindOf(failure(op, "", second)) != landfall.Conflict:
 		return failure(op, "", second)
 	}
-	return failure(op, "", err)
+	return failure(op, "", removed)
 }
 
 // name returns the name of a key's object: control characters, which a listing in XML cannot hold, are "!" and two
@@ -218,6 +226,29 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 			yield("", failure(op, prefix, err))
 		}
 	}
+}
+
+// markName is an object of the store's own.
+const markName = ".installation"
+
+// Mark returns what SetMark left; empty when nothing did. NotFound when the bucket is gone.
+func (s *Store) Mark(ctx context.Context) (string, error) {
+	const op, most = "s3.mark", 1000
+	object, _, _, err := s.core.GetObject(ctx, s.bucket, markName, minio.GetObjectOptions{})
+	if minio.ToErrorResponse(err).Code == "NoSuchKey" {
+		return "", nil
+	}
+	if err != nil {
+		return "", failure(op, markName, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(object, most))
+	return strings.TrimSpace(string(data)), failure(op, markName, errors.Join(err, object.Close()))
+}
+
+// SetMark leaves a mark in the bucket, in place of any other. It is no object of those that are listed.
+func (s *Store) SetMark(ctx context.Context, mark string) error {
+	_, err := s.core.PutObject(ctx, s.bucket, markName, strings.NewReader(mark+"\n"), int64(len(mark)+1), "", "", minio.PutObjectOptions{})
+	return failure("s3.mark", markName, err)
 }
 
 // Sync implements assets.Store. An object is durable when its creation is answered.

@@ -401,7 +401,7 @@ func TestUploadRequests(t *testing.T) {
 		}
 		manifest, _, err := assets.Uploader{Store: store, Read: func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(content[f.Blob])), nil
-		}}.Upload(t.Context(), assets.Plan(units[0], assets.Prefix("default", "shop", "/", uid), before...))
+		}}.Upload(t.Context(), assets.Plan(units[0], assets.Prefix("apps/default/shop/", "/", uid), before...))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -155,9 +155,24 @@ func (p *file) inflate(h header, i *inflater) ([]byte, error) {
 		return nil, &TooLargeError{Figure: h.size, Limit: p.max}
 	}
 	const trusted = 1 << 20 // what a header can make us allocate before the bytes have come
-	data := bytes.NewBuffer(make([]byte, 0, min(h.size, trusted)))
+	data := &sized{data: make([]byte, 0, min(h.size, trusted)), size: h.size}
 	err := i.inflate(data, h.size)
-	return data.Bytes(), err
+	return data.data, err
+}
+
+// sized holds what is written to it. When more has come than a header is trusted for, it takes the room for all of it, and no more.
+type sized struct {
+	data []byte
+	size int64
+}
+
+// Write implements io.Writer.
+func (s *sized) Write(p []byte) (int, error) {
+	if len(s.data)+len(p) > cap(s.data) && int64(cap(s.data)) < s.size {
+		s.data = append(make([]byte, 0, s.size), s.data...)
+	}
+	s.data = append(s.data, p...)
+	return len(p), nil
 }
 
 // patch applies the delta at offset to its base, and returns what that makes and how many bytes it took.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sort"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -87,44 +86,34 @@ func (x index) find(name plumbing.Hash) (int64, bool) {
 	return offset, offset >= 0
 }
 
-// item is one object of a pack.
-type item struct {
-	name   plumbing.Hash
-	sum    uint32 // CRC-32 of the entry as stored
-	offset int64
-	kind   plumbing.ObjectType
-	chain  uint16 // deltas to apply; 0: stored whole
-	base   int32  // the number of the item that the last of them is applied to
-	taken  int64  // bytes of these deltas, and of what they make
-}
-
-// writeIndex writes the index of the pack of that name. It sorts items by name.
-func writeIndex(w io.Writer, items []item, packName plumbing.Hash) error {
-	slices.SortFunc(items, func(a, b item) int { return bytes.Compare(a.name[:], b.name[:]) })
+// writeIndex writes the index of the pack of that name.
+func writeIndex(w io.Writer, all *items, packName plumbing.Hash) error {
+	order := all.byName()
 	sum := hash.New(crypto.SHA1)
 	out := bufio.NewWriter(io.MultiWriter(w, sum))
 	word := func(v uint32) { _, _ = out.Write(binary.BigEndian.AppendUint32(nil, v)) } // bufio keeps the first error
 	_, _ = out.Write([]byte{0xff, 't', 'O', 'c', 0, 0, 0, 2})
 	for first, i := 0, 0; first < 256; first++ {
-		for i < len(items) && int(items[i].name[0]) <= first {
+		for i < len(order) && int(all.at(int(order[i])).name[0]) <= first {
 			i++
 		}
 		word(uint32(i))
 	}
-	for _, it := range items {
-		_, _ = out.Write(it.name[:])
+	for _, i := range order {
+		_, _ = out.Write(all.at(int(i)).name[:])
 	}
-	for _, it := range items {
-		word(it.sum)
+	for _, i := range order {
+		word(all.at(int(i)).sum)
 	}
 	var far []int64
-	for _, it := range items {
-		if it.offset < large {
-			word(uint32(it.offset))
+	for _, i := range order {
+		offset := all.at(int(i)).offset
+		if offset < large {
+			word(uint32(offset))
 			continue
 		}
 		word(large | uint32(len(far)))
-		far = append(far, it.offset)
+		far = append(far, offset)
 	}
 	for _, offset := range far {
 		_, _ = out.Write(binary.BigEndian.AppendUint64(nil, uint64(offset)))

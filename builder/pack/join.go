@@ -38,11 +38,11 @@ func Join(ctx context.Context, repository string, exclusive func(func() error) e
 		_ = f.Close()
 		_ = os.Remove(f.Name())
 	}()
-	items, name, err := concatenate(ctx, f, small)
+	all, name, err := concatenate(ctx, f, small)
 	if err != nil {
 		return err
 	}
-	if err := install(dir, f, items, name); err != nil {
+	if err := install(dir, f, all, name); err != nil {
 		return err
 	}
 	return exclusive(func() error {
@@ -80,7 +80,7 @@ func (o *Objects) small() ([]*file, error) {
 }
 
 // concatenate writes the entries of packs to f as one pack.
-func concatenate(ctx context.Context, f *os.File, packs []*file) ([]item, plumbing.Hash, error) {
+func concatenate(ctx context.Context, f *os.File, packs []*file) (*items, plumbing.Hash, error) {
 	total := 0
 	for _, p := range packs {
 		total += p.index.count
@@ -91,7 +91,7 @@ func concatenate(ctx context.Context, f *os.File, packs []*file) ([]item, plumbi
 	if _, err := w.Write(head); err != nil {
 		return nil, plumbing.ZeroHash, err
 	}
-	items := make([]item, 0, total)
+	all := &items{}
 	at := int64(headerSize)
 	for _, p := range packs {
 		if err := ctx.Err(); err != nil {
@@ -106,7 +106,7 @@ func concatenate(ctx context.Context, f *os.File, packs []*file) ([]item, plumbi
 			return nil, plumbing.ZeroHash, err
 		}
 		for i := range p.index.count {
-			items = append(items, item{
+			all.add(item{
 				name: plumbing.Hash(p.index.name(i)), offset: p.index.offset(i) - headerSize + at, sum: p.index.sum(i),
 			})
 		}
@@ -114,5 +114,5 @@ func concatenate(ctx context.Context, f *os.File, packs []*file) ([]item, plumbi
 	}
 	name := plumbing.Hash(whole.Sum(nil))
 	_, err := f.Write(name[:])
-	return items, name, err
+	return all, name, err
 }

@@ -161,6 +161,7 @@ type forge struct {
 	body    bytes.Buffer
 	count   uint32
 	offsets []int
+	z       *zlib.Writer
 }
 
 func (f *forge) offset() int { return 12 + f.body.Len() }
@@ -176,9 +177,12 @@ func (f *forge) add(kind plumbing.ObjectType, size int64, prefix, data []byte) *
 	}
 	f.body.WriteByte(c)
 	f.body.Write(prefix)
-	z := zlib.NewWriter(&f.body)
-	_, _ = z.Write(data)
-	_ = z.Close()
+	if f.z == nil { // to make one costs more than what most entries take
+		f.z = zlib.NewWriter(nil)
+	}
+	f.z.Reset(&f.body)
+	_, _ = f.z.Write(data)
+	_ = f.z.Close()
 	return f
 }
 

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -40,18 +39,18 @@ func Receive(ctx context.Context, repository string, r io.Reader, limits Limits)
 		_ = f.Close()
 		_ = os.Remove(f.Name()) // gone when it was given its name
 	}()
-	items, err := scan(ctx, r, f, limits)
-	if err != nil || len(items) == 0 {
+	all, err := scan(ctx, r, f, limits)
+	if err != nil || all.len() == 0 {
 		return err
 	}
-	name, err := sums(f, items)
+	name, err := sums(f, all)
 	if err != nil {
 		return err
 	}
-	if err := resolve(ctx, f, items, limits); err != nil {
+	if err := resolve(ctx, f, all, limits); err != nil {
 		return err
 	}
-	return install(dir, f, items, name)
+	return install(dir, f, all, name)
 }
 
 // input reads a pack once, copies it to a file and knows where it is.
@@ -88,7 +87,7 @@ func (b *beginning) Write(p []byte) (int, error) {
 }
 
 // scan copies the pack to f and returns its objects by offset; those of deltas have no name yet.
-func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, error) {
+func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, error) {
 	in := &input{}
 	in.Reader = bufio.NewReaderSize(counted{io.TeeReader(r, f), in}, 64<<10)
 	in.inflater.in = in.Reader
@@ -103,21 +102,20 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, 
 	if count > limits.Objects {
 		return nil, &TooLargeError{Objects: true, Figure: count, Limit: limits.Objects}
 	}
-	const trusted = 1 << 16 // what the header can make us allocate before the objects have come
-	items := make([]item, 0, min(count, trusted))
+	all := &items{}
 	var taken int64
 	for range count {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		it, err := scanItem(in, items, limits)
+		it, err := scanItem(in, all, limits)
 		if err != nil {
 			return nil, short(err)
 		}
 		if it.chain > 0 {
-			taken += it.taken - items[it.base].taken
+			taken += it.taken - all.at(int(it.base)).taken
 		}
-		items = append(items, it)
+		all.add(it)
 	}
 	end := in.offset()
 	if most := mostOfPack(limits.Object, end); taken > most {
@@ -126,7 +124,7 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) ([]item, 
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, nameSize+1)); err != nil || n != nameSize {
 		return nil, short(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
 	}
-	return items, f.Truncate(end + nameSize)
+	return all, f.Truncate(end + nameSize)
 }
 
 // short makes a pack that ends too early a corrupt one.
@@ -138,7 +136,7 @@ func short(err error) error {
 }
 
 // scanItem reads one entry. before are the entries that lie before it.
-func scanItem(in *input, before []item, limits Limits) (item, error) {
+func scanItem(in *input, before *items, limits Limits) (item, error) {
 	it := item{offset: in.offset()}
 	h, err := readHeader(in, it.offset)
 	if err != nil {
@@ -158,17 +156,16 @@ func scanItem(in *input, before []item, limits Limits) (item, error) {
 		it.name = sum.Sum()
 		return it, nil
 	}
-	i, ok := slices.BinarySearchFunc(before, h.base, func(it item, offset int64) int {
-		return int(max(-1, min(1, it.offset-offset)))
-	})
+	i, ok := before.find(h.base)
 	if !ok {
 		return item{}, fmt.Errorf("%w: base of %d is no entry", ErrCorrupt, it.offset)
 	}
-	it.kind, it.chain, it.base = before[i].kind, before[i].chain+1, int32(i)
+	base := before.at(i)
+	it.kind, it.chain, it.base = base.kind, base.chain+1, int32(i)
 	if it.chain > maxChain {
 		return item{}, errEndless
 	}
-	it.taken, err = scanDelta(in, h, before[i].taken, limits)
+	it.taken, err = scanDelta(in, h, base.taken, limits)
 	return it, err
 }
 
@@ -193,7 +190,7 @@ func scanDelta(in *input, h header, before int64, limits Limits) (int64, error) 
 }
 
 // sums fills in the checksum of every entry, checks that of the pack, and returns it.
-func sums(f *os.File, items []item) (name plumbing.Hash, err error) {
+func sums(f *os.File, all *items) (name plumbing.Hash, err error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return name, err
@@ -206,16 +203,16 @@ func sums(f *os.File, items []item) (name plumbing.Hash, err error) {
 	if _, err := io.CopyN(whole, r, headerSize); err != nil {
 		return name, err
 	}
-	for i := range items {
+	for i := range all.len() {
 		end := size - nameSize
-		if i+1 < len(items) {
-			end = items[i+1].offset
+		if i+1 < all.len() {
+			end = all.at(i + 1).offset
 		}
 		entry := crc32.NewIEEE()
-		if _, err := io.CopyN(io.MultiWriter(whole, entry), r, end-items[i].offset); err != nil {
+		if _, err := io.CopyN(io.MultiWriter(whole, entry), r, end-all.at(i).offset); err != nil {
 			return name, err
 		}
-		items[i].sum = entry.Sum32()
+		all.at(i).sum = entry.Sum32()
 	}
 	if _, err := io.ReadFull(r, name[:]); err != nil {
 		return name, err
@@ -227,7 +224,7 @@ func sums(f *os.File, items []item) (name plumbing.Hash, err error) {
 }
 
 // install gives a pack and its index their names: the index last, since who has it expects the pack.
-func install(dir string, f *os.File, items []item, name plumbing.Hash) error {
+func install(dir string, f *os.File, all *items, name plumbing.Hash) error {
 	base := filepath.Join(dir, "pack-"+name.String())
 	x, err := os.CreateTemp(dir, "tmp_idx_")
 	if err != nil {
@@ -237,7 +234,7 @@ func install(dir string, f *os.File, items []item, name plumbing.Hash) error {
 		_ = x.Close()
 		_ = os.Remove(x.Name())
 	}()
-	if err := writeIndex(x, items, name); err != nil {
+	if err := writeIndex(x, all, name); err != nil {
 		return err
 	}
 	var flushes errgroup.Group // at once: the disk then waits once for both

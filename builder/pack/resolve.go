@@ -18,18 +18,18 @@ type families struct {
 	next  []int32 // another that is made of the same
 }
 
-func familiesOf(items []item) families {
-	f := families{first: make([]int32, len(items)), next: make([]int32, len(items))}
-	taken := make([]int64, len(items)) // of an item, and of all that are made of it
-	for i := len(items) - 1; i >= 0; i-- {
-		if items[i].chain == 0 {
+func familiesOf(all *items) families {
+	f := families{first: make([]int32, all.len()), next: make([]int32, all.len())}
+	taken := make([]int64, all.len()) // of an item, and of all that are made of it
+	for i := all.len() - 1; i >= 0; i-- {
+		if all.at(i).chain == 0 {
 			if f.first[i] != 0 {
 				f.roots = append(f.roots, int32(i))
 			}
 			continue
 		}
-		base := items[i].base // it lies before: all that are made of item i were seen
-		taken[i] += items[i].taken - items[base].taken
+		base := all.at(i).base // it lies before: all that are made of item i were seen
+		taken[i] += all.at(i).taken - all.at(int(base)).taken
 		taken[base] += taken[i]
 		if first := f.first[base]; first == 0 || taken[i] > taken[first] {
 			f.first[base], f.next[i] = int32(i), first
@@ -44,22 +44,23 @@ func familiesOf(items []item) families {
 type resolver struct {
 	families
 	file  *file
-	items []item
+	items *items
 	most  int64         // bytes that all deltas may take
+	heavy chan struct{} // has room for who makes large objects, one at a time
 	held  *atomic.Int64 // bytes that wait for more to be made of them
 	again *atomic.Int64 // bytes that it took to make objects once more that could not wait
 }
 
 // resolve computes the names of the deltas. It applies each of them once, from the whole objects on.
-func resolve(ctx context.Context, f *os.File, items []item, limits Limits) error {
+func resolve(ctx context.Context, f *os.File, all *items, limits Limits) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	r := resolver{
-		families: familiesOf(items), items: items, most: mostOfPack(limits.Object, info.Size()),
-		file: &file{f: f, max: limits.Object, cache: &cache{}, spare: &inflaters{}},
-		held: new(atomic.Int64), again: new(atomic.Int64),
+		families: familiesOf(all), items: all, most: mostOfPack(limits.Object, info.Size()),
+		file:  &file{f: f, max: limits.Object, cache: &cache{}, spare: &inflaters{}},
+		heavy: make(chan struct{}, 1), held: new(atomic.Int64), again: new(atomic.Int64),
 	}
 	var taken atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -67,11 +68,7 @@ func resolve(ctx context.Context, f *os.File, items []item, limits Limits) error
 		group.Go(func() error {
 			for n := taken.Add(1); n <= int64(len(r.roots)); n = taken.Add(1) {
 				root := r.roots[int64(len(r.roots))-n] // in the pack's order
-				c, err := r.file.content(ctx, items[root].offset)
-				if err != nil {
-					return err
-				}
-				if err := r.grow(ctx, root, c.data); err != nil {
+				if err := r.family(ctx, root); err != nil {
 					return err
 				}
 			}
@@ -79,6 +76,46 @@ func resolve(ctx context.Context, f *os.File, items []item, limits Limits) error
 		})
 	}
 	return group.Wait()
+}
+
+// largeStep is how many bytes an object and what is made of it may have that are made beside others.
+const largeStep = 16 << 20
+
+// family names all that are made of a whole object. A family of large objects waits until there is no other: so that all of them together
+// take little more memory than one.
+func (r *resolver) family(ctx context.Context, root int32) error {
+	offset := r.items.at(int(root)).offset
+	size, err := r.file.size(offset)
+	if err != nil {
+		return err
+	}
+	if size+r.largest(root) > largeStep {
+		select {
+		case r.heavy <- struct{}{}:
+			defer func() { <-r.heavy }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	c, err := r.file.content(ctx, offset)
+	if err != nil {
+		return err
+	}
+	return r.grow(ctx, root, c.data)
+}
+
+// largest returns the bytes of the largest delta of a family, with what it makes.
+func (r *resolver) largest(root int32) int64 {
+	var most int64
+	for todo := []int32{root}; len(todo) > 0; {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for child := r.first[i]; child != 0; child = r.next[child] {
+			most = max(most, r.items.at(int(child)).taken-r.items.at(int(i)).taken)
+			todo = append(todo, child)
+		}
+	}
+	return most
 }
 
 // grow names all that are made of item i, whose bytes are data. What has most made of it comes last, when data need not
@@ -105,7 +142,7 @@ func (r *resolver) branch(ctx context.Context, i int32, data []byte, child int32
 	if err != nil || r.first[child] == 0 {
 		return data, err
 	}
-	const most = 4 // of the largest objects may wait; in what git makes, few that are large do
+	const most = 2 // of the largest objects may wait; in what git makes, few that are large do
 	size := int64(len(data))
 	if r.held.Add(size)/most <= r.file.max {
 		defer r.held.Add(-size)
@@ -115,17 +152,18 @@ func (r *resolver) branch(ctx context.Context, i int32, data []byte, child int32
 	if err := r.grow(ctx, child, made); err != nil {
 		return nil, err
 	}
-	if again := r.again.Add(r.items[i].taken); again > r.most {
+	if again := r.again.Add(r.items.at(int(i)).taken); again > r.most {
 		return nil, &TooLargeError{Deltas: true, Figure: again, Limit: r.most}
 	}
-	c, err := r.file.content(ctx, r.items[i].offset)
+	c, err := r.file.content(ctx, r.items.at(int(i)).offset)
 	return c.data, err
 }
 
 func (r *resolver) apply(ctx context.Context, i int32, base []byte) ([]byte, error) {
-	data, _, err := r.file.patch(ctx, r.items[i].offset, base)
+	it := r.items.at(int(i))
+	data, _, err := r.file.patch(ctx, it.offset, base)
 	if err == nil {
-		r.items[i].name = plumbing.ComputeHash(r.items[i].kind, data)
+		it.name = plumbing.ComputeHash(it.kind, data)
 	}
 	return data, err
 }

@@ -35,7 +35,7 @@ func (c *cli) appCommand() *cobra.Command {
 			}),
 		c.appSet(),
 		c.appHook(),
-		c.get("deliveries APP", "List the newest deliveries to an app's webhook", "landfall app deliveries shop", c.appDeliveries),
+		c.get("deliveries APP", "List an app's newest deliveries, also those to the shared webhook", "landfall app deliveries shop", c.appDeliveries),
 		c.appDelete(),
 		history,
 		c.get("diff APP A B", "Show what differs between two versions of an app", "landfall app diff shop live latest", c.appDiff),
@@ -103,14 +103,16 @@ token as password.`
 }
 
 func (c *cli) appSet() *cobra.Command {
-	var username, file, branch, previews string
-	cmd := c.get("set APP", "Set another production branch, who sees previews, or a new password or token for an app's repository",
-		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop --repo-token-file token",
+	var username, file, branch, previews, keepFiles string
+	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new password or token for an app's repository",
+		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop --keep-files 7d\n"+
+			"landfall app set shop --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in operands) error {
-			if file == "" && (branch+previews == "" || username != "") {
+			if file == "" && (branch+previews+keepFiles == "" || username != "") {
 				return invalid("name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
 					"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
-					"landfall app set %[1]s --previews public|signed-in", in["app"])
+					"landfall app set %[1]s --previews public|signed-in; or how long files of releases that were live are served: "+
+					"landfall app set %[1]s --keep-files 24h", in["app"])
 			}
 			var app client.App
 			if file != "" {
@@ -126,27 +128,37 @@ func (c *cli) appSet() *cobra.Command {
 					return err
 				}
 			}
-			if branch != "" {
-				if err := cl.Do(ctx, http.MethodPut, appPath(in, "branch"), client.Branch{Branch: branch}, &app); err != nil {
-					return err
+			for _, setting := range []struct {
+				value, path string
+				body        any
+			}{
+				{branch, "branch", client.Branch{Branch: branch}},
+				{previews, "previews", client.Previews{Previews: previews}},
+				{keepFiles, "keep-files", client.KeepFiles{KeepFiles: landfall.Age(keepFiles)}},
+			} {
+				if setting.value == "" {
+					continue
 				}
-			}
-			if previews != "" {
-				if err := cl.Do(ctx, http.MethodPut, appPath(in, "previews"), client.Previews{Previews: previews}, &app); err != nil {
+				if err := cl.Do(ctx, http.MethodPut, appPath(in, setting.path), setting.body, &app); err != nil {
 					return err
 				}
 			}
 			return c.showApp(app)
 		})
-	cmd.Long = `Set another production branch, who sees previews, or a new password or token for an app's repository.
+	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or token for an app's repository.
 
 With --previews signed-in, releases that are not live answer only those who are signed in at this server, or send a token, and may
 read the app. It holds at once, for releases that are there already, too.
+
+With --keep-files 7d, scripts, styles, images and other files that pages load are served for 7 days after their release was live, where
+the live one has no such file: pages that were open during a push go on working. 0 ends that. It holds at once, unless the newest
+release of the production branch has a release.keep_files of its own in its spec.
 
 Live stays where it is until the next push to the new production branch. A password or token is used from the next run on, and
 never shown. A run that failed because the old one is refused can be repeated with landfall run retry RUN.`
 	cmd.Flags().StringVar(&branch, "branch", "", "production branch")
 	cmd.Flags().StringVar(&previews, "previews", "", "who sees releases that are not live: public or signed-in")
+	cmd.Flags().StringVar(&keepFiles, "keep-files", "", "how long files of releases that were live are served: 24h, 7d, or 0 for never")
 	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
 	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
@@ -163,6 +175,7 @@ func (c *cli) showApp(app client.App) error {
 		t.field("folder", app.Folder)
 		t.field("namespace", app.Namespace)
 		t.field("previews", app.Previews)
+		t.field("keep files", string(app.KeepFiles))
 		t.field("live", live(app))
 		t.field("created", c.local(app.Created))
 		t.field("deleted", c.local(app.Deleted))
@@ -212,9 +225,13 @@ func (c *cli) appDeliveries(ctx context.Context, cl *client.Client, in operands)
 		return err
 	}
 	return c.print(deliveries, func(t *table) {
-		t.row("DELIVERY", "RECEIVED", "EVENT", "DECISION")
+		t.row("DELIVERY", "RECEIVED", "WEBHOOK", "EVENT", "DECISION")
 		for _, d := range deliveries {
-			t.row(d.ID, c.local(d.Received), d.Event, d.Decision)
+			webhook := "own"
+			if d.Hook == "" {
+				webhook = "shared"
+			}
+			t.row(d.ID, c.local(d.Received), webhook, d.Event, d.Decision)
 		}
 	})
 }
@@ -253,7 +270,7 @@ func (c *cli) appDelete() *cobra.Command {
 			}
 			return c.print(app, func(t *table) { t.row("deleted " + app.Name) })
 		})
-	cmd.Flags().BoolVar(&force, "force", false, "end its runs and close its addresses")
+	cmd.Flags().BoolVar(&force, "force", false, "end its runs, close its addresses, and remove what it stored; the names of its functions are free")
 	return cmd
 }
 

@@ -122,6 +122,9 @@ func checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
 	for _, problem := range pipeline.MissingFiles(s, files) {
 		return invalid("%s", problem)
 	}
+	if err := checkRunnable(ctx, w.top, s, files); err != nil {
+		return err
+	}
 	declared := map[string][]spec.Object{}
 	for _, f := range s.Functions {
 		declared["function"] = append(declared["function"], f.Object)
@@ -148,13 +151,8 @@ func checkFree(ctx context.Context, cl *client.Client, kind string, declared []s
 		if i < 0 || u.App == "" {
 			continue
 		}
-		belongs, instead := fmt.Sprintf("%s: %s %s belongs to the app %q", declared[i].Pos, kind, u.Name, u.App), "apply to that one with --app "+u.App+", "
-		var owner client.App
-		err := cl.Do(ctx, http.MethodGet, appPath(operands{"app": u.App}), nil, &owner)
-		if err == nil && !owner.Deleted.IsZero() { // who may not read that app is told the rest all the same
-			belongs, instead = belongs+", which was deleted, until its last version is gone, too", ""
-		}
-		return invalid("%s: %srename it, or give this app a namespace of its own (app create --namespace)", belongs, instead)
+		return invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app a namespace of its own "+
+			"(app create --namespace)", declared[i].Pos, kind, u.Name, u.App)
 	}
 	return nil
 }

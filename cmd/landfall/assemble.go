@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/metrics"
@@ -26,6 +28,7 @@ import (
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/runtime/trigger/schedule"
 	"landfall.dev/landfall/runtime/wasm"
+	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/store"
 )
 
@@ -35,7 +38,7 @@ func (s *server) buildServing() error {
 	if s.hosts, err = gateway.NewHosts(s.config.Domain, s.config.URL.Host); err != nil {
 		return err
 	}
-	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Now: time.Now, Logger: s.logger})
+	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Deleted: s.deleted, Now: time.Now, Logger: s.logger})
 	if s.db != nil {
 		s.recorder = &execution.Recorder{
 			DB: s.db, Process: s.process, Limits: s.config.Executions, Logger: s.logger, Meter: s.metrics,
@@ -69,7 +72,7 @@ func (s *server) buildServing() error {
 
 // buildFunctions builds what has the functions in this process: to run them, or to make images of them.
 func (s *server) buildFunctions() error {
-	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "functions"), gatewayContent{s.objects, s.manifests}, packages.Limits{})
+	unpacked, err := packages.Reopen(filepath.Join(s.config.Data, "cache", "functions"), s.untouched(), gatewayContent{s.objects, s.manifests}, packages.Limits{})
 	if err != nil {
 		return err
 	}
@@ -97,6 +100,16 @@ func (s *server) buildFunctions() error {
 		s.images, err = images.New(filepath.Join(s.config.Data, "cache", "images"), s.config.MaxImageCache, s.functions.image)
 	}
 	return err
+}
+
+// untouched returns the key of packages that were unpacked since the machine was started, and that functions could not write to: what
+// an earlier life of this process left under it is whole. Empty when nobody can say that.
+func (s *server) untouched() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || s.sandbox.Kind() == "none" || s.config.Sandbox == string(sandbox.Off) {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + s.sandbox.Kind()
 }
 
 // buildTriggers builds the trigger manager, and what fires triggers by itself.
@@ -140,6 +153,14 @@ func (s *server) openModules(ctx context.Context) error {
 	return err
 }
 
+// deleted returns the deleted apps that this process knows of.
+func (s *server) deleted() []registry.App {
+	if s.registry == nil || s.registry.Table() == nil {
+		return nil
+	}
+	return s.registry.Table().Deleted()
+}
+
 // cache tells how full the gateway's cache is.
 func (s *server) cache() gateway.Cache {
 	if s.gateway == nil {
@@ -150,27 +171,31 @@ func (s *server) cache() gateway.Cache {
 
 // buildDelivery builds the plane that makes releases of pushes.
 func (s *server) buildDelivery() error {
-	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts}
+	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts, Proxy: s.config.Proxy}
 	elsewhere := s.elsewhere()
-	if elsewhere != nil {
-		dialer.AllowedHosts = append(slices.Clone(dialer.AllowedHosts), hostPort(s.config.URL))
+	if elsewhere != nil { // another process of this installation
+		own := hostPort(s.config.URL)
+		dialer.AllowedHosts, dialer.Proxy = append(slices.Clone(dialer.AllowedHosts), own), dialer.Proxy.Except(own)
 	}
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: buildSandbox{
-			sandbox: s.sandbox, hosts: s.config.AllowedHosts, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
+			sandbox: s.sandbox, hosts: s.config.AllowedHosts, upstream: s.config.Proxy, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
 		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Gateways: gateways{s.registry, s.db, s.process},
 		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
 		Specs:     s.config.Specs,
 		NoNetwork: s.config.Network == networkOff,
-		Retention: s.config.Retention,
-		Mirrors:   &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
-		Scratch:   filepath.Join(s.config.Data, "scratch"),
-		Builds:    &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
-		RunURL:    s.runURL, RequireTests: s.config.RequireTests,
+		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted,
+		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		Scratch: filepath.Join(s.config.Data, "scratch"),
+		Builds:  &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
+		RunURL:  s.runURL, RequireTests: s.config.RequireTests,
 		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
 		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
+	}
+	if s.config.has(roleGateway) && !s.config.afar() {
+		s.pipeline.HasFastAPI = environment.HasFastAPI
 	}
 	if s.config.has(rolePipeline) {
 		var err error

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/backup"
@@ -98,6 +100,9 @@ func openStopped(ctx context.Context, c config) (*server, error) {
 	if err := errors.Join(s.openState(ctx), s.readSecretKey(false)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	if err := s.checkInstallation(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 
@@ -180,6 +185,10 @@ func (c *cli) fetchBackup(ctx context.Context, w io.Writer, objects bool) (backu
 	}
 	defer func() { _ = archive.Close() }()
 	_, totals, err := backup.Reader{}.Read(ctx, io.TeeReader(archive, w))
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		err = &landfall.Error{Op: "cli", Kind: landfall.Unavailable, Err: err, Message: "the backup is not whole: the server broke it off, and " +
+			"its log says why; it does so when nothing is read for a minute, so write to a file where the output may pause"}
+	}
 	return totals, err
 }
 
@@ -213,6 +222,9 @@ func (c *cli) restoreCommand() *cobra.Command {
 			config, err := configured()
 			if err != nil {
 				return err
+			}
+			if config.File != "" {
+				fmt.Fprintln(c.stderr, "settings were read from "+config.File)
 			}
 			archive := c.stdin
 			if in["file"] != "-" {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,10 +19,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/backup"
+	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
@@ -92,6 +98,51 @@ func TestBackupIsTheOwners(t *testing.T) {
 	stopOther()
 }
 
+// Whoever asks for a backup and stops reading it holds collection up for a while, and not for ever.
+func TestBackupPaused(t *testing.T) {
+	t.Parallel()
+	config, err := loadConfig(os.DevNull, func(name string) string {
+		return map[string]string{"LANDFALL_TOKEN": strings.Repeat("t", minToken)}[name]
+	},
+		map[string]string{"DATA": t.TempDir(), "LISTEN": "127.0.0.1:0", "SANDBOX": "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.StallTimeout = time.Second
+	log := &logtest.Buffer{}
+	s, err := newServer(t.Context(), config, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if err := s.storeTokens(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	large := make([]byte, 32<<20) // more than connections hold
+	_, _ = rand.NewChaCha8([32]byte{}).Read(large)
+	if err := os.WriteFile(filepath.Join(config.Data, tokenFile), large, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serves := httptest.NewServer(s.handler)
+	defer serves.Close()
+	conn, err := net.Dial("tcp", serves.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	fmt.Fprintf(conn, "GET /api/v1/backup HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.config.URL.Host, config.Token)
+	if line, err := bufio.NewReaderSize(conn, 1).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.pipeline.Uncollected(ctx, func() error { return nil }); err != nil {
+		t.Errorf("nothing is collected while nobody reads: %v", err)
+	}
+	serves.Close() // the request is over
+	wantText(t, log, "a backup was broken off", "has read nothing of the answer for 1s")
+}
+
 // owning makes a process own a database until it is stopped.
 func owning(t *testing.T, db *store.DB) (stop func()) {
 	t.Helper()
@@ -159,7 +210,7 @@ func TestBackupWhileWriting(t *testing.T) {
 		f.round(farApp, n+1)
 		ends = append(ends, s.released(f.push("main"), farApp))
 	}
-	for i := range dose(t, 10) {
+	for i := range dose(t, 3, 10) {
 		archive := filepath.Join(archives, fmt.Sprint(i))
 		before, moved := s.showApp(nearApp).Live, s.moves(farApp)
 		var moving sync.WaitGroup

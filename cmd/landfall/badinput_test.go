@@ -309,7 +309,7 @@ func TestPushOfLinksAndPointers(t *testing.T) {
 	r.write("specs/env.yaml", environmentSpec, "specs/hello.yaml", functionSpec("pointing"), "pointing/main.py", lfsPointer)
 	planned = s.attempt(r, "pointer", "pointing/main.py", "Git LFS")
 	// N-013: and one in an archive; the release before stays.
-	wantEqual(t, "step", planned.Step, landfall.StepPlan)
+	wantEqual(t, "step", planned.Step, landfall.StepRead)
 	wantServed(t, s, "pointer", "/", "page")
 }
 

@@ -6,20 +6,23 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/outbound"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/sandbox"
 )
 
 // buildSandbox runs the pipeline's build commands in the sandbox.
 type buildSandbox struct {
-	sandbox *sandbox.Sandbox
-	hosts   []string // that builds may reach although their address is private
-	warm    string   // the folder of what warmups made
+	sandbox  *sandbox.Sandbox
+	hosts    []string        // that builds may reach although their address is private
+	upstream *outbound.Proxy // that leads to others; nil: none
+	warm     string          // the folder of what warmups made
 
 	warming *sync.Mutex // held while one is made
 }
@@ -28,10 +31,12 @@ var _ pipeline.Sandbox = buildSandbox{}
 
 // Build implements pipeline.Sandbox.
 func (b buildSandbox) Build(ctx context.Context, c pipeline.BuildCommand) (pipeline.BuildResult, error) {
+	var missed hosts
 	command := sandbox.Command{Shell: c.Shell, Dir: c.Dir, Env: c.Env, Output: c.Output}
 	if c.Network {
-		command.Proxy = &sandbox.Proxy{AllowedHosts: b.hosts, Log: func(host string, allowed bool) {
-			c.Logger.InfoContext(ctx, "a build asked for a host", "host", host, "allowed", allowed)
+		command.Proxy = &sandbox.Proxy{AllowedHosts: b.hosts, Upstream: b.upstream, Log: func(host string, failure error) {
+			c.Logger.InfoContext(ctx, "a build asked for a host", "host", c.Hide.String(host), "allowed", failure == nil)
+			missed.add(host, failure)
 		}}
 	}
 	if c.Warmup.Folder != "" {
@@ -40,7 +45,29 @@ func (b buildSandbox) Build(ctx context.Context, c pipeline.BuildCommand) (pipel
 		}
 	}
 	result, err := b.sandbox.Run(ctx, command)
+	for _, line := range missed.lines {
+		c.Say(line)
+	}
 	return pipeline.BuildResult(result), err
+}
+
+// hosts are those that a build asked for and did not reach, as lines that say why.
+type hosts struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (h *hosts) add(host string, failure error) {
+	if failure == nil || errors.Is(failure, context.Canceled) {
+		return
+	}
+	line := sandbox.NotReached(host, failure)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	const most = 20
+	if len(h.lines) < most && !slices.Contains(h.lines, line) {
+		h.lines = append(h.lines, line)
+	}
 }
 
 // warmUp gives a build a copy of what a warmup makes, which is made now when it is not there: by that command alone, in a sandbox of

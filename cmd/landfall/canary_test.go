@@ -82,7 +82,7 @@ func TestSecretCanary(t *testing.T) {
 	h, _ := w.follow("shop")
 	s.setSecret("shop", "CANARY", canary)
 	specs := naming(functionsSpec("python-env", "leak leak.main"), "CANARY")
-	specs = strings.Replace(specs, "packageref: {name: leak-pkg}, functionName: leak.main}", "packageref: {name: leak-pkg}, functionName: leak.main}\n  functionTimeout: 2", 1)
+	specs = strings.Replace(specs, "packageref: {name: leak-pkg}, functionName: leak.main}", "packageref: {name: leak-pkg}, functionName: leak.main}\n  functionTimeout: 10", 1)
 	h.write("specs/functions.yaml", specs, "specs/app.yaml", appSpec("shop"), "site/index.html", "zero", "leak/leak.py", leaky)
 	h.commit("A function that leaks")
 	w.hears(h.send("main"))

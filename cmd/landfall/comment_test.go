@@ -1,6 +1,7 @@
 package main
 
 import (
+	"html"
 	"net/http"
 	"slices"
 	"strings"
@@ -127,6 +128,25 @@ func TestComments(t *testing.T) {
 			t.Errorf("markup comes through:\n%s", comment.Body)
 		}
 		wantServed(t, w.site, "broken--pr-12", "/", "one")
+	})
+
+	t.Run("a build that throws", func(t *testing.T) {
+		t.Parallel()
+		w := w.in(t)
+		h, _ := w.follow("throws")
+		w.opened(h)
+		h.write("specs/app.yaml", appSpec("throws", "build: {command: node build.js, inputs: [build.js], outputs: [out]}"),
+			"build.js", "function render() {\n  throw new TypeError('the page about.md has no title');\n}\nrender();\n")
+		two, push := h.release("two")
+		w.hears(push, h.pull("synchronize", 12, "feature"))
+		run := wantEnds(t, w, "throws", two, landfall.RunFailed)
+		const reason = "the build command of the app failed with exit code 1: TypeError: the page about.md has no title"
+		// K-011: the line that names the error is the reason in the run, in the commit status, in the comment and on the page
+		wantEqual(t, "the run's reason", run.Reason, reason)
+		wantTold(t, w, two, landfall.StatusFailure, w.runPage(run.ID), reason)
+		comment := w.says(h, 12, "### throws · failed", "| Run | "+w.runPage(run.ID)+" |")
+		wantText(t, told{html.UnescapeString(strings.ReplaceAll(comment.Body, "<!-- -->", ""))}, reason)
+		wantText(t, told{html.UnescapeString(w.readAs(w.runPage(run.ID)).body)}, reason)
 	})
 
 	t.Run("deleted by somebody", func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/outbound"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
@@ -30,6 +31,9 @@ import (
 
 // config is everything that `landfall serve` can be told, with its defaults filled in.
 type config struct {
+	File          string        // the configuration file that was read; empty: there is none
+	StallTimeout  time.Duration // how long a client may read nothing of a backup; 0: as the API has it
+	New           bool          // start although parts of the installation are gone, or are another's
 	Data          string
 	Listen        string
 	Domain        string
@@ -42,6 +46,7 @@ type config struct {
 	WebhookSecret string
 	MetricsToken  string
 	AllowedHosts  []string
+	Proxy         *outbound.Proxy // nil: none
 	MaxPush       int64
 	MaxBuildCache int64
 	MaxImageCache int64
@@ -59,6 +64,7 @@ type config struct {
 	RoleSecret    string        // what processes with different roles share
 	Lease         time.Duration // how long a worker may give no sign of life
 	Retention     pipeline.Retention
+	KeepDeleted   time.Duration
 	Secrets       *secret.Keeper // nil: the data folder has the key
 	Executions    execution.Limits
 	S3            s3.Config // without an endpoint: objects are kept in the data folder
@@ -129,6 +135,7 @@ func settings() []setting {
 		{"KEEP_LOGS", "30d", false, "how long the logs of runs are kept; 0: for ever"},
 		{"KEEP_DELIVERIES", "30d", false, "how long webhook deliveries are kept; 0: for ever"},
 		{"KEEP_EXECUTIONS", "30d", false, "how long the records of executions and their logs are kept; 0: for ever"},
+		{"KEEP_DELETED", "0", false, "how long what a deleted app stored is kept; 0: the next collection removes it"},
 		{"MAX_EXECUTIONS", "1000", false, "records of executions that are kept of one version of a function, the newest"},
 		{"MAX_EXECUTION_LOGS", "16777216", false, "bytes of the logs of executions that are kept of one version of a function, the newest"},
 		{"MAX_EXECUTION_RATE", "200", false, "executions a second that are recorded; of those that failed, five times as many"},
@@ -174,7 +181,17 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 			values[s.name] = s.def
 		}
 	}
-	return parseConfig(values)
+	c, err := parseConfig(values)
+	if err != nil {
+		return c, err
+	}
+	if info, stat := os.Stat(file); stat == nil && info.Mode().IsRegular() {
+		if c.File, err = filepath.Abs(file); err != nil {
+			return c, err
+		}
+	}
+	c.Proxy, err = outbound.ParseProxy(getenv)
+	return c, err
 }
 
 // hasPassword reports whether the address of a database holds one. It may name several hosts, which is no URL to others than
@@ -364,7 +381,7 @@ func (c *config) parseURL(text string) error {
 	return nil
 }
 
-// parseRetention reads how long records are kept.
+// parseRetention reads how long records are kept, and the content of deleted apps.
 func (c *config) parseRetention(v map[string]string) error {
 	for _, keep := range []struct {
 		name string
@@ -373,26 +390,18 @@ func (c *config) parseRetention(v map[string]string) error {
 		{"KEEP_RUNS", &c.Retention.Runs}, {"KEEP_LOGS", &c.Retention.Logs}, {"KEEP_DELIVERIES", &c.Retention.Deliveries},
 		{"KEEP_EXECUTIONS", &c.Retention.Executions},
 	} {
-		var err error
-		if *keep.into, err = parseKeep(v[keep.name]); err != nil || *keep.into < 0 {
+		age, err := landfall.ParseAge(v[keep.name])
+		if err != nil {
 			return badSetting(keep.name, "is %q; right would be a time such as 90d or 12h, or 0 for ever", v[keep.name])
 		}
+		*keep.into = age.Duration()
 	}
+	age, err := landfall.ParseAge(v["KEEP_DELETED"])
+	if err != nil {
+		return badSetting("KEEP_DELETED", "is %q; right would be a time such as 30d or 12h, or 0 for not at all", v["KEEP_DELETED"])
+	}
+	c.KeepDeleted = age.Duration()
 	return nil
-}
-
-// parseKeep reads a duration that may be in days.
-func parseKeep(text string) (time.Duration, error) {
-	const day, most = 24 * time.Hour, 100 * 365 // what is longer is more than a duration holds
-	number, inDays := strings.CutSuffix(text, "d")
-	if !inDays {
-		return time.ParseDuration(text)
-	}
-	n, err := strconv.ParseUint(number, 10, 32)
-	if err == nil && n > most {
-		err = strconv.ErrRange
-	}
-	return time.Duration(n) * day, err
 }
 
 // parseS3 reads where objects are kept, unless it is the data folder.
@@ -407,7 +416,7 @@ func (c *config) parseS3(v map[string]string) error {
 	}
 	endpoint := v["S3_ENDPOINT"]
 	if endpoint == "" {
-		return nil
+		return checkNoS3(v)
 	}
 	if strings.Contains(endpoint, "@") { // not shown: there may be a secret before it
 		return badSetting("S3_ENDPOINT", "holds a user; right would be HOST, HOST:PORT or https://HOST, and the keys in "+
@@ -429,6 +438,21 @@ func (c *config) parseS3(v map[string]string) error {
 		Insecure: insecure, Style: style,
 	}
 	return nil
+}
+
+// checkNoS3 refuses settings of an object store that is not named: objects would go to the data folder, which nobody meant.
+func checkNoS3(v map[string]string) error {
+	var given []string
+	for _, s := range settings() {
+		if strings.HasPrefix(s.name, "S3_") && v[s.name] != s.def {
+			given = append(given, envPrefix+s.name)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return badSetting("S3_ENDPOINT", "is not set, and %s would be used with it alone; right would be the endpoint of the object store, "+
+		"or none of them: then objects are kept in the data folder", strings.Join(given, ", "))
 }
 
 func (c *config) parseLimits(v map[string]string) error {

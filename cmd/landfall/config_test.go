@@ -29,6 +29,8 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_ALLOWED_HOSTS": "a.test, http://b.test"}, nil, []string{"LANDFALL_ALLOWED_HOSTS", "http://b.test", "HOST:PORT"}},
 		{map[string]string{"LANDFALL_ALLOWED_HOSTS": "http://u:open-sesame@b.test"}, nil, []string{"LANDFALL_ALLOWED_HOSTS", "b.test"}},
 		{map[string]string{"LANDFALL_ALLOWED_HOSTS": "a.test b.test"}, nil, []string{"LANDFALL_ALLOWED_HOSTS", "with commas"}},
+		{map[string]string{"HTTPS_PROXY": "ftp://u:open-sesame@proxy.test"}, nil, []string{"HTTPS_PROXY names no proxy that can be used", "http://HOST:PORT"}},
+		{map[string]string{"http_proxy": "http://u:open-sesame@"}, nil, []string{"http_proxy", "socks5://HOST:PORT"}},
 		{map[string]string{"LANDFALL_MAX_FILES": "0"}, nil, []string{"LANDFALL_MAX_FILES", "above 0"}},
 		{map[string]string{"LANDFALL_MAX_PUSH": "-1"}, nil, []string{"LANDFALL_MAX_PUSH", "above 0"}},
 		{map[string]string{"LANDFALL_DATABASE": "dbname = x"}, nil, []string{"LANDFALL_DATABASE", "postgres://"}},
@@ -65,6 +67,9 @@ func TestWrongSettings(t *testing.T) {
 		{map[string]string{"LANDFALL_ROLE_SECRET": "sesame"}, nil, []string{"LANDFALL_ROLE_SECRET", "32"}},
 		{map[string]string{"LANDFALL_LEASE": "3"}, nil, []string{"LANDFALL_LEASE", "30s"}},
 		{map[string]string{"LANDFALL_S3_ENDPOINT": "s3.example.com", "LANDFALL_S3_INSECURE": "perhaps"}, nil, []string{"LANDFALL_S3_INSECURE", "perhaps"}},
+		{map[string]string{"LANDFALL_S3_ACCESS_KEY": "open-sesame", "LANDFALL_S3_SECRET_KEY": "open-sesame"}, nil,
+			[]string{"LANDFALL_S3_ENDPOINT is not set", "LANDFALL_S3_ACCESS_KEY, LANDFALL_S3_SECRET_KEY", "data folder"}},
+		{nil, map[string]string{"S3_BUCKET": "releases", "S3_REGION": "eu-north-1"}, []string{"LANDFALL_S3_ENDPOINT", "LANDFALL_S3_BUCKET, LANDFALL_S3_REGION"}},
 		{map[string]string{"LANDFALL_NATS": "http://u:open-sesame@nats"}, nil, []string{"LANDFALL_NATS", "nats://HOST:4222"}},
 		{map[string]string{"LANDFALL_NATS": "nats://a:4222,u:open-sesame@b"}, nil, []string{"LANDFALL_NATS", "nats://HOST:4222"}},
 		{map[string]string{"LANDFALL_NATS_CREDENTIALS": "open-sesame"}, nil, []string{"LANDFALL_NATS_CREDENTIALS", "LANDFALL_NATS"}},
@@ -89,7 +94,7 @@ func TestWrongSettings(t *testing.T) {
 			if v, ok := test.env[name]; ok {
 				return v
 			}
-			if test.words[0] != "LANDFALL_S3_ACCESS_KEY" {
+			if test.words[0] != "LANDFALL_S3_ACCESS_KEY" && test.env["LANDFALL_S3_ENDPOINT"] != "" { // alone they are refused themselves
 				return keys[name]
 			}
 			return ""

@@ -366,7 +366,7 @@ func (w *twins) again(a *attempt, app string) {
 func (w *twins) wantCollected(app string, release landfall.UID) {
 	w.t.Helper()
 	wantStatus(w.t, w.site, app+"--"+string(release), http.StatusGone)
-	prefix := assets.Prefix(landfall.DefaultNamespace, app, "/", release)
+	prefix := assets.Prefix(w.objectsOf(app), "/", release)
 	w.eventually("what the expired release alone had is collected", func() bool {
 		return !slices.ContainsFunc(w.stored(app), func(key string) bool { return strings.HasPrefix(key, prefix) })
 	})

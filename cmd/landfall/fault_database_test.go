@@ -23,7 +23,7 @@ func TestFaultDatabase(t *testing.T) {
 	t.Run("restart", func(t *testing.T) {
 		t.Parallel()
 		server := storetest.NewServer(t)
-		testDatabase(t, server.URL, server.URL, dose(t, restarts), func(w *twins, i int) *attempt {
+		testDatabase(t, server.URL, server.URL, dose(t, 3, restarts), func(w *twins, i int) *attempt {
 			a := w.launch(2+i, nearApp, farApp)
 			<-time.After(rand.N(time.Second)) // each time somewhere else on their way
 			server.Restart(i%2 == 0)
@@ -35,7 +35,7 @@ func TestFaultDatabase(t *testing.T) {
 		t.Parallel()
 		address := storetest.Postgres(t)
 		line := storetest.NewLine(t, address)
-		testDatabase(t, line.URL, address, dose(t, commits), func(w *twins, i int) *attempt {
+		testDatabase(t, line.URL, address, dose(t, 4, commits), func(w *twins, i int) *attempt {
 			line.CutAtCommit(i%2 == 0)
 			a := w.launch(2+i, nearApp, farApp)
 			w.eventually("a commit lost its connection", line.WasCut)
@@ -46,7 +46,7 @@ func TestFaultDatabase(t *testing.T) {
 		t.Parallel()
 		address := storetest.Postgres(t)
 		tables := []string{"runs", "apps", "river_job", "reports"}
-		testDatabase(t, address, address, dose(t, locks), func(w *twins, i int) *attempt {
+		testDatabase(t, address, address, dose(t, 4, locks), func(w *twins, i int) *attempt {
 			waiting, release := storetest.Hold(t, address, tables[i%len(tables)])
 			defer release()
 			a := w.launch(2+i, nearApp, farApp)
@@ -66,7 +66,7 @@ func TestFaultDatabaseFailover(t *testing.T) {
 	const failovers = 2
 	pair := storetest.NewPair(t)
 	// R13: a replica is promoted while pushes come in: none that was accepted is lost, and none is done twice
-	testDatabase(t, pair.URL, pair.URL, dose(t, failovers), func(w *twins, i int) *attempt {
+	testDatabase(t, pair.URL, pair.URL, dose(t, 2, failovers), func(w *twins, i int) *attempt {
 		pair.Repair()
 		a := w.launch(2+i, nearApp, farApp)
 		if i%2 == 0 {
@@ -88,7 +88,7 @@ const triedFirst = 1100 * time.Millisecond
 func lockFor(t *testing.T) time.Duration {
 	t.Helper()
 	const short, full = 5 * time.Second, 30 * time.Second
-	if dose(t, 1) == 1 {
+	if dose(t, 1, 1) == 1 {
 		return short
 	}
 	return full

@@ -29,6 +29,32 @@ func disks() map[string]lying {
 	}
 }
 
+// A part of the data folder that lies on a disk of its own is named when that is full, or takes no more files.
+func TestFaultDiskIsNamed(t *testing.T) {
+	t.Parallel()
+	s := newStopped(t, engineOf(t, "sqlite+folder"))
+	v := newVolume(t, 8<<20, s.data, "git", filepath.Join("cache", "functions"))
+	s.within = v.enter()
+	s.start()
+	says := func(want string) {
+		t.Helper()
+		s.eventually("/readyz says "+want, func() bool {
+			said := s.ready()
+			return strings.Contains(said, want) && (want != "" || said == "ready\n")
+		})
+	}
+	v.fill(0)
+	// K-017: what lies on a disk of its own is looked at, and each disk once
+	says("disk: that of git is full; pushes")
+	v.drain()
+	says("")
+	back := v.crowd()
+	// K-017: a disk that takes no more files is as good as full
+	says("disk: that of git takes no more files; pushes")
+	back()
+	says("")
+}
+
 // pointsARound is to how many points a disk is filled up in one round.
 const pointsARound = 10
 
@@ -37,7 +63,7 @@ const pointsARound = 10
 // space again, all that was kept becomes a release, without a restart.
 func TestFaultFullDisk(t *testing.T) {
 	t.Parallel()
-	rounds := dose(t, 1)
+	rounds := dose(t, 1, 1)
 	var names []string
 	for round := range rounds {
 		for name := range disks() {

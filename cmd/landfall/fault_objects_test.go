@@ -83,7 +83,7 @@ func TestFaultObjects(t *testing.T) {
 			at := 1
 			b.settled(at)
 			for i := server; i < len(kinds); i += servers {
-				for range (dose(t, deploys) + len(kinds) - 1) / len(kinds) {
+				for range (dose(t, len(kinds), deploys) + len(kinds) - 1) / len(kinds) {
 					at++
 					b.deploys([]string{nearApp, farApp}[at%2], at, kinds[i], faults[kinds[i]])
 				}

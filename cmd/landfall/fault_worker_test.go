@@ -20,7 +20,7 @@ func TestFaultPausedWorker(t *testing.T) {
 	f := newFleet(t, 2, 1, "LANDFALL_LEASE=1s", "LANDFALL_SANDBOX=off")
 	r := f.repository(f.app("shop"))
 	var releases []landfall.UID
-	for n := range dose(t, 30) {
+	for n := range dose(t, 6, 30) {
 		gate, page := t.TempDir(), fmt.Sprintf("page %d", n)
 		r.write("in", page, "specs/app.yaml", slowBuild("shop", gate))
 		commit := r.commit(page)

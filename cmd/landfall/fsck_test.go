@@ -155,7 +155,7 @@ func TestDamagedObjects(t *testing.T) {
 	random := rand.New(rand.NewPCG(12, 24))
 	ways := damages(random)
 	keys := []string{"/index.html", "/app.js", ".manifest.json", "deploy.zip", "source.zip"}
-	for i := range dose(t, 21) {
+	for i := range dose(t, 7, 21) {
 		r.round(nearApp, i+1)
 		uid := s.released(r.push("main"), nearApp)
 		s.wantWhole()
@@ -226,8 +226,9 @@ func TestPushAfterDamage(t *testing.T) {
 	r := s.repository(s.app(nearApp))
 	r.round(nearApp, 1)
 	first := s.released(r.push("main"), nearApp)
+	stored := s.stored(nearApp)
 	s.stop()
-	s.replaceObject(keyOf(s.stored(nearApp), first, ".manifest.json"), func(data []byte) []byte { return data[:len(data)/2] })
+	s.replaceObject(keyOf(stored, first, ".manifest.json"), func(data []byte) []byte { return data[:len(data)/2] })
 	s.start()
 	r.round(nearApp, 2)
 	uid := s.released(r.push("main"), nearApp)
@@ -363,7 +364,7 @@ func TestDamagedPack(t *testing.T) {
 		t.Fatal(err)
 	}
 	ways := damages(random)
-	for i := range dose(t, 3) {
+	for i := range dose(t, 3, 3) {
 		way := ways[i%len(ways)]
 		if err := os.WriteFile(packs[0], way.do(whole), 0o600); err != nil {
 			t.Fatal(err)
@@ -416,7 +417,7 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(3, 4))
 	ways := damages(random)
-	for i := range dose(t, 6) {
+	for i := range dose(t, 6, 6) {
 		way := ways[i%len(ways)]
 		if err := os.WriteFile(file, way.do(whole), 0o600); err != nil {
 			t.Fatal(err)

@@ -34,6 +34,7 @@ type functionHost struct {
 	logger   *slog.Logger
 	most     int64 // bytes of packages that are kept unpacked while nothing of them runs; 0: any
 
+	began     time.Time
 	preparing sync.WaitGroup
 	ending    chan struct{} // closed when it ends
 
@@ -54,7 +55,8 @@ type placed struct {
 
 func newFunctionHost(r *runner.Runner, p *packages.Cache, table func() *registry.Table, logger *slog.Logger) *functionHost {
 	return &functionHost{
-		runner: r, packages: p, table: table, logger: logger, ending: make(chan struct{}), ready: map[string]*placed{}, opening: map[string]int{},
+		runner: r, packages: p, table: table, logger: logger, began: time.Now(), ending: make(chan struct{}), ready: map[string]*placed{},
+		opening: map[string]int{},
 	}
 }
 
@@ -149,17 +151,22 @@ func (h *functionHost) unpack(ctx context.Context, f *registry.Function) (unpack
 		return unpacked{}, &landfall.Error{Op: "functions.unpack", Kind: landfall.NotFound, Message: "the package of " + f.Name +
 			" is not stored here: archives that are given by a URL or as a literal are not fetched"}
 	}
-	env, err := environment.Of(f.Environment.Name, f.Environment.Image)
+	env, err := languageOf(f.Environment)
 	if err != nil {
 		return unpacked{}, err
 	}
-	u := unpacked{env: env, folder: f.Package.Digest.Hex() + "-" + env.Key()}
+	u := unpacked{env: env, folder: folderOf(f, env)}
 	h.open(u.folder)
 	u.dir, err = h.packages.Open(ctx, u.folder, packages.Archive{Key: f.Package.Key, Digest: f.Package.Digest}, env.Install)
 	if err != nil {
 		h.opened(u.folder)
 	}
 	return u, err
+}
+
+// folderOf returns the name of the folder of a function's package.
+func folderOf(f *registry.Function, env environment.Environment) string {
+	return f.Package.Digest.Hex() + "-" + env.Key()
 }
 
 // prepareLimit is how long a change waits for its functions. What takes longer goes on, and calls wait for it.
@@ -183,7 +190,7 @@ func (h *functionHost) prepare(ctx context.Context, functions map[string]*regist
 
 func (h *functionHost) placeModules(ctx context.Context, functions map[string]*registry.Function) {
 	for _, f := range functions {
-		env, err := environment.Of(f.Environment.Name, f.Environment.Image)
+		env, err := languageOf(f.Environment)
 		if err != nil || !env.Modules() || f.Package.Key == "" {
 			continue // which its calls are told
 		}
@@ -255,11 +262,17 @@ func identity(f *registry.Function) map[string]string {
 	return env
 }
 
-// variables returns what a function gets as environment: the app's configuration, and who it is.
+// variables returns what a function gets as environment: the app's configuration over what its environment says, and who it is.
 func variables(f *registry.Function) map[string]string {
 	env := identity(f)
+	for name, value := range f.Environment.Env {
+		if _, ours := env[name]; !ours {
+			env[name] = value
+		}
+	}
+	who := identity(f)
 	for name, value := range f.Config {
-		if _, ours := env[name]; !ours && variableName.MatchString(name) {
+		if _, ours := who[name]; !ours && variableName.MatchString(name) {
 			env[name] = value
 		}
 	}
@@ -294,8 +307,33 @@ func (h *functionHost) tidyUp(ctx context.Context) error {
 
 // tidy forgets the functions that no release has had for a while and that do nothing.
 func (h *functionHost) tidy(now time.Time) error {
-	h.forget(now, h.table().Functions())
-	return h.packages.Keep(h.folders)
+	functions := h.table().Functions()
+	h.forget(now, functions)
+	inherited := h.inherited(now, functions)
+	return h.packages.Keep(func() map[string]bool {
+		folders := h.folders()
+		maps.Copy(folders, inherited)
+		return folders
+	})
+}
+
+// inherited returns the folders of functions that an earlier start of the server unpacked and nobody has called since: they stay as
+// long as those that were called once, while there is room for all.
+func (h *functionHost) inherited(now time.Time, functions map[string]*registry.Function) map[string]bool {
+	var all int64
+	for _, size := range h.packages.Sizes() {
+		all += size
+	}
+	if now.Sub(h.began) >= keepUnused || (h.most > 0 && all > h.most) {
+		return nil
+	}
+	folders := map[string]bool{}
+	for _, f := range functions {
+		if env, err := languageOf(f.Environment); err == nil {
+			folders[folderOf(f, env)] = true
+		}
+	}
+	return folders
 }
 
 func (h *functionHost) forget(now time.Time, needed map[string]*registry.Function) {

@@ -63,7 +63,7 @@ func wantSound(t *testing.T, s *site, collected bool) {
 		a.versions(app)
 		a.live(app, order)
 		a.content(app)
-		a.holders(app, s.in(t).stored(app.Name))
+		a.holders(app, s.in(t).storedBelow(app.Objects))
 	}
 	a.deliveries()
 }

@@ -150,8 +150,20 @@ func (s *site) tagged(app string) map[string]landfall.UID {
 	return tags
 }
 
+// objectsOf returns the folder of the object store that holds an app's content.
+func (s *site) objectsOf(app string) string {
+	s.t.Helper()
+	return "apps/" + s.showApp(app).ID + "/"
+}
+
 // stored returns the keys of all objects of an app.
 func (s *site) stored(app string) []string {
+	s.t.Helper()
+	return s.storedBelow(s.objectsOf(app))
+}
+
+// storedBelow returns the keys of all objects below a folder of the object store.
+func (s *site) storedBelow(folder string) []string {
 	s.t.Helper()
 	objects, err := s.openObjects()
 	if err != nil {
@@ -159,7 +171,7 @@ func (s *site) stored(app string) []string {
 	}
 	defer func() { _ = objects.Close() }()
 	var keys []string
-	for key, err := range objects.List(context.Background(), "apps/default/"+app) {
+	for key, err := range objects.List(context.Background(), folder) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

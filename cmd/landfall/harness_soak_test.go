@@ -147,12 +147,29 @@ func (s *soak) pushesBefore(at time.Time) int {
 	return before
 }
 
-// address is where the server's database is.
+// address is where the server's database is, or a copy of it: a file is the server's alone while it runs.
 func (s *soak) address() string {
+	s.t.Helper()
 	if s.engine.database != "" {
 		return s.engine.database
 	}
-	return filepath.Join(s.data, "landfall.db")
+	const name = "landfall.db"
+	copied := filepath.Join(s.data+"-copy", name)
+	if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	for {
+		before := must(os.Stat(filepath.Join(s.data, name)))(s.t)
+		for _, file := range []string{name, name + "-wal"} {
+			data := must(os.ReadFile(filepath.Join(s.data, file)))(s.t)
+			if err := os.WriteFile(filepath.Join(filepath.Dir(copied), file), data, 0o600); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		if after := must(os.Stat(filepath.Join(s.data, name)))(s.t); after.ModTime().Equal(before.ModTime()) {
+			return copied // nothing of the log went into the file meanwhile
+		}
+	}
 }
 
 // proc returns a file of the kernel's about the server.

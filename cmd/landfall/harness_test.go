@@ -38,9 +38,12 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "landfall")
-	args := []string{"build", "-tags", "crashpoints", "-o", path}
+	args := []string{"build", "-tags", "crashpoints", "-ldflags", "-s -w", "-o", path}
 	if raceDetector() {
-		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false")
+		args = append(args, "-race")
+		for _, alone := range []string{"modernc.org/...", "compress/...", "github.com/klauspost/compress/..."} { // as the Makefile has them
+			args = append(args, "-gcflags="+alone+"=-race=false")
+		}
 	}
 	out, err := exec.Command("go", append(args, ".")...).CombinedOutput()
 	if err != nil {
@@ -68,6 +71,7 @@ type site struct {
 	port   string
 	env    []string
 	main   string   // the program of its role; empty: landfall serve
+	flags  []string // of landfall serve
 	within []string // what the command line begins with, when the server runs somewhere else than the tests
 	cmd    *exec.Cmd
 	log    *logtest.Buffer
@@ -134,7 +138,7 @@ func (s *site) launch(env ...string) {
 		s.t.Fatal(err)
 	}
 	s.log = &logtest.Buffer{}
-	line := append(slices.Clone(s.within), path, "serve")
+	line := slices.Concat(s.within, []string{path, "serve"}, s.flags)
 	if s.main != "" {
 		line = []string{s.main}
 	}

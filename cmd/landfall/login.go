@@ -248,9 +248,13 @@ func (c *cli) statusCommand() *cobra.Command {
 					t.field("  without", what)
 				}
 				t.field("functions' network", s.Network)
+				t.field("proxy", s.Proxy)
 				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
 				t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
 				t.field("oldest unfinished run", c.local(s.Oldest))
+				for _, problem := range s.Problems {
+					t.field("problem", problem)
+				}
 			})
 		})
 }

@@ -39,7 +39,8 @@ func (c *config) parseMessages(v map[string]string) (err error) {
 	if m.Bytes, err = strconv.ParseInt(v["QUEUE_BYTES"], 10, 64); err != nil || m.Bytes <= 0 {
 		return badSetting("QUEUE_BYTES", "is %q; right would be a whole number above 0", v["QUEUE_BYTES"])
 	}
-	if m.Age, err = parseKeep(v["QUEUE_AGE"]); err != nil || m.Age < time.Second {
+	age, err := landfall.ParseAge(v["QUEUE_AGE"])
+	if m.Age = age.Duration(); err != nil || m.Age < time.Second {
 		return badSetting("QUEUE_AGE", "is %q; right would be a time such as 7d or 12h", v["QUEUE_AGE"])
 	}
 	for grant := range strings.SplitSeq(v["SUBJECTS"], ",") {

@@ -23,7 +23,8 @@ func (s *server) networkOf(f *registry.Function) *sandbox.Proxy {
 	asked := map[string]bool{}
 	return &sandbox.Proxy{
 		AllowedHosts: s.config.AllowedHosts,
-		Log: func(host string, allowed bool) {
+		Log: func(host string, failure error) {
+			allowed := failure == nil
 			s.metrics.Asked(allowed)
 			mu.Lock()
 			known := asked[host] || len(asked) == mostHosts

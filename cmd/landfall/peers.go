@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
@@ -171,7 +170,7 @@ func (s *server) liveHere() []*registry.Function {
 	}
 	live := table.Live()
 	maps.DeleteFunc(live, func(_ string, f *registry.Function) bool {
-		env, err := environment.Of(f.Environment.Name, f.Environment.Image)
+		env, err := languageOf(f.Environment)
 		return f.Resources.KeepWarm == 0 && (err != nil || !env.Modules())
 	})
 	return slices.SortedFunc(maps.Values(live), func(a, b *registry.Function) int { return cmp.Compare(a.ID, b.ID) })

@@ -98,7 +98,7 @@ func poisons() []poison {
 		{name: "too much YAML", files: []string{"specs/large.yaml", strings.Repeat("# 3456789\n", 100_000)}, says: []string{"LANDFALL_MAX_SPEC_BYTES"}},
 		badBuild("ends with an error", "exit 3", "exit code 3"), badBuild("kills itself", "kill -9 $$"), badBuild("makes nothing", "true", "did not make site"),
 		badBuild("forks without end", "f() { f | f & }; f; wait; sleep 600"), badBuild("takes all memory", "head -c 100G /dev/zero | tail"),
-		badBuild("fills the disk", "head -c 1T /dev/zero >site"), badBuild("leaves a link", "mkdir site; ln -s /etc site/etc", "no regular file"),
+		badBuild("fills the disk", "head -c 1T /dev/zero >site"), badBuild("leaves a link", "mkdir site; ln -s /etc site/etc", "leads out of site"),
 		badBuild("reads others' secrets", "cat /proc/1/environ /root/.ssh/id_rsa"),
 	}
 }

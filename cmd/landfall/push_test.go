@@ -132,7 +132,7 @@ func (s *site) changeTwoFiles(t *testing.T, r *repository, one landfall.UID) lan
 	two := s.released(out, "shop")
 
 	// P-006: of 200 files the two that changed are uploaded, under the new version's own prefix, and its manifest.
-	prefix := "apps/default/shop/static/root/" + string(two) + "/"
+	prefix := s.objectsOf("shop") + "static/root/" + string(two) + "/"
 	wantList(t, "new objects", added(before, s.stored("shop")), []string{prefix + ".manifest.json", prefix + "about.html", prefix + "contact.html"})
 	wantText(t, out, "1 of 14 units changed", "2 of 200 files uploaded")
 	// D-060: each version of static assets is held in a folder that is named by the version.

@@ -224,7 +224,8 @@ func TestCollectionDeletesWhatNothingReaches(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		uids = append(uids, s.numbered(r, "shop", n))
 	}
-	prefix := func(uid landfall.UID) string { return "apps/default/shop/static/root/" + string(uid) + "/" }
+	folder := s.objectsOf("shop")
+	prefix := func(uid landfall.UID) string { return folder + "static/root/" + string(uid) + "/" }
 	s.call(http.MethodPut, "/apps/shop/tags/held", map[string]string{"release": string(uids[1])}, nil)
 	for n := 4; n <= 6; n++ {
 		uids = append(uids, s.numbered(r, "shop", n))
@@ -281,7 +282,8 @@ func TestHashedAssetsOutliveTheirRelease(t *testing.T) {
 	wantEqual(t, "release of the old script", s.get(s.at("shop", "/js/app.3f2a1b4c.js")).header.Get("Landfall-Release"), string(one))
 	wantServed(t, s, "shop", "/js/app.9d8e7f6a.js", "script 2")
 	wantServed(t, s, "shop", "/some/page", "page 2")
-	for host, path := range map[string]string{"shop": "/js/plain.js", "shop--" + string(two): "/js/app.3f2a1b4c.js"} {
+	wantServed(t, s, "shop", "/js/plain.js", "plain")
+	for host, path := range map[string]string{"shop": "/js/never.js", "shop--" + string(two): "/js/app.3f2a1b4c.js"} {
 		p := s.get(s.at(host, path))
 		wantEqual(t, "a missing asset of "+host+" is no page", p.status == http.StatusNotFound && !strings.Contains(p.body, "page 2"), true)
 	}

@@ -42,8 +42,16 @@ func (n noRemote) Named(ctx context.Context, app string, _ []landfall.RefName) (
 	return n.Heads(ctx, app)
 }
 
+// Lacks implements pipeline.Remote.
+func (noRemote) Lacks(_ context.Context, _ string, commits []landfall.CommitSHA) ([]landfall.CommitSHA, error) {
+	return commits, nil
+}
+
 // SetHead implements pipeline.Remote.
 func (noRemote) SetHead(context.Context, string, string) error { return nil }
 
 // Repack implements pipeline.Remote.
 func (noRemote) Repack(context.Context, string) error { return nil }
+
+// Remove implements pipeline.Remote.
+func (noRemote) Remove(context.Context, string) error { return nil }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,6 +18,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
@@ -208,6 +212,39 @@ func TestEveryRoleAlone(t *testing.T) {
 	p.trigger.stop()
 	p.trigger.start("LANDFALL_ROUTER=127.0.0.1:" + p.runners[0].port)
 	wantEqual(t, "what answers an event without a router", p.trigger.fired("/r/default/shop/tick"), says("two"))
+
+	p.landfall("app", "delete", "shop", "--force")
+	p.wantShut()
+}
+
+// wantShut fails the test unless no part knows the app shop, which was deleted, or its function any more.
+func (p *parts) wantShut() {
+	p.t.Helper()
+	wantStatus(p.t, p.gateway, "shop", http.StatusGone, "This app was deleted")
+	named := `{"specversion": "1.0", "id": "1", "source": "/test", "type": "greet", "function": "https://elsewhere.example.com/functions/default/hello:1"}`
+	event := []string{"Content-Type", oneEvent}
+	for what, answer := range map[string]page{
+		"a function by the router":   p.router.send(http.MethodPost, p.router.URL+"/run", named, append(event, "Authorization", "Bearer "+roleSecret)...),
+		"a function by a runner":     p.runners[0].send(http.MethodPost, p.runners[0].URL+"/run", named, append(event, "Authorization", "Bearer "+roleSecret)...),
+		"a trigger":                  p.trigger.send(http.MethodPost, p.trigger.URL+"/fire", eventFrom("/r/default/shop/tick"), event...),
+		"a function at the registry": p.registry.send(http.MethodGet, p.registry.URL+"/functions/default/hello:1", ""),
+		"an image":                   p.registry.send(http.MethodGet, p.registry.URL+"/v2/default/hello/manifests/1", ""),
+	} {
+		// K-015: in every process, whatever its role
+		if answer.status < http.StatusBadRequest || !strings.Contains(strings.ToLower(answer.body), "no ") && !strings.Contains(answer.body, "not-found") {
+			p.t.Errorf("%s: got %d %s, want that there is none", what, answer.status, answer.body)
+		}
+	}
+	left := func(s *site, folder, suffix string) bool {
+		all, err := os.ReadDir(filepath.Join(s.data, folder))
+		return len(slices.DeleteFunc(must(all, err)(p.t), func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), suffix) })) > 0
+	}
+	p.eventually("its repository is gone", func() bool { return !left(p.site, "git", ".git") })
+	wantEqual(p.t, "whether the worker has a mirror of it", left(p.pipeline, "mirrors", ".git"), true)
+	p.pipeline.stop()
+	p.pipeline.start()
+	// A worker removes the mirrors that it has on its machine by itself.
+	p.eventually("its mirror is gone", func() bool { return !left(p.pipeline, "mirrors", ".git") })
 }
 
 // fired sends an event with a source to /run, and returns the data of the answer.
@@ -251,10 +288,41 @@ func (p *parts) wantDoors() {
 		wantEqual(t, "status of "+door+" at a runner", runner.send(http.MethodPost, runner.URL+door, "").status, http.StatusNotFound)
 	}
 	wantText(t, told{p.landfall("status")}, "roles here", "api")
+	for name, s := range map[string]*site{
+		"api": p.site, "runner": runner, "router": p.router, "registry": p.registry, "gateway": p.gateway, "trigger": p.trigger, "webhook": p.webhook, "pipeline": p.pipeline,
+	} {
+		for _, host := range []string{"localhost:" + p.port, "shop.localhost:" + p.port} {
+			answers := s.dialled("POST /run HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\n")
+			// K-020: a request with both Content-Length and Transfer-Encoding is refused at every listener, and its connection closed
+			if !strings.HasPrefix(answers, "HTTP/1.1 400 ") || strings.Count(answers, "HTTP/1.1 400 ") != 1 || strings.Contains(answers, "200 OK") {
+				t.Errorf("%s for %s: got %q, want 400 and the end", name, host, answers)
+			}
+		}
+	}
 	for s, name := range map[*site]string{runner: "runner", p.router: "router", p.registry: "registry", p.gateway: "gateway", p.trigger: "trigger"} {
 		wantText(t, told{s.get("http://127.0.0.1:" + s.port + "/readyz").body}, "ready\nroles: "+name+"\n")
 		wantText(t, told{s.send(http.MethodGet, "http://127.0.0.1:"+s.port+"/metrics", "", "Authorization", "Bearer "+roleSecret).body}, "go_goroutines")
 	}
+}
+
+// dialled sends text over a connection of its own, and returns all that the server answers until it closes it.
+func (s *site) dialled(text string) string {
+	s.t.Helper()
+	c, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", "127.0.0.1:"+s.port)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = io.WriteString(c, text)
+	readErr := c.SetDeadline(time.Now().Add(patience))
+	var answers []byte
+	if readErr == nil {
+		answers, readErr = io.ReadAll(c)
+	}
+	if err != nil || readErr != nil {
+		s.t.Fatalf("after %q: %v, %v", answers, err, readErr)
+	}
+	return string(answers)
 }
 
 // The whole server in one process, but for what runs functions: a runner makes modules ready before they are called, and what it cannot

@@ -253,7 +253,8 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	rest := api.New(api.Config{
 		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
-		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Now: time.Now, Logger: s.logger, Keeper: s,
+		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
+		Now: time.Now, Logger: s.logger, Keeper: s, Problems: s.problems, StallTimeout: s.config.StallTimeout,
 		Triggers: s.triggersOf, Queues: appMessages{s.broker},
 		Executions: executions{s},
 	})
@@ -295,6 +296,7 @@ func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
 			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 		}
 	}
+	text = strings.Join(append([]string{text}, s.health.wrong(ctx)...), "\n")
 	if s.repos == nil && s.config.has(roleAPI) {
 		text += "\ngit: it was not found at the start; the built-in remote is off, webhooks work"
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
@@ -232,29 +233,29 @@ func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.
 	if err != nil {
 		return nil, err
 	}
-	environment := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: stored.Environment}}]
+	unit := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: stored.Environment}}]
 	secrets, key, err := f.secretsOf(ctx, release, v, stored.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	id := fmt.Sprintf("%s/%s:%d %s %s", f.app.Namespace, v.Unit.Name, v.Number, environment.Digest, config.Digest) + key
+	id := fmt.Sprintf("%s/%s:%d %s %s", f.app.Namespace, v.Unit.Name, v.Number, unit.Digest, config.Digest) + key
 	if function, ok := f.made[id]; ok {
 		return function, nil
 	}
 	function := &registry.Function{
 		ID: id, App: f.app.ID, Namespace: f.app.Namespace, Name: v.Unit.Name, Version: v.UID, Number: v.Number, Group: release,
 		Entrypoint:  stored.Entrypoint,
-		Environment: registry.Environment{Name: stored.Environment}, Resources: stored.Resources, Secrets: secrets,
+		Environment: environmentOf(stored.Environment, spec.Runtime{}), Resources: stored.Resources, Secrets: secrets, Folders: stored.Folders,
 		Body: stored.Body, Contract: f.contracts.Of(stored.Contract),
 	}
-	if environment.Spec != nil {
-		image, resources, err := spec.ReadEnvironmentVersion(environment.Spec)
+	if unit.Spec != nil {
+		runtime, resources, err := spec.ReadEnvironmentVersion(unit.Spec)
 		if err != nil {
 			return nil, err
 		}
-		function.Environment.Image, function.Resources = image, function.Resources.Or(resources)
+		function.Environment, function.Resources = environmentOf(stored.Environment, runtime), function.Resources.Or(resources)
 	}
-	if function.Network, err = spec.ReadNetwork(v.Spec, environment.Spec); err != nil {
+	if function.Network, err = spec.ReadNetwork(v.Spec, unit.Spec); err != nil {
 		return nil, err
 	}
 	if function.Config, err = spec.ReadConfigVersion(config.Spec); err != nil {
@@ -265,6 +266,16 @@ func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.
 	}
 	f.made[id] = function
 	return function, nil
+}
+
+// environmentOf returns an environment as functions have it.
+func environmentOf(name string, r spec.Runtime) registry.Environment {
+	return registry.Environment{Name: name, Image: r.Image, Env: r.Env, Programs: r.Programs}
+}
+
+// languageOf returns how the functions of an environment are run.
+func languageOf(e registry.Environment) (environment.Environment, error) {
+	return environment.Of(e.Name, spec.Runtime{Image: e.Image, Env: e.Env, Programs: e.Programs})
 }
 
 // archive returns the package that a function's version names; none when it is not stored.

@@ -65,14 +65,16 @@ func TestScale(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2, 2)
 	r := f.repository(f.app("shop"))
-	r.write("site/index.html", "one", "specs/app.yaml", appSpec("shop"))
+	r.write("site/index.html", "one", "site/one.js", "script one", "specs/app.yaml", appSpec("shop"))
 	r.commit("one")
 	first := f.released(r.push("main"), "shop")
 	// P-015: the whole line works on a local S3-compatible store, as it does on a folder
 	f.wantServed("shop", "/", "one")
+	r.git("rm", "--quiet", "site/one.js")
 	r.write("site/index.html", "two")
 	second := f.pushed(r, "shop", "two")
 	f.wantServed("shop", "/", "two")
+	f.wantServed("shop", "/one.js", "script one")
 	f.wantServed("shop--"+string(first), "/", "one")
 
 	h, _ := f.follow("blog")
@@ -94,6 +96,13 @@ func TestScale(t *testing.T) {
 	run := f.applied(r, "shop", "main", false)
 	wantEqual(t, "state of an apply", run.State, landfall.RunSucceeded)
 	f.wantServed("shop", "/", "two")
+	f.wantServed("shop", "/one.js", "script one")
+	said, code := f.run(r.dir, "release", "expire", "shop", string(first))
+	wantEqual(t, "exit code of release expire: "+said, code, 0)
+	for _, g := range f.gateways {
+		// K-003: expiry ends it at once at every gateway
+		wantEqual(t, "status of a file of a release that expired", g.get(g.at("shop", "/one.js")).status, http.StatusNotFound)
+	}
 
 	// A gateway that is gone holds up nobody for long, and shows the newest when it is back.
 	gone := f.gateways[1]

@@ -36,7 +36,8 @@ func (c *cli) secretSet() *cobra.Command {
 	var file string
 	var body client.NewSecret
 	cmd := c.get("set APP NAME", "Set a secret, and release the app with it",
-		"landfall secret set shop STRIPE_KEY\nlandfall secret set shop STRIPE_KEY < key\nlandfall secret set shop TLS_KEY --from-file key.pem --no-release",
+		"landfall secret set shop STRIPE_KEY\nlandfall secret set shop STRIPE_KEY < key\n"+
+			"landfall secret set shop TLS_KEY --from-file key.pem --no-release\nlandfall secret set shop NPM_TOKEN --build",
 		func(ctx context.Context, cl *client.Client, in operands) error {
 			if err := secret.CheckName(in["name"]); err != nil {
 				return err
@@ -47,6 +48,11 @@ func (c *cli) secretSet() *cobra.Command {
 			}
 			if err := secret.CheckValue(secret.Text(body.Value)); err != nil {
 				return err
+			}
+			if body.Build {
+				if err := secret.CheckBuild(in["name"], secret.Text(body.Value)); err != nil {
+					return err
+				}
 			}
 			var set client.SecretSet
 			if err := cl.Do(ctx, http.MethodPut, appPath(in, "secrets", in["name"]), body, &set); err != nil {
@@ -69,9 +75,14 @@ func (c *cli) secretSet() *cobra.Command {
 The value is asked for, or read from standard input, or from a file: at most 64 KiB of text, of which one line end at the end does not
 count. A function that names the secret in its spec finds it in the environment variable of that name. Each value is a version of the
 secret. Unless --no-release says otherwise, production is released anew with it, and a rollback brings the value before back. With
---preview the value is for every branch but production; without such a value they have production's.`
+--preview the value is for every branch but production; without such a value they have production's.
+
+With --build the value is for build commands, and no function can have it: what private registries ask for. The builds of every push
+find it in the variable of that name. NPM_RC becomes the build's ~/.npmrc and NETRC its ~/.netrc; DOCKER_AUTH_CONFIG, the text of a
+config.json of Docker, is for images that are pulled. Pull requests of forks are not built.`
 	cmd.Flags().StringVar(&file, "from-file", "", "file that holds the value")
 	cmd.Flags().BoolVar(&body.Preview, "preview", false, "the value is for every branch but production, from its next release on")
+	cmd.Flags().BoolVar(&body.Build, "build", false, "the value is for build commands, and for no function")
 	cmd.Flags().BoolVar(&body.NoRelease, "no-release", false, "make no release: the next one uses it")
 	return cmd
 }
@@ -125,7 +136,12 @@ func (c *cli) secretList(ctx context.Context, cl *client.Client, in operands) er
 		for _, s := range secrets {
 			for _, v := range s.Versions {
 				line, state := "production", ""
-				if v.Preview {
+				switch {
+				case v.Build && v.Preview:
+					line = "builds of previews"
+				case v.Build:
+					line = "builds"
+				case v.Preview:
 					line = "previews"
 				}
 				switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 )
 
@@ -60,8 +62,8 @@ func (s *server) readSecretKey(mayMake bool) error {
 	if s.secrets = s.config.Secrets; s.secrets != nil {
 		return nil
 	}
-	path := filepath.Join(s.config.Data, secretKeyFile)
-	data, err := os.ReadFile(filepath.Clean(path))
+	file := filepath.Join(s.config.Data, secretKeyFile)
+	data, err := os.ReadFile(filepath.Clean(file))
 	if errors.Is(err, fs.ErrNotExist) {
 		if !mayMake {
 			return nil
@@ -70,10 +72,10 @@ func (s *server) readSecretKey(mayMake bool) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(path, key.Reveal()+"\n"); err != nil {
+		if err := writeFile(file, key.Reveal()+"\n"); err != nil {
 			return err
 		}
-		s.logger.Info("made the key of the secrets; a backup does not have it", "file", path)
+		s.logger.Info("made the key of the secrets; a backup does not have it", "file", file)
 		s.secrets, err = secret.ParseKey(key)
 		return err
 	}
@@ -81,7 +83,7 @@ func (s *server) readSecretKey(mayMake bool) error {
 		return badSetting("SECRET_KEY", "cannot be read from the data folder: %v", err)
 	}
 	if s.secrets, err = secret.ParseKey(secret.Text(data)); err != nil {
-		return badSetting("SECRET_KEY", "cannot be read from %s: %s", path, landfall.MessageOf(err))
+		return badSetting("SECRET_KEY", "cannot be read from %s: %s", file, landfall.MessageOf(err))
 	}
 	return nil
 }
@@ -173,5 +175,29 @@ func reveal(keeper *secret.Keeper, f *registry.Function, to *runner.Function) er
 		}
 	}
 	to.Hide = secret.NewRedactor(values)
+	if to.Files = filesOf(f, values); len(to.Files) > spec.MaxFiles {
+		return &landfall.Error{Op: "functions.reveal", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"the function %s cannot be run: its secrets and config maps have %d keys, each a file, and may have %d", f.Name, len(to.Files), spec.MaxFiles)}
+	}
 	return nil
+}
+
+// filesOf returns what a function finds as files: its secrets, and the config maps that it names, each by its keys.
+func filesOf(f *registry.Function, secrets map[string]secret.Text) map[string]string {
+	files := map[string]string{}
+	for _, folder := range f.Folders {
+		value, found := secrets[path.Base(folder)]
+		if strings.HasPrefix(folder, spec.ConfigsFolder+"/") {
+			var text string
+			text, found = f.Config[path.Base(folder)]
+			value = secret.Text(text)
+		}
+		if !found { // a version of an earlier release may name a config map that is none
+			continue
+		}
+		for key, part := range secret.Keys(value) {
+			files[path.Join(folder, key)] = part.Reveal()
+		}
+	}
+	return files
 }

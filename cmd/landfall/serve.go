@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/github"
@@ -73,6 +74,9 @@ type server struct {
 	metrics   *metrics.Metrics
 	secrets   *secret.Keeper // nil: this process has no key
 	tracer    *trace.Tracer  // nil: nobody wants spans
+	health    health
+	standby   atomic.Bool // the data folder is taken for one that never had the repositories
+	keyless   atomic.Bool // a part has no key of the installation yet, which could not be stored
 	handler   http.Handler
 
 	phase    atomic.Int32
@@ -114,6 +118,7 @@ func newServer(ctx context.Context, c config, logger *slog.Logger) (*server, err
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.health = s.buildHealth()
 	if s.handler, err = s.routes(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -145,7 +150,13 @@ func (s *server) open(ctx context.Context) error {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return badSetting("DATA", "is %q, which cannot be made: %v", c.Data, err)
 	}
+	if c.File != "" {
+		s.logger.Info("settings were read from a file, besides the environment and the command line", "file", c.File)
+	}
 	err := s.openState(ctx)
+	if err == nil {
+		err = s.checkInstallation(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -188,8 +199,15 @@ func (s *server) Run(ctx context.Context) error {
 		return err
 	}
 	defer release() // when all is drained
+	if err := s.settleInstallation(ctx); err != nil {
+		return err
+	}
+	storesLater := false
 	if s.config.has(roleAPI) {
-		err = s.storeTokens(ctx)
+		if err = s.storeTokens(ctx); landfall.KindOf(err) == landfall.Unavailable && err != nil {
+			s.logger.Error("the tokens of this start are not known until the database takes writes again", "error", err)
+			storesLater, err = true, nil
+		}
 	}
 	if err == nil && s.registry != nil {
 		// What changes from here on is waited for, so that nobody is told of a release that does not answer here.
@@ -208,8 +226,8 @@ func (s *server) Run(ctx context.Context) error {
 	httpServer := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return requests },
-		ConnContext: gateway.ConnContext,
-		ErrorLog:    slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
+		ConnContext: gateway.ConnContext, ConnState: gateway.ConnState,
+		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -234,6 +252,12 @@ func (s *server) Run(ctx context.Context) error {
 			return nil
 		}
 	})
+	if storesLater {
+		group.Go(func() error { return s.storeTokensLater(ctx) })
+	}
+	if s.keyless.Load() {
+		group.Go(func() error { return s.setKeysLater(ctx) })
+	}
 	for _, duty := range s.duties() {
 		group.Go(func() error { return duty(ctx) })
 	}

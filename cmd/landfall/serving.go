@@ -15,12 +15,14 @@ import (
 
 func (c *cli) serveCommand() *cobra.Command {
 	var level string
+	var fresh bool
 	cmd := c.command("serve", "Run the server",
 		"landfall serve\nlandfall serve --data /var/lib/landfall --listen 0.0.0.0:8080 --url https://landfall.example.com\n"+
 			"landfall serve --role router --listen 0.0.0.0:8080 --runners 10.0.0.7:8080,10.0.0.8:8080", nil)
 	cmd.Long = serveHelp()
 	configured := c.settingFlags(cmd)
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	cmd.Flags().BoolVar(&fresh, "new", false, "start, once, although a part is gone, or of another installation: make what is there one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return invalid("what is %q? %s", args[0], cmd.UseLine())
@@ -29,6 +31,7 @@ func (c *cli) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		config.New = fresh
 		logger, err := c.logger(level)
 		if err != nil {
 			return err

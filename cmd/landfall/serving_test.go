@@ -161,6 +161,8 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
+	objects := &moody{objectStore: s.objects}
+	s.objects = objects
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		s.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+path, http.NoBody))
@@ -176,9 +178,49 @@ func TestReadiness(t *testing.T) {
 	wantAnswer("while it starts", "/healthz", http.StatusOK, "ok\n")
 	s.phase.Store(serving)
 	wantAnswer("when it serves", "/readyz", http.StatusOK, "ready\n")
+	wantWrong := func(what string, lines ...string) {
+		t.Helper()
+		s.health = s.buildHealth() // what it said just now is not asked again
+		if _, got := ask("/readyz"); got != strings.Join(append([]string{"ready"}, lines...), "\n")+"\n" {
+			t.Errorf("%s: got %q, want %q", what, got, lines)
+		}
+	}
+	app := landfall.App{ID: "1", Namespace: landfall.DefaultNamespace, Name: "shop", Created: time.Now()}
+	err = s.db.Update(t.Context(), func(tx *store.Tx) error {
+		err := errors.Join(tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, 1), tx.CreateApp(t.Context(), app))
+		if err != nil {
+			return err
+		}
+		return tx.SetHead(t.Context(), landfall.Push{ID: 1, App: app.ID, Ref: "refs/heads/main"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// K-018: whoever asks hears that repositories, or objects, are gone
+	wantWrong("without a repository", "repositories: those of 1 app are not here; they can be neither fetched nor pushed to, and releases are served; "+
+		"bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve --new, and push them again")
+	for reads, want := range map[bool]string{true: "repositories: not here are those of shop", false: "repositories: those of 1 app"} {
+		// Who has a token hears whose repositories they are, as far as the token reads these apps.
+		lines := s.problems(t.Context(), func(app string) bool { return reads && app == "1" })
+		if got := strings.Join(lines, "\n"); !strings.Contains(got, want) || strings.Contains(got, "shop") != reads {
+			t.Errorf("who reads the app (%v) is told %q, want %q", reads, got, want)
+		}
+	}
+	if err := s.repos.Create(t.Context(), app.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	wantWrong("when it is back")
+	objects.silent.Store(true)
+	wantWrong("when the object store hangs", "objects: their store does not answer in time")
+	objects.silent.Store(false)
+	if err := os.RemoveAll(filepath.Join(data, "objects")); err != nil {
+		t.Fatal(err)
+	}
+	wantWrong("without objects", "objects: they are gone; releases that are not in the cache are not served, and runs wait")
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
+	s.health = s.buildHealth()
 	wantAnswer("without its database", "/readyz", http.StatusOK, "ready\ndatabase: it does not answer")
 	wantAnswer("without its database", "/healthz", http.StatusOK, "ok\n")
 	if _, text := ask("/readyz"); strings.Contains(text, data) || strings.Contains(text, s.config.Token) {
@@ -186,6 +228,21 @@ func TestReadiness(t *testing.T) {
 	}
 	s.phase.Store(stopping)
 	wantAnswer("while it stops", "/readyz", http.StatusServiceUnavailable, "stopping: ")
+}
+
+// moody is objects that do not always answer.
+type moody struct {
+	objectStore
+
+	silent atomic.Bool
+}
+
+func (m *moody) Mark(ctx context.Context) (string, error) {
+	if m.silent.Load() {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return m.objectStore.Mark(ctx)
 }
 
 // serverAt is a server with a database.

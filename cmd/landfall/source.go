@@ -70,7 +70,7 @@ func (s tableSource) Apps(ctx context.Context) (all []registry.App, err error) {
 			}
 			if err != nil { // its fault alone
 				s.logger.ErrorContext(ctx, "an app cannot be read; it is tried again, and the others are served", "app", app.Name, "error", err)
-				a = registry.App{ID: app.ID, Name: app.Name, Deleted: a.Deleted, Unread: true}
+				a = registry.App{ID: app.ID, Name: app.Name, Unread: true}
 			}
 			all = append(all, a)
 		}
@@ -107,8 +107,11 @@ type moment struct {
 }
 
 func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error) {
-	a := registry.App{ID: app.ID, Name: app.Name, Deleted: !app.Deleted.IsZero(), Live: app.Live, Changed: app.Changed,
-		SignedIn: app.Previews == landfall.PreviewsSignedIn, Tags: map[string]landfall.UID{}}
+	if !app.Deleted.IsZero() {
+		return registry.App{ID: app.ID, Name: app.Name, Deleted: true, Removed: !app.Removed.IsZero(), Changed: app.Changed}, nil
+	}
+	a := registry.App{ID: app.ID, Name: app.Name, Live: app.Live, Changed: app.Changed,
+		SignedIn: app.Previews == landfall.PreviewsSignedIn, KeepFiles: app.KeptFiles().Duration(), Tags: map[string]landfall.UID{}}
 	releases, err := m.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return a, err
@@ -124,11 +127,13 @@ func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error
 	if err != nil {
 		return a, err
 	}
-	accessible := map[landfall.UID]bool{}
+	until, err := m.LiveUntil(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
 	for _, r := range releases {
-		accessible[r.ID] = true
 		a.Releases = append(a.Releases, registry.Release{
-			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, Units: units[r.ID],
+			ID: r.ID, Commit: r.Commit, Line: r.Line, Created: r.Created, LiveUntil: until[r.ID], Units: units[r.ID],
 			Routes: registry.NewRoutes(routes[r.ID]), Triggers: triggers[r.ID],
 		})
 	}
@@ -139,8 +144,7 @@ func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error
 	for _, t := range tags {
 		a.Tags[t.Name] = t.Release
 	}
-	a.Past, err = m.past(ctx, app, accessible)
-	return a, err
+	return a, nil
 }
 
 // units returns the static units of an app's accessible releases.
@@ -164,26 +168,6 @@ func (m moment) units(ctx context.Context, app string) (map[landfall.UID][]regis
 		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Unit.Name, Manifest: content.Ref().String(), Fallback: spec.Fallback})
 	}
 	return units, nil
-}
-
-// maxPast bounds how many moves of live are looked at for earlier releases.
-const maxPast = 200
-
-// past returns the accessible releases that were live before, newest first.
-func (m moment) past(ctx context.Context, app landfall.App, accessible map[landfall.UID]bool) ([]landfall.UID, error) {
-	moves, err := m.Moves(ctx, app.ID, landfall.LivePointer, maxPast)
-	if err != nil {
-		return nil, err
-	}
-	var past []landfall.UID
-	seen := map[landfall.UID]bool{app.Live: true}
-	for _, move := range moves {
-		if move.From != "" && !seen[move.From] && accessible[move.From] {
-			past = append(past, move.From)
-		}
-		seen[move.From] = true
-	}
-	return past, nil
 }
 
 // gatewayContent is the object store as the gateway knows it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -65,7 +66,7 @@ func (c *cli) specValidate() *cobra.Command {
 	var specs string
 	cmd := c.command("validate [FOLDER]", "Check the spec files of a folder, without a server",
 		"landfall spec validate\nlandfall spec validate --specs deploy/specs ../shop",
-		func(_ context.Context, in operands) error {
+		func(ctx context.Context, in operands) error {
 			folder := in["folder"]
 			if folder == "" {
 				folder = "."
@@ -79,9 +80,12 @@ func (c *cli) specValidate() *cobra.Command {
 				return err
 			}
 			warnings := []string{}
-			for _, w := range slices.Concat(s.Warnings, environment.Unknown(s), pipeline.Missing(s, files)) {
+			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), pipeline.MissingFiles(s, files)) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.stderr, "warning: %s\n", printable(w.String()))
+			}
+			if err := checkRunnable(ctx, folder, s, files); err != nil {
+				return err
 			}
 			counts := countsOf(s, warnings)
 			return c.print(counts, func(t *table) {
@@ -95,6 +99,21 @@ func (c *cli) specValidate() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&specs, "specs", pipeline.DefaultSpecs, "folder of the spec files, within FOLDER")
 	return cmd
+}
+
+// checkRunnable fails for functions that cannot be run, as a push does, as far as the files of a folder tell.
+func checkRunnable(ctx context.Context, folder string, s *spec.Spec, files []landfall.File) error {
+	tree := os.DirFS(folder)
+	open := func(_ context.Context, f landfall.File) (io.ReadCloser, error) { return tree.Open(f.Path) }
+	problems, err := pipeline.Unrunnable(ctx, s, files, open)
+	if err != nil {
+		return err
+	}
+	broken, err := pipeline.BrokenImages(ctx, s, files, open)
+	if err != nil {
+		return err
+	}
+	return spec.ErrorOf(append(problems, broken...))
 }
 
 // counts says what a spec declares.

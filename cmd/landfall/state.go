@@ -31,7 +31,15 @@ func (s *server) openState(ctx context.Context) (err error) {
 	if s.process, err = processOf(c.Data); err != nil {
 		return err
 	}
+	if c.stateful() || c.has(roleRunner) {
+		if s.objects, err = openObjects(ctx, c); err != nil {
+			return err
+		}
+	}
 	if c.stateful() {
+		if err := s.checkVacant(ctx); err != nil {
+			return err
+		}
 		if s.db, err = store.Open(ctx, c.Database); err != nil {
 			return err
 		}
@@ -40,9 +48,6 @@ func (s *server) openState(ctx context.Context) (err error) {
 		}
 	} else if !c.has(roleRunner) {
 		return nil
-	}
-	if s.objects, err = openObjects(ctx, c); err != nil {
-		return err
 	}
 	s.manifests = &assets.Manifests{Store: s.objects}
 	if !c.has(roleAPI) {
@@ -61,6 +66,9 @@ func (s *server) openState(ctx context.Context) (err error) {
 type objectStore interface {
 	assets.Store
 	io.Closer
+	// Mark returns the key of the installation that the objects are of; empty when there is none. SetMark sets it.
+	Mark(ctx context.Context) (string, error)
+	SetMark(ctx context.Context, mark string) error
 }
 
 // openObjects opens the bucket that was configured, or the folder in the data folder.

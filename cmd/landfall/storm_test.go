@@ -124,6 +124,7 @@ func all(set *sync.Map) []string {
 type switcher struct {
 	*site
 	repository *repository
+	rare       int // every so many switches a release comes, and one goes
 	releases   []landfall.UID
 	pages      map[string]bool // what visitors may be told: a release and its page
 }
@@ -140,11 +141,11 @@ func (s *switcher) publish() {
 // step makes the next switch: live goes back and forth between the first two releases, the alias gets other weights, and now and
 // then a release comes and the one before it goes.
 func (s *switcher) step(n int) {
-	const rare, kinds, percent = 200, 3, 98
+	const kinds, percent = 3, 98
 	switch {
-	case n%rare == rare/2:
+	case n%s.rare == s.rare/2:
 		s.publish()
-	case n%rare == rare-1 && len(s.releases) > 3:
+	case n%s.rare == s.rare-1 && len(s.releases) > 3:
 		s.call(http.MethodDelete, "/apps/shop/releases/"+string(s.releases[len(s.releases)-2]), nil, nil)
 	case n%kinds == 0:
 		s.call(http.MethodPost, "/apps/shop/live", map[string]string{"release": string(s.releases[(n/kinds+1)%2])}, nil)
@@ -166,17 +167,19 @@ func (s *switcher) weigh(percent int) {
 //
 //nolint:paralleltest // it needs the machine
 func TestSwitchStorm(t *testing.T) {
-	rounds, sigmas, after := 1, 5.0, 20*time.Millisecond
+	const crowd = 8
+	sigmas, after := 5.0, 20*time.Millisecond
+	switches, calls, rare := 200, 2000, 40
 	if text, ok := os.LookupEnv(switchRoundsVariable); ok {
-		var err error
-		if rounds, err = strconv.Atoi(text); err != nil || rounds < 1 {
+		rounds, err := strconv.Atoi(text)
+		if err != nil || rounds < 1 {
 			t.Fatalf("%s is %q; right would be a number", switchRoundsVariable, text)
 		}
 		sigmas, after = 3, 0 // one run in 400 would fail by chance
+		switches, calls, rare = 1000*rounds, 10_000*rounds, 200
 	}
-	switches, calls, crowd := 1000*rounds, 10_000*rounds, 8
 	app, r := numberedIn(t, 2)
-	s := &switcher{site: app, repository: r, pages: map[string]bool{}}
+	s := &switcher{site: app, repository: r, rare: rare, pages: map[string]bool{}}
 	s.publish()
 	s.publish()
 	v := newVisitors(s.site, "shop", crowd, after)

@@ -59,6 +59,21 @@ func (s *server) storeTokens(ctx context.Context) error {
 	})
 }
 
+// storeTokensLater is storeTokens for when the database takes writes again.
+func (s *server) storeTokensLater(ctx context.Context) error {
+	const again = 2 * time.Second
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(again):
+		}
+		if err := s.storeTokens(ctx); err == nil || landfall.KindOf(err) != landfall.Unavailable {
+			return err
+		}
+	}
+}
+
 const tokenFile = "token"
 
 func randomHex() string {

@@ -41,7 +41,7 @@ func (s *server) newTrials() (*functionHost, error) {
 func (t trials) Try(ctx context.Context, trial pipeline.Trial, e event.Event) (event.Event, error) {
 	f := &registry.Function{
 		ID: trial.ID, Namespace: trial.Namespace, Name: trial.Name, Version: trial.Version, Entrypoint: trial.Entrypoint,
-		Environment: registry.Environment{Name: trial.Env, Image: trial.Image}, Package: registry.Archive(trial.Package),
+		Environment: environmentOf(trial.Env, trial.Runtime), Folders: trial.Folders, Package: registry.Archive(trial.Package),
 		Resources: trial.Resources, Config: trial.Config, Body: trial.Body,
 	}
 	for _, name := range trial.Secrets {

@@ -339,15 +339,19 @@ func TestTriggersByName(t *testing.T) {
 	wantEqual(t, "status with a token", s.send("GET", s.URL+"/r/default/shop/closed", "").status, http.StatusOK)
 
 	r.write("tell/tell.py", "from flask import Response\n\n\ndef main():\n"+
-		"    return Response('two', headers={'Set-Cookie': 'a=b', 'Service-Worker-Allowed': '/', 'Clear-Site-Data': '\"*\"', 'Content-Security-Policy': 'none', 'X-Mine': '1'})\n")
+		"    return Response('two', headers={'Set-Cookie': 'a=b', 'Service-Worker-Allowed': '/', 'Clear-Site-Data': '\"*\"', 'Content-Security-Policy': 'none', 'X-Mine': '1', 'ETag': '\"two\"', 'x-accel-redirect': '/etc/passwd', 'X-Sendfile': '/etc/passwd'})\n")
 	s.pushed(r, "shop", "Another answer")
 	second := s.send("GET", s.URL+"/r/default/shop/tell", "", "Authorization", "")
 	wantEqual(t, "answer", second.body, "two")
-	wantEqual(t, "header", second.header.Get("X-Mine"), "1")
+	wantEqual(t, "header", second.header.Get("ETag"), `"two"`)
 	wantEqual(t, "policy", strings.Join(second.header.Values("Content-Security-Policy"), ","), "sandbox; default-src 'none'")
-	for _, name := range []string{"Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data"} {
+	// K-019: headers by which a proxy serves its own files never leave a function's answer; on the control host only listed headers do
+	for _, name := range []string{"Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "X-Mine", "X-Accel-Redirect", "X-Sendfile"} {
 		wantEqual(t, name, second.header.Get(name), "")
 	}
+	routed := s.get("http://shop.localhost:" + s.port + "/api/tell")
+	wantEqual(t, "header at the route", routed.header.Get("X-Mine"), "1")
+	wantEqual(t, "order to a proxy at the route", routed.header.Get("X-Accel-Redirect")+routed.header.Get("X-Sendfile"), "")
 	preview := s.send("POST", s.URL+"/r/default/shop:"+string(first.ID)+"/tell", "", "Authorization", "")
 	wantEqual(t, "release of the address", preview.header.Get("Landfall-Release"), string(first.ID))
 	wantEqual(t, "colour in the older release", tellingOf(t, preview.body).Config["colour"], "blue")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -71,6 +72,9 @@ func (v visits) Visitor(ctx context.Context, host, app, secret string) error {
 // mayRead returns an error unless a token may read an app.
 func (s *server) mayRead(ctx context.Context, token store.Token, app string) error {
 	owner, err := s.db.AppByName(ctx, app)
+	if err == nil && !owner.Deleted.IsZero() {
+		err = &landfall.Error{Op: "functions", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", app)}
+	}
 	if err == nil && !token.Allows(store.ScopeRead, owner.ID) {
 		err = &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "the token may not read the app " + app}
 	}

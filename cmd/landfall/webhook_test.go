@@ -80,7 +80,7 @@ func TestWebhookPush(t *testing.T) {
 		}
 		// P-004: the diff against what was applied before names one unit
 		wantList(t, "changed units", changed, []string{"static /"})
-		prefix := "apps/default/shop/static/"
+		prefix := w.objectsOf("shop") + "static/"
 		fresh := added(before, w.stored("shop"))
 		// P-006: of a changed unit the changed file and one manifest are stored, below the version's prefix; of the other nothing
 		if len(fresh) != 2 || second.Stats.FilesUploaded != 1 || slices.ContainsFunc(fresh, func(key string) bool {
@@ -345,9 +345,9 @@ func TestWebhookDoesNothing(t *testing.T) {
 		}
 	}
 	// N-002: events that are not acted on, and repositories that no app has
+	check(t, "a label", w.installation(), shop.delivery("pull_request", "pull_request_labeled", func(map[string]any) {}), "labeled")
 	check(t, "a star", w.installation(), shop.delivery("star", "star_created", func(map[string]any) {}), "star")
 	check(t, "an issue", w.installation(), shop.delivery("issues", "issues_opened", func(map[string]any) {}), "issues")
-	check(t, "a label", w.installation(), shop.delivery("pull_request", "pull_request_labeled", func(map[string]any) {}), "labeled")
 	check(t, "a ping", w.installation(), shop.delivery("ping", "ping_repository", func(map[string]any) {}), "")
 	check(t, "an organisation's ping", w.installation(), delivery{id: "ping-2", event: "ping", body: fixture(t, "ping_organization")}, "")
 	check(t, "an unknown repository", w.installation(), strange, "harbor/stranger")
@@ -357,6 +357,16 @@ func TestWebhookDoesNothing(t *testing.T) {
 	check(t, "another repository, before the app's own was heard of", hook{url: cellarApp.Hook.URL, secret: cellarApp.Hook.Secret}, push.with(t, func(map[string]any) {}),
 		`The hook belongs to the app "cellar", whose repository is `+cellar.clone()+", not harbor/shop (id ")
 	wantEqual(t, "number of runs", len(list[client.Run](w.site, "/runs")), 0)
+	// An app's deliveries are those to its own hook, and those to the installation's that were for it when they came, whatever they do.
+	var events []string
+	out, _ := w.run(t.TempDir(), "app", "deliveries", "shop", "-o", "json")
+	for _, d := range slices.Backward(decode[[]client.Delivery](t, []byte(out))) {
+		events = append(events, d.Event)
+	}
+	wantEqual(t, "deliveries of the app", strings.Join(events, " "), "pull_request star issues ping push")
+	if out, _ := w.run(t.TempDir(), "app", "deliveries", "shop"); strings.Contains(out, "harbor/stranger") || strings.Count(out, "shared") != 4 || strings.Count(out, "own") != 1 {
+		t.Errorf("got %s, want four to the shared webhook, and one to its own", out)
+	}
 
 	w.hears(push)
 	one := wantEnds(t, w, "shop", shop.head(), landfall.RunSucceeded)
@@ -387,8 +397,43 @@ func TestWebhookDoesNothing(t *testing.T) {
 	// N-005: of a renamed repository the content still comes from the app's own address
 	wantEqual(t, "requests for the stranger", w.requests(stranger.name), 0)
 	wantServed(t, w.site, "shop", "/", "two")
+	mirrors := func() int {
+		all, err := os.ReadDir(filepath.Join(w.data, "mirrors"))
+		return len(must(all, err)(t))
+	}
+	wantEqual(t, "mirrors", mirrors(), 1)
 	w.call(http.MethodDelete, "/apps/shop?force=true", nil, nil)
+	// K-015: the mirror of its repository is collected
+	w.eventually("its mirror is gone", func() bool { return mirrors() == 0 })
 	check(t, "a deleted app's repository", own, swapped(push, nil, nil, nil), `The hook belongs to the app "shop", which was deleted.`)
+}
+
+// Whoever has the secret of an app's hook can bind the id of any repository there. What comes to the installation's hook of that one is
+// not the app's: nothing is done with it, nor shown to the app.
+func TestWebhookOfAForeignID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	shop, app := w.follow("shop")
+	vault := w.host(t, "harbor/vault")
+	_, push := shop.release("one")
+	own := hook{url: app.Hook.URL, secret: app.Hook.Secret}
+	forged := push.with(t, func(payload map[string]any) { object(t, payload, "repository")["id"] = vault.id })
+	if got := w.deliver(own, forged); len(got.Runs) != 1 {
+		t.Fatalf("to its own hook: got %+v, want a run", got)
+	}
+	_, secret := vault.release("secret")
+	for _, d := range []delivery{
+		secret, vault.delivery("star", "star_created", func(map[string]any) {}), vault.delivery("ping", "ping_repository", func(map[string]any) {}),
+	} {
+		if got := w.deliver(w.installation(), d); got.status != http.StatusAccepted || len(got.Runs) != 0 {
+			t.Errorf("a foreign %s: got %+v, want 202 and no run", d.event, got)
+		}
+	}
+	out, _ := w.run(t.TempDir(), "app", "deliveries", "shop", "-o", "json")
+	// The deliveries of an app are those that were for it when they came.
+	if all := decode[[]client.Delivery](t, []byte(out)); len(all) != 1 || all[0].ID != forged.id {
+		t.Errorf("got %+v, want the one to its own hook", all)
+	}
 }
 
 // fixture returns a payload of testdata/github as it is.

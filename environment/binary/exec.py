@@ -19,16 +19,24 @@ DELAY = 0.25
 ROOM = 4 << 10  # what a new pipe takes in any case
 
 
-def load(program):
-    """Returns what answers events by running a program. It finds the request where CGI has it, in its environment, and the configuration."""
+def load(program, request_only=False):
+    """Returns what answers events by running a program. It finds the request where CGI has it, in its environment, and the configuration.
+
+    With request_only the program is one of Fission's binary environment: it is run whatever its mode is, and its headers are there by the
+    names, too, that Fission gives them.
+    """
+    command = command_of(program) if request_only else [program]
 
     def handle(event):
         request = adaptor.environ(event)
         variables = {name: value for name, value in request.items() if isinstance(value, str) and "." not in name and "\0" not in value}
         if "PATH_INFO" in variables:
             variables["PATH_INFO"] = variables["PATH_INFO"].encode("latin-1")  # the bytes themselves: WSGI has each as a character
+        if request_only:
+            variables.update(headers_of(event))
+            variables["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":" + os.getcwd()
         env = {**os.environ, **configured(request["landfall.config"]), **variables}
-        running = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, bufsize=0)
+        running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, bufsize=0)
         if isinstance(event.get("data"), adaptor.Body):
             pass_on(running, event["data"])
         else:
@@ -37,9 +45,56 @@ def load(program):
         if not ended:
             return adaptor.Pieces(rest(event, program, running, output))
         finish(program, running)
-        return adaptor.reply(event, 200, [("Content-Type", kind_of(output))], output)
+        kind = "text/html; charset=utf-8" if request_only and PAGE.match(output) else kind_of(output)
+        return adaptor.reply(event, 200, [("Content-Type", kind)], output)
 
     return handle
+
+
+# How a page begins: who reads Fission's answers takes such a one for HTML, whatever is said of it.
+PAGE = re.compile(rb"\s*<(!doctype html|html|head|body|h1|p|div|table|title|script|style|a|br|b)[\s>]", re.IGNORECASE)
+
+
+def command_of(program):
+    """Returns the words that run a file of any mode: a program as it is, a script by what its first line names, or else by /bin/sh."""
+    with open(program, "rb") as file:
+        first = file.readline(256)
+    if first.startswith(b"\x7fELF"):
+        return [executable(program)]
+    words = first[2:].split(None, 1) if first.startswith(b"#!") else []
+    words = [os.fsdecode(word.strip()) for word in words]
+    if words and os.access(words[0], os.X_OK):
+        return [*words, program]
+    return ["/bin/sh", program]
+
+
+def executable(program):
+    """Returns the path of a program that can be executed: a copy when the package has it without that right."""
+    if os.access(program, os.X_OK):
+        return program
+    import shutil  # slow to load
+    import tempfile
+
+    copy = os.path.join(tempfile.mkdtemp(), os.path.basename(program))
+    try:
+        shutil.copyfile(program, copy)
+    except OSError as error:
+        raise adaptor.Fault(
+            "NotExecutable",
+            f"{program} cannot be executed, and there is no room for a copy that can ({error}); type: git update-index --chmod=+x {program}",
+        ) from None
+    os.chmod(copy, 0o500)
+    return copy
+
+
+def headers_of(event):
+    """Returns the headers of a request as Fission names them: HTTP_ and the name in capitals, with the hyphens that it has."""
+    headers = adaptor.map_of(event, "protocol").get("headers") or {}
+    kept = {"HTTP_" + name.upper(): values[0] for name, values in headers.items() if values and name.upper() != "PROXY"}
+    kind = event.get("datacontenttype")
+    if kind:
+        kept["HTTP_CONTENT-TYPE"] = kept["HTTP_CONTENT_TYPE"] = kind
+    return {name: value for name, value in kept.items() if "\0" not in value and "=" not in name}
 
 
 def feed(to, body):
@@ -132,4 +187,4 @@ def kind_of(output, whole=True):
 
 
 if __name__ == "__main__":
-    adaptor.serve(lambda: load(sys.argv[1]))
+    adaptor.serve(lambda: load(sys.argv[-1], "--request" in sys.argv[1:-1]))

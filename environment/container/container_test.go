@@ -462,7 +462,12 @@ func TestNoImage(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(linked, "manifest.json")); err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := with()
+	if err := os.Symlink(filepath.Join(saved(t, imageOf(t, layerOf(t, entry{name: "a"}))), "image.tar"), filepath.Join(elsewhere, "image.tar")); err != nil {
+		t.Fatal(err)
+	}
 	for title, test := range map[string]struct{ pack, says string }{
+		"an image elsewhere":                {elsewhere, "docker save"},
 		"nothing":                           {with(), "docker save"},
 		"no tar":                            {with("image.tar", "nonsense"+strings.Repeat("x", 1000)), "docker save"},
 		"an empty tar":                      {with("image.tar", string(layerOf(t))), "skopeo copy"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -16,9 +17,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/secret"
 )
 
-// Registries are where images are pulled from, as anybody may: without a password.
+// Registries are where images are pulled from: as anybody may, or with a login for the registry's host.
 type Registries struct {
 	Transport http.RoundTripper // decides which addresses may be reached
 	Bytes     int64             // of one image, as it travels; 0: 1 GiB
@@ -32,7 +34,7 @@ const (
 // Pin returns a reference to what a reference means now, and which never means anything else: with a digest. Invalid for what is no
 // reference, or leads to nothing that anybody may pull; Forbidden when the address may not be reached; Unavailable when the registry
 // does not answer.
-func (r Registries) Pin(ctx context.Context, reference string) (string, error) {
+func (r Registries) Pin(ctx context.Context, reference string, logins map[string]secret.Login) (string, error) {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
 		return "", unpulled(ctx, reference, err)
@@ -42,7 +44,7 @@ func (r Registries) Pin(ctx context.Context, reference string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, pinPatience)
 	defer cancel()
-	found, err := remote.Get(ref, r.options(ctx, ref)...)
+	found, err := remote.Get(ref, r.options(ctx, ref, logins)...)
 	if err != nil {
 		return "", unpulled(ctx, reference, err)
 	}
@@ -51,14 +53,14 @@ func (r Registries) Pin(ctx context.Context, reference string) (string, error) {
 
 // Pull writes the image of a pinned reference for this machine into a file, as docker save does. Every byte is checked against its
 // digest. Errors are those of Pin; Invalid also for an image beyond the limits.
-func (r Registries) Pull(ctx context.Context, pinned, file string) error {
+func (r Registries) Pull(ctx context.Context, pinned, file string, logins map[string]secret.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, pullPatience)
 	defer cancel()
 	ref, err := name.ParseReference(pinned)
 	if err != nil {
 		return unpulled(ctx, pinned, err)
 	}
-	image, err := remote.Image(ref, r.options(ctx, ref)...)
+	image, err := remote.Image(ref, r.options(ctx, ref, logins)...)
 	if err == nil {
 		err = r.check(image)
 	}
@@ -71,8 +73,13 @@ func (r Registries) Pull(ctx context.Context, pinned, file string) error {
 	return nil
 }
 
-func (r Registries) options(ctx context.Context, ref name.Reference) []remote.Option {
+func (r Registries) options(ctx context.Context, ref name.Reference, logins map[string]secret.Login) []remote.Option {
+	as := authn.Anonymous
+	if l, ok := logins[strings.ToLower(ref.Context().RegistryStr())]; ok {
+		as = authn.FromConfig(authn.AuthConfig{Username: l.User, Password: l.Password.Reveal(), IdentityToken: l.Token.Reveal()})
+	}
 	return []remote.Option{
+		remote.WithAuth(as),
 		remote.WithContext(ctx), remote.WithTransport(way{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}),
 	}
@@ -129,8 +136,8 @@ func unpulled(ctx context.Context, reference string, err error) error {
 	if answer, ok := errors.AsType[*transport.Error](err); ok {
 		switch answer.StatusCode {
 		case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-			return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: reference + " is not there, or not for everybody: " +
-				"images are pulled without a password; put a private one into the package", Err: err}
+			return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: reference + " is not there, or asks for a password: " +
+				"landfall secret set APP " + secret.DockerConfig + " --build stores one; or put the image into the package", Err: err}
 		}
 	}
 	if strings.Contains(err.Error(), "no child with platform") { // the library says it in no other way

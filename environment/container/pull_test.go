@@ -59,7 +59,7 @@ func TestPull(t *testing.T) {
 	}
 	pulled := func(r container.Registries, reference string) (map[string]string, error) {
 		dir := t.TempDir()
-		err := r.Pull(t.Context(), reference, filepath.Join(dir, "image.tar"))
+		err := r.Pull(t.Context(), reference, filepath.Join(dir, "image.tar"), nil)
 		if err == nil {
 			_, err = container.Unpack(t.Context(), dir, filepath.Join(dir, "root"), container.Limits{})
 		}
@@ -70,18 +70,18 @@ func TestPull(t *testing.T) {
 	}
 	all := container.Registries{Transport: http.DefaultTransport}
 	put("one")
-	pinned, err := all.Pin(t.Context(), tag.String())
+	pinned, err := all.Pin(t.Context(), tag.String(), nil)
 	if err != nil || !strings.HasPrefix(pinned, tag.String()+"@sha256:") {
 		t.Fatalf("got %q, %v", pinned, err)
 	}
-	if again, err := all.Pin(t.Context(), pinned); err != nil || again != pinned {
+	if again, err := all.Pin(t.Context(), pinned, nil); err != nil || again != pinned {
 		t.Errorf("pinned again: got %q, %v", again, err)
 	}
 	put("two")
 	if files, err := pulled(all, pinned); err != nil || files["word"] != "one" {
 		t.Errorf("got %v, %v; want what the tag meant", files, err)
 	}
-	if other, err := all.Pin(t.Context(), tag.String()); err != nil || other == pinned {
+	if other, err := all.Pin(t.Context(), tag.String(), nil); err != nil || other == pinned {
 		t.Errorf("the tag still means %q, %v", other, err)
 	}
 	want := func(title string, err error, kind landfall.Kind, says string) {
@@ -95,13 +95,13 @@ func TestPull(t *testing.T) {
 	spoil.Store(true)
 	_, err = pulled(all, pinned)
 	want("other bytes", err, landfall.Unavailable, "cannot be pulled")
-	_, err = all.Pin(t.Context(), at+"/team/nobody:stable")
+	_, err = all.Pin(t.Context(), at+"/team/nobody:stable", nil)
 	want("no image", err, landfall.Invalid, "not there")
-	_, err = all.Pin(t.Context(), at+"/private/greeter")
-	want("a private one", err, landfall.Invalid, "without a password")
-	_, err = all.Pin(t.Context(), at+"/broken/greeter")
+	_, err = all.Pin(t.Context(), at+"/private/greeter", nil)
+	want("a private one", err, landfall.Invalid, "asks for a password: landfall secret set APP DOCKER_AUTH_CONFIG --build")
+	_, err = all.Pin(t.Context(), at+"/broken/greeter", nil)
 	want("a broken registry", err, landfall.Unavailable, "cannot be pulled now")
-	_, err = all.Pin(t.Context(), "not an image")
+	_, err = all.Pin(t.Context(), "not an image", nil)
 	want("no reference", err, landfall.Invalid, "REGISTRY/NAME:TAG")
 }
 
@@ -142,7 +142,7 @@ func TestHostileRegistry(t *testing.T) {
 	r := container.Registries{Transport: http.DefaultTransport}
 	for tag, says := range map[string]string{"endless": "a configuration with more than", "foreign": "is not for this server, which runs linux/"} {
 		reference := strings.TrimPrefix(server.URL, "http://") + "/team/greeter:" + tag
-		err := r.Pull(t.Context(), reference, filepath.Join(t.TempDir(), "image.tar"))
+		err := r.Pull(t.Context(), reference, filepath.Join(t.TempDir(), "image.tar"), nil)
 		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), says) {
 			t.Errorf("%s: the error is %v (%s), want Invalid with %q", tag, err, landfall.KindOf(err), says)
 		}

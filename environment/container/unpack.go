@@ -100,17 +100,16 @@ func failed(err error) error {
 
 // open opens the image of a package.
 func open(pack string) (source, io.Closer, error) {
-	archive, err := os.Open(filepath.Join(pack, archiveName))
-	if err == nil {
-		s, err := readArchive(archive)
-		if err != nil {
-			return nil, nil, errors.Join(err, archive.Close())
-		}
-		return s, archive, nil
-	}
 	root, err := os.OpenRoot(pack)
 	if err != nil {
 		return nil, nil, failed(err)
+	}
+	if archive, err := root.Open(archiveName); err == nil {
+		s, err := readArchive(archive)
+		if err = errors.Join(err, root.Close()); err != nil {
+			return nil, nil, errors.Join(err, archive.Close())
+		}
+		return s, archive, nil
 	}
 	for _, name := range []string{layoutName, manifestName} {
 		if info, err := root.Lstat(name); err == nil && info.Mode().IsRegular() {

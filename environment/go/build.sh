@@ -1,5 +1,5 @@
 # Builds the Go package in the current folder into the program main. A package whose functions answer requests as net/http has
-# them, and that is no program yet, becomes one: the function adaptor prints what calls them.
+# them, and that is no program yet, becomes one: the function adaptor writes the files of what calls them.
 set -e
 if ! command -v go > /dev/null; then
 	echo "the server has no Go where builds can see it (/usr/local/go/bin, /usr/local/bin, /usr/bin); install it there, like: apt-get install golang-go" >&2
@@ -8,10 +8,16 @@ fi
 work=${SRC_PKG%/*}
 export CGO_ENABLED=0 GOENV=off GOWORK=off GOTOOLCHAIN=local GOTELEMETRY=off
 export GOCACHE="${GOCACHE:-$work/.go-build}" GOPATH="$work/.go" GOFLAGS="-trimpath -buildvcs=false -modcacherw"
-[ -d vendor ] || GOFLAGS="$GOFLAGS -mod=mod"
+if [ -d vendor ]; then GOFLAGS="$GOFLAGS -mod=vendor"; else GOFLAGS="$GOFLAGS -mod=mod"; fi
+version=$(go env GOVERSION | sed -E 's/^go([0-9.]*).*/\1/')
 if ! [ -f go.mod ]; then
-	version=$(go env GOVERSION)
-	printf 'module function\n\ngo %s\n' "$(echo "$version" | sed 's/^go\([0-9]*\.[0-9]*\).*/\1/')" > go.mod
+	printf 'module function\n\ngo %s\n' "$(echo "$version" | cut -d. -f1,2)" > go.mod
+fi
+if ! why=$(go list -m 2>&1); then
+	needs=$(echo "$why" | sed -nE 's/.*go\.mod requires go >= ([^ ]+).*/\1/p')
+	[ -z "$needs" ] || why="go.mod needs Go $needs, and this server builds with Go $version: lower the version in go.mod, or have a newer Go installed"
+	echo "$why" >&2
+	exit 1
 fi
 sources=$(ls -- *.go 2> /dev/null | grep -v '_test\.go$' || true)
 if [ -z "$sources" ]; then
@@ -32,7 +38,7 @@ if ! grep -qE '^func main\(\)' $sources; then
 		exit 1
 	fi
 	mkdir -p landfall_adaptor
-	adaptor > landfall_adaptor/adaptor.go
+	(cd landfall_adaptor && adaptor)
 	{
 		printf 'package main\n\nimport (\n\t"net/http"\n\t"os"\n\n\tadaptor "%s/landfall_adaptor"\n)\n\n' "$(go list -m)"
 		printf 'func main() {\n\tos.Exit(adaptor.Serve(map[string]http.HandlerFunc{\n'

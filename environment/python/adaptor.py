@@ -399,10 +399,17 @@ def load_function(entry):
     """Returns what answers events by a function: one without parameters is asked as Flask does, one with one gets the event."""
     function = find(entry)
     taken = parameters(function)
+    if taken == 3:
+        sys.modules.setdefault("adaptor", sys.modules[__name__])  # which is __main__ here
+        import landfall_asgi  # slow to load
+
+        if landfall_asgi.is_application(function):
+            return landfall_asgi.answering(entry, function)
     if taken > 1:
         raise Fault(
             "WrongHandler",
-            f"{entry} takes {taken} parameters; a function takes none, and asks flask.request, or one, which is the event",
+            f"{entry} takes {taken} parameters; a function takes none, and asks flask.request, or one, which is the event; "
+            "an ASGI application takes three",
         )
     if taken == 1:
         return lambda event: returned(event, awaited(function(opened(event))))

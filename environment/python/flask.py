@@ -1,110 +1,61 @@
-"""What functions use of Flask, for packages that do not bring Flask itself."""
+"""What functions use of Flask, for packages that do not bring Flask itself. What it has answers as Flask does."""
 
 import functools
-import json
+import json as _json
+import re
 from contextlib import contextmanager
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote_to_bytes
+
+from _flask_values import Headers, ImmutableMultiDict
+
+MOST_FIELDS = 10_000  # of a form or a query; a form with more is refused
+MOST_HEADERS = 1_000  # of a request
 
 
-class MultiDict:
-    """Names with one value or several."""
-
-    def __init__(self, pairs=()):
-        self._pairs = [(name, value) for name, value in (pairs.items() if hasattr(pairs, "items") else pairs)]
-
-    def _same(self, name):
-        return name
-
-    def getlist(self, name):
-        return [v for n, v in self._pairs if self._same(n) == self._same(name)]
-
-    def get(self, name, default=None, type=None):
-        found = self.getlist(name)
-        if not found:
-            return default
-        if type is None:
-            return found[0]
-        try:
-            return type(found[0])
-        except ValueError:
-            return default
-
-    def __getitem__(self, name):
-        found = self.getlist(name)
-        if not found:
-            raise MissingKey(name)
-        return found[0]
-
-    def __contains__(self, name):
-        return bool(self.getlist(name))
-
-    def __iter__(self):
-        return iter(dict(self._pairs))
-
-    def __len__(self):
-        return len(dict(self._pairs))
-
-    def keys(self):
-        return dict(self._pairs).keys()
-
-    def values(self):
-        return [self[name] for name in self]
-
-    def items(self, multi=False):
-        return list(self._pairs) if multi else [(name, self[name]) for name in self]
-
-    def to_dict(self, flat=True):
-        return {name: self[name] if flat else self.getlist(name) for name in self}
-
-    def __repr__(self):
-        return f"{type(self).__name__}({self._pairs!r})"
+def _needs(what):
+    return f"{what} is not there without Flask itself; the function's package must bring it (pip install --target . flask)"
 
 
-class Headers(MultiDict):
-    """Header fields: their names have no case."""
+def __getattr__(name):
+    if name in ("Markup", "escape", "render_template", "render_template_string"):
+        import _flask_more  # which takes time to load, and few functions use it
 
-    def _same(self, name):
-        return name.lower()
+        return getattr(_flask_more, name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise ImportError(_needs("flask." + name))
 
-    def items(self):
-        return list(self._pairs)
 
-    def add(self, name, value):
-        self._pairs.append((name, str(value)))
+def _fields(text):
+    """Returns the names and values of a form or a query."""
+    if text.count("&") >= MOST_FIELDS:
+        raise HTTPException(413, f"the request has more than {MOST_FIELDS} fields")
+    return parse_qsl(text, keep_blank_values=True, errors="replace")
 
-    def set(self, name, value):
-        self._pairs = [(n, v) for n, v in self._pairs if n.lower() != name.lower()]
-        self.add(name, value)
 
-    __setitem__ = set
-
-    def __delitem__(self, name):
-        self._pairs = [(n, v) for n, v in self._pairs if n.lower() != name.lower()]
-
-    def setdefault(self, name, value):
-        if name not in self:
-            self.add(name, value)
-        return self[name]
-
-    def extend(self, more):
-        for name, value in more.items() if hasattr(more, "items") else more:
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                self.add(name, one)
-
-    def update(self, more):
-        for name, value in more.items() if hasattr(more, "items") else more:
-            self.set(name, value)
+# Errors
 
 
 class HTTPException(Exception):
     """An answer that a function gives by raising it: abort(404)."""
 
-    def __init__(self, code, description=None):
+    def __init__(self, code, description=None, response=None):
         super().__init__(description or f"status {code}")
-        self.code, self.description = code, description or ""
+        self.code, self.response = code, response
+        self.description = description if description is not None else _phrase(code)[1]
 
-    def get_response(self):
-        return Response(self.description, self.code, mimetype="text/plain")
+    @property
+    def name(self):
+        return _phrase(self.code)[0]
+
+    def get_response(self, environ=None, scope=None):
+        if self.response is not None:
+            return self.response
+        from _flask_more import escape
+
+        said = "" if not self.description else f"<p>{escape(self.description)}</p>".replace("\n", "<br>")
+        title = f"{self.code} {escape(self.name)}"
+        return Response(f"<!doctype html>\n<html lang=en>\n<title>{title}</title>\n<h1>{escape(self.name)}</h1>\n{said}\n", self.code)
 
 
 class MissingKey(HTTPException, KeyError):
@@ -114,12 +65,68 @@ class MissingKey(HTTPException, KeyError):
         super().__init__(400, f"the request has no {name!r}")
 
 
-def abort(code, description=None):
-    raise HTTPException(code, description)
+def _phrase(code):
+    from http import HTTPStatus  # slow to load
+
+    try:
+        return HTTPStatus(code).phrase, HTTPStatus(code).description
+    except ValueError:
+        return "Unknown Error", ""
 
 
-def redirect(location, code=302):
-    return Response("", code, {"Location": quote(location, safe="!#$%&'()*+,/:;=?@[]~")})
+def abort(code, description=None, response=None):
+    if isinstance(code, Response):
+        raise HTTPException(code.status_code, response=code)
+    if not 400 <= int(code) <= 599:
+        raise LookupError(f"no exception for {code!r}")
+    raise HTTPException(int(code), description, response)
+
+
+def redirect(location, code=302, Response=None):
+    from _flask_more import escape
+
+    location = quote(location, safe="!#$%&'()*+,/:;=?@[]~")
+    link = f"<!doctype html>\n<html lang=en>\n<title>Redirecting...</title>\n<h1>Redirecting...</h1>\n<p><a href=\"{escape(location)}\">{escape(location)}</a></p>\n"
+    return (Response or globals()["Response"])(link, code, {"Location": location}, mimetype="text/html")
+
+
+# JSON
+
+
+def _json_form(value):
+    import _flask_more
+
+    return _flask_more.json_form(value)
+
+
+class json:
+    """What functions use of flask.json."""
+
+    @staticmethod
+    def dumps(value, **kwargs):
+        return _json.dumps(value, **{"default": _json_form, "sort_keys": True, **kwargs})
+
+    @staticmethod
+    def dump(value, file, **kwargs):
+        file.write(json.dumps(value, **kwargs))
+
+    loads = staticmethod(_json.loads)
+    load = staticmethod(_json.load)
+    JSONDecodeError = _json.JSONDecodeError
+
+    @staticmethod
+    def jsonify(*args, **kwargs):
+        return jsonify(*args, **kwargs)
+
+
+def jsonify(*args, **kwargs):
+    if args and kwargs:
+        raise TypeError("jsonify takes values or names with values, not both")
+    value = kwargs or (args[0] if len(args) == 1 else list(args) or None)
+    return Response(json.dumps(value, separators=(",", ":")) + "\n", mimetype="application/json")
+
+
+# Requests and answers
 
 
 class Request:
@@ -131,35 +138,51 @@ class Request:
 
     @property
     def path(self):
-        return self.environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace")
+        return "/" + self.environ["PATH_INFO"].lstrip("/").encode("latin-1").decode("utf-8", "replace")
 
     @property
     def query_string(self):
-        return self.environ["QUERY_STRING"].encode()
+        return self.environ["QUERY_STRING"].encode("latin-1")
 
     @property
     def full_path(self):
-        return self.path + "?" + self.environ["QUERY_STRING"]
+        return f"{self.path}?{self.query_string.decode('utf-8', 'replace')}"
 
     @property
     def scheme(self):
         return self.environ["wsgi.url_scheme"]
 
     @property
+    def is_secure(self):
+        return self.scheme == "https"
+
+    @property
     def host(self):
-        return self.environ.get("HTTP_HOST") or self.environ["SERVER_NAME"]
+        host = self.environ.get("HTTP_HOST") or self.environ["SERVER_NAME"]
+        return host.removesuffix(":443" if self.is_secure else ":80")
 
     @property
     def host_url(self):
         return f"{self.scheme}://{self.host}/"
 
+    root_url = url_root = host_url
+
     @property
     def base_url(self):
-        return f"{self.scheme}://{self.host}{self.environ['REQUEST_URI'].partition('?')[0]}"
+        return f"{self.scheme}://{self.host}{_readable(quote(self.path, safe=PLAIN))}"
 
     @property
     def url(self):
-        return f"{self.scheme}://{self.host}{self.environ['REQUEST_URI']}"
+        query = self.environ["QUERY_STRING"]
+        return self.base_url + ("?" + _readable(quote(query.encode("latin-1"), safe=PLAIN + "%?")) if query else "")
+
+    @property
+    def referrer(self):
+        return self.environ.get("HTTP_REFERER")
+
+    @property
+    def origin(self):
+        return self.environ.get("HTTP_ORIGIN")
 
     @property
     def content_type(self):
@@ -184,41 +207,59 @@ class Request:
 
     @functools.cached_property
     def headers(self):
-        names = [("Content-Type", "CONTENT_TYPE"), ("Content-Length", "CONTENT_LENGTH")]
-        names += [(key[5:].replace("_", "-").title(), key) for key in self.environ if key.startswith("HTTP_")]
-        return Headers([(name, self.environ[key]) for name, key in names if key in self.environ])
+        found = []
+        for key, value in self.environ.items():
+            if key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+                found.append((key.replace("_", "-").title(), value))
+            elif key.startswith("HTTP_"):
+                found.append((key[5:].replace("_", "-").title(), value))
+        if len(found) > MOST_HEADERS:
+            raise HTTPException(431, f"the request has more than {MOST_HEADERS} headers")
+        return Headers(found)
 
     @functools.cached_property
     def args(self):
-        return MultiDict(parse_qsl(self.environ["QUERY_STRING"], keep_blank_values=True))
+        return ImmutableMultiDict(_fields(self.environ["QUERY_STRING"]))
 
     @functools.cached_property
     def cookies(self):
         pairs = [c.strip().partition("=") for c in self.environ.get("HTTP_COOKIE", "").split(";")]
-        return MultiDict([(name, value.strip('"')) for name, _, value in pairs if name])
+        return ImmutableMultiDict((name.strip(), _unquoted(value.strip())) for name, _, value in pairs if name)
 
     @property
     def stream(self):
         return self.environ["wsgi.input"]
 
-    @functools.cached_property
+    @property
     def data(self):
-        return self.environ["wsgi.input"].read()
+        return self.get_data(parse_form_data=True)
 
     @functools.cached_property
     def form(self):
         if self.mimetype == "multipart/form-data":
             raise HTTPException(415, "for forms with files the function's package must bring Flask itself")
         if self.mimetype != "application/x-www-form-urlencoded":
-            return MultiDict()
-        return MultiDict(parse_qsl(self.get_data(as_text=True), keep_blank_values=True))
+            return ImmutableMultiDict()
+        body = self.stream.read() if self._body is None else self._body
+        return ImmutableMultiDict(_fields(body.decode("utf-8", "replace")))
 
-    @property
+    @functools.cached_property
     def values(self):
-        return MultiDict(self.args.items(multi=True) + self.form.items(multi=True))
+        more = self.form.items(multi=True) if self.method in ("POST", "PUT", "PATCH") else ()
+        return ImmutableMultiDict([*self.args.items(multi=True), *more])
+
+    _body = None  # what get_data has read
 
     def get_data(self, cache=True, as_text=False, parse_form_data=False):
-        return self.data.decode("utf-8", "replace") if as_text else self.data
+        """Returns the body. It is empty when it was a form, and the form was read before it."""
+        body = self._body
+        if body is None:
+            if parse_form_data:
+                self.form
+            body = self.stream.read()
+            if cache:
+                self._body = body
+        return body.decode("utf-8", "replace") if as_text else body
 
     @property
     def json(self):
@@ -230,7 +271,7 @@ class Request:
                 return None
             raise HTTPException(415, "the request's content type is not application/json")
         try:
-            return json.loads(self.data)
+            return _json.loads(self.get_data(cache=cache))
         except ValueError:
             if silent:
                 return None
@@ -239,10 +280,57 @@ class Request:
     def __getattr__(self, name):
         if name == "environ":
             raise RuntimeError("there is no request any more; a generator that asks for it is wrapped: stream_with_context(generator())")
-        raise AttributeError(f"flask.request has no {name} here; a function that needs it brings Flask in its package")
+        raise AttributeError(_needs("flask.request." + name))
+
+
+PLAIN = "!$&'()*+,/:;=@"
+
+
+def _readable(url):
+    """Returns a URL with the letters of all languages as people write them."""
+    return re.sub("(?:%[89A-Fa-f][0-9A-Fa-f])+|%[2-7][0-9A-Fa-f]", _letters, url)
+
+
+def _letters(found):
+    text = unquote_to_bytes(found[0]).decode("utf-8", "surrogateescape")
+    if text.isascii() and not text.isalnum() and text not in "-._~":
+        return found[0]
+    return re.sub("[\udc80-\udcff]", lambda byte: f"%{ord(byte[0]) - 0xDC00:02X}", text)
+
+
+def _unquoted(value):
+    """Returns the value of a cookie, which may stand in quotes."""
+    if len(value) < 2 or not value[0] == value[-1] == '"':
+        return value
+    return re.sub(r"\\(?:([0-3][0-7][0-7])|(.))", lambda found: chr(int(found[1], 8)) if found[1] else found[2], value[1:-1])
 
 
 request = Request()
+
+
+class Globals:
+    """What a function keeps while it answers one request: flask.g."""
+
+    def get(self, name, default=None):
+        return self.__dict__.get(name, default)
+
+    def pop(self, name, *default):
+        return self.__dict__.pop(name, *default)
+
+    def setdefault(self, name, default=None):
+        return self.__dict__.setdefault(name, default)
+
+    def __contains__(self, name):
+        return name in self.__dict__
+
+    def __iter__(self):
+        return iter(self.__dict__)
+
+
+g = Globals()
+
+
+TEXTS = ("application/xml", "application/xml-dtd", "application/javascript", "application/ecmascript", "application/sql")
 
 
 class Response:
@@ -250,10 +338,8 @@ class Response:
 
     default_mimetype = "text/html"
 
-    def __init__(self, response=None, status=None, headers=None, mimetype=None, content_type=None):
-        self.headers = Headers()
-        if headers:
-            self.headers.extend(headers)
+    def __init__(self, response=None, status=None, headers=None, mimetype=None, content_type=None, direct_passthrough=False):
+        self.headers = Headers(headers)
         self.status_code = 200
         if status is not None:
             self.status = status
@@ -261,15 +347,24 @@ class Response:
             self.response = response
         else:
             self.set_data(response if response is not None else "")
-        mimetype = mimetype or self.default_mimetype
-        if content_type is None and mimetype.startswith("text/"):
-            content_type = mimetype + "; charset=utf-8"
-        if content_type or "Content-Type" not in self.headers:
-            self.headers.setdefault("Content-Type", content_type or mimetype)
+        if content_type is None and mimetype is None and "Content-Type" not in self.headers:
+            mimetype = self.default_mimetype
+        if content_type is not None:
+            self.content_type = content_type
+        elif mimetype is not None:
+            self.mimetype = mimetype
+
+    def __setattr__(self, name, value):
+        if type(self) is Response and name not in ("headers", "response", "status_code") and not hasattr(Response, name):
+            raise AttributeError(_needs("flask.Response." + name))
+        super().__setattr__(name, value)
+
+    def __getattr__(self, name):
+        raise AttributeError(_needs("flask.Response." + name))
 
     @property
     def status(self):
-        return str(self.status_code)
+        return f"{self.status_code} {_phrase(self.status_code)[0].upper()}"
 
     @status.setter
     def status(self, value):
@@ -285,11 +380,32 @@ class Response:
 
     @property
     def mimetype(self):
-        return (self.content_type or "").partition(";")[0].strip()
+        return (self.content_type or "").partition(";")[0].strip().lower()
 
     @mimetype.setter
     def mimetype(self, value):
-        self.content_type = value + "; charset=utf-8" if value.startswith("text/") else value
+        text = value.startswith("text/") or value.endswith("+xml") or value in TEXTS
+        self.content_type = value + "; charset=utf-8" if text and "charset" not in value else value
+
+    @property
+    def location(self):
+        return self.headers.get("Location")
+
+    @location.setter
+    def location(self, value):
+        self.headers["Location"] = value
+
+    @property
+    def content_length(self):
+        return self.headers.get("Content-Length", type=int)
+
+    def set_cookie(self, *args, **kwargs):
+        from _flask_more import cookie
+
+        self.headers.add("Set-Cookie", cookie(*args, **kwargs))
+
+    def delete_cookie(self, key, path="/", domain=None, **kwargs):
+        self.set_cookie(key, max_age=0, expires=0, path=path, domain=domain, **kwargs)
 
     def set_data(self, value):
         if not isinstance(value, (str, bytes, bytearray)):
@@ -316,13 +432,15 @@ class Response:
             self.response.close()
 
     @property
+    def is_json(self):
+        return self.mimetype == "application/json" or self.mimetype.endswith("+json")
+
+    @property
     def json(self):
-        return json.loads(self.get_data())
+        return self.get_json()
 
-
-def jsonify(*args, **kwargs):
-    value = kwargs or (args[0] if len(args) == 1 else list(args))
-    return Response(json.dumps(value), mimetype="application/json")
+    def get_json(self, force=False, silent=False):
+        return _json.loads(self.get_data()) if force or self.is_json else None
 
 
 def stream_with_context(made):
@@ -351,6 +469,9 @@ class Flask:
     def __init__(self, name):
         self.name, self.config = name, {}
 
+    def __getattr__(self, name):
+        raise AttributeError(_needs("flask.Flask." + name))
+
     @functools.cached_property
     def logger(self):
         import logging
@@ -361,6 +482,7 @@ class Flask:
     @contextmanager
     def request_context(self, environ):
         request.__dict__.clear()
+        g.__dict__.clear()
         request.environ = environ
         try:
             yield
@@ -394,7 +516,9 @@ class Flask:
             return value.get_response()
         if isinstance(value, (dict, list)):
             return jsonify(value)
-        if isinstance(value, (str, bytes, bytearray)) or hasattr(value, "__next__"):
+        if isinstance(value, str) or hasattr(value, "__html__"):
+            return Response(value.__html__() if hasattr(value, "__html__") else value)
+        if isinstance(value, (bytes, bytearray)) or hasattr(value, "__next__"):
             return Response(value)
         raise TypeError(
             f"the function returned a value of type {type(value).__name__}; return a string, bytes, a dict, a list or a Response"

@@ -36,13 +36,16 @@ type metadata struct {
 	Resources   landfall.Resources `json:"resources"`
 	Config      map[string]string  `json:"config,omitempty"`
 	Secrets     []sealed           `json:"secrets,omitempty"`
+	Folders     []string           `json:"folders,omitempty"`
 	Network     bool               `json:"network,omitempty"`
 	Body        int64              `json:"body,omitempty"`
 }
 
 type environment struct {
-	Name  string `json:"name"`
-	Image string `json:"image,omitempty"`
+	Name     string            `json:"name"`
+	Image    string            `json:"image,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Programs string            `json:"programs,omitempty"`
 }
 
 type archive struct {
@@ -60,7 +63,7 @@ type sealed struct {
 func metadataOf(f *registry.Function) metadata {
 	m := metadata{
 		f.ID, f.App, f.Namespace, f.Name, f.Version, f.Number, f.Group, environment(f.Environment), archive(f.Package), f.Entrypoint, f.Resources,
-		f.Config, nil, f.Network, f.Body,
+		f.Config, nil, f.Folders, f.Network, f.Body,
 	}
 	for _, s := range f.Secrets {
 		m.Secrets = append(m.Secrets, sealed(s))
@@ -72,7 +75,7 @@ func (m metadata) function() *registry.Function {
 	f := &registry.Function{
 		ID: m.ID, App: m.App, Namespace: m.Namespace, Name: m.Name, Version: m.Version, Number: m.Number, Group: m.Group,
 		Environment: registry.Environment(m.Environment), Package: registry.Archive(m.Package), Entrypoint: m.Entrypoint, Resources: m.Resources,
-		Config: m.Config, Network: m.Network, Body: m.Body,
+		Config: m.Config, Folders: m.Folders, Network: m.Network, Body: m.Body,
 	}
 	for _, s := range m.Secrets {
 		f.Secrets = append(f.Secrets, registry.Secret(s))

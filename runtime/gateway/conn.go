@@ -1,16 +1,22 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"landfall.dev/landfall/wire"
 )
 
 // Listener returns l with connections on which small answers leave in one piece. net/http hands on what it has whenever its
 // buffer is full, which cuts a page of a few KiB in two: two system calls, and two packets for the client to wake up for.
-// The server also needs ConnContext.
+// A request that says in two ways where it ends is refused, and its connection closed.
+// The server also needs ConnContext and ConnState.
 func Listener(l net.Listener) net.Listener {
 	return listener{l, &sync.Pool{New: func() any { return new(heldBytes) }}}
 }
@@ -40,6 +46,13 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// ConnState is for http.Server.ConnState: a connection that a handler takes over carries no requests any more.
+func ConnState(c net.Conn, state http.ConnState) {
+	if c, ok := c.(*conn); ok && state == http.StateHijacked {
+		c.framing.Release()
+	}
+}
+
 // bufferSize is that of the buffer through which net/http writes. If it were another one, nothing would be held.
 const bufferSize = 4 << 10
 
@@ -50,14 +63,51 @@ type conn struct {
 	following bool // a body is being written that begins in the buffer: when that is full, the rest follows
 	held      *heldBytes
 	buffers   *sync.Pool
+
+	framing wire.Framing // of the requests; net/http reads in one goroutine at a time
+	refused atomic.Bool  // the request that is read next says its end twice
 }
 
 // heldBytes has room for a full buffer, and for another one behind it.
 type heldBytes [2 * bufferSize]byte
 
+// Read implements net.Conn.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.framing.Ended() {
+		return 0, io.EOF
+	}
+	n, err := c.Conn.Read(p)
+	n, refused := c.framing.Follow(p[:n])
+	if refused {
+		c.refused.Store(true)
+	}
+	return n, err
+}
+
+// badRequest is how net/http answers a request that it cannot read. The answers of handlers have other headers.
+const badRequest = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// endsTwice is the answer to a request that says its end twice.
+const endsTwice = badRequest + "A request has either Content-Length or Transfer-Encoding, and the latter in HTTP/1.1 only (RFC 9112, section 6.1).\n"
+
+// refuse answers the request that says its end twice, which is the last one of the connection. It reads on for a moment, since a
+// connection that is closed with something unread takes the answer away from the client.
+func (c *conn) refuse() error {
+	const patience, most = time.Second, 1 << 20
+	_, err := io.WriteString(c.Conn, endsTwice)
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite() // the client may be gone
+		_ = c.SetReadDeadline(time.Now().Add(patience))
+		_, _ = io.CopyN(io.Discard, c.Conn, most)
+	}
+	return err
+}
+
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	switch {
+	case c.refused.Load() && bytes.HasPrefix(p, []byte(badRequest)):
+		return len(p), c.refuse()
 	case c.held != nil:
 		return c.release(p)
 	case c.following && len(p) == bufferSize:

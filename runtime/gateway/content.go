@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"hash/maphash"
 	"io"
 	"sync/atomic"
 	"time"
@@ -40,18 +41,24 @@ const (
 	fewManifests = 64
 )
 
+// maxNoted is how many paths are noted of the manifests of releases that were live before, 4 bytes each.
+const maxNoted = 8_000_000
+
 // manifests holds the manifests that were used last. Those of releases that nobody can reach any more are let go whenever there
 // are twice as many as were wanted before.
 type manifests struct {
 	content Content
 	table   func() *registry.Table
 	kept    *bounded[string, *Manifest]
+	noted   *bounded[string, []uint32] // hashes of the paths of loadable files, sorted
+	seed    maphash.Seed               // of these hashes
 	flights singleflight.Group
 	many    atomic.Int64 // from which number on it is looked which are wanted
 }
 
 func newManifests(content Content, table func() *registry.Table) *manifests {
-	return &manifests{content: content, table: table, kept: newBounded[string, *Manifest](maxListed, nil)}
+	return &manifests{content: content, table: table, kept: newBounded[string, *Manifest](maxListed, nil),
+		noted: newBounded[string, []uint32](maxNoted, nil), seed: maphash.MakeSeed()}
 }
 
 // sweep lets go of what nobody can reach, if that may be much.
@@ -61,6 +68,7 @@ func (m *manifests) sweep() {
 		return
 	}
 	reachable := table.Manifests()
+	m.noted.retain(func(key string) bool { return reachable[key] })
 	m.many.Store(2 * int64(m.kept.retain(func(key string) bool { return reachable[key] })))
 }
 
@@ -69,14 +77,21 @@ func (m *manifests) at(ctx context.Context, key string) (*Manifest, error) {
 	if manifest, ok := m.kept.get(key); ok {
 		return manifest, nil
 	}
+	return m.load(ctx, key, func(manifest *Manifest) {
+		m.kept.add(key, manifest, int64(len(manifest.Files))+1)
+		m.sweep()
+	})
+}
+
+// load reads the manifest at key, once for all who ask for it at the same time, and lets keep have it if there is one.
+func (m *manifests) load(ctx context.Context, key string, keep func(*Manifest)) (*Manifest, error) {
 	flight := m.flights.DoChan(key, func() (any, error) {
 		const patience = time.Minute
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		manifest, err := m.content.Manifest(ctx, key)
 		if err == nil {
-			m.kept.add(key, manifest, int64(len(manifest.Files))+1)
-			m.sweep()
+			keep(manifest)
 		}
 		return manifest, err
 	})

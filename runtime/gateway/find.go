@@ -14,6 +14,9 @@ type answer struct {
 	path   string // of the file; its name decides how long it may be kept
 	file   File
 	moved  string // the canonical path to go to instead
+
+	fallback bool // the file is the page for addresses that only the page's own script knows
+	past     bool // the file is of a release that was live before
 }
 
 // find returns what the canonical path of the release leads to: the file, the page without its ".html", the folder's
@@ -52,7 +55,7 @@ func (m *manifests) instead(ctx context.Context, release *registry.Release, path
 			return answer{}, err
 		}
 		if file, ok := manifest.Files[unit.Fallback]; ok && navigation(path) {
-			return answer{status: http.StatusOK, path: unit.Fallback, file: file}, nil
+			return answer{status: http.StatusOK, path: unit.Fallback, file: file, fallback: true}, nil
 		}
 		for folder := path; folder != ""; {
 			folder = folder[:strings.LastIndexByte(folder, '/')]

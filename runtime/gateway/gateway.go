@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/trace"
+	"landfall.dev/landfall/wire"
 )
 
 // ReleaseHeader names the release that an answer comes from.
@@ -72,6 +73,8 @@ type Config struct {
 	// Answered is told of each answer: the app, or nothing where there is no such app, the status, and the bytes of the body.
 	// Many goroutines call it. nil: nobody is told.
 	Answered func(app string, status int, bytes int64)
+
+	Now func() time.Time // nil: time.Now
 }
 
 // Registry knows what can be reached; a *registry.Registry does.
@@ -102,10 +105,11 @@ type Gateway struct {
 	maxRequests int64
 	bodyTimeout time.Duration
 	scheme      string
+	now         func() time.Time
 }
 
 // headers are values of headers that are made once: nobody changes them.
-type headers struct{ nosniff, ranges, vary, immutable, revalidated, answered []string }
+type headers struct{ nosniff, ranges, vary, varyPast, immutable, revalidated, answered []string }
 
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
 // Internal.
@@ -125,11 +129,12 @@ func New(c Config) (*Gateway, error) {
 		answered: c.Answered, tracer: c.Tracer,
 		headers: headers{
 			nosniff: []string{"nosniff"}, ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},
+			varyPast:  []string{"Accept-Encoding, Sec-Fetch-Dest, Service-Worker"},
 			immutable: []string{"public, max-age=31536000, immutable"}, revalidated: []string{"public, max-age=0, must-revalidate"},
 			answered: []string{"private, no-cache"},
 		},
 		functions: c.Functions, allowed: c.Allowed, visits: c.Visits, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests,
-		bodyTimeout: c.BodyTimeout, scheme: c.Scheme,
+		bodyTimeout: c.BodyTimeout, scheme: c.Scheme, now: c.Now,
 	}, nil
 }
 
@@ -140,6 +145,9 @@ func (c Config) withDefaults() Config {
 	c.MaxRequest = cmp.Or(c.MaxRequest, DefaultMaxRequest)
 	c.MaxRequests = cmp.Or(c.MaxRequests, DefaultMaxRequests)
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -273,7 +281,7 @@ func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, found regist
 		redirect(w, a.moved, r.URL.RawQuery)
 		return
 	}
-	if err == nil && a.status != http.StatusOK && reads(r) && hashed(path) && g.servePast(w, r, found, path) {
+	if err == nil && reads(r) && (a.status != http.StatusOK || a.fallback) && g.servePast(w, r, found, path, a.fallback) {
 		return
 	}
 	if err == nil && a.status == 0 {
@@ -286,43 +294,6 @@ func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, found regist
 	if err != nil {
 		g.fail(w, r, err)
 	}
-}
-
-// How many releases that were live before are asked for a hashed asset, and how many are remembered to have none left.
-const (
-	maxPast = 50
-	maxGone = 10_000
-)
-
-// servePast answers with the hashed asset at path from the newest release that was live before and still has it: pages
-// that were loaded before the live release moved ask for it. It reports whether it answered.
-func (g *Gateway) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) bool {
-	for _, release := range found.Past[:min(len(found.Past), maxPast)] {
-		if _, gone := g.gone.get(release); gone {
-			continue
-		}
-		file, ok, err := g.manifests.file(r.Context(), release, path)
-		if err != nil && landfall.KindOf(err) == landfall.NotFound {
-			g.gone.add(release, struct{}{}, 1)
-			continue
-		}
-		if err == nil && !ok {
-			continue
-		}
-		w.Header().Set(ReleaseHeader, string(release.ID))
-		if err == nil {
-			err = g.send(w, r, answer{status: http.StatusOK, path: path, file: file})
-		}
-		switch {
-		case err == nil:
-			return true
-		case landfall.KindOf(err) != landfall.NotFound:
-			g.fail(w, r, err)
-			return true
-		}
-	}
-	w.Header().Set(ReleaseHeader, string(found.Release.ID))
-	return false
 }
 
 // send answers with a file. When it returns an error, nothing was written yet.
@@ -340,6 +311,9 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
 	defer content.Close()
 	if vary {
 		h["Vary"] = g.headers.vary
+	}
+	if a.past {
+		h["Vary"] = g.headers.varyPast
 	}
 	if a.status == http.StatusOK && !matches(r.Header.Get("If-Match"), content.etag[0]) {
 		writePage(w, r, pagePrecondition())
@@ -368,7 +342,7 @@ func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
 		writeWhole(w, r, content.data)
 		return nil
 	}
-	http.ServeContent(w, conditional(r), "", time.Time{}, content)
+	http.ServeContent(w, conditional(r, a.file.Size), "", time.Time{}, content)
 	return nil
 }
 
@@ -431,21 +405,14 @@ func unconditional(r *http.Request) bool {
 	return r.Header["Range"] == nil && r.Header["If-None-Match"] == nil && r.Header["If-Match"] == nil
 }
 
-// conditional returns r without headers that http.ServeContent would answer otherwise than this package: If-Match, which
-// was checked, and a Range that is to be ignored, as it is of another unit than bytes, has very many parts, or stands on
-// another method than GET.
-func conditional(r *http.Request) *http.Request {
-	const parts = 16
-	ranges := r.Header.Get("Range")
-	usable := r.Method == http.MethodGet && strings.HasPrefix(ranges, "bytes=") && strings.Count(ranges, ",") < parts
-	if (ranges == "" || usable) && r.Header.Get("If-Match") == "" {
-		return r
+// conditional returns r, which asks for a file of size bytes, as http.ServeContent reads it right. Without If-Match, which was checked.
+func conditional(r *http.Request, size int64) *http.Request {
+	ranged := wire.Ranged(r, size)
+	if r.Header["If-Match"] == nil {
+		return ranged
 	}
-	less := *r
-	less.Header = maps.Clone(r.Header)
+	less := *ranged
+	less.Header = maps.Clone(ranged.Header)
 	less.Header.Del("If-Match")
-	if !usable {
-		less.Header.Del("Range")
-	}
 	return &less
 }

@@ -4,17 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 )
 
-// A hashed asset that the live release lacks comes from the newest release that was live before and has it.
+const day = 24 * time.Hour
+
+// ended returns a release that was live until some time ago.
+func ended(r registry.Release, ago time.Duration) registry.Release {
+	r.LiveUntil = time.Now().Add(-ago)
+	return r
+}
+
+// A file that the live release lacks comes from the newest release that was live before and has it.
 func TestPastAssets(t *testing.T) {
 	t.Parallel()
 	content := newStore()
@@ -28,8 +38,8 @@ func TestPastAssets(t *testing.T) {
 	live := site("ccccccc2", files{"/js/app-33333c33.js": "live"})
 	preview := site("ddddddd2", files{"/js/app-44444d44.js": "never live"})
 	app := registry.App{
-		ID: "1", Name: "shop", Live: "ccccccc2", Latest: "ddddddd2", Releases: []registry.Release{oldest, older, live, preview},
-		Past: []landfall.UID{"ccccccc2", "bbbbbbb2", "aaaaaaa2"}, Tags: map[string]landfall.UID{"beta": "ccccccc2"},
+		ID: "1", Name: "shop", Live: "ccccccc2", Latest: "ddddddd2", Tags: map[string]landfall.UID{"beta": "ccccccc2"}, KeepFiles: day,
+		Releases: []registry.Release{ended(oldest, 3*time.Hour), ended(older, 2*time.Hour), ended(live, time.Hour), preview},
 	}
 	s := newSite(t, content, nil, app)
 	s.tables.expired = map[string]landfall.UID{"shop.eeeeeee2": "eeeeeee2"}
@@ -44,9 +54,12 @@ func TestPastAssets(t *testing.T) {
 	s.get(t, host, "/js/app-11111a11.js", "If-None-Match", etag).want(t, http.StatusNotModified, "aaaaaaa2", "")
 	s.do(t, http.MethodHead, host, "/js/app-11111a11.js").want(t, http.StatusOK, "aaaaaaa2", "")
 
-	// L-033: never from a release that was not live, never what has no hash, and never the app's page in its place
+	// L-033: what has no hash is asked for again each time
+	s.get(t, host, "/old.js").want(t, http.StatusOK, "aaaaaaa2", "old")
+	s.get(t, host, "/old.js").wantHeaders(t, "Cache-Control", revalidate)
+
+	// L-033: never from a release that was not live, and never the app's page in its place
 	s.get(t, host, "/js/app-44444d44.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
-	s.get(t, host, "/old.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
 	s.get(t, host, "/js/app-55555e55.js").wantPage(t, http.StatusNotFound, "ccccccc2", "No such page")
 	s.get(t, host, "/style.css").want(t, http.StatusOK, "ccccccc2", "ccccccc2")
 	s.get(t, host, "/cart").want(t, http.StatusOK, "ccccccc2", "app of ccccccc2")
@@ -63,12 +76,12 @@ func TestCollectedPast(t *testing.T) {
 	t.Parallel()
 	content := newStore()
 	app := registry.App{
-		ID: "1", Name: "shop", Live: "ccccccc2", Past: []landfall.UID{"bbbbbbb2", "aaaaaaa2", "ddddddd2"},
+		ID: "1", Name: "shop", Live: "ccccccc2", KeepFiles: day,
 		Releases: []registry.Release{
-			content.release("aaaaaaa2", files{"/app-22222b22.js": "oldest"}),
-			content.release("bbbbbbb2", files{"/app-22222b22.js": "older"}),
+			ended(content.release("aaaaaaa2", files{"/app-22222b22.js": "oldest"}), 2*time.Hour),
+			ended(content.release("bbbbbbb2", files{"/app-22222b22.js": "older"}), time.Hour),
 			content.release("ccccccc2", files{"/index.html": "live"}),
-			content.release("ddddddd2", files{"/app-77777a77.js": "unread"}),
+			ended(content.release("ddddddd2", files{"/app-77777a77.js": "unread"}), 3*time.Hour),
 		},
 	}
 	s := newSite(t, content, nil, app)
@@ -106,11 +119,12 @@ func TestSwapUnderLoad(t *testing.T) {
 		}))
 	}
 	state := func(n int) registry.App {
-		var past []landfall.UID
+		all := slices.Clone(releases)
 		for i := 1; i < len(ids); i++ {
-			past = append(past, ids[(n+len(ids)-i)%len(ids)])
+			was := (n + len(ids) - i) % len(ids)
+			all[was] = ended(all[was], time.Duration(i)*time.Minute)
 		}
-		return registry.App{ID: "1", Name: "shop", Live: ids[n%len(ids)], Releases: releases, Past: past}
+		return registry.App{ID: "1", Name: "shop", Live: ids[n%len(ids)], Releases: all, KeepFiles: day}
 	}
 	s := newSite(t, content, nil, state(0))
 

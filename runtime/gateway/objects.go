@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -42,9 +43,10 @@ type body struct {
 	io.ReadSeeker
 	*shown
 
-	size int64
-	file *os.File // nil while the bytes are in memory
-	data []byte   // those bytes
+	size   int64
+	file   *os.File  // nil while the bytes are in memory
+	data   []byte    // those bytes
+	source io.Closer // of the object store; nil when there is a copy here
 }
 
 // shown are the headers that tell of a body's bytes.
@@ -65,6 +67,9 @@ type hot struct {
 func (b *body) Close() {
 	if b.file != nil {
 		b.file.Close()
+	}
+	if b.source != nil {
+		_ = b.source.Close() // it was only read
 	}
 }
 
@@ -110,12 +115,37 @@ func (o *objects) open(ctx context.Context, file File, e encoding) (*body, encod
 		return nil, e, &landfall.Error{Op: "gateway.open", Message: "the manifest names no digest", Err: err}
 	}
 	b, err := o.variant(ctx, file, variant{file.SHA256, e})
-	if err != nil || e == identity || b.size > 0 {
+	switch {
+	case err != nil && isFull(err): // the cache folder cannot take it, so it is served as it is stored
+	case err != nil || e == identity || b.size > 0:
 		return b, e, err
+	default:
+		b.Close()
 	}
-	b.Close()
 	b, err = o.variant(ctx, file, variant{file.SHA256, identity})
+	if err != nil && isFull(err) {
+		b, err = o.direct(ctx, file)
+	}
 	return b, identity, err
+}
+
+// isFull reports whether an error says that a disk has no room, or takes no writes.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
+}
+
+// direct returns a file of the object store without a copy of it, once its bytes were compared with its digest. An object never
+// changes.
+func (o *objects) direct(ctx context.Context, file File) (*body, error) {
+	if err := o.copyVerified(ctx, io.Discard, file); err != nil {
+		return nil, err
+	}
+	v := variant{file.SHA256, identity}
+	src, err := o.content.Open(ctx, file.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &body{ReadSeeker: src, shown: shownOf(v, file.Size), size: file.Size, source: src}, nil
 }
 
 // variant returns v of file, which is loaded or made unless it is at hand.

@@ -132,7 +132,7 @@ func setHeaders(h http.Header, given map[string][]string) {
 	for name, values := range given {
 		name = http.CanonicalHeaderKey(name)
 		switch {
-		case hopByHop(name) || strings.HasPrefix(name, ownPrefix) || name == "Content-Length" || name == "X-Content-Type-Options":
+		case hopByHop(name) || strings.HasPrefix(name, ownPrefix) || name == "Content-Length" || name == "X-Content-Type-Options" || forProxies(name):
 		case name == "X-Robots-Tag" && h[name] != nil: // only the live address is for search engines
 		case name == "Set-Cookie":
 			for _, cookie := range values {
@@ -145,6 +145,17 @@ func setHeaders(h http.Header, given map[string][]string) {
 			h[name] = append(h[name], values...)
 		}
 	}
+}
+
+// forProxies reports whether a header, by its canonical name, is an order to a proxy in front of the server, which would send a file of its
+// own in place of the answer, or keep the answer for as long as the function says. To some of them _ is -.
+func forProxies(name string) bool {
+	if !strings.HasPrefix(name, "X") {
+		return false
+	}
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	orders := []string{"x-accel-", "x-sendfile", "x-lighttpd-", "x-reproxy-", "x-litespeed-"}
+	return slices.ContainsFunc(orders, func(order string) bool { return strings.HasPrefix(name, order) })
 }
 
 // hostOnly returns a cookie for the host alone that sets it: below the same domain there are other apps.

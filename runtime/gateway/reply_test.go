@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"slices"
 	"strings"
@@ -137,6 +138,55 @@ func TestHeadersOfAnswer(t *testing.T) {
 	answer.want(t, http.StatusCreated, "aaaaaaa2", "made")
 	// E-078: its protocol has the headers of the response
 	answer.wantHeaders(t, "X-Number", "7", "Content-Type", "text/plain")
+}
+
+// A function gives no orders to a proxy in front of the server, which would answer with its own files: neither at a route nor at /r/, at
+// once or in a stream, before its answer or behind it.
+func TestOrdersToProxies(t *testing.T) {
+	t.Parallel()
+	orders := []string{
+		"X-Accel-Redirect", "x-accel-REDIRECT", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset", "X-Accel-Limit-Rate", "X_Accel_Redirect",
+		"X-Sendfile", "x-SENDFILE", "X-Sendfile2", "X-Sendfile-Temporary", "X-LIGHTTPD-send-file", "X-Lighttpd-Send-Tempfile",
+		"X-Reproxy-Url", "X-REPROXY-FILE", "X-Reproxy-Expected-Size", "X-LiteSpeed-Location",
+	}
+	headers := map[string][]string{"X-Mine": {"1"}, "X-Accelerated": {"yes"}, "Trailer": {strings.Join(orders, ", ")}}
+	for _, order := range orders {
+		headers[order] = []string{"/etc/passwd"}
+	}
+	for name, f := range map[string]function{
+		"at once":  answers(func(e *event.Event) { event.SetProtocol(e, event.Protocol{Headers: headers}) }),
+		"streamed": streaming(event.Protocol{Headers: headers, Streaming: true}, nil, nil, "piece"),
+	} {
+		content := newStore()
+		app := routed(content, files{}, "", "/")
+		app.Releases[0].Triggers = []*registry.Trigger{routeTo(greeter(), "greet", "").Trigger}
+		s := newSite(t, content, func(c *gateway.Config) { c.Functions = f }, app)
+		fired := httptest.NewRecorder()
+		s.gateway.Fire(fired, httptest.NewRequest(http.MethodGet, "http://"+domain+"/r/team/shop/greet", http.NoBody))
+		routed := s.get(t, host, "/")
+		for _, answer := range []*http.Response{routed.Response, fired.Result()} {
+			if answer.StatusCode != http.StatusOK || answer.Header.Get("X-Mine") != "1" || answer.Header.Get("X-Accelerated") != "yes" {
+				t.Fatalf("%s: got %d with %v", name, answer.StatusCode, answer.Header)
+			}
+			for _, all := range []http.Header{answer.Header, answer.Trailer} {
+				for given := range all {
+					// K-019: headers by which a proxy serves its own files never leave a function's answer
+					if slices.ContainsFunc(orders, func(order string) bool { return strings.EqualFold(order, given) }) {
+						t.Errorf("%s: the header %s left", name, given)
+					}
+				}
+			}
+		}
+	}
+	for name, p := range map[string]event.Protocol{
+		"before":  {Status: http.StatusEarlyHints, Headers: map[string][]string{"X-Accel-Redirect": {"/x"}}},
+		"trailer": {Headers: map[string][]string{http.TrailerPrefix + "X-Accel-Redirect": {"/x"}}},
+	} {
+		s := open(t, answers(func(e *event.Event) { event.SetProtocol(e, p) }), nil, "/")
+		if answer := s.get(t, host, "/"); answer.StatusCode != http.StatusBadGateway || answer.Header.Get("X-Accel-Redirect") != "" {
+			t.Errorf("%s: got %d with %v, want 502", name, answer.StatusCode, answer.Header)
+		}
+	}
 }
 
 // Cookies are for the host that sets them alone: below the domain are other apps.

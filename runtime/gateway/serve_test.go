@@ -392,7 +392,7 @@ func TestRanges(t *testing.T) {
 	content := newStore()
 	text := strings.Repeat("0123456789", 1000)
 	large := strings.Repeat("abcdefghij", 100_000)
-	s := newSite(t, content, nil, shop(content, files{"/a.txt": text, "/video.mp4": large, "/app-3f2a1b4c.js": text}))
+	s := newSite(t, content, nil, shop(content, files{"/a.txt": text, "/empty.txt": "", "/video.mp4": large, "/app-3f2a1b4c.js": text}))
 	const host = "shop.releases.test"
 	etag := s.get(t, host, "/a.txt").Header.Get("ETag")
 	packed := s.get(t, host, "/a.txt", "Accept-Encoding", "br").Header.Get("ETag")
@@ -415,6 +415,11 @@ func TestRanges(t *testing.T) {
 		{"/video.mp4", "bytes=500000-500009", "", 206, "abcdefghij", "bytes 500000-500009/1000000"},
 		{"/video.mp4", "bytes=2000000-", "", 416, "", "bytes */1000000"},
 		{"/app-3f2a1b4c.js", "bytes=20000-", "", 416, "", "bytes */10000"},
+		// K-020: ranges follow RFC 9110 at their edges
+		{"/a.txt", "bytes=-0", "", 416, "", "bytes */10000"},
+		{"/a.txt", "bytes=9998-99999999999999999999", "", 206, "89", "bytes 9998-9999/10000"},
+		{"/a.txt", "bytes=-99999999999999999999", etag, 206, text, "bytes 0-9999/10000"},
+		{"/empty.txt", "bytes=-1", "", 200, "", ""},
 	} {
 		t.Run(fmt.Sprintf("%s %.30s %.12s", c.path, c.ranges, c.ifRange), func(t *testing.T) {
 			t.Parallel()

@@ -60,31 +60,44 @@ func (g *Gateway) admitVisitor(w http.ResponseWriter, r *http.Request, app strin
 	if c, ok := w.(*counted); ok {
 		c.private = true
 	}
+	by, err := g.visitorOf(r, app)
+	if by != nobody {
+		return by
+	}
+	if err == nil {
+		writePage(w, r, pageElsewhere())
+		return nobody
+	}
+	host, _ := CanonicalHost(r.Host)
+	if landfall.KindOf(err) == landfall.Unauthorized && g.visits != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
+		g.sendToSignIn(w, r, host)
+		return nobody
+	}
+	g.refuse(w, r, app, registry.SignedIn, err)
+	return nobody
+}
+
+// visitorOf returns as whom a request may see what is for those alone who signed in, or have a token, and otherwise nobody, and why:
+// no error says that it comes from a page of another host.
+func (g *Gateway) visitorOf(r *http.Request, app string) (caller, error) {
 	host, _ := CanonicalHost(r.Host)
 	var err error = &landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized}
 	if cookie, none := r.Cookie(visitCookie); none == nil && g.visits != nil {
 		if err = g.visits.Visitor(r.Context(), host, app, cookie.Value); err == nil {
 			if fromHere(r) {
-				return visitor
+				return visitor, nil
 			}
-			writePage(w, r, pageElsewhere())
-			return nobody
+			return nobody, nil
 		}
 	}
 	kind := landfall.KindOf(err)
 	if bearer := strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "); bearer && g.allowed != nil &&
 		(kind == landfall.Unauthorized || kind == landfall.Forbidden) {
 		if err = g.allowed(r, app, registry.SignedIn); err == nil {
-			return holder
+			return holder, nil
 		}
-		kind = landfall.KindOf(err)
 	}
-	if kind == landfall.Unauthorized && g.visits != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
-		g.sendToSignIn(w, r, host)
-		return nobody
-	}
-	g.refuse(w, r, app, registry.SignedIn, err)
-	return nobody
+	return nobody, err
 }
 
 // browses reports whether a person waits for the answer in the window of a browser, which may be sent somewhere else.
@@ -164,7 +177,7 @@ func makePrivate(h http.Header) {
 		h.Set("Cache-Control", "private, no-cache")
 	}
 	for name := range h { // that caches obey before Cache-Control
-		if name == "Surrogate-Control" || name == "X-Accel-Expires" || name == "Edge-Control" || strings.HasSuffix(name, "Cdn-Cache-Control") {
+		if name == "Surrogate-Control" || name == "Edge-Control" || strings.HasSuffix(name, "Cdn-Cache-Control") {
 			delete(h, name)
 		}
 	}

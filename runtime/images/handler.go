@@ -16,10 +16,12 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/wire"
 )
 
 // Path is where Handler is served, as the specification says.
@@ -112,6 +114,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return h.digest(w, r, namespace, name, last, blobUnknown)
 	case kind == "tags" && last == "list":
 		return h.tags(w, r, namespace, name)
+	case kind == "referrers":
+		return h.referrers(w, r, namespace, name, last)
 	}
 	return unknown(nameUnknown)
 }
@@ -150,7 +154,7 @@ func hidden(err error, code string) error {
 func (h *Handler) digest(w http.ResponseWriter, r *http.Request, namespace, name, text, code string) error {
 	d, err := landfall.ParseDigest(text)
 	if err != nil {
-		return &failure{http.StatusBadRequest, "DIGEST_INVALID", landfall.MessageOf(err)}
+		return invalidDigest(err)
 	}
 	f, made, err := h.holding(r, namespace, name, d)
 	if err != nil {
@@ -220,7 +224,7 @@ func showManifest(w http.ResponseWriter, r *http.Request, made *image) error {
 	w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
 	w.Header().Set("Docker-Content-Digest", string(made.digest))
 	w.Header().Set("ETag", strconv.Quote(string(made.digest)))
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(made.manifest))
+	http.ServeContent(w, wire.Ranged(r, int64(len(made.manifest))), "", time.Time{}, bytes.NewReader(made.manifest))
 	return nil
 }
 
@@ -228,7 +232,11 @@ func serveBlob(w http.ResponseWriter, r *http.Request, d landfall.Digest, conten
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Docker-Content-Digest", string(d))
 	w.Header().Set("ETag", strconv.Quote(string(d)))
-	http.ServeContent(w, r, "", time.Time{}, content)
+	size, err := content.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	http.ServeContent(w, wire.Ranged(r, size), "", time.Time{}, content) // which begins at the beginning
 	return nil
 }
 
@@ -267,6 +275,33 @@ func (h *Handler) tags(w http.ResponseWriter, r *http.Request, namespace, name s
 		return err
 	}
 	return answer(w, "application/json", body)
+}
+
+// referrers answers with the list of what refers to a manifest, which is nothing: there are only images.
+func (h *Handler) referrers(w http.ResponseWriter, r *http.Request, namespace, name, digest string) error {
+	names, err := h.Names(r.Context(), namespace, name)
+	if err == nil {
+		err = h.Admit(r, &names.App)
+	}
+	if err != nil {
+		return hidden(err, nameUnknown)
+	}
+	if _, err := landfall.ParseDigest(digest); err != nil {
+		return invalidDigest(err)
+	}
+	if r.URL.Query().Has("artifactType") {
+		w.Header().Set("Oci-Filters-Applied", "artifactType")
+	}
+	const schemaVersion = 2
+	body, err := json.Marshal(v1.IndexManifest{SchemaVersion: schemaVersion, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{}})
+	if err != nil {
+		return err
+	}
+	return answer(w, string(types.OCIImageIndex), body)
+}
+
+func invalidDigest(err error) error {
+	return &failure{http.StatusBadRequest, "DIGEST_INVALID", landfall.MessageOf(err)}
 }
 
 func answer(w http.ResponseWriter, contentType string, body []byte) error {

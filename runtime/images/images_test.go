@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/images"
@@ -291,6 +293,45 @@ func TestRange(t *testing.T) {
 	whole, part := d.ask("GET", blob), d.ask("GET", blob, "Range", "bytes=600-")
 	if part.Code != http.StatusPartialContent || part.Body.String() != whole.Body.String()[600:] {
 		t.Errorf("got %d with %d bytes of %d", part.Code, part.Body.Len(), whole.Body.Len())
+	}
+	// K-020: ranges follow RFC 9110 at their edges
+	for _, at := range []string{blob, "default/hello/manifests/v1"} {
+		size := d.ask("GET", at).Body.Len()
+		if none := d.ask("GET", at, "Range", "bytes=-0"); none.Code != http.StatusRequestedRangeNotSatisfiable || none.Header().Get("Content-Range") != fmt.Sprintf("bytes */%d", size) {
+			t.Errorf("the last 0 bytes of %s: got %d with %v", at, none.Code, none.Header())
+		}
+		if rest := d.ask("GET", at, "Range", "bytes=100-99999999999999999999"); rest.Code != http.StatusPartialContent || rest.Body.Len() != size-100 {
+			t.Errorf("%s from 100 to a byte beyond any integer: got %d with %d bytes of %d", at, rest.Code, rest.Body.Len(), size)
+		}
+		if head := d.ask("HEAD", at, "Range", "bytes=0-1"); head.Code != http.StatusOK || head.Header().Get("Content-Length") != strconv.Itoa(size) {
+			t.Errorf("HEAD of %s: got %d with %v, want 200: it has no ranges", at, head.Code, head.Header())
+		}
+	}
+}
+
+// Nothing refers to an image, and who asks is told so: with an error tools would look for a tag in its place.
+func TestReferrers(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, 1, plenty)
+	digest := d.ask("HEAD", "default/hello/manifests/v1").Header().Get("Docker-Content-Digest")
+	for _, at := range []string{digest, "sha256:" + strings.Repeat("0", 64), digest + "?artifactType=a/b"} {
+		w := d.ask("GET", "default/hello/referrers/"+at)
+		index, err := v1.ParseIndexManifest(w.Body)
+		if err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != string(types.OCIImageIndex) || index.SchemaVersion != 2 ||
+			index.MediaType != types.OCIImageIndex || index.Manifests == nil || len(index.Manifests) != 0 {
+			t.Errorf("%s: got %d %+v with %v, %v, want an empty index", at, w.Code, index, w.Header(), err)
+		}
+		if filtered := strings.Contains(at, "artifactType"); (w.Header().Get("Oci-Filters-Applied") == "artifactType") != filtered {
+			t.Errorf("%s: got %v", at, w.Header())
+		}
+	}
+	if w := d.ask("GET", "default/hello/referrers/v1"); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "DIGEST_INVALID") {
+		t.Errorf("of a tag: got %d %s", w.Code, w.Body)
+	}
+	for _, other := range []*httptest.ResponseRecorder{d.ask("GET", "default/other/referrers/"+digest), d.ask("GET", "default/hello/referrers/"+digest, "Authorization", "x")} {
+		if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "NAME_UNKNOWN") {
+			t.Errorf("of an image that is not there: got %d %s", other.Code, other.Body)
+		}
 	}
 }
 

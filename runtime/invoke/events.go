@@ -50,6 +50,9 @@ var errNoTrigger = errors.New("no trigger")
 // ServeHTTP implements http.Handler.
 func (h *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
+	if validated(w, r) {
+		return
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		problem(w, &statusError{http.StatusMethodNotAllowed, "events are sent by POST"})

@@ -91,6 +91,26 @@ func TestEventsForSeveral(t *testing.T) {
 	}
 }
 
+// A sender of webhooks that asks whether it may send is told so, without a token, at every address that takes events, whatever is there.
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	all, one := events(triggers{}), door(echo)
+	for path, h := range map[string]http.Handler{invoke.RunPath: all, invoke.FirePath: all, path: one, "/functions/default/nobody": one} {
+		r := httptest.NewRequest(http.MethodOptions, path, http.NoBody)
+		r.Header.Set("Webhook-Request-Origin", "sender.example.com")
+		r.Header.Set("Webhook-Request-Callback", "http://sender.example.com/confirm")
+		r.Header.Set("Webhook-Request-Rate", "120")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK || w.Header().Get("Webhook-Allowed-Origin") != "*" || w.Header().Get("Webhook-Allowed-Rate") != "*" || w.Header().Get("Allow") != "POST" || w.Body.Len() > 0 {
+			t.Errorf("%s: got %d with %v, want the leave to send", path, w.Code, w.Header())
+		}
+		if other := ask(h, http.MethodOptions, path, "", "", ""); other.Code != http.StatusMethodNotAllowed || other.Header().Get("Webhook-Allowed-Origin") != "" {
+			t.Errorf("%s, which nobody asked to validate: got %d with %v", path, other.Code, other.Header())
+		}
+	}
+}
+
 // Why an event was not answered is said as at the door of one function.
 func TestEventsFail(t *testing.T) {
 	t.Parallel()

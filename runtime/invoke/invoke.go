@@ -72,6 +72,9 @@ type Handler struct {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
+	if h.Functions != nil && validated(w, r) {
+		return
+	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		f, err := h.find(r, Read)
@@ -216,7 +219,8 @@ type resources struct {
 func describe(f *registry.Function, host string) description {
 	d := description{
 		ID: AddressOf(f), Namespace: f.Namespace, Name: f.Name, Version: f.Version, Number: f.Number, URL: AddressOf(f),
-		Image: path.Join(host, images.Reference(f)), Runtime: runtime(f.Environment), Entry: f.Entrypoint, Package: f.Package.Digest, Config: []string{},
+		Image:   path.Join(host, images.Reference(f)),
+		Runtime: runtime{f.Environment.Name, f.Environment.Image}, Entry: f.Entrypoint, Package: f.Package.Digest, Config: []string{},
 		Resources: resources{
 			Memory: f.Resources.Memory, CPUs: f.Resources.MilliCPU, Disk: f.Resources.Disk,
 			Timeout: int64(f.Resources.Timeout.Seconds()), IdleTimeout: int64(f.Resources.IdleTimeout.Seconds()),

@@ -1,11 +1,10 @@
 // Package packages keeps the packages of functions unpacked on this machine, as the functions' processes see them.
 //
-// What lies there is a copy: a start begins with an empty folder, so that nothing of a crash, or of a function that ran without a
-// sandbox, is taken for a package.
+// What lies there is a copy. A start takes over what an earlier one unpacked only where nothing of a crash of the machine, or of a
+// function that ran without a sandbox, can be taken for a package: see Reopen.
 package packages
 
 import (
-	"archive/zip"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,7 +13,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/unpack"
 )
 
 // Archive is a package as it is stored: a zip of files.
@@ -55,6 +54,9 @@ type Cache struct {
 	made map[string]*folder
 }
 
+// keyName is the file that says under which key the packages in a folder were unpacked. Names that begin with "." are no packages'.
+const keyName = ".key"
+
 // folder is a package that is unpacked, or being unpacked.
 type folder struct {
 	ready chan struct{} // closed when what follows is known
@@ -68,9 +70,13 @@ const remembered = time.Minute
 
 // New returns a cache in dir, which it empties first.
 func New(dir string, source Opener, limits Limits) (*Cache, error) {
-	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, folderMode)); err != nil {
-		return nil, &landfall.Error{Op: "packages.New", Message: "the folder of unpacked packages cannot be made anew", Err: err}
-	}
+	return Reopen(dir, "", source, limits)
+}
+
+// Reopen returns a cache in dir, with the packages that an earlier one unpacked there under the same key: so functions answer after a
+// start although the disk is full. Whoever has the key says that the files are still as they were written: the machine did not stop
+// meanwhile, and nothing could write there. Under another key, and under the empty one, the cache begins empty.
+func Reopen(dir, key string, source Opener, limits Limits) (*Cache, error) {
 	const files, size = 50_000, 2 << 30
 	if limits.Files == 0 {
 		limits.Files = files
@@ -78,8 +84,41 @@ func New(dir string, source Opener, limits Limits) (*Cache, error) {
 	if limits.Bytes == 0 {
 		limits.Bytes = size
 	}
-	return &Cache{dir: dir, source: source, limits: limits, made: map[string]*folder{}}, nil
+	c := &Cache{dir: dir, source: source, limits: limits, made: map[string]*folder{}}
+	if err := errors.Join(os.MkdirAll(dir, folderMode), c.takeOver(key)); err != nil {
+		return nil, &landfall.Error{Op: "packages.New", Message: "the folder of unpacked packages cannot be used", Err: err}
+	}
+	return c, nil
 }
+
+// takeOver knows the packages that were unpacked under the key, and removes all else. Nothing is written that is as it should be.
+func (c *Cache) takeOver(key string) error {
+	keyFile := filepath.Join(c.dir, keyName)
+	old, _ := os.ReadFile(filepath.Clean(keyFile)) // without one nothing is taken over
+	same := key != "" && string(old) == key
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	known := make(chan struct{})
+	close(known)
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case same && name == keyName:
+		case same && entry.IsDir() && !strings.HasPrefix(name, "."): // it got its name when it was whole
+			c.made[name] = &folder{ready: known, size: unmeasured}
+		default:
+			err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, name)))
+		}
+	}
+	if err == nil && !same && key != "" && os.WriteFile(keyFile, []byte(key), 0o600) != nil {
+		err = os.RemoveAll(keyFile) // the next start begins empty
+	}
+	return err
+}
+
+// unmeasured is the size of a folder that nobody has measured yet.
+const unmeasured = -1
 
 // Open returns the folder of an archive, unpacked, with what install adds to it. The name stands for both: whatever has the same
 // name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should be, and Invalid when
@@ -160,6 +199,22 @@ func sizeOf(dir string) (bytes int64) {
 
 // Sizes returns how many bytes each folder has.
 func (c *Cache) Sizes() map[string]int64 {
+	sizes := map[string]int64{}
+	for name, size := range c.sizes() {
+		if size == unmeasured {
+			size = sizeOf(filepath.Join(c.dir, name)) // which may take long
+			c.mu.Lock()
+			if f := c.made[name]; f != nil && f.size == unmeasured {
+				f.size = size
+			}
+			c.mu.Unlock()
+		}
+		sizes[name] = size
+	}
+	return sizes
+}
+
+func (c *Cache) sizes() map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sizes := make(map[string]int64, len(c.made))
@@ -268,65 +323,12 @@ func (c *Cache) fetch(ctx context.Context, temp string, a Archive) (*os.File, in
 
 // unpack writes the files of an archive into dir. Nothing is written outside it.
 func (c *Cache) unpack(dir string, zipped io.ReaderAt, size int64) error {
-	z, err := zip.NewReader(zipped, size)
-	if err != nil {
-		return failed("a function's package is no zip archive", errors.Join(errArchive, err))
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	err := unpack.Zip(dir, "the package", zipped, size, unpack.Limits(c.limits))
+	switch {
+	case errors.Is(err, unpack.ErrNoZip):
+		return &landfall.Error{Op: "packages.Open", Message: "a function's package is no zip archive", Err: errors.Join(errArchive, err)}
+	case err != nil && landfall.KindOf(err) != landfall.Invalid:
 		return failed("a package cannot be unpacked", err)
 	}
-	defer func() { _ = root.Close() }() // nothing is written by it
-	if len(z.File) > c.limits.Files {
-		return refused("the package has %d files; the limit is %d", len(z.File), c.limits.Files)
-	}
-	left := c.limits.Bytes
-	for _, f := range z.File {
-		if strings.HasSuffix(f.Name, "/") && f.Mode().IsDir() {
-			continue // folders come with their files
-		}
-		if !f.Mode().IsRegular() || !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\\x00") {
-			return refused("the package has %q, which is no plain file inside it", f.Name)
-		}
-		n, err := extract(root, f, left)
-		if err != nil {
-			return err
-		}
-		left -= n
-	}
-	return nil
-}
-
-func refused(format string, args ...any) error {
-	return &landfall.Error{Op: "packages.Open", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
-}
-
-// extract writes one file of at most so many bytes.
-func extract(root *os.Root, f *zip.File, most int64) (int64, error) {
-	const readable, executable fs.FileMode = 0o644, 0o755
-	mode := readable
-	if f.Mode()&0o111 != 0 {
-		mode = executable
-	}
-	if err := root.MkdirAll(path.Dir(f.Name), folderMode); err != nil {
-		return 0, failed("a package cannot be unpacked", err)
-	}
-	to, err := root.OpenFile(f.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return 0, failed("a package cannot be unpacked", err)
-	}
-	defer to.Close()
-	from, err := f.Open()
-	if err != nil {
-		return 0, failed("a package cannot be unpacked", err)
-	}
-	defer from.Close()
-	n, err := io.Copy(to, io.LimitReader(from, most+1))
-	switch {
-	case err != nil:
-		return n, failed("a package cannot be unpacked", err)
-	case n > most:
-		return n, refused("the package has more bytes than the limit")
-	}
-	return n, errors.Join(to.Chmod(mode), to.Close())
+	return err
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -9,11 +10,14 @@ import (
 type Route struct {
 	*Trigger
 
-	Patterns []string // of http.ServeMux, one for each method
+	Patterns []string // of http.ServeMux, or with a route.Expression in place of the path; one for each method
 }
 
 // Routes are the routes of a release, ready to be looked up. They are immutable.
-type Routes struct{ mux *http.ServeMux }
+type Routes struct {
+	mux         *http.ServeMux
+	expressions []*expression // the one that precedes others first
+}
 
 // NewRoutes returns the routes of a release; nil when there are none. A route that conflicts with one before it is left out: a
 // spec has no such routes.
@@ -21,12 +25,17 @@ func NewRoutes(routes []Route) *Routes {
 	if len(routes) == 0 {
 		return nil
 	}
-	r := &Routes{http.NewServeMux()}
+	r := &Routes{mux: http.NewServeMux()}
 	for i := range routes {
 		for _, pattern := range routes[i].Patterns {
+			if e := readExpression(pattern, &routes[i]); e != nil {
+				r.expressions = append(r.expressions, e)
+				continue
+			}
 			r.add(pattern, &routes[i])
 		}
 	}
+	slices.SortStableFunc(r.expressions, precedence)
 	return r
 }
 
@@ -74,10 +83,19 @@ func (r *Routes) Find(request *http.Request) (*Route, []string) {
 	}
 	var f finding
 	r.mux.ServeHTTP(&f, request)
+	var methods []string
+	if len(r.expressions) > 0 {
+		var e *expression
+		var values map[string]string
+		e, values, methods = r.matching(request)
+		if e != nil && (f.route == nil || e.precedes(request.Pattern)) {
+			return e.give(request, values), nil
+		}
+	}
 	if f.route != nil || f.header == nil {
 		return f.route, nil
 	}
-	return nil, allowed(f.header)
+	return nil, union(allowed(f.header), methods)
 }
 
 // allowed returns the methods of the Allow header that a mux writes, which are sorted.

@@ -58,3 +58,43 @@ func TestFindRoute(t *testing.T) {
 		t.Errorf("without routes: got %v, %q", route, allow)
 	}
 }
+
+// An expression is found beside the patterns of http.ServeMux: what is more specific comes first, whatever the order of the routes.
+func TestFindExpression(t *testing.T) {
+	t.Parallel()
+	all := []registry.Route{
+		{Trigger: &registry.Trigger{Name: "pages"}, Patterns: []string{`GET /chat/{html:[a-z.\/]+}`, `POST /chat/{html:[a-z.\/]+}`}},
+		{Trigger: &registry.Trigger{Name: "rooms"}, Patterns: []string{`GET /chat/rooms/{id:[0-9a-z]+}`}},
+		{Trigger: &registry.Trigger{Name: "exact"}, Patterns: []string{"GET /chat/app.html"}},
+		{Trigger: &registry.Trigger{Name: "below"}, Patterns: []string{"GET /chat", "GET /chat/"}},
+		{Trigger: &registry.Trigger{Name: "item"}, Patterns: []string{"GET /api/items/{id}"}},
+		{Trigger: &registry.Trigger{Name: "any"}, Patterns: []string{`GET /{any:.*}`}},
+		{Trigger: &registry.Trigger{Name: "host"}, Patterns: []string{`GET shop.example.com/{any:[a-z]+}`}},
+	}
+	for _, c := range []struct{ method, url, trigger, values, allow string }{
+		{"GET", "/chat/app.html", "exact", "", ""},
+		{"GET", "/chat/js/app.js", "pages", "js/app.js", ""},
+		{"HEAD", "/chat/js/app.js", "pages", "js/app.js", ""},
+		{"PUT", "/chat/js/app.js", "", "", "GET HEAD POST"},
+		{"GET", "/chat/UPPER", "below", "", ""},
+		{"GET", "/chat/rooms/7", "rooms", "7", ""},
+		{"GET", "/chat/rooms/a", "rooms", "a", ""},
+		{"GET", "/api/items/7", "item", "7", ""},
+		{"GET", "/else", "any", "else", ""},
+		{"GET", "http://shop.example.com:8080/else", "host", "else", ""},
+		{"GET", "http://shop.example.com/chat/rooms/7", "rooms", "7", ""},
+	} {
+		for turn := range all {
+			routes := registry.NewRoutes(append(append([]registry.Route{}, all[turn:]...), all[:turn]...))
+			r := httptest.NewRequest(c.method, c.url, nil)
+			route, allow := routes.Find(r)
+			got, values := "", ""
+			if route != nil {
+				got, values = route.Name, r.PathValue("html")+r.PathValue("id")+r.PathValue("any")
+			}
+			if got != c.trigger || values != c.values || strings.Join(allow, " ") != c.allow {
+				t.Errorf("%s %s: got %q with %q, allowed %q; want %+v", c.method, c.url, got, values, allow, c)
+			}
+		}
+	}
+}

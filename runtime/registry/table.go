@@ -14,28 +14,30 @@ import (
 
 // App is one app as the Source knows it. A table keeps its maps and slices: nobody changes them afterwards.
 type App struct {
-	ID       string
-	Name     string                  // its host name
-	Deleted  bool                    // every address answers that it is gone
-	Live     landfall.UID            // empty while nothing is live
-	Latest   landfall.UID            // the accessible release that production applied last; empty when there is none
-	Releases []Release               // those that are accessible
-	Tags     map[string]landfall.UID // tag name to release
-	Past     []landfall.UID          // releases that were live before, newest first
-	SignedIn bool                    // releases that are not live are only for those who signed in
-	Unread   bool                    // nothing but ID, Name and Deleted is known: it is read again until it can be
-	Changed  int64                   // number of the newest change that the Source made to the app
+	ID        string
+	Name      string                  // its host name
+	Deleted   bool                    // every address answers that it is gone
+	Removed   bool                    // it was deleted, and its content is gone, too
+	Live      landfall.UID            // empty while nothing is live
+	Latest    landfall.UID            // the accessible release that production applied last; empty when there is none
+	Releases  []Release               // those that are accessible
+	Tags      map[string]landfall.UID // tag name to release
+	SignedIn  bool                    // releases that are not live are only for those who signed in
+	KeepFiles time.Duration           // for how long files of releases that were live are served where the live one has none
+	Unread    bool                    // nothing but ID and Name is known: it is read again until it can be
+	Changed   int64                   // number of the newest change that the Source made to the app
 }
 
 // Release is one release of an app.
 type Release struct {
-	ID       landfall.UID
-	Commit   landfall.CommitSHA
-	Line     landfall.Line
-	Created  time.Time
-	Units    []Unit     // the static units, in any order; a table orders them, the most specific path first
-	Routes   *Routes    // nil: it has none
-	Triggers []*Trigger // of all kinds, those of Routes, too
+	ID        landfall.UID
+	Commit    landfall.CommitSHA
+	Line      landfall.Line
+	Created   time.Time
+	LiveUntil time.Time  // when it was live last; zero when it never was, or when no other one was live after it
+	Units     []Unit     // the static units, in any order; a table orders them, the most specific path first
+	Routes    *Routes    // nil: it has none
+	Triggers  []*Trigger // of all kinds, those of Routes, too
 
 	expired bool
 }
@@ -65,11 +67,18 @@ const (
 // Resolution is what an address leads to.
 type Resolution struct {
 	Outcome Outcome
-	Release *Release   // set when Found or ExpiredRelease
-	App     string     // name of the app that Release is of, when Found
-	Past    []*Release // releases that were live before, newest first; only where the address is the live release's
+	Release *Release // set when Found or ExpiredRelease
+	App     string   // name of the app that Release is of, when Found
+	Past    Past     // only where the address is the live release's
 
 	SignedIn bool // Release is only for those who signed in
+}
+
+// Past are the releases of an app that were live before, and what holds for their files.
+type Past struct {
+	Releases  []*Release    // the one that was live last is the first
+	KeepFiles time.Duration // for how long after they were live their files are served; 0: never
+	SignedIn  bool          // they are only for those who signed in
 }
 
 // Table is an immutable picture of all apps. Any number of requests read it without locks.
@@ -115,7 +124,7 @@ func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 			return Resolution{Outcome: NoLive}
 		}
 		r := s.found(s.live)
-		r.Past = s.past
+		r.Past = Past{Releases: s.past, KeepFiles: s.app.KeepFiles, SignedIn: s.app.SignedIn}
 		return r
 	}
 	labels := s.labels
@@ -266,13 +275,20 @@ func (t *Table) put(app App) {
 	for _, r := range s.commits {
 		s.name(string(r.Commit), r) // a commit that does not fit into its label has a slug as a tag has
 	}
-	for _, id := range app.Past {
-		if r := ids[id]; r != nil && r != s.live {
-			s.past = append(s.past, r)
-		}
-	}
+	s.past = past(ids, s.live)
 	t.names[app.Name] = s
 	t.ids[app.ID] = s
+}
+
+// past returns the releases that were live before, the one that was live last first.
+func past(releases map[landfall.UID]*Release, live *Release) (all []*Release) {
+	for _, r := range releases {
+		if r != live && !r.LiveUntil.IsZero() {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Release) int { return cmp.Or(b.LiveUntil.Compare(a.LiveUntil), cmp.Compare(a.ID, b.ID)) })
+	return all
 }
 
 // name gives r the labels of selector, unless they are taken.

@@ -21,18 +21,18 @@ func shop() registry.App {
 	return registry.App{
 		ID: "app-1", Name: "shop", Live: "bbbbbbb2", Latest: "ccccccc2",
 		Releases: []registry.Release{
-			{ID: "aaaaaaa2", Commit: firstCommit, Created: day(1)},
-			{ID: "bbbbbbb2", Commit: secondCommit, Created: day(2), Units: []registry.Unit{
+			{ID: "aaaaaaa2", Commit: firstCommit, Created: day(1), LiveUntil: day(2)},
+			{ID: "bbbbbbb2", Commit: secondCommit, Created: day(2), LiveUntil: day(3), Units: []registry.Unit{
 				{Path: "/", Manifest: "root"}, {Path: "static/js/", Manifest: "js"}, {Path: "/static", Manifest: "static"},
 			}},
 			{ID: "ccccccc2", Commit: thirdCommit, Created: day(3)},
-			{ID: "ddddddd2", Commit: thirdCommit, Created: day(4)},
+			{ID: "ddddddd2", Commit: thirdCommit, Created: day(4), LiveUntil: day(5)},
 		},
 		Tags: map[string]landfall.UID{
 			"beta": "ccccccc2", "v1.2.0": "bbbbbbb2", "old": "zzzzzzz2",
 			strings.Repeat("long", 20): "ccccccc2",
 		},
-		Past: []landfall.UID{"ddddddd2", "bbbbbbb2", "aaaaaaa2", "zzzzzzz2"},
+		KeepFiles: time.Hour,
 	}
 }
 
@@ -116,14 +116,18 @@ func TestPast(t *testing.T) {
 	t.Parallel()
 	table := registry.New([]registry.App{shop()})
 	var got []landfall.UID
-	for _, r := range table.Resolve("shop", "", false).Past {
+	past := table.Resolve("shop", "", false).Past
+	for _, r := range past.Releases {
 		got = append(got, r.ID)
 	}
 	if len(got) != 2 || got[0] != "ddddddd2" || got[1] != "aaaaaaa2" {
-		t.Errorf("got past releases %v, want the two that exist and are not live, in their order", got)
+		t.Errorf("got past releases %v, want the two that were live and are not, the one that was live last first", got)
 	}
-	if past := table.Resolve("shop", "bbbbbbb2", false).Past; past != nil {
-		t.Errorf("got %d past releases at a release's own address, want none", len(past))
+	if past.KeepFiles != time.Hour || past.SignedIn {
+		t.Errorf("got files kept for %v and signed in %v, want what the app says", past.KeepFiles, past.SignedIn)
+	}
+	if past := table.Resolve("shop", "bbbbbbb2", false).Past; past.Releases != nil || past.KeepFiles != 0 {
+		t.Errorf("got %+v at a release's own address, want nothing", past)
 	}
 }
 

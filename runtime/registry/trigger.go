@@ -28,6 +28,7 @@ type Function struct {
 	Resources   landfall.Resources
 	Config      map[string]string  // of the app
 	Secrets     []Secret           // that it names
+	Folders     []string           // in which it finds secrets and parts of Config as files: /secrets/NAMESPACE/NAME and /configs/NAMESPACE/NAME
 	Network     bool               // its spec lets it reach the network
 	Body        int64              // bytes of a request's body at most, which it gets in parts; 0: it gets bodies as a whole
 	Contract    *contract.Contract // nil: it takes and answers anything
@@ -41,8 +42,10 @@ type Origin struct {
 
 // Environment is what a function runs in, as its document has it.
 type Environment struct {
-	Name  string
-	Image string // of its runtime; empty when no document defines the environment
+	Name     string
+	Image    string            // of its runtime; empty when no document defines the environment
+	Env      map[string]string // that its functions get, below Config
+	Programs string            // how programs are spoken to, as spec.Runtime has it
 }
 
 // Archive is a package as it is stored: a zip of files.
@@ -187,14 +190,14 @@ func (t *Table) Triggers(kind landfall.UnitKind) []*Trigger {
 	return all
 }
 
-// Deleted returns the ids of deleted apps, sorted.
-func (t *Table) Deleted() []string {
-	var all []string
-	for id, s := range t.ids {
+// Deleted returns the deleted apps, sorted by id.
+func (t *Table) Deleted() []App {
+	var all []App
+	for _, s := range t.ids {
 		if s.app.Deleted {
-			all = append(all, id)
+			all = append(all, s.app)
 		}
 	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b App) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }

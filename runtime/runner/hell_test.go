@@ -18,17 +18,15 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 )
 
-// hell are functions that do anything but answer, and what their callers are told.
-func hell() []struct {
+// demon is a function that does anything but answer, and what its caller is told.
+type demon struct {
 	name, bad string
 	reason    runner.Reason
 	message   string
-} {
-	return []struct {
-		name, bad string
-		reason    runner.Reason
-		message   string
-	}{
+}
+
+func hell() []demon {
+	return []demon{
 		{"exit 1", `exit 1`, runner.Exit, "exit code 1 before it answered"},
 		{"SIGSEGV", `kill -SEGV $$`, runner.Exit, "signal 11 (segmentation fault)"},
 		{"out of memory", `exec tail /dev/zero`, runner.Memory, "memory limit of 64 MiB"},
@@ -120,10 +118,8 @@ func p99(took []time.Duration) time.Duration { return took[len(took)*99/100] }
 
 // Functions from hell: each caller gets the documented error in time, the next call works, another function does not notice, and
 // in the end the server holds what it held before.
-//
-//nolint:paralleltest // it looks at all that this process holds
+// It looks at all that this process holds, so nothing else of this package runs beside it.
 func TestHell(t *testing.T) {
-	const timeout = 200 * time.Millisecond
 	r := start(t, &runner.Runner{
 		Sandbox: box(t, "confined"), Limits: runner.Limits{Answer: mib, Log: 10_000},
 		Defaults: landfall.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1, IdleTimeout: time.Second},
@@ -140,50 +136,15 @@ func TestHell(t *testing.T) {
 	var loud []time.Duration
 	var failed int
 	wait.Go(func() { loud, failed = latencies(t, r, "neighbour", stop) })
-	var latest time.Duration
-	var calls int
-	for _, test := range hell() {
-		f := counter(t, test.bad)
-		f.ID = test.name
-		if test.name == "fork bomb" { // which is not to end for the memory of so many processes, nor to take all processors
-			f.Resources.Memory, f.Resources.MilliCPU = 1<<30, 500
-		}
-		for i := range n {
-			f.Resources.Timeout = patience
-			if test.reason == runner.Timeout {
-				f.Resources.Timeout = timeout
-			}
-			execution := fmt.Sprintf("%s %d", test.name, i)
-			began := time.Now()
-			late := make(chan time.Duration, 1) // how late the machine is with everything
-			time.AfterFunc(f.Resources.Timeout, func() { late <- time.Since(began) - timeout })
-			_, err := r.Run(t.Context(), f, ask("bad", execution))
-			took := time.Since(began)
-			calls++
-			// N-023, N-025: the documented error, each time
-			if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
-				t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message, runner.ErrorOf(err).Trace)
-			}
-			if test.reason == runner.Timeout {
-				latest = max(latest, took-timeout)
-				slack := <-late
-				// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do
-				if took > timeout+slack+10*100*time.Millisecond {
-					t.Errorf("%s: the error came after %s, and a timer after %s; want at most a second more than that", execution, took, timeout+slack)
-				}
-			}
-			f.Resources.Timeout = patience
-			eventually(t, "its process has gone", func() bool {
-				processes, _ := r.Count(f.ID)
-				return processes == 0
+	latest := make([]time.Duration, len(hell()))
+	t.Run("kinds", func(t *testing.T) {
+		for i, test := range hell() {
+			t.Run(test.name, func(t *testing.T) {
+				t.Parallel()
+				latest[i] = suffer(t, r, test, n)
 			})
-			// N-023: the pool refills
-			if got := count(t, r, f); got != 1 {
-				t.Fatalf("%s: the next answer is %d, want 1", execution, got)
-			}
 		}
-		r.Forget(f.ID)
-	}
+	})
 	close(stop)
 	wait.Wait()
 	// N-025: nobody else notices
@@ -201,7 +162,53 @@ func TestHell(t *testing.T) {
 		t.Errorf("the server has %d MiB of memory, and had %d", after.resident/mib, before.resident/mib)
 	}
 	t.Logf("%d kinds, %d calls: each the documented error, the latest %s after its timeout; a neighbour's p99 %s, and %s alone; before %+v, after %+v",
-		len(hell()), calls, latest.Round(time.Millisecond), p99(loud).Round(time.Microsecond), p99(quiet).Round(time.Microsecond), before, after)
+		len(hell()), n*len(hell()), slices.Max(latest).Round(time.Millisecond), p99(loud).Round(time.Microsecond), p99(quiet).Round(time.Microsecond), before, after)
+}
+
+// suffer calls a function from hell n times, and returns how long after its timeout the latest error came.
+func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Duration) {
+	t.Helper()
+	const timeout = 200 * time.Millisecond
+	f := counter(t, test.bad)
+	f.ID = test.name
+	defer r.Forget(f.ID)
+	if test.name == "fork bomb" { // which is not to end for the memory of so many processes, nor to take all processors
+		f.Resources.Memory, f.Resources.MilliCPU = 1<<30, 500
+	}
+	for i := range n {
+		f.Resources.Timeout = patience
+		if test.reason == runner.Timeout {
+			f.Resources.Timeout = timeout
+		}
+		execution := fmt.Sprintf("%s %d", test.name, i)
+		began := time.Now()
+		late := make(chan time.Duration, 1) // how late the machine is with everything
+		time.AfterFunc(f.Resources.Timeout, func() { late <- time.Since(began) - timeout })
+		_, err := r.Run(t.Context(), f, ask("bad", execution))
+		took := time.Since(began)
+		// N-023, N-025: the documented error, each time
+		if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
+			t.Fatalf("%s: the error is %q (%v), want %q with %q; its log: %q", execution, got, err, test.reason, test.message, runner.ErrorOf(err).Trace)
+		}
+		if test.reason == runner.Timeout {
+			latest = max(latest, took-timeout)
+			slack := <-late
+			// N-025: within the timeout and 100 ms; ten times that on a machine that has much to do
+			if took > timeout+slack+10*100*time.Millisecond {
+				t.Errorf("%s: the error came after %s, and a timer after %s; want at most a second more than that", execution, took, timeout+slack)
+			}
+		}
+		f.Resources.Timeout = patience
+		eventually(t, "its process has gone", func() bool {
+			processes, _ := r.Count(f.ID)
+			return processes == 0
+		})
+		// N-023: the pool refills
+		if got := count(t, r, f); got != 1 {
+			t.Fatalf("%s: the next answer is %d, want 1", execution, got)
+		}
+	}
+	return latest
 }
 
 // Inputs that were made to harm: each gets an answer or an error that says why, and the function works on.

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +31,9 @@ type log struct {
 	mu        sync.Mutex
 	execution string
 	hide      *secret.Stream
-	left      int // bytes that the execution may still write
+	hidden    *secret.Redactor // of hide
+	missed    []string         // the hosts that the execution did not reach
+	left      int              // bytes that the execution may still write
 	tail      []byte
 	buffer    [4 << 10]byte
 }
@@ -47,7 +51,7 @@ func newLog(p *sandbox.Process, f Function, execution string, sink Logs, most in
 	}
 	l := &log{
 		function: f.ID, execution: execution, sink: sink, most: most, left: most, conn: conn, kill: p.Kill, ended: make(chan struct{}),
-		hide: f.Hide.Stream(),
+		hide: f.Hide.Stream(), hidden: f.Hide,
 	}
 	if l.fd, err = descriptor(conn); err != nil {
 		return nil, err
@@ -141,7 +145,7 @@ func (l *log) begin(execution string) {
 	defer l.mu.Unlock()
 	if l.execution != execution {
 		l.write(l.hide.End())
-		l.execution, l.left, l.tail = execution, l.most, l.tail[:0]
+		l.execution, l.left, l.tail, l.missed = execution, l.most, l.tail[:0], nil
 	}
 }
 
@@ -151,7 +155,72 @@ func (l *log) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(l.hide.End())
-	l.execution, l.left = "", l.most
+	l.execution, l.left, l.missed = "", l.most, nil
+}
+
+// notReached says, once in an execution, why the function did not reach a host.
+func (l *log) notReached(host string, failure error) {
+	if failure == nil || errors.Is(failure, context.Canceled) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const most = 20
+	if len(l.missed) == most || slices.Contains(l.missed, host) {
+		return
+	}
+	l.missed = append(l.missed, host)
+	line := sandbox.NotReached(host, failure) + "\n"
+	if n := len(l.tail); n > 0 && l.tail[n-1] != '\n' {
+		line = "\n" + line
+	}
+	l.write([]byte(l.hidden.String(line)))
+}
+
+// proxied is the way of one process to the network. It says in the process's log what was not reached.
+type proxied struct {
+	mu   sync.Mutex
+	log  *log     // nil: the process is being started
+	asks []func() // before there was a log
+}
+
+// proxyOf returns the proxy of one process of a function; nil when it has no network.
+func proxyOf(f Function) (*sandbox.Proxy, *proxied) {
+	if f.Proxy == nil {
+		return nil, nil
+	}
+	own, way := *f.Proxy, &proxied{}
+	own.Log = func(host string, failure error) {
+		if f.Proxy.Log != nil {
+			f.Proxy.Log(host, failure)
+		}
+		way.note(host, failure)
+	}
+	return &own, way
+}
+
+func (w *proxied) note(host string, failure error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.log == nil {
+		w.asks = append(w.asks, func() { w.log.notReached(host, failure) })
+		return
+	}
+	w.log.notReached(host, failure)
+}
+
+// begin says what was asked for while there was no log, and what comes from now on. A nil way does nothing.
+func (w *proxied) begin(l *log) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = l
+	for _, ask := range w.asks {
+		ask()
+	}
+	w.asks = nil
 }
 
 // trace returns the end of the execution's log.

@@ -78,12 +78,16 @@ func (r *Runner) grow(f Function, most int, execution string) (*process, error) 
 	if err != nil {
 		return nil, err
 	}
-	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Root: f.Root, Env: f.Env, Proxy: f.Proxy, Limits: sandbox.Limits{
+	proxy, way := proxyOf(f)
+	started, err := r.Sandbox.Start(sandbox.Program{Args: f.Args, Dir: f.Dir, Root: f.Root, Env: f.Env, Files: f.Files, Proxy: proxy, Limits: sandbox.Limits{
 		Memory: f.Resources.Memory, Disk: f.Resources.Disk, CPU: f.Resources.MilliCPU,
 	}})
 	var p *process
 	if err == nil {
 		p, err = r.newProcess(pool, f, started, execution)
+	}
+	if err == nil {
+		way.begin(p.log)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

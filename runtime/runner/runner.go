@@ -25,6 +25,7 @@ type Function struct {
 	Dir       string            // where it starts, which it cannot change
 	Root      string            // the folder that it sees as its root, in which Dir is then; empty: it sees the server's programs
 	Env       map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
+	Files     map[string]string // small files that only it sees, by their paths below /secrets and /configs; none without a sandbox
 	Form      event.Form        // how it reads events: Structured or Draft
 	Module    *wasm.Module      // what is run in place of a program; nil: Args is one
 	Resources landfall.Resources

@@ -43,6 +43,7 @@ const (
 	compiled   = 0
 	refused    = 3 // what is wrong with the module is on its standard output
 	notStarted = 4 // it could not limit itself
+	notWritten = 5 // there was no place for the machine code
 )
 
 // Forward is the compiler: when args are those of one, it compiles the module on standard input into a folder, within bounds of
@@ -60,11 +61,15 @@ func Forward(args []string) (code int, handled bool) {
 	if err == nil {
 		err = compileHere(context.Background(), module, args[1])
 	}
-	if err != nil {
-		fmt.Fprint(os.Stdout, landfall.MessageOf(err))
-		return refused, true
+	switch {
+	case err == nil:
+		return compiled, true
+	case landfall.KindOf(err) == landfall.Unavailable: // which is no fault of the module's
+		fmt.Fprintln(os.Stderr, err)
+		return notWritten, true
 	}
-	return compiled, true
+	fmt.Fprint(os.Stdout, landfall.MessageOf(err))
+	return refused, true
 }
 
 // limitMemory makes this process fail when it wants so many bytes more than it has.
@@ -128,6 +133,9 @@ func compileHere(ctx context.Context, module []byte, cache string) error {
 	}
 	defer func() { _ = r.Close(ctx) }()
 	compiled, err := r.CompileModule(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), module)
+	if _, ofFile := errors.AsType[*fs.PathError](err); ofFile { // the disk is full, for example
+		return failed(err)
+	}
 	if err != nil {
 		return invalid("%s", strings.TrimPrefix(err.Error(), "invalid "))
 	}

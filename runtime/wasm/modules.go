@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"landfall.dev/landfall"
@@ -29,7 +30,6 @@ type Limits struct {
 // Modules has the modules of this machine. Its methods may be called at the same time.
 type Modules struct {
 	dir      string
-	target   string // what machine code is made for
 	compiler compileFunc
 	limits   Limits
 	runtime  wazero.Runtime
@@ -38,6 +38,9 @@ type Modules struct {
 	memories budget
 
 	one sync.Mutex // held while a module is compiled: one after the other
+
+	learning sync.Mutex
+	target   string // what machine code is made for; empty: nobody knows yet
 
 	mu      sync.Mutex
 	making  map[string]*making // by digest
@@ -94,7 +97,7 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 			return compileApart(ctx, compiler, module, cache)
 		}
 	}
-	if m.target, err = targetOf(ctx, dir); err != nil {
+	if err := m.learnTarget(ctx); err != nil && landfall.KindOf(err) != landfall.Unavailable { // as on a full disk: it is tried again
 		return nil, &landfall.Error{Op: op, Message: "this machine cannot compile modules", Err: err}
 	}
 	if m.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
@@ -107,11 +110,28 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 	return m, nil
 }
 
+// learnTarget finds out what machine code made here is for, unless that is known. The folder of it is in memory where there is one, so
+// that nothing is written to a disk, which may be full: then it is Unavailable, and the next call tries again.
+func (m *Modules) learnTarget(ctx context.Context) (err error) {
+	m.learning.Lock()
+	defer m.learning.Unlock()
+	if m.target != "" {
+		return nil
+	}
+	const inMemory = "/dev/shm"
+	for _, dir := range []string{inMemory, m.dir} {
+		if m.target, err = targetOf(ctx, dir); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 // newRuntime returns what compiles and runs modules: the two must be set alike, or nothing that one compiled is found by the other.
 func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, error) {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 		WithCompilationCache(cache).WithCloseOnContextDone(true).WithDebugInfoEnabled(false))
-	_, err := wasi_snapshot_preview1.Instantiate(ctx, r)
+	_, err := wasi_snapshot_preview1.Instantiate(experimental.WithFunctionListenerFactory(ctx, polls{}), r)
 	return r, err
 }
 
@@ -136,6 +156,9 @@ func (m *Modules) Check(ctx context.Context, from io.Reader) error {
 		return err
 	}
 	if err := checkImports(imports, given(m.runtime)); err != nil {
+		return err
+	}
+	if err := m.learnTarget(ctx); err != nil {
 		return err
 	}
 	return m.compile(ctx, digestOf(confined), confined)
@@ -237,6 +260,9 @@ func (m *Modules) find(ctx context.Context, digest string, confined []byte) (waz
 // take a minute of each call, for which all others wait.
 func (m *Modules) ready(ctx context.Context, digest string, confined []byte) error {
 	const tries, most = 10 * time.Minute, 1000
+	if err := m.learnTarget(ctx); err != nil {
+		return err
+	}
 	if m.has(digest) {
 		return nil
 	}

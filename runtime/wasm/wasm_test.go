@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -320,6 +321,25 @@ func TestStopped(t *testing.T) {
 		cancel()
 		if err == nil || err.Error() != "time is over" {
 			t.Errorf("%s: the error is %v", name, err)
+		}
+	}
+}
+
+// A module that waits for very many things at once is told that it may not, before the server takes memory for each; one that waits
+// for fewer does so.
+func TestPollsAreFew(t *testing.T) {
+	t.Parallel()
+	m := open(t, wasm.Limits{})
+	for few, want := range map[string]string{"\x80\x08": "\x00", "\x81\x08": "\x1c"} { // 1,024 of them, and one more: EINVAL
+		poll := wasmtest.Source{
+			Imports: [][2]string{{wasmtest.Preview1, "poll_oneoff"}, {wasmtest.Preview1, "fd_write"}}, Text: "?",
+			Body: slices.Concat( // writes the answer to so many clocks of no time, which is what there is from 4096 on
+				[]byte{0x41, wasmtest.TextAt, 0x41, 0x80, 0x20, 0x41, 0x80, 0x20, 0x41}, []byte(few), []byte{0x41, 8, 0x10, 0, 0x36, 2, 0},
+				[]byte{0x41, 1, 0x41, 0, 0x41, 1, 0x41, 8, 0x10, 1, 0x1a},
+			),
+		}
+		if got, err := run(t.Context(), m, load(t, m, poll)); err != nil || got != want {
+			t.Errorf("the answer to %q is %q, %v; want %q", few, got, err, want)
 		}
 	}
 }

@@ -17,32 +17,32 @@ func allowed() []uint32 {
 		// Files that it may open anyway.
 		unix.SYS_CHDIR, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_COPY_FILE_RANGE, unix.SYS_DUP, unix.SYS_DUP3,
 		unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_FADVISE64, unix.SYS_FALLOCATE, unix.SYS_FCHDIR, unix.SYS_FCHMOD,
-		unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FCNTL, unix.SYS_FDATASYNC,
+		unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FDATASYNC,
 		unix.SYS_FGETXATTR, unix.SYS_FLISTXATTR, unix.SYS_FLOCK, unix.SYS_FREMOVEXATTR, unix.SYS_FSETXATTR, unix.SYS_FSTAT,
 		unix.SYS_FSTATFS, unix.SYS_FSYNC, unix.SYS_FTRUNCATE, unix.SYS_GETCWD, unix.SYS_GETDENTS64, unix.SYS_GETXATTR,
-		unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_RM_WATCH, unix.SYS_LGETXATTR, unix.SYS_LINKAT,
+		unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_INOTIFY_RM_WATCH, unix.SYS_LGETXATTR, unix.SYS_LINKAT,
 		unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_LSEEK, unix.SYS_LSETXATTR, unix.SYS_MKDIRAT,
 		unix.SYS_MKNODAT, unix.SYS_NEWFSTATAT, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_PIPE2, unix.SYS_PREAD64,
 		unix.SYS_PREADV, unix.SYS_PREADV2, unix.SYS_PWRITE64, unix.SYS_PWRITEV, unix.SYS_PWRITEV2, unix.SYS_READ,
 		unix.SYS_READAHEAD, unix.SYS_READLINKAT, unix.SYS_READV, unix.SYS_REMOVEXATTR, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2,
-		unix.SYS_SENDFILE, unix.SYS_SETXATTR, unix.SYS_SPLICE, unix.SYS_STATFS, unix.SYS_STATX, unix.SYS_SYMLINKAT,
-		unix.SYS_SYNC_FILE_RANGE, unix.SYS_TEE, unix.SYS_TRUNCATE, unix.SYS_UMASK, unix.SYS_UNLINKAT,
+		unix.SYS_SETXATTR, unix.SYS_STATFS, unix.SYS_STATX, unix.SYS_SYMLINKAT,
+		unix.SYS_SYNC_FILE_RANGE, unix.SYS_TRUNCATE, unix.SYS_UMASK, unix.SYS_UNLINKAT,
 		unix.SYS_UTIMENSAT, unix.SYS_WRITE, unix.SYS_WRITEV,
 
 		// Its memory.
 		unix.SYS_BRK, unix.SYS_GET_MEMPOLICY, unix.SYS_MADVISE, unix.SYS_MAP_SHADOW_STACK, unix.SYS_MBIND, unix.SYS_MEMBARRIER,
-		unix.SYS_MEMFD_CREATE, unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL, unix.SYS_MMAP,
+		unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
 		unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MSEAL, unix.SYS_MSYNC, unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL, unix.SYS_MUNMAP,
 		unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_SET_MEMPOLICY, unix.SYS_SHMAT, unix.SYS_SHMCTL,
-		unix.SYS_SHMDT, unix.SYS_SHMGET,
+		unix.SYS_SHMDT,
 
 		// Its processes and threads, and what they are. To become another user needs a right that nobody has here.
 		unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_GETCPU,
 		unix.SYS_GETEGID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETGROUPS, unix.SYS_GETPGID, unix.SYS_GETPID,
 		unix.SYS_GETPPID, unix.SYS_GETPRIORITY, unix.SYS_GETRESGID, unix.SYS_GETRESUID, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE,
 		unix.SYS_GETSID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GET_ROBUST_LIST, unix.SYS_IOPRIO_GET, unix.SYS_IOPRIO_SET,
-		unix.SYS_KILL, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_RESTRICT_SELF,
-		unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PRCTL, unix.SYS_PRLIMIT64, unix.SYS_RSEQ, unix.SYS_SCHED_GETAFFINITY,
+		unix.SYS_KILL, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF,
+		unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PRLIMIT64, unix.SYS_RSEQ, unix.SYS_SCHED_GETAFFINITY,
 		unix.SYS_SCHED_GETATTR, unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX,
 		unix.SYS_SCHED_GET_PRIORITY_MIN, unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETATTR,
 		unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_YIELD, unix.SYS_SETFSGID, unix.SYS_SETFSUID,
@@ -55,18 +55,18 @@ func allowed() []uint32 {
 		unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL,
 		unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_FUTEX, unix.SYS_FUTEX_REQUEUE, unix.SYS_FUTEX_WAIT,
 		unix.SYS_FUTEX_WAITV, unix.SYS_FUTEX_WAKE, unix.SYS_GETITIMER, unix.SYS_GETRANDOM, unix.SYS_GETTIMEOFDAY,
-		unix.SYS_MQ_GETSETATTR, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_OPEN, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_TIMEDSEND,
-		unix.SYS_MQ_UNLINK, unix.SYS_MSGCTL, unix.SYS_MSGGET, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_NANOSLEEP, unix.SYS_PPOLL,
+		unix.SYS_MQ_GETSETATTR, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_TIMEDRECEIVE, unix.SYS_MQ_TIMEDSEND,
+		unix.SYS_MQ_UNLINK, unix.SYS_MSGCTL, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_NANOSLEEP, unix.SYS_PPOLL,
 		unix.SYS_PSELECT6, unix.SYS_RESTART_SYSCALL, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGPROCMASK,
 		unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_SIGRETURN, unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_TGSIGQUEUEINFO,
-		unix.SYS_SEMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SETITIMER, unix.SYS_SIGALTSTACK,
+		unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SETITIMER, unix.SYS_SIGALTSTACK,
 		unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_GETTIME, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMER_CREATE,
 		unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_SETTIME,
 
 		// Sockets, once they are made.
 		unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_CONNECT, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKNAME,
 		unix.SYS_GETSOCKOPT, unix.SYS_LISTEN, unix.SYS_RECVFROM, unix.SYS_RECVMMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG,
-		unix.SYS_SENDMSG, unix.SYS_SENDTO, unix.SYS_SETSOCKOPT, unix.SYS_SHUTDOWN,
+		unix.SYS_SENDMSG, unix.SYS_SENDTO, unix.SYS_SHUTDOWN,
 	}...)
 }
 
@@ -83,6 +83,7 @@ const (
 	offsetArg0   = 16
 	offsetArg1   = 24
 	offsetArg2   = 32
+	offsetArg3   = 40
 )
 
 // rule is what follows for the system calls from a number on, up to the next rule's.
@@ -144,15 +145,22 @@ func socketsOf(network Network) []bpf.Instruction {
 	return append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
 }
 
-// special are the system calls that depend on their arguments, or have an answer of their own.
-func special(network Network) map[uint32][]bpf.Instruction {
+// Walls says what is around a confined process beside the filter. What they do not hold, the filter refuses.
+type Walls struct {
+	Network Network
+	Charged bool // a control group holds whatever memory the kernel takes for it
+	Own     bool // its user is no other sandbox's, so that what the kernel counts for a user is its own
+}
+
+// special are the system calls that depend on their arguments or on the walls, or have an answer of their own.
+func special(walls Walls) map[uint32][]bpf.Instruction {
 	// Its flags cannot be looked at; libraries fall back on clone. No thread of the same memory may be in another namespace.
 	clone := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipFalse: 1}, answer(unix.EPERM), answer(0)}
 	done := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO} // without an error: the kernel does nothing
-	return map[uint32][]bpf.Instruction{
+	all := map[uint32][]bpf.Instruction{
 		unix.SYS_CLONE:      clone,
 		unix.SYS_CLONE3:     {answer(unix.ENOSYS)},
-		unix.SYS_SOCKET:     socketsOf(network),
+		unix.SYS_SOCKET:     socketsOf(walls.Network),
 		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
 		// All that the machine has yet to write is not theirs to wait for, and everybody else would.
 		unix.SYS_SYNC:   {done},
@@ -161,13 +169,74 @@ func special(network Network) map[uint32][]bpf.Instruction {
 		unix.SYS_IOCTL: append([]bpf.Instruction{load(offsetArg1)},
 			among(unix.EPERM, 0, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSCTTY, unix.TIOCCONS, unix.TIOCSETD)...),
 		unix.SYS_PERSONALITY: append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EPERM, 0, ^uint32(0))...),
+		// Pages of a size that the machine has set aside are charged to no group of memory. Who asks for them does without.
+		unix.SYS_MMAP:         append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), answer(0)),
+		unix.SYS_MEMFD_CREATE: append(refuseLarge(offsetArg1, unix.MFD_HUGETLB), answer(0)),
+		unix.SYS_SHMGET:       append(refuseLarge(offsetArg2, shmHuge), answer(0)),
 	}
+	depend := func(held bool, calls map[uint32][]bpf.Instruction) {
+		for number, what := range calls {
+			if !held {
+				all[number] = what
+			} else if all[number] == nil {
+				all[number] = []bpf.Instruction{answer(0)}
+			}
+		}
+	}
+	depend(walls.Own, shared())
+	depend(walls.Charged, uncharged())
+	return all
+}
+
+const (
+	shmHuge     = 0o4000 // SHM_HUGETLB (shmget(2))
+	setPipeSize = 1031   // F_SETPIPE_SZ (fcntl(2))
+)
+
+// uncharged is what follows where no control group is charged: by these calls a process holds memory of the kernel's that stands in
+// no list of what is its own. Each gets the error by which programs do without.
+func uncharged() map[uint32][]bpf.Instruction {
+	missing := []bpf.Instruction{answer(unix.ENOSYS)}
+	impossible := []bpf.Instruction{answer(unix.EINVAL)}
+	mmap := append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), // pages that are shared stay when they are in nobody's table any more
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: unix.MAP_SHARED | unix.MAP_ANON},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.MAP_SHARED | unix.MAP_ANON, SkipFalse: 1}, answer(unix.EPERM), answer(0))
+	// A socket keeps the size of its queue.
+	setsockopt := append([]bpf.Instruction{
+		load(offsetArg1), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOL_SOCKET, SkipTrue: 1}, answer(0), load(offsetArg2),
+	}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_SNDBUF, SkipTrue: 1}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SO_RCVBUF, SkipFalse: 1},
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO}, answer(0))
+	return map[uint32][]bpf.Instruction{
+		unix.SYS_MEMFD_CREATE: missing, unix.SYS_SHMGET: missing, unix.SYS_MSGGET: missing, unix.SYS_SEMGET: missing, unix.SYS_MQ_OPEN: missing,
+		unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible, // what is in a pipe or a socket by them is a file's
+		unix.SYS_MMAP: mmap, unix.SYS_SETSOCKOPT: setsockopt,
+		unix.SYS_LANDLOCK_CREATE_RULESET: {answer(unix.EOPNOTSUPP)},
+		unix.SYS_PRCTL:                   append([]bpf.Instruction{load(offsetArg0)}, among(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
+		unix.SYS_FCNTL:                   append([]bpf.Instruction{load(offsetArg1)}, among(unix.EPERM, 0, setPipeSize)...),
+	}
+}
+
+// shared is what follows where others have the same user: what the kernel counts for a user is taken from all of them.
+func shared() map[uint32][]bpf.Instruction {
+	all := map[uint32][]bpf.Instruction{
+		unix.SYS_INOTIFY_INIT1: {answer(unix.ENOSYS)}, unix.SYS_MQ_OPEN: {answer(unix.ENOSYS)},
+		unix.SYS_FCNTL: append([]bpf.Instruction{load(offsetArg1)}, among(unix.EPERM, 0, setPipeSize)...),
+	}
+	for _, number := range olderWatches() {
+		all[number] = []bpf.Instruction{answer(unix.ENOSYS)}
+	}
+	return all
+}
+
+// refuseLarge refuses a call whose argument has the bit that asks for large pages. What was loaded stays loaded.
+func refuseLarge(offset, bit uint32) []bpf.Instruction {
+	return []bpf.Instruction{load(offset), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bit, SkipFalse: 1}, answer(unix.ENOMEM)}
 }
 
 // rules returns what follows for each number, in the order of the numbers. What is not allowed is refused; what is newer than
 // this list does not exist, because libraries then do without.
-func rules(network Network) []rule {
-	then := special(network)
+func rules(walls Walls) []rule {
+	then := special(walls)
 	for _, number := range allowed() {
 		then[number] = []bpf.Instruction{answer(0)}
 	}
@@ -209,8 +278,8 @@ func search(all []rule) ([]bpf.Instruction, error) {
 
 // Filter returns the program by which the kernel decides about each system call of what is confined, as the kernel reads it. A
 // process of another architecture is killed.
-func Filter(network Network) ([]byte, error) {
-	program, err := filter(network)
+func Filter(walls Walls) ([]byte, error) {
+	program, err := filter(walls)
 	if err != nil {
 		return nil, err
 	}
@@ -222,8 +291,8 @@ func Filter(network Network) ([]byte, error) {
 	return text, nil
 }
 
-func filter(network Network) ([]bpf.RawInstruction, error) {
-	tree, err := search(rules(network))
+func filter(walls Walls) ([]bpf.RawInstruction, error) {
+	tree, err := search(rules(walls))
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ type call struct {
 }
 
 // verdict returns what the filter says of it.
-func verdict(t *testing.T, network Network, c call) uint32 {
+func verdict(t *testing.T, walls Walls, c call) uint32 {
 	t.Helper()
-	raw, err := filter(network)
+	raw, err := filter(walls)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestFilter(t *testing.T) {
 	for _, number := range allowed() {
 		listed[number] = true
 	}
-	special := special(Itself)
+	special := special(Walls{Network: Itself})
 	for number := range uint32(unix.SYS_MSEAL) {
 		if _, ok := special[number]; ok {
 			continue
@@ -63,7 +63,7 @@ func TestFilter(t *testing.T) {
 		if listed[number] {
 			want = allow
 		}
-		if got := verdict(t, Nothing, call{number: number, arch: architecture}); got != want {
+		if got := verdict(t, Walls{Charged: true, Own: true}, call{number: number, arch: architecture}); got != want {
 			t.Errorf("system call %d: %#x, want %#x", number, got, want)
 		}
 	}
@@ -112,8 +112,50 @@ func TestFilter(t *testing.T) {
 		if test.call.arch == 0 {
 			test.call.arch = architecture
 		}
-		if got := verdict(t, test.network, test.call); got != test.want {
+		if got := verdict(t, Walls{Network: test.network, Charged: true, Own: true}, test.call); got != test.want {
 			t.Errorf("%s: %#x, want %#x", name, got, test.want)
+		}
+	}
+}
+
+// What neither a control group nor a user of its own holds is refused, and only then.
+func TestFilterWithoutWalls(t *testing.T) {
+	t.Parallel()
+	const allow = unix.SECCOMP_RET_ALLOW
+	const shared = unix.MAP_SHARED | unix.MAP_ANON
+	bare, charged, own, both := Walls{}, Walls{Charged: true}, Walls{Own: true}, Walls{Charged: true, Own: true}
+	for name, test := range map[string]struct {
+		number  uint32
+		args    [6]uint64
+		refused map[Walls]uint32 // all others are allowed
+	}{
+		"memfd":            {unix.SYS_MEMFD_CREATE, [6]uint64{}, map[Walls]uint32{bare: refusal(unix.ENOSYS), own: refusal(unix.ENOSYS)}},
+		"shmget":           {unix.SYS_SHMGET, [6]uint64{}, map[Walls]uint32{bare: refusal(unix.ENOSYS), own: refusal(unix.ENOSYS)}},
+		"mq_open":          {unix.SYS_MQ_OPEN, [6]uint64{}, map[Walls]uint32{bare: refusal(unix.ENOSYS), own: refusal(unix.ENOSYS), charged: refusal(unix.ENOSYS)}},
+		"inotify":          {unix.SYS_INOTIFY_INIT1, [6]uint64{}, map[Walls]uint32{bare: refusal(unix.ENOSYS), charged: refusal(unix.ENOSYS)}},
+		"a larger pipe":    {unix.SYS_FCNTL, [6]uint64{0, setPipeSize}, map[Walls]uint32{bare: refusal(unix.EPERM), charged: refusal(unix.EPERM), own: refusal(unix.EPERM)}},
+		"another fcntl":    {unix.SYS_FCNTL, [6]uint64{0, unix.F_GETFL}, nil},
+		"shared memory":    {unix.SYS_MMAP, [6]uint64{0, 1, 3, shared}, map[Walls]uint32{bare: refusal(unix.EPERM), own: refusal(unix.EPERM)}},
+		"a shared file":    {unix.SYS_MMAP, [6]uint64{0, 1, 3, unix.MAP_SHARED}, nil},
+		"private memory":   {unix.SYS_MMAP, [6]uint64{0, 1, 3, unix.MAP_PRIVATE | unix.MAP_ANON}, nil},
+		"a larger queue":   {unix.SYS_SETSOCKOPT, [6]uint64{0, unix.SOL_SOCKET, unix.SO_SNDBUF}, map[Walls]uint32{bare: unix.SECCOMP_RET_ERRNO, own: unix.SECCOMP_RET_ERRNO}},
+		"another option":   {unix.SYS_SETSOCKOPT, [6]uint64{0, unix.SOL_SOCKET, unix.SO_REUSEADDR}, nil},
+		"an option of TCP": {unix.SYS_SETSOCKOPT, [6]uint64{0, unix.IPPROTO_TCP, unix.SO_SNDBUF}, nil},
+		"splice":           {unix.SYS_SPLICE, [6]uint64{}, map[Walls]uint32{bare: refusal(unix.EINVAL), own: refusal(unix.EINVAL)}},
+		"a name":           {unix.SYS_PRCTL, [6]uint64{unix.PR_SET_NAME}, nil},
+		"a filter":         {unix.SYS_PRCTL, [6]uint64{unix.PR_SET_SECCOMP}, map[Walls]uint32{bare: refusal(unix.EINVAL), own: refusal(unix.EINVAL)}},
+		"large pages": {unix.SYS_MMAP, [6]uint64{0, 1, 3, unix.MAP_PRIVATE | unix.MAP_ANON | unix.MAP_HUGETLB}, map[Walls]uint32{
+			bare: refusal(unix.ENOMEM), own: refusal(unix.ENOMEM), charged: refusal(unix.ENOMEM), both: refusal(unix.ENOMEM),
+		}},
+	} {
+		for _, walls := range []Walls{bare, charged, own, both} {
+			want, refused := test.refused[walls]
+			if !refused {
+				want = allow
+			}
+			if got := verdict(t, walls, call{number: test.number, arch: architecture, args: test.args}); got != want {
+				t.Errorf("%s with %+v: %#x, want %#x", name, walls, got, want)
+			}
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Word is the first argument of an init. It changes with what follows, so that an init of another version is known.
-const Word = "sandbox-init-7"
+const Word = "sandbox-init-9"
 
 // Where a confined command finds the proxy.
 const (
@@ -22,10 +22,15 @@ const (
 	ProxyPort = 3128
 )
 
+// Nobody is the user that a command is where it cannot be one of its own.
+const Nobody = 65534
+
+// Diagnosis is the number under which an init whose memory is counted has a socket that tells of all sockets of its network.
+const Diagnosis = 250
+
 const (
-	nobody = 65534 // the user that a command is
-	first  = 3     // the number of the first file after the three that every process has
-	failed = 125   // the exit code of an init that cannot do its work
+	first  = 3   // the number of the first file after the three that every process has
+	failed = 125 // the exit code of an init that cannot do its work
 )
 
 // The words for an init that makes the sandbox's root, because nobody else has: it is started in namespaces of its own, in which it
@@ -39,8 +44,8 @@ const (
 
 // Main is an init: it makes the sandbox as far as nobody has, gives up every privilege, opens the way to the proxy, runs the
 // command, and returns its exit code. Its arguments, after Word, are one of the words above or another, the number of the pipe with
-// the plan, which the server holds as long as it lives, and the number of the socket to the server, 0 for none. Other words are not
-// handled.
+// the plan, which the server holds as long as it lives, the number of the socket to the server, 0 for none, and the user that the
+// command is. Other words are not handled.
 func Main(args []string) (code int, handled bool) {
 	if len(args) == 0 || args[0] != Word {
 		return 0, false
@@ -75,7 +80,7 @@ func notStarted(p *Plan, err error) error {
 const opStart = "the program cannot be started:"
 
 func initialize(args []string) (code int, err error) {
-	const own = 3
+	const own = 4
 	if len(args) != own {
 		return 0, errors.New("arguments are missing")
 	}
@@ -87,8 +92,12 @@ func initialize(args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	user, err := strconv.Atoi(args[3])
+	if err != nil {
+		return 0, err
+	}
 	runtime.LockOSThread() // what is given up counts for this thread and what it starts
-	host, err := prepare(args[0])
+	host, err := prepare(args[0], user)
 	if err != nil {
 		return 0, err
 	}
@@ -121,17 +130,17 @@ func initialize(args []string) (code int, err error) {
 
 // prepare does what needs no plan: it takes from everybody who comes later what rights there are, and makes the root as far as it
 // can. Nothing when somebody else makes it.
-func prepare(word string) (*material, error) {
+func prepare(word string, user int) (*material, error) {
 	switch word {
 	case Alone, Rooted, Spare:
 	default:
-		return nil, errors.Join(dropBounds(), becomeNobodyAtOnce())
+		return nil, errors.Join(dropBounds(), becomeAtOnce(user))
 	}
-	host, err := gather()
+	host, err := gather(user)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(dropBounds(), becomeNobody()); err != nil {
+	if err := errors.Join(dropBounds(), become(user)); err != nil {
 		return nil, err
 	}
 	if word == Rooted {
@@ -146,36 +155,57 @@ func prepare(word string) (*material, error) {
 	if word == Alone {
 		return host, nil
 	}
-	err = host.othersBecomeNobody()
+	err = host.othersBecome()
 	return host, err
 }
 
 // confine makes what is around the command, and leaves nothing that it could undo.
 func (p *Plan) confine(host *material, control int) error {
-	if host != nil {
-		if err := p.enter(host); err != nil {
+	if host == nil { // somebody else made the root, and the folders in it
+		if err := p.writeFiles(""); err != nil {
 			return err
 		}
-	}
-	if err := errors.Join(p.limit(), giveUp(), unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)); err != nil {
+	} else if err := p.enter(host); err != nil {
 		return err
 	}
-	if control != 0 {
+	if err := errors.Join(giveUp(), unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)); err != nil {
+		return err
+	}
+	if control != 0 { // before the limit of open files, which also is one of those that are sent
 		if err := sendListener(control); err != nil {
 			return err
 		}
 	}
-	if err := restrict(p.At, p.Writable, p.Network); err != nil || host == nil {
+	if !p.Charged {
+		openDiagnosis()
+	}
+	if err := errors.Join(p.limit(), restrict(p.At, p.Writable, p.Network)); err != nil {
 		return err
 	}
 	return enforce(p.Filter)
 }
 
+// openDiagnosis opens what tells of the sockets of this network. Without it the server says that they are not counted.
+func openDiagnosis() {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err == nil {
+		_ = unix.Dup3(fd, Diagnosis, unix.O_CLOEXEC)
+		_ = unix.Close(fd)
+	}
+}
+
 // limit bounds what the kernel bounds for each process. A crash leaves no core, and wakes no program of the host's that would
 // look at it: one of no bytes would.
 func (p *Plan) limit() error {
+	const files, counted, signals = 8192, 1024, 4096
 	limits := map[int]uint64{
-		syscall.RLIMIT_CORE: 1, syscall.RLIMIT_NOFILE: 8192, syscall.RLIMIT_FSIZE: uint64(p.File), // #nosec G115 -- a size
+		syscall.RLIMIT_CORE: 1, syscall.RLIMIT_NOFILE: files, syscall.RLIMIT_FSIZE: uint64(p.File), // #nosec G115 -- a size
+	}
+	if !p.Charged {
+		limits[syscall.RLIMIT_NOFILE] = counted // each may hold memory of the kernel's, and is looked at
+	}
+	if p.Processes > 0 {
+		limits[unix.RLIMIT_NPROC], limits[unix.RLIMIT_SIGPENDING] = uint64(p.Processes), signals // #nosec G115 -- a count
 	}
 	for resource, most := range limits {
 		var now syscall.Rlimit
@@ -211,7 +241,7 @@ func (p pipe) Read(buffer []byte) (int, error) {
 func watchOver(host *material, server int) {
 	const begun = 20                                                                 // milliseconds; less when the server ends
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}, begun) // #nosec G115 -- a descriptor
-	if err := host.othersBecomeNobody(); err != nil {
+	if err := host.othersBecome(); err != nil {
 		unix.Exit(failed)
 	}
 	endWith(server)
@@ -253,39 +283,39 @@ func dropBounds() error {
 	}
 }
 
-// becomeNobody makes a root of the host nobody, on this thread, which keeps what rights it has for as long as it makes the sandbox.
-// Its groups are nobody's already.
-func becomeNobody() error {
+// become makes a root of the host another user, on this thread, which keeps what rights it has for as long as it makes the sandbox.
+// Its group is that user's already.
+func become(user int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var rights [2]unix.CapUserData
-	become := func() error {
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+	change := func() error {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)); errno != 0 {
 			return errno
 		}
 		return nil
 	}
-	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), become(), unix.Capset(&header, &rights[0]))
+	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), change(), unix.Capset(&header, &rights[0]))
 }
 
-// othersBecomeNobody makes the other threads nobody, who were started for Go alone and do nothing with what rights they have: they
+// othersBecome makes the other threads that user, who were started for Go alone and do nothing with what rights they have: they
 // lose them. That takes the time of a few turns of each thread, which the program's first moments are spared.
-func (m *material) othersBecomeNobody() error {
+func (m *material) othersBecome() error {
 	if m == nil || !m.root {
 		return nil
 	}
 	m.root = false
-	return syscall.Setuid(nobody)
+	return syscall.Setuid(m.user)
 }
 
-// becomeNobodyAtOnce makes a root of the host nobody without rights.
-func becomeNobodyAtOnce() error {
+// becomeAtOnce makes a root of the host another user, without rights.
+func becomeAtOnce(user int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody))
+	return errors.Join(syscall.Setgroups(nil), syscall.Setgid(user), syscall.Setuid(user))
 }
 
 // giveUp gives up every right, and hides this process from the command.

@@ -18,6 +18,12 @@ const (
 	landlockScopes   = 6
 )
 
+// Walled reports whether this kernel has Landlock.
+func Walled() bool {
+	version, err := ll.LandlockGetABIVersion()
+	return err == nil && version >= landlockFiles
+}
+
 // Lacks lists what this kernel lacks of Landlock, for people.
 func Lacks() []string {
 	version, err := ll.LandlockGetABIVersion()

@@ -1,9 +1,12 @@
 package inner
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,19 +19,26 @@ type Plan struct {
 	File      int64  // bytes of the largest file
 	Writable  bool   // the command may write to its folder
 	Network   bool   // there is a proxy
+	Charged   bool   // a control group holds whatever memory the kernel takes for it; else the server counts, and needs Diagnosis
+	Processes int    // how many its user may have, which is nobody else's; 0: not said
 
-	Filter string // of system calls, as Filter returns it; nothing for who is under one
+	Filter string // of system calls, as Filter returns it
 
-	Env  []string
-	Args []string
+	Env   []string
+	Args  []string
+	Files map[string]string // small files that only the command sees, by their paths below one of Folders
 }
 
 // Bytes returns the plan as the server writes it.
 func (p *Plan) Bytes() []byte {
 	words := append([]string{
 		p.Dir, p.At, strconv.FormatInt(p.Temporary, 10), strconv.FormatInt(p.File, 10),
-		strconv.FormatBool(p.Writable), strconv.FormatBool(p.Network), strconv.Itoa(len(p.Env)),
+		strconv.FormatBool(p.Writable), strconv.FormatBool(p.Network), strconv.FormatBool(p.Charged), strconv.Itoa(p.Processes),
+		strconv.Itoa(len(p.Env)), strconv.Itoa(len(p.Files)),
 	}, p.Env...)
+	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
+		words = append(words, name, base64.StdEncoding.EncodeToString([]byte(p.Files[name]))) // a word has no zero byte
+	}
 	text := strings.Join(append(words, p.Args...), "\x00")
 	plan := binary.NativeEndian.AppendUint32(nil, uint32(len(p.Filter))) // #nosec G115 -- it is small
 	plan = binary.NativeEndian.AppendUint32(plan, uint32(len(text)))     // #nosec G115 -- the kernel would take no such command
@@ -37,7 +47,7 @@ func (p *Plan) Bytes() []byte {
 
 // readPlan reads what Bytes wrote, and nothing of what follows.
 func readPlan(r io.Reader) (*Plan, error) {
-	const size, most, fixed = 8, 64 << 20, 7
+	const size, most, fixed = 8, 64 << 20, 10
 	var head [size]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
@@ -57,12 +67,25 @@ func readPlan(r io.Reader) (*Plan, error) {
 	}
 	temporary, err := strconv.ParseInt(words[2], 10, 64)
 	file, failed := strconv.ParseInt(words[3], 10, 64)
-	variables, bad := strconv.Atoi(words[6])
-	if err := errors.Join(err, failed, bad); err != nil || variables < 0 || variables >= len(words)-fixed {
+	processes, many := strconv.Atoi(words[7])
+	variables, bad := strconv.Atoi(words[8])
+	files, worse := strconv.Atoi(words[9])
+	err = errors.Join(err, failed, many, bad, worse)
+	if err != nil || variables < 0 || files < 0 || files >= len(words) || variables+2*files >= len(words)-fixed {
 		return nil, errors.Join(wrong, err)
+	}
+	args := words[fixed+variables:]
+	contents := map[string]string{}
+	for ; files > 0; files-- {
+		content, err := base64.StdEncoding.DecodeString(args[1])
+		if err != nil {
+			return nil, errors.Join(wrong, err)
+		}
+		contents[args[0]], args = string(content), args[2:]
 	}
 	return &Plan{
 		Dir: words[0], At: words[1], Temporary: temporary, File: file, Filter: string(text[:filter]),
-		Writable: words[4] == "true", Network: words[5] == "true", Env: words[fixed : fixed+variables], Args: words[fixed+variables:],
+		Writable: words[4] == "true", Network: words[5] == "true", Charged: words[6] == "true", Processes: processes,
+		Env: words[fixed : fixed+variables], Files: contents, Args: args,
 	}, nil
 }

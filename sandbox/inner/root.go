@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,14 +29,30 @@ func Shown() []string {
 // Host is the name of the host that a program sees.
 const Host = "function"
 
-// Written are small files that it sees beside those.
-func Written(host string) map[string]string {
+// Written are small files that a user sees beside those.
+func Written(host string, user int) map[string]string {
+	number := strconv.Itoa(user)
 	return map[string]string{ // #nosec G101 -- nobody has a password there
-		"/etc/passwd": "root:x:0:0:root:/:/bin/false\nnobody:x:65534:65534:nobody:/tmp:/bin/sh\n",
-		"/etc/group":  "root:x:0:\nnogroup:x:65534:\n",
+		"/etc/passwd": "root:x:0:0:root:/:/bin/false\n" + entry(user),
+		"/etc/group":  "root:x:0:\nnogroup:x:" + number + ":\n",
 		"/etc/hosts":  "127.0.0.1 localhost " + host + "\n::1 localhost\n",
 	}
 }
+
+// entry is the line of /etc/passwd for a user.
+func entry(user int) string {
+	number := strconv.Itoa(user)
+	return "nobody:x:" + number + ":" + number + ":nobody:/tmp:/bin/sh\n"
+}
+
+// Folders are where a program sees the small files that are its alone.
+func Folders() []string { return []string{"/secrets", "/configs"} }
+
+// These lead to the folder of a program, where Fission has it.
+const (
+	UserFolder = "/userfunc"
+	UserLink   = "/userfunc/deployarchive"
+)
 
 // base is where the root is made: in the way of nothing that is yet to be cut out.
 const base = "/proc"
@@ -53,11 +71,12 @@ type material struct {
 	links   map[string]string
 	grafts  []graft
 	devices []graft
+	user    int
 	root    bool // this process is the host's root but for the thread that makes the sandbox
 }
 
 // gather keeps this process's mounts apart from the host's, and cuts out what is in every root.
-func gather() (*material, error) {
+func gather(user int) (*material, error) {
 	// When the machine runs out of memory, this process and what it starts are what the kernel ends first.
 	if err := write("/proc/self/oom_score_adj", "1000"); err != nil {
 		return nil, err
@@ -80,7 +99,7 @@ func gather() (*material, error) {
 			"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
 			"/dev/shm": "/tmp", // one size for both
 		},
-		root: os.Geteuid() == 0,
+		user: user, root: os.Geteuid() == 0,
 	}
 	proc, err := cut("/proc")
 	if err != nil {
@@ -102,8 +121,10 @@ func gather() (*material, error) {
 
 // showMachine takes what a command sees of the machine, beside a place for its folder.
 func (m *material) showMachine() error {
-	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host)
-	m.files = Written(Host)
+	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host, UserFolder)
+	m.folders = append(m.folders, Folders()...)
+	m.links[UserLink] = "/" + Host
+	m.files = Written(Host, m.user)
 	for _, path := range Shown() {
 		if err := m.show(path, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -112,22 +133,63 @@ func (m *material) showMachine() error {
 	return nil
 }
 
-// showRoot takes what is in a folder of the host, but for what every root has of its own.
-func (m *material) showRoot(folder string) error {
+// showRoot takes what is in a folder of the host, but for what every root has of its own, and for the places of small files, if there
+// are any.
+func (m *material) showRoot(folder string, files bool) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return err
 	}
+	own := []string{"/proc", "/dev", "/tmp", "/run"}
+	if files {
+		own = append(own, Folders()...)
+		m.folders = append(m.folders, Folders()...)
+	}
 	for _, e := range entries {
-		switch at := "/" + e.Name(); at {
-		case "/proc", "/dev", "/tmp", "/run":
-		default:
+		if at := "/" + e.Name(); !slices.Contains(own, at) {
 			if err := m.show(folder+at, at); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return m.nameUser(folder)
+}
+
+// named is where the list of users lies that takes the place of a root's own.
+const named = "/run/landfall/passwd"
+
+// nameUser adds the user to a root's list of users, where it has one: many a program asks what its user is called.
+func (m *material) nameUser(folder string) error {
+	list, err := Users(folder, m.user)
+	if list != "" {
+		m.files = map[string]string{named: list}
+	}
+	return err
+}
+
+// Users returns the list of users that lies in a root, with this one in it; nothing when there is none in its own place.
+func Users(folder string, user int) (string, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = root.Close() }() // nothing is written by it
+	const list = "etc/passwd"
+	etc, failed := root.Lstat("etc")
+	file, err := root.Lstat(list)
+	if failed != nil || err != nil || !etc.IsDir() || !file.Mode().IsRegular() {
+		return "", nil // it has none that could be added to
+	}
+	text, err := root.ReadFile(list)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == strconv.Itoa(user) {
+			return "", nil
+		}
+	}
+	return entry(user) + string(text), nil
 }
 
 // show takes a file or folder of the host. A link stays a link.
@@ -181,16 +243,30 @@ func (m *material) makeRoot() error {
 	}
 	return errors.Join(
 		putAll(m.grafts),
+		m.putNames(),
 		unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, sealed()),
 		putAll(m.devices),
 		unix.Sethostname([]byte(Host)),
 	)
 }
 
+// putNames puts a list of users in the place of a root's own.
+func (m *material) putNames() error {
+	if _, ok := m.files[named]; !ok {
+		return nil
+	}
+	g, err := cut("." + named)
+	if err != nil {
+		return err
+	}
+	g.at = "/etc/passwd"
+	return putAll([]graft{g})
+}
+
 // enter finishes the root, and leaves the host's.
 func (p *Plan) enter(m *material) error {
 	if m.files == nil { // it has a root of its own
-		if err := errors.Join(m.showRoot(p.Dir), m.makeRoot()); err != nil {
+		if err := errors.Join(m.showRoot(p.Dir, len(p.Files) > 0), m.makeRoot()); err != nil {
 			return err
 		}
 	} else {
@@ -212,13 +288,71 @@ func (p *Plan) enter(m *material) error {
 		do   func() error
 	}{
 		{"/tmp", func() error { return unix.Mount("tmpfs", "./tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, temporary) }},
+		{"small files", p.mountFiles},
 		{"make it the root", func() error { return unix.PivotRoot(".", ".") }}, // the host's lies on top of it now
 		{"leave the host's root", func() error { return unix.Unmount(".", unix.MNT_DETACH) }},
 		{"go to the root", func() error { return unix.Chdir("/") }},
 		{"turn on the loopback device", p.raiseLoopback},
+		{"/dev/zero", p.unmapZeros},
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
+		}
+	}
+	return nil
+}
+
+// unmapZeros puts a device into the place of the one with zeros that gives zeros as well, but cannot be mapped: what processes share
+// by that is memory that nobody counts.
+func (p *Plan) unmapZeros() error {
+	if p.Charged {
+		return nil
+	}
+	return unix.Mount("/dev/full", "/dev/zero", "", unix.MS_BIND, "")
+}
+
+// mountFiles puts the small files into folders in memory, which lie in the root that is being made, and lets nobody change them.
+func (p *Plan) mountFiles() error {
+	if len(p.Files) == 0 {
+		return nil
+	}
+	for _, folder := range Folders() {
+		options := "mode=0755,size=" + strconv.FormatInt(FilesSize(p.Files), 10)
+		if err := unix.Mount("tmpfs", "."+folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
+			return err
+		}
+	}
+	if err := p.writeFiles("."); err != nil {
+		return err
+	}
+	for _, folder := range Folders() {
+		if err := unix.MountSetattr(unix.AT_FDCWD, "."+folder, 0, sealed()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FilesSize is how many bytes a folder in memory may have that takes all of these files.
+func FilesSize(files map[string]string) int64 {
+	const block = 4096
+	size := int64(block)
+	for _, content := range files {
+		size += int64(len(content))/block*block + block
+	}
+	return size
+}
+
+// writeFiles writes the small files below a folder. Only the user of the command can read them.
+func (p *Plan) writeFiles(below string) error {
+	const ours = 0o400
+	for name, content := range p.Files {
+		file := below + name
+		if err := os.MkdirAll(filepath.Dir(file), folderMode); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(content), ours); err != nil {
+			return err
 		}
 	}
 	return nil

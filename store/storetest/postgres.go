@@ -44,6 +44,35 @@ func Postgres(t testing.TB) string {
 	return s.url(name)
 }
 
+// Load returns the address of a database that is what pg_dump --inserts wrote of another one.
+func Load(t testing.TB, dump string) string {
+	t.Helper()
+	address := Postgres(t)
+	run(t, address, renewSchema+dump)
+	return address
+}
+
+// Empty takes everything out of the database at an address.
+func Empty(t testing.TB, address string) {
+	t.Helper()
+	run(t, address, renewSchema)
+}
+
+const renewSchema = `DROP SCHEMA public CASCADE; CREATE SCHEMA public; `
+
+// run runs statements in the database at an address.
+func run(t testing.TB, address, statements string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if err := conn.PgConn().Exec(t.Context(), statements).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Server is a PostgreSQL server of a test's own, which it may do anything to.
 type Server struct {
 	URL string // of an empty, migrated database

@@ -92,7 +92,7 @@ func (s *Source) Run(ctx context.Context) error {
 			seen, tidy = table, true
 		}
 		if tidy {
-			gone, tidy = s.remove(ctx, seen.Deleted(), gone), false
+			gone, tidy = s.remove(ctx, removed(seen), gone), false
 		}
 		select {
 		case <-ctx.Done():
@@ -105,6 +105,16 @@ func (s *Source) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// removed returns the ids of the apps whose content is gone.
+func removed(table *registry.Table) (ids []string) {
+	for _, app := range table.Deleted() {
+		if app.Removed {
+			ids = append(ids, app.ID)
+		}
+	}
+	return ids
 }
 
 // remove deletes the messages of deleted apps, unless they are those of which they were deleted before. It returns those of which they

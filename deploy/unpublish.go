@@ -1,0 +1,40 @@
+package deploy
+
+import (
+	"context"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Unpublish takes away everything by which the releases of a deleted app can be reached: they expire, its tags are removed, and nothing is
+// live any more. It returns what it took away.
+func Unpublish(ctx context.Context, tx *store.Tx, app *landfall.App, by Mover) (was store.Tombstone, err error) {
+	releases, err := tx.AccessibleReleases(ctx, app.ID)
+	if err != nil {
+		return was, err
+	}
+	for _, r := range releases {
+		was.Releases = append(was.Releases, r.ID)
+		r.Expired = by.At
+		if err := tx.PutRelease(ctx, r); err != nil {
+			return was, err
+		}
+	}
+	if was.Tags, err = tx.Tags(ctx, app.ID); err != nil {
+		return was, err
+	}
+	for _, t := range was.Tags {
+		if _, err := RemoveTag(ctx, tx, app.ID, t.Name, by); err != nil {
+			return was, err
+		}
+	}
+	was.Live, was.Held = app.Live, app.Held
+	if app.Live != "" {
+		if err := tx.CreateMove(ctx, move(app.ID, landfall.LivePointer, app.Live, "", by)); err != nil {
+			return was, err
+		}
+	}
+	app.Live, app.Held = "", false
+	return was, tx.UpdateApp(ctx, *app)
+}

@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"landfall.dev/landfall"
+)
+
+// culprit finds, among the lines that a failed command printed, the one that a person would point at: the line that names the error,
+// not the stack, the hints and the farewell after it.
+type culprit struct {
+	line string
+	kind *errorLine // of line; nil: it says something, and nothing better was found
+	next *errorLine // what the next line that says something is; nil: whatever it looks like
+}
+
+// errorLine is a kind of lines that name an error.
+type errorLine struct {
+	rank    int
+	pattern *regexp.Regexp // of a line without what loggers put before it
+	last    bool           // of several lines of a kind, the last one counts; else the first one
+	header  bool           // the line itself says only that an error follows
+}
+
+// errorLines are the kinds, of which the first that fits counts.
+func errorLines() []*errorLine { return kindsOfErrorLines }
+
+//nolint:gochecknoglobals // compiled once
+var kindsOfErrorLines = []*errorLine{
+	{rank: 6, pattern: regexp.MustCompile(`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
+	{rank: 5, header: true, pattern: regexp.MustCompile(`^(error during build|build error|ERROR in .*)[:!]?$`)},
+	{rank: 4, header: true, pattern: regexp.MustCompile(`(?i)\bbuild failed\b[^:]*$`)},
+	// file.go:3:8: message, file.ts(1,7): message, file.ts:1:7 - message
+	{rank: 5, pattern: regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*(:\d+(:\d+)?|\(\d+(,\d+)?\))(:| -) \S`)},
+	{rank: 5, pattern: regexp.MustCompile(`^\d+:\d+ error \S`)},
+	// TypeError: message, json.decoder.JSONDecodeError: message, Error [ERR_CODE]: message
+	{rank: 5, last: true, pattern: regexp.MustCompile(`^(Uncaught )?([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception)( \[\w+\])?: \S|^Error( \[\w+\])?: \S`)},
+	{rank: 5, pattern: regexp.MustCompile(`(?i)^\[error\] \S|^(fatal |parse |syntax )?error(\[\w+\])?: \S|^fatal: \S|^panic: \S`)},
+	{rank: 4, last: true, pattern: regexp.MustCompile(`^(/bin/)?(ba|da)?sh: |^make(\[\d+\])?: \*{3} No rule|^go: `)},
+	{rank: 3, last: true, pattern: regexp.MustCompile(`^[\w./-]+: .*(No such file or directory|[Pp]ermission denied|not found|cannot )`)},
+	{rank: 1, last: true, pattern: regexp.MustCompile(`^make(\[\d+\])?: \*{3} `)},
+}
+
+var (
+	// What loggers put before a line: a time, names in brackets, a mark.
+	logPrefix = regexp.MustCompile(`^(\d\d:\d\d:\d\d )?((\[[^\]]*\]|✘|✖|✗|×|x|⨯)[: ]+)*`)
+	errorTag  = regexp.MustCompile(`(?i)\[error\] .*$`)
+	npmPrefix = regexp.MustCompile(`^npm (error|ERR!) ?`)
+	// What npm says beside the error.
+	npmAside = regexp.MustCompile("^(code|errno|syscall|path|signal|cwd|workspace|location|command|dest|file|A complete log|Exit status|Failed at the|" +
+		"This is probably not|Lifecycle script|Note:|\\S+@\\S+ \\S+: `|$)")
+	// What follows an error, or is no part of one.
+	aside = regexp.MustCompile(`^(at |Node\.js v\d|npm (warn|WARN|notice)|Require stack:|Stack trace:|code: |requireStack: |- /|file: |\[cause\]|` +
+		`go: (downloading|finding|found|added|upgraded|downgraded) |Emitted 'error' event)|^(.*: )?([Ww]arning|WARN(ING)?|DeprecationWarning|note):`)
+	// Where npm begins another script, what was said before is of one that ended well.
+	npmScript = regexp.MustCompile(`^> \S+@\S+ \S+`)
+)
+
+// add looks at a line that was printed.
+func (c *culprit) add(text string) {
+	line := landfall.Plain(text)
+	if npmScript.MatchString(line) {
+		*c = culprit{}
+		return
+	}
+	if !strings.ContainsFunc(line, unicode.IsLetter) || aside.MatchString(line) {
+		return
+	}
+	bare, fromNpm := line, npmPrefix.MatchString(line)
+	if fromNpm {
+		if bare = npmPrefix.ReplaceAllString(line, ""); npmAside.MatchString(bare) {
+			return
+		}
+	}
+	kind := kindOf(bare)
+	if kind == nil && fromNpm {
+		kind = npmLine
+	}
+	if kind != nil && kind.header {
+		c.next = kind
+		return
+	}
+	if c.next != nil && (kind == nil || kind.rank < c.next.rank) {
+		kind = c.next
+	}
+	c.next = nil
+	if c.better(kind) {
+		c.line, c.kind = line, kind
+	}
+}
+
+// npmLine is what npm says of an error that has no kind of its own.
+//
+//nolint:gochecknoglobals // compared by its address
+var npmLine = &errorLine{rank: 4}
+
+// kindOf returns the kind of a line; nil when it names no error.
+func kindOf(line string) *errorLine {
+	bare := logPrefix.ReplaceAllString(line, "")
+	tagged := errorTag.FindString(line)
+	for _, kind := range errorLines() {
+		if kind.pattern.MatchString(bare) || tagged != "" && kind.pattern.MatchString(tagged) {
+			return kind
+		}
+	}
+	return nil
+}
+
+// better reports whether a line of a kind is to be preferred to what was found before.
+func (c *culprit) better(kind *errorLine) bool {
+	switch {
+	case kind == nil:
+		return c.kind == nil // the last line that says something
+	case c.kind == nil || kind.rank > c.kind.rank:
+		return true
+	}
+	return kind == c.kind && kind.last
+}

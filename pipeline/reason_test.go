@@ -1,0 +1,37 @@
+package pipeline_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall/pipeline"
+)
+
+// The reason of a failed build is the line that a person would point at, whatever the tools print after it.
+func TestReasonOfAFailedBuild(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/failures.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, want := map[string]string{}, map[string]string{}
+	for _, part := range strings.Split("\n"+string(text), "\n-- ")[1:] {
+		name, content, _ := strings.Cut(part, " --\n")
+		if name, isReason := strings.CutSuffix(name, ": reason"); isReason {
+			want[name] = strings.TrimSpace(content)
+		} else {
+			said[name] = strings.ReplaceAll(content, "␛", "\x1b")
+		}
+	}
+	const fewest = 40
+	if len(said) < fewest || len(said) != len(want) {
+		t.Fatalf("there are %d outputs and %d reasons", len(said), len(want))
+	}
+	for name, output := range said {
+		// K-011: the reason is the line that names the error, without what colours it
+		if got := pipeline.ReasonOf(strings.Split(output, "\n")); got != want[name] {
+			t.Errorf("%s: the reason is %q, want %q", name, got, want[name])
+		}
+	}
+}

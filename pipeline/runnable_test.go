@@ -1,0 +1,68 @@
+package pipeline_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/spec"
+)
+
+// An image is read and unpacked once for all functions of its package, and each that cannot be run is named.
+func TestImageIsUnpackedOnce(t *testing.T) {
+	t.Parallel()
+	specs := "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: env}\nspec: {version: 2, runtime: {image: container-env}}\n---\n" +
+		"kind: ArchiveUploadSpec\nname: files\ninclude: [image.tar]\n---\n" +
+		"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: pkg}\nspec: {environment: {name: env}, deployment: {url: \"archive://files\"}}\n"
+	for _, name := range []string{"one", "two", "three"} {
+		specs += fmt.Sprintf("---\napiVersion: fission.io/v1\nkind: Function\nmetadata: {name: %s}\nspec: {environment: {name: env}, package: {packageref: {name: pkg}}}\n", name)
+	}
+	s, err := spec.Parse([]spec.Source{{Name: "specs/all.yaml", Data: []byte(specs)}}, spec.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var empty bytes.Buffer
+	if err := tar.NewWriter(&empty).Close(); err != nil {
+		t.Fatal(err)
+	}
+	opened := 0
+	problems, err := pipeline.BrokenImages(t.Context(), s, []landfall.File{{Path: "image.tar", Size: int64(empty.Len())}},
+		func(context.Context, landfall.File) (io.ReadCloser, error) {
+			opened++
+			return io.NopCloser(bytes.NewReader(empty.Bytes())), nil
+		})
+	if err != nil || len(problems) != 3 || opened != 1 {
+		t.Errorf("the image was read %d times; found %q, %v", opened, problems, err)
+	}
+	for _, p := range problems {
+		if !strings.Contains(p.Message, "will not run: ") {
+			t.Errorf("got %q", p.Message)
+		}
+	}
+}
+
+// A source that nobody wrote by hand is a bundle, and is not looked at.
+func TestBundlesAreNotLookedAt(t *testing.T) {
+	t.Parallel()
+	s, err := spec.Parse([]spec.Source{{Name: "specs/all.yaml", Data: []byte("apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: node}\nspec: {version: 2, runtime: {image: node}}\n---\n" +
+		"kind: ArchiveUploadSpec\nname: files\ninclude: [f.js]\n---\n" +
+		"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: pkg}\nspec: {environment: {name: node}, deployment: {url: \"archive://files\"}}\n---\n" +
+		"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: node}, package: {packageref: {name: pkg}, functionName: f}}\n")}}, spec.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int64]int{256 << 10: 1, 256<<10 + 1: 0} {
+		problems, err := pipeline.Unrunnable(t.Context(), s, []landfall.File{{Path: "f.js", Size: size}}, func(context.Context, landfall.File) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader("module.exports = async (ws, clients) => {}")), nil
+		})
+		if err != nil || len(problems) != want {
+			t.Errorf("%d bytes: found %v, %v", size, problems, err)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package secret
+
+import (
+	"encoding/json"
+	"regexp"
+)
+
+// fileName is what a file may be called that has a part of a value.
+var fileName = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
+
+// wholeKey is the key of a value that is no JSON object.
+const wholeKey = "value"
+
+// Keys returns a value by its keys, as functions find it in files: of a JSON object each value, text as it is and everything else as
+// JSON, whose key can be the name of a file; of anything else the value itself, as "value".
+func Keys(value Text) map[string]Text {
+	var parts map[string]json.RawMessage
+	if json.Unmarshal([]byte(value.Reveal()), &parts) != nil || parts == nil {
+		return map[string]Text{wholeKey: value}
+	}
+	keys := make(map[string]Text, len(parts))
+	for key, part := range parts {
+		if !fileName.MatchString(key) || key == "." || key == ".." {
+			continue
+		}
+		var text string
+		if json.Unmarshal(part, &text) != nil {
+			text = string(part)
+		}
+		keys[key] = Text(text)
+	}
+	return keys
+}

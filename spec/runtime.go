@@ -1,0 +1,116 @@
+package spec
+
+import (
+	"encoding/json"
+	"path"
+	"regexp"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// Runtime is what an environment says of the place where its functions run.
+type Runtime struct {
+	Image    string
+	Env      map[string]string // variables that its functions get, below the configuration of the app
+	Programs string            // how programs are spoken to: Events, Requests or Either; empty: Events
+}
+
+// These say how the programs of an environment are spoken to.
+const (
+	Events   = "events"   // they read events, and answer with events
+	Requests = "requests" // they are given requests as Fission's binary environment gives them
+	Either   = "either"   // those that know of CloudEvents read events; the others are given requests
+)
+
+// runtimeSpec is the runtime as a document or a stored version writes it. Versions of earlier releases may have anything as their
+// container, because nobody looked at it.
+type runtimeSpec struct {
+	Image     string          `json:"image"`
+	Programs  string          `json:"programs"`
+	Container json.RawMessage `json:"container"`
+}
+
+// variables returns the variables of the container, in their order. A stored one that cannot be read has none.
+func (s runtimeSpec) variables() []variableSpec {
+	var container struct {
+		Env []variableSpec `json:"env"`
+	}
+	if json.Unmarshal(s.Container, &container) != nil {
+		return nil
+	}
+	return container.Env
+}
+
+type variableSpec struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// runtime returns what a version says.
+func (s runtimeSpec) runtime() Runtime {
+	r := Runtime{Image: s.Image, Programs: s.Programs}
+	for _, v := range s.variables() {
+		if containerVariable.MatchString(v.Name) {
+			if r.Env == nil {
+				r.Env = map[string]string{}
+			}
+			r.Env[v.Name] = v.Value
+		}
+	}
+	return r
+}
+
+// containerVariable is what Kubernetes takes as the name of a variable.
+var containerVariable = regexp.MustCompile(`^[-._A-Za-z][-._A-Za-z0-9]*$`)
+
+// These are the names of Fission's binary environment: of an environment, and of an image.
+var (
+	binaryName  = regexp.MustCompile(`^binary([^a-z].*)?$`)
+	binaryImage = regexp.MustCompile(`^binary-[a-z0-9-]*env`)
+)
+
+// fillPrograms says of a binary environment whose image has an owner or a registry before its name, as Fission's have, that its programs
+// may be Fission's. Those of an image that is binary-env alone are ours, and read events.
+func fillPrograms(name string, spec map[string]any) {
+	runtime, _ := spec["runtime"].(map[string]any)
+	image, _ := runtime["image"].(string)
+	if said, _ := runtime["programs"].(string); said != "" || !strings.Contains(image, "/") {
+		return
+	}
+	if binaryName.MatchString(name) || binaryImage.MatchString(path.Base(image)) {
+		runtime["programs"] = Either
+	}
+}
+
+// checkRuntime reports what cannot be of a runtime.
+func (d *document) checkRuntime(environment string, s runtimeSpec, n nodes) {
+	switch s.Programs {
+	case "", Events, Requests, Either:
+	default:
+		d.problemf(n.at("spec", "runtime", "programs"), "Environment %s: runtime.programs is %s; it must be %s, %s or %s", environment,
+			quote(s.Programs), Events, Requests, Either)
+	}
+	for _, v := range s.variables() {
+		switch at := n.at("spec", "runtime", "container", "env"); {
+		case !containerVariable.MatchString(v.Name):
+			d.problemf(at, "Environment %s: runtime.container.env: %s is no name of a variable", environment, quote(v.Name))
+		case strings.HasPrefix(strings.ToUpper(v.Name), "LANDFALL_"):
+			d.problemf(at, "Environment %s: runtime.container.env: %s begins with LANDFALL_, which only the server sets", environment, quote(v.Name))
+		}
+	}
+}
+
+// ReadEnvironmentVersion returns the runtime of an environment's version, and what it gives functions that ask for nothing.
+func ReadEnvironmentVersion(stored json.RawMessage) (runtime Runtime, resources landfall.Resources, err error) {
+	var s struct {
+		resourceFields
+
+		Runtime runtimeSpec `json:"runtime"`
+	}
+	if err := json.Unmarshal(stored, &s); err != nil {
+		return runtime, resources, unreadable(err)
+	}
+	resources, _, err = s.resources()
+	return s.Runtime.runtime(), resources, err
+}

@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Tombstone is what the deletion of an app took away, as it was before: all that is needed to restore it while its content is there. The
+// names of its functions and packages are not in it: they are those of its units.
+type Tombstone struct {
+	Live     landfall.UID   `json:"live,omitempty"`
+	Held     bool           `json:"held,omitempty"`
+	Releases []landfall.UID `json:"releases,omitempty"` // that were accessible
+	Tags     []landfall.Tag `json:"tags,omitempty"`
+	Aliases  []DeletedAlias `json:"aliases,omitempty"`
+	Tokens   []Token        `json:"tokens,omitempty"` // that were good for the app alone
+}
+
+// DeletedAlias is an alias of a function of a deleted app.
+type DeletedAlias struct {
+	Unit  string         `json:"unit"`
+	Alias landfall.Alias `json:"alias"`
+}
+
+// Tombstone returns what the deletion of an app took away; false for an app that exists, and for one whose deletion closed only its
+// addresses.
+func (q queries) Tombstone(ctx context.Context, app string) (t Tombstone, there bool, err error) {
+	text, err := one(ctx, q, "store.Tombstone", scanValue[string], `SELECT closed FROM apps WHERE id = $1`, app)
+	if err != nil || text == "" {
+		return t, false, err
+	}
+	err = json.Unmarshal([]byte(text), &t)
+	return t, true, err
+}
+
+// WithoutTombstone returns the deleted apps of which an earlier program closed only the addresses.
+func (q queries) WithoutTombstone(ctx context.Context) ([]landfall.App, error) {
+	return list(ctx, q, "store.WithoutTombstone", scanApp, `SELECT `+appColumns+` FROM apps WHERE deleted > 0 AND closed = '' ORDER BY name`)
+}
+
+// FreeNames takes the functions and packages of an app out of its namespace: their names are free. Their versions and numbers stay.
+func (tx *Tx) FreeNames(ctx context.Context, app string) error {
+	return tx.exec(ctx, "store.FreeNames", `UPDATE units SET scope = $2 WHERE app = $1 AND kind IN ('function', 'package')`,
+		app, scope("", "", app))
+}
+
+// CancelWork ends what would run by itself for an app: its schedules and their firings, and the executions that were accepted and wait.
+func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) error {
+	const op landfall.Op = "store.CancelWork"
+	const why = "the app was deleted"
+	if err := tx.exec(ctx, op, `DELETE FROM schedules WHERE app = $1`, app.ID); err != nil {
+		return err
+	}
+	err := tx.exec(ctx, op, `UPDATE schedule_firings SET state = $2, finished = $3, problem = $4 WHERE app = $1 AND finished = 0`,
+		app.ID, FiringFailed, micros(at), why)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `UPDATE executions SET state = $2, finished = $3, reason = 'deleted', message = $4, event = ''
+		WHERE app = $1 AND state = 'queued'`, app.ID, landfall.ExecutionFailed, micros(at), why)
+}
+
+// RevokeTokens forgets the tokens that are good for an app alone, with who signed in by them, and who visits a host of the app. It
+// returns the tokens.
+func (tx *Tx) RevokeTokens(ctx context.Context, app landfall.App) ([]Token, error) {
+	const op landfall.Op = "store.RevokeTokens"
+	tokens, err := list(ctx, tx.queries, op, scanToken, `SELECT hash, name, scope, app, created FROM tokens WHERE app = $1 ORDER BY name, hash`, app.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{
+		`DELETE FROM visits WHERE session IN (SELECT s.hash FROM sessions s JOIN tokens t ON t.hash = s.token WHERE t.app = $1)`,
+		`DELETE FROM sessions WHERE token IN (SELECT hash FROM tokens WHERE app = $1)`,
+		`DELETE FROM tokens WHERE app = $1`,
+	} {
+		if err := tx.exec(ctx, op, statement, app.ID); err != nil {
+			return nil, err
+		}
+	}
+	return tokens, tx.exec(ctx, op, `DELETE FROM visits WHERE host LIKE $1 || '.%' OR host LIKE $1 || '--%'`, app.Name)
+}
+
+// SetTombstone stores what the deletion of an app took away.
+func (tx *Tx) SetTombstone(ctx context.Context, app string, t Tombstone) error {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	return tx.exec(ctx, "store.SetTombstone", `UPDATE apps SET closed = $2 WHERE id = $1`, app, string(data))
+}
+
+// ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, what builds made, and how
+// its repository is reached. Its folders of the object store are marked. Until SetRemoved a collection finds them by these marks.
+func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
+	for _, statement := range []string{
+		`DELETE FROM version_prefixes WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
+		`DELETE FROM versions WHERE unit IN (SELECT id FROM units WHERE app = $1)`,
+		`DELETE FROM reservations WHERE prefix IN (SELECT prefix FROM prefixes WHERE app = $1)`,
+		`DELETE FROM builds WHERE app = $1`,
+		`UPDATE prefixes SET deleting = 1 WHERE app = $1`,
+		`UPDATE apps SET credentials = '' WHERE id = $1`,
+	} {
+		if err := tx.exec(ctx, "store.ForgetContent", statement, app); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetRemoved notes that the content of a deleted app was removed.
+func (tx *Tx) SetRemoved(ctx context.Context, app string, at time.Time) error {
+	const op landfall.Op = "store.SetRemoved"
+	if err := tx.exec(ctx, op, `DELETE FROM prefixes WHERE app = $1`, app); err != nil {
+		return err
+	}
+	return tx.exec(ctx, op, `UPDATE apps SET removed = $2 WHERE id = $1`, app, micros(at))
+}

@@ -1,0 +1,1 @@
+export const say = (text) => console.log(text, "EDITION");

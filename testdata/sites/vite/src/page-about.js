@@ -1,0 +1,3 @@
+import "./page-about.css";
+
+export const show = (text) => console.log("about", text, "EDITION");

@@ -1,0 +1,3 @@
+import "./page-contact.css";
+
+export const show = (text) => console.log("contact", text, "EDITION");

@@ -1,0 +1,3 @@
+import "./page-terms.css";
+
+export const show = (text) => console.log("terms", text, "EDITION");

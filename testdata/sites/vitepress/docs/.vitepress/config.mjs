@@ -1,0 +1,1 @@
+export default { title: "EDITION", themeConfig: { search: { provider: "local" }, nav: [{ text: "Guide", link: "/guide" }] } };
