@@ -107,7 +107,7 @@ func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error
 		declared = append(declared, versioning.Declared{
 			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: ConfigName}, Spec: app.Config, Where: app.Pos.String()})
 	}
-	units, warnings, err := assets.Select(rulesOf(app), tree.Expand(files, maxOutputFiles))
+	units, warnings, err := assets.Select(rulesOf(app), tree.Of(files).Expand(maxOutputFiles))
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File,
 		if err != nil || !ok {
 			continue // of the environment there is another problem
 		}
-		switch err := checkEntry(ctx, env, f.FunctionName, known); {
+		switch _, _, err := checkEntry(ctx, env, f.FunctionName, known); {
 		case landfall.KindOf(err) == landfall.Invalid:
 			problems = append(problems, willNotRun(f, err))
 		case err != nil:
@@ -78,21 +78,21 @@ func willNotRun(f spec.Function, why error) spec.Problem {
 	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
 }
 
-// checkEntry fails for an entry point that is no file of a package, or takes a WebSocket. Invalid, with what to do, then.
-func checkEntry(ctx context.Context, env environment.Environment, entrypoint string, d deployment) error {
+// checkEntry fails for an entry point that is no file of a package, or takes a WebSocket. Invalid, with what to do, then. It returns the
+// path and the text of the file that the entry point means; nothing where there is no need to look into it.
+func checkEntry(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (file string, source []byte, err error) {
 	if err := env.Missing(d.modes, entrypoint); err != nil {
-		return err
+		return "", nil, err
 	}
-	file, source, err := readSource(ctx, env, entrypoint, d)
-	if err != nil {
-		return err
+	if file, source, err = readSource(ctx, env, entrypoint, d); err != nil {
+		return "", nil, err
 	}
 	if line := env.Socket(source, entrypoint); line > 0 {
-		return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return "", nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
 				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
 	}
-	return nil
+	return file, source, nil
 }
 
 // readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.

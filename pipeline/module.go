@@ -49,7 +49,7 @@ func deploymentOf(archive []builder.ArchiveFile, open Opener) deployment {
 		lies[f.Path] = f.File
 	}
 	links := tree.Of(inside)
-	for _, f := range tree.Expand(inside, maxOutputFiles) {
+	for _, f := range links.Expand(maxOutputFiles) {
 		if !f.IsBuiltLink() { // it leads to nothing
 			to, _ := links.Follow(f.Path)
 			d.files[f.Path], d.modes[f.Path] = lies[to], lies[to].Mode == landfall.Executable

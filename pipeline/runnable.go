@@ -58,11 +58,8 @@ func (w *worker) checkFunctions(ctx context.Context) error {
 
 // checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where there is none.
 func (w *worker) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) error {
-	if err := checkEntry(ctx, env, entrypoint, d); err != nil || w.HasFastAPI == nil {
-		return err
-	}
-	file, source, err := readSource(ctx, env, entrypoint, d)
-	if err == nil && env.NeedsFastAPI(d.modes, source, entrypoint) && !w.HasFastAPI() {
+	file, source, err := checkEntry(ctx, env, entrypoint, d)
+	if err == nil && w.HasFastAPI != nil && env.NeedsFastAPI(d.modes, source, entrypoint) && !w.HasFastAPI() {
 		err = &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%s needs FastAPI, which neither its package nor the server has: write fastapi into requirements.txt and let the package be built "+
 				"(buildcmd: build), or install it on the server (apt-get install python3-fastapi)", file)}

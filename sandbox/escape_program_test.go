@@ -62,7 +62,7 @@ func TestEscapeProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(leaked) })
-	victim := exec.CommandContext(t.Context(), "/bin/sleep", "600")
+	victim := exec.CommandContext(t.Context(), "/bin/sleep", "infinity")
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -354,7 +354,7 @@ func TestEscapeNetwork(t *testing.T) {
 func TestEscapeProcesses(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
-	victim := exec.CommandContext(t.Context(), "/bin/sleep", "600")
+	victim := exec.CommandContext(t.Context(), "/bin/sleep", "infinity")
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // outcome runs a holder with 64 MiB in one of the ways in which something runs, and says what became of it: "refused" and why, "fits",
 // or "ended" and why.
 func outcome(ctx context.Context, s *sandbox.Sandbox, way, dir, name string) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*patience)
 	defer cancel()
 	limits := sandbox.Limits{Memory: 64 * mib, Disk: 512 * mib}
 	args := []string{sandbox.InitAt, "probe", "hold", name}

@@ -2,6 +2,7 @@
 package tree
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -122,15 +123,14 @@ func (t *Tree) led(link landfall.File) place {
 // parent returns the folder of a path; empty for the tree itself.
 func parent(name string) string { return name[:max(strings.LastIndexByte(name, '/'), 0)] }
 
-// Expand returns files with what links lead to in the place of the links: a file, or all files of a folder. A link stays one when it
-// leads to nothing or to a folder that it lies in, and when there would be more than so many files and links.
-func Expand(files []landfall.File, limit int) []landfall.File {
-	t := Of(files)
-	if len(t.links) == 0 {
-		return files
-	}
+// Expand returns the files, sorted by their paths, with what links lead to in the place of the links: a file, or all files of a folder. A
+// link stays one when it leads to nothing or to a folder that it lies in, and when there would be more than so many files and links.
+func (t *Tree) Expand(limit int) []landfall.File {
 	byPath := func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) }
-	e := &expansion{tree: t, sorted: slices.SortedFunc(slices.Values(files), byPath), left: limit}
+	e := &expansion{tree: t, sorted: slices.SortedFunc(maps.Values(t.files), byPath), left: limit}
+	if len(t.links) == 0 {
+		return e.sorted
+	}
 	var all []landfall.File
 	for _, f := range e.sorted {
 		found, ok := e.of(f, f.Path, 0)

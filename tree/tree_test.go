@@ -56,7 +56,7 @@ func TestFollow(t *testing.T) {
 func TestExpand(t *testing.T) {
 	t.Parallel()
 	const limit = 1000
-	got := pathsOf(tree.Expand(builtFiles("v1/a", "v1/deep/b", "v1/other -> deep", "latest -> v1", "one -> latest/deep/b", "none -> nowhere", "v1/up -> .."), limit))
+	got := pathsOf(tree.Of(builtFiles("v1/a", "v1/deep/b", "v1/other -> deep", "latest -> v1", "one -> latest/deep/b", "none -> nowhere", "v1/up -> ..")).Expand(limit))
 	want := []string{"latest/a", "latest/deep/b", "latest/other/b", "latest/up -> ..", "none -> nowhere", "one", "v1/a", "v1/deep/b", "v1/other/b", "v1/up -> .."}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
@@ -66,7 +66,7 @@ func TestExpand(t *testing.T) {
 	for i := range 40 {
 		bomb = append(bomb, fmt.Sprintf("f%d/a -> ../f%d", i+1, i), fmt.Sprintf("f%d/b -> ../f%d", i+1, i))
 	}
-	if got := tree.Expand(builtFiles(bomb...), limit); len(got) > limit+len(bomb) {
+	if got := tree.Of(builtFiles(bomb...)).Expand(limit); len(got) > limit+len(bomb) {
 		t.Errorf("got %d files", len(got))
 	}
 }

@@ -104,7 +104,7 @@ func pointOf(e ast.Expr) (string, bool) {
 }
 
 // atOnce is how many servers are tried at a time: much of a try is waiting.
-const atOnce = 6
+const atOnce = 4
 
 // each runs a test for every name, some at a time whatever -parallel says.
 func each(t *testing.T, names []string, test func(t *testing.T, name string)) {
@@ -124,23 +124,40 @@ func each(t *testing.T, names []string, test func(t *testing.T, name string)) {
 // half, every status is final (V8), and the runs go on within the contract's seconds.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	each(t, crashpoint.OfPush(), func(t *testing.T, name string) {
-		t.Helper()
-		testCrash(t, name)
-	})
+	crashes(t, crashpoint.OfPush())
 }
 
 // The program is killed again while it picks up what the first kill left.
 func TestCrashWhileRecovering(t *testing.T) {
 	t.Parallel()
-	each(t, []string{
+	crashes(t, []string{
 		"remote.moved accept.pushed", "remote.moved accept.stored", "accept.committed run.leased", "upload.static upload.static",
 		"build.kept commit.versioned", "commit.pointed end.finished", "fail.before fail.before", "report.sent report.sent",
 		"report.commented report.told", // the comment is there already: whether it is written again depends on what it said
 		"collect.marked collect.deleted", "end.finished end.finished fetch.before",
-	}, func(t *testing.T, names string) {
+	})
+}
+
+// aServer is how many times one server is killed: what it left is the start of the next try.
+const aServer = 6
+
+// crashes tries each list of points.
+func crashes(t *testing.T, tries []string) {
+	t.Helper()
+	var servers []string
+	for some := range slices.Chunk(tries, aServer) {
+		servers = append(servers, strings.Join(some, ", "))
+	}
+	each(t, servers, func(t *testing.T, name string) {
 		t.Helper()
-		testCrash(t, strings.Fields(names)...)
+		c := newCrashed(t)
+		for points := range strings.SplitSeq(name, ", ") {
+			t.Log("killed at", points)
+			c.try(strings.Fields(points))
+		}
+		c.quiet(farApp)
+		c.wantClosed(c.kills)
+		wantSound(t, c.site, true)
 	})
 }
 
@@ -229,68 +246,80 @@ func (w *twins) sendUntilHeard(d delivery) {
 	w.t.Errorf("nobody answered the delivery %s", d.id)
 }
 
-// testCrash kills the server at the first point while both apps are pushed to, and at each further point during the start
-// that follows, and then compares everything with what would be there without any kill.
-func testCrash(t *testing.T, points ...string) {
+// crashed is a server that is killed again and again.
+type crashed struct {
+	*twins
+	at       int                     // the round that both apps are at
+	releases map[string]landfall.UID // of that round
+	kills    int
+}
+
+func newCrashed(t *testing.T) *crashed {
 	t.Helper()
-	w := newTwins(t)
-	at := 1
-	first := w.settled(at)
+	c := &crashed{twins: newTwins(t), at: 1}
+	c.releases = c.settled(c.at)
 	// P-014: one command started the one process that took both pushes to their releases.
-	w.wantRound(nearApp, nearApp, at)
+	c.wantRound(nearApp, nearApp, c.at)
+	c.opens()
+	c.env = append(c.env, c.token...)
+	return c
+}
+
+// try kills the server at the first point while both apps are pushed to, and at each further point during the start that follows, and
+// then compares everything with what would be there without any kill.
+func (c *crashed) try(points []string) {
+	c.t.Helper()
+	first, from := c.releases, c.at
 	expires := strings.HasPrefix(points[0], "collect.")
-	if expires { // the second push from now makes the first release old enough
-		at++
-		w.settled(at)
+	if expires { // the second push from now makes that release old enough
+		c.at++
+		c.settled(c.at)
 	}
-	w.opens()
-	w.stop()
-	w.env = append(w.env, w.token...)
-	w.start("LANDFALL_CRASH=" + points[0])
-	visitors := []*watcher{w.watch(nearApp), w.watch(farApp)}
+	c.stop()
+	c.start("LANDFALL_CRASH=" + points[0])
+	visitors := []*watcher{c.watch(nearApp), c.watch(farApp)}
 	for _, v := range visitors {
-		v.sees(at)
+		v.sees(c.at)
 	}
 
-	served, next := []int{at}, at+1
+	served, next := []int{c.at}, c.at+1
 	if strings.HasPrefix(points[0], "fail.") {
 		next = 0
 	}
-	a := w.begin(next)
-	w.dies()
+	a := c.begin(next)
+	c.dies()
 	for _, point := range points[1:] {
-		w.start("LANDFALL_CRASH=" + point)
-		w.dies()
+		c.start("LANDFALL_CRASH=" + point)
+		c.dies()
 	}
+	c.kills += len(points)
 	began := time.Now()
-	w.start()
-	released := w.wantRecovered(a, began, time.Now())
+	c.start()
+	released := c.wantRecovered(a, began, time.Now())
 	if a.round != 0 {
-		at = a.round
-		served = append(served, at)
+		c.at = a.round
+		served = append(served, c.at)
 	}
 	for _, v := range visitors {
-		v.sees(at)
-		w.wantRound(v.app, v.app, at)
+		v.sees(c.at)
+		c.wantRound(v.app, v.app, c.at)
 		if a.round != 0 {
-			w.wantRound(v.app, v.app+"--"+string(released[v.app]), at)
+			c.wantRound(v.app, v.app+"--"+string(released[v.app]), c.at)
 		}
 		if expires {
-			w.wantCollected(v.app, first[v.app])
+			c.wantCollected(v.app, first[v.app])
 		} else {
-			w.wantRound(v.app, v.app+"--"+string(first[v.app]), 1)
+			c.wantRound(v.app, v.app+"--"+string(first[v.app]), from)
 		}
 	}
 
-	at++
-	w.wantSaid(w.settled(at)) // it works as before
+	c.at++
+	c.releases = c.settled(c.at)
+	c.wantSaid(c.releases) // it works as before
 	for _, v := range visitors {
-		v.sees(at)
-		v.wantSteady(t, append(served, at)...)
+		v.sees(c.at)
+		v.wantSteady(c.t, append(served, c.at)...)
 	}
-	w.quiet(farApp)
-	w.wantClosed(len(points))
-	wantSound(t, w.site, true)
 }
 
 // wantRecovered fails the test unless both pushes of an attempt come to what they would have come to without a kill, and

@@ -177,7 +177,7 @@ func (n *neighbour) leave(t *testing.T) time.Duration {
 // Whatever a repository has in it, only its own push fails, with a reason, and nobody else notices.
 func TestPoisonPushes(t *testing.T) {
 	t.Parallel()
-	rounds := 2
+	rounds := 1
 	if text, ok := os.LookupEnv(poisonRoundsVariable); ok {
 		var err error
 		if rounds, err = strconv.Atoi(text); err != nil {

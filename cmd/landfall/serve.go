@@ -199,11 +199,8 @@ func (s *server) Run(ctx context.Context) error {
 		return err
 	}
 	defer release() // when all is drained
-	if err := s.settleInstallation(ctx); err != nil {
-		return err
-	}
 	storesLater := false
-	if s.config.has(roleAPI) {
+	if err = s.settleInstallation(ctx); err == nil && s.config.has(roleAPI) {
 		if err = s.storeTokens(ctx); landfall.KindOf(err) == landfall.Unavailable && err != nil {
 			s.logger.Error("the tokens of this start are not known until the database takes writes again", "error", err)
 			storesLater, err = true, nil

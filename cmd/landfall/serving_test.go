@@ -283,18 +283,33 @@ func TestGatewayCountsFromTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err) // a first start would look for apps of that name
 	}
-	waiting, release := storetest.Hold(t, address, "apps")
+	waiting, release := storetest.Hold(t, address, "counters")
 	stop := runs(t, s)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !waiting() {
-		<-tick.C
-	}
+	untilWaiting(waiting)
 	seen, err := s.db.Seen(t.Context(), "another")
 	if err != nil || seen != 0 {
 		t.Errorf("another process hears that all gateways show change %d (%v), want 0", seen, err)
 	}
 	release()
+	stop()
+}
+
+func untilWaiting(waiting func() bool) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !waiting() {
+		<-tick.C
+	}
+}
+
+// Who stops a server that waits for its database while it starts hears of no error.
+func TestStopWhileTheDatabaseWaits(t *testing.T) {
+	t.Parallel()
+	address := storetest.Postgres(t)
+	s := serverAt(t, address, map[string]string{})
+	waiting, _ := storetest.Hold(t, address, "apps")
+	stop := runs(t, s)
+	untilWaiting(waiting)
 	stop()
 }
 
