@@ -35,6 +35,8 @@ BUILDFLAGS := -ldflags='-s -w' $(if $(RACE),$(RACEFLAGS))
 TESTFLAGS := -vet=off $(BUILDFLAGS)
 # Each process with the race detector waits a second when it ends, unless it is told not to. The tests start thousands.
 export GORACE ?= atexit_sleep_ms=0
+# Linters and generators compile what tests compile, as tests do: then it is done once.
+ALIKE = GOFLAGS='$(strip $(shell $(GO) env GOFLAGS) $(if $(RACE),$(RACEFLAGS)))'
 PACKAGES ?= ./...
 # The parts that can be processes of their own; each has a main.
 ROLES := api webhook pipeline gateway trigger router runner registry
@@ -42,7 +44,8 @@ ROLES := api webhook pipeline gateway trigger router runner registry
 SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
-GOTEST = $(GO) test -json -timeout 75m $(TESTFLAGS)
+# Tests wait more than they compute: four of a package at a time keep two processors at work.
+GOTEST = $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help
@@ -129,10 +132,10 @@ bench: $(MINIO) $(MC) $(WORKERD) ## measure beside nginx, Caddy, gin, git, rclon
 .PHONY: check
 check: ## all that CI checks: format, lint, generated files, tests with the race detector, a tenth of test/hell, conformance
 	@tools/need.sh 'gcc=gcc libc6-dev'
-	@$(MAKE) format lint generated
+	@$(MAKE) format lint generated RACE=1
 	@$(MAKE) test RACE=1 PACKAGES=./...
 	@LANDFALL_HELL_ROUNDS=100 $(MAKE) test/hell AT_ONCE=4
-	cd bench && $(GO) test -vet=off $(BENCH)
+	cd bench && GOFLAGS='$(strip $(shell $(GO) env GOFLAGS) $(RACEFLAGS))' $(GO) test -vet=off $(BENCH)
 	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
 
 .PHONY: format
@@ -141,12 +144,12 @@ format: ## fail when a file is not formatted
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## look for mistakes with every linter of .golangci.yml (PACKAGES=./store/... in some)
-	$(GOLANGCI_LINT) run $(PACKAGES)
-	@if [ '$(PACKAGES)' = ./... ]; then cd bench && $(CURDIR)/$(GOLANGCI_LINT) run $(BENCH); fi
+	$(ALIKE) $(GOLANGCI_LINT) run $(PACKAGES)
+	@if [ '$(PACKAGES)' = ./... ]; then cd bench && $(ALIKE) $(CURDIR)/$(GOLANGCI_LINT) run $(BENCH); fi
 
 .PHONY: generate
 generate: ## write the generated files again
-	$(GO) generate ./...
+	$(ALIKE) $(GO) generate ./...
 
 # Generating must leave the work tree as it is, whatever its state.
 .PHONY: generated

@@ -253,9 +253,9 @@ func (r *run) makePlan() error {
 	if r.alone != "" || r.sandbox.walled { // else they are there
 		r.plan.Files = r.command.Files
 	}
-	if r.own() { // what is over its limit is seen, and ended; but it gets no further meanwhile
-		const share, few = 2, 64
-		r.plan.Processes = share*r.command.Limits.Processes + few
+	if r.own() { // what is over its limit is seen, and ended; but it gets not much further meanwhile: a shell that cannot fork ends by itself
+		const share, more = 2, 1024
+		r.plan.Processes = share*r.command.Limits.Processes + more
 	}
 	if r.alone == "" {
 		return nil
