@@ -44,8 +44,8 @@ ROLES := api webhook pipeline gateway trigger router runner registry
 SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
-# Tests wait more than they compute: four of a package at a time keep two processors at work.
-GOTEST = $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
+# Tests wait more than they compute: eight of a package at a time keep two processors at work.
+GOTEST = $(GO) test -json -timeout 75m -parallel 8 $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment/container"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/spec"
 )
 
 // What is installed of an image.
@@ -22,13 +22,10 @@ const (
 	imageFile = folder + "/image.json"
 )
 
-// ofContainers is what environments are called whose image is the one to run.
-var ofContainers = regexp.MustCompile(`^container([^a-z].*)?$`)
-
 // Pulled returns the image that functions of an environment are, which is pulled from a registry: that of an environment whose name
 // begins with container. Empty for others, and where the package has the image.
 func Pulled(name, image string) string {
-	if !ofContainers.MatchString(name) || imageName.MatchString(lastElement(image)) {
+	if !spec.OfContainers(name) || imageName.MatchString(lastElement(image)) {
 		return ""
 	}
 	return image

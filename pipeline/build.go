@@ -356,7 +356,7 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) (seen st
 	}
 	w.sayNow(ctx, append(w.takeLog(), fmt.Sprintf("building %s", job.what))...)
 	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now, hide: w.hide.Stream()}
-	shell, env := w.building.give(job.command, job.env)
+	shell, env := w.building.addTo(job.command, job.env)
 	result, err := w.Sandbox.Build(ctx, BuildCommand{
 		Shell: shell, Dir: dir, Env: env, Output: output, Network: true, Warmup: job.warmup, Logger: w.logger, Hide: w.hide,
 		Say: func(line string) { w.sayNow(ctx, line) },
@@ -466,7 +466,7 @@ type logWriter struct {
 	partial []byte
 	lines   []string
 	written time.Time
-	reason  culprit // of the lines so far
+	reason  errorFinder // of the lines so far
 }
 
 const (

@@ -98,9 +98,9 @@ func (b buildSecrets) logins(e spec.Environment) (map[string]secret.Login, error
 	return secret.Logins(config)
 }
 
-// give returns a command and its environment with the secrets. Those that are files are written where the sandbox has its home, which
+// addTo returns a command and its environment with the secrets. Those that are files are written where the sandbox has its home, which
 // no output has anything of, and which ends with the command.
-func (b buildSecrets) give(command string, env map[string]string) (string, map[string]string) {
+func (b buildSecrets) addTo(command string, env map[string]string) (string, map[string]string) {
 	if len(b.values) == 0 {
 		return command, env
 	}

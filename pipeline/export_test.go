@@ -4,7 +4,7 @@ import "landfall.dev/landfall"
 
 // ReasonOf returns the line of a failed build's output that becomes its reason.
 func ReasonOf(lines []string) string {
-	var c culprit
+	var c errorFinder
 	for _, line := range lines {
 		c.add(line)
 	}

@@ -310,8 +310,7 @@ func (p *Pipeline) recordKept(ctx context.Context) error {
 }
 
 // leaveOut goes on without an app whose repository could not be read: it is looked at again later. One that is not there has nothing to
-// accept: it was never pushed to, or is gone, which deletes no branch.
-// Canceled when ctx ended.
+// accept: it was never pushed to, or is gone, which deletes no branch. Canceled when ctx ended.
 func (p *Pipeline) leaveOut(ctx context.Context, app landfall.App, err error) error {
 	if ctx.Err() != nil {
 		return &landfall.Error{Op: "pipeline.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}

@@ -8,9 +8,9 @@ import (
 	"landfall.dev/landfall"
 )
 
-// culprit finds, among the lines that a failed command printed, the one that a person would point at: the line that names the error,
+// errorFinder finds, among the lines that a failed command printed, the one that a person would point at: the line that names the error,
 // not the stack, the hints and the farewell after it.
-type culprit struct {
+type errorFinder struct {
 	line string
 	kind *errorLine // of line; nil: it says something, and nothing better was found
 	next *errorLine // what the next line that says something is; nil: whatever it looks like
@@ -59,10 +59,10 @@ var (
 )
 
 // add looks at a line that was printed.
-func (c *culprit) add(text string) {
+func (e *errorFinder) add(text string) {
 	line := landfall.Plain(text)
 	if npmScript.MatchString(line) {
-		*c = culprit{}
+		*e = errorFinder{}
 		return
 	}
 	if !strings.ContainsFunc(line, unicode.IsLetter) || aside.MatchString(line) {
@@ -79,15 +79,15 @@ func (c *culprit) add(text string) {
 		kind = npmLine
 	}
 	if kind != nil && kind.header {
-		c.next = kind
+		e.next = kind
 		return
 	}
-	if c.next != nil && (kind == nil || kind.rank < c.next.rank) {
-		kind = c.next
+	if e.next != nil && (kind == nil || kind.rank < e.next.rank) {
+		kind = e.next
 	}
-	c.next = nil
-	if c.better(kind) {
-		c.line, c.kind = line, kind
+	e.next = nil
+	if e.better(kind) {
+		e.line, e.kind = line, kind
 	}
 }
 
@@ -109,12 +109,12 @@ func kindOf(line string) *errorLine {
 }
 
 // better reports whether a line of a kind is to be preferred to what was found before.
-func (c *culprit) better(kind *errorLine) bool {
+func (e *errorFinder) better(kind *errorLine) bool {
 	switch {
 	case kind == nil:
-		return c.kind == nil // the last line that says something
-	case c.kind == nil || kind.rank > c.kind.rank:
+		return e.kind == nil // the last line that says something
+	case e.kind == nil || kind.rank > e.kind.rank:
 		return true
 	}
-	return kind == c.kind && kind.last
+	return kind == e.kind && kind.last
 }

@@ -5,8 +5,10 @@ import (
 	"regexp"
 )
 
-// fileName is what a file may be called that has a part of a value.
 var fileName = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
+
+// IsFileName reports whether a file that has a part of a value may have the name of a key.
+func IsFileName(key string) bool { return fileName.MatchString(key) && key != "." && key != ".." }
 
 // wholeKey is the key of a value that is no JSON object.
 const wholeKey = "value"
@@ -20,7 +22,7 @@ func Keys(value Text) map[string]Text {
 	}
 	keys := make(map[string]Text, len(parts))
 	for key, part := range parts {
-		if !fileName.MatchString(key) || key == "." || key == ".." {
+		if !IsFileName(key) {
 			continue
 		}
 		var text string

@@ -3,9 +3,9 @@ package spec
 import (
 	"encoding/json"
 	"path"
-	"regexp"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/secret"
 )
 
 // These are the folders in which functions find files as they do with Fission.
@@ -74,9 +74,6 @@ func itemOf(n nodes, i int, at ...string) Position {
 	return n.at(at...)
 }
 
-// configKey is what a file below /configs or /secrets may be called.
-var configKey = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
-
 // checkConfigMaps reports the config maps that functions name and the configuration of the app does not have.
 func (r *reader) checkConfigMaps() {
 	config := map[string]json.RawMessage{}
@@ -99,7 +96,7 @@ func (r *reader) checkConfigMaps() {
 				break
 			}
 			for _, key := range sortedKeys(keys) {
-				if !configKey.MatchString(key) || key == "." || key == ".." {
+				if !secret.IsFileName(key) {
 					r.problemf(c.Pos, "Function %s names the config map %s, whose key %s can be no file: a key has letters, digits, -, _ and .",
 						f.Name, c.Name, quote(key))
 				}

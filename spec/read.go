@@ -204,8 +204,10 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
 }
 
-// imageEnvironment is what environments are called whose packages may be nothing but an image that the environment names.
-var imageEnvironment = regexp.MustCompile(`^container([^a-z].*)?$`)
+var ofContainers = regexp.MustCompile(`^container([^a-z].*)?$`)
+
+// OfContainers reports whether an environment of a name is one of containers: the image that it names may be all that a package has.
+func OfContainers(environment string) bool { return ofContainers.MatchString(environment) }
 
 // secrets returns the secrets that a function names.
 func (d *document) secrets(n nodes, function string, named []reference) []Named {
@@ -254,7 +256,7 @@ func readPackage(d *document, o Object, spec map[string]any, n nodes) {
 		Deployment:   d.archive(n, "deployment", o.Name, known.Deployment),
 	}
 	switch {
-	case known.Source == archiveSpec{} && known.Deployment == archiveSpec{} && !imageEnvironment.MatchString(p.Environment):
+	case known.Source == archiveSpec{} && known.Deployment == archiveSpec{} && !OfContainers(p.Environment):
 		d.problemf(n.at("spec"), "Package %s has neither a source nor a deployment", o.Name)
 	case strings.TrimSpace(p.BuildCommand) != "" && p.Environment == "":
 		d.problemf(n.at("spec", "buildcmd"), "Package %s has a buildcmd and names no environment to run it in", o.Name)
