@@ -35,6 +35,8 @@ BUILDFLAGS := -ldflags='-s -w' $(if $(RACE),$(RACEFLAGS))
 TESTFLAGS := -vet=off $(BUILDFLAGS)
 # Each process with the race detector waits a second when it ends, unless it is told not to. The tests start thousands.
 export GORACE ?= atexit_sleep_ms=0
+# Programs of others are compiled as functions in Go are, so that they have the standard library in common.
+INSTALL = CGO_ENABLED=0 GOBIN=$(CURDIR)/build/bin/install $(GO) install -trimpath
 # Linters and generators compile what tests compile, as tests do: then it is done once.
 ALIKE = GOFLAGS='$(strip $(shell $(GO) env GOFLAGS) $(if $(RACE),$(RACEFLAGS)))'
 PACKAGES ?= ./...
@@ -44,8 +46,8 @@ ROLES := api webhook pipeline gateway trigger router runner registry
 SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
-# Tests wait more than they compute: eight of a package at a time keep two processors at work.
-GOTEST = $(GO) test -json -timeout 75m -parallel 8 $(TESTFLAGS)
+# Tests wait more than they compute: four of a package at a time keep two processors at work.
+GOTEST = $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help
@@ -95,7 +97,7 @@ test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrepo
 
 .PHONY: test/faults
 test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, damage, paused workers, backups, a bucket and a database that fail: ten rounds, of which the tests make a part of one (LANDFALL_FAULT_ROUNDS=20 for more)
-	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 8 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./cmd/landfall | \
+	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 4 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./cmd/landfall | \
 		build/bin/testreport -o build/faults.json
 
 .PHONY: test/poison
@@ -175,21 +177,21 @@ build/bin/testreport:
 $(GOLANGCI_LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT_VERSION), about a minute"
 	@mkdir -p build/bin/install
-	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@$(INSTALL) github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	@mv build/bin/install/golangci-lint $@
 
 # The S3 server of the tests. It is run, never linked.
 $(VERSITYGW):
 	@echo "installing versitygw $(VERSITYGW_VERSION), an S3 server, about a minute"
 	@mkdir -p build/bin/install
-	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	@$(INSTALL) github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	@mv build/bin/install/versitygw $@
 
 # The proxy that spoils the line to a server in tests. It is run, never linked. No newer version can be installed by its module.
 $(TOXIPROXY):
 	@echo "installing toxiproxy $(TOXIPROXY_VERSION)"
 	@mkdir -p build/bin/install
-	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
+	@$(INSTALL) github.com/Shopify/toxiproxy/v2/cmd/server@$(TOXIPROXY_VERSION)
 	@mv build/bin/install/server $@
 
 # The NATS server of the tests, of the version that is linked, and compiled as that is.
@@ -201,7 +203,7 @@ $(NATS_SERVER): go.mod
 $(OCI_CONFORMANCE):
 	@echo "installing the conformance suite of the OCI distribution specification"
 	@mkdir -p build/bin/install
-	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/opencontainers/distribution-spec/conformance@$(OCI_CONFORMANCE_VERSION)
+	@$(INSTALL) github.com/opencontainers/distribution-spec/conformance@$(OCI_CONFORMANCE_VERSION)
 	@mv build/bin/install/conformance $@
 
 # Clients and payloads of others, from npm (Apache-2.0 and MIT): CloudEvents' SDK for Node.js, and GitHub's example payloads.
@@ -219,7 +221,7 @@ $(NPM_PACKAGES): tools/npm/package.json tools/npm/package-lock.json
 $(MINIO) $(MC):
 	@echo "installing $(@F), which takes minutes"
 	@mkdir -p build/bin/install
-	@GOBIN=$(CURDIR)/build/bin/install $(GO) install github.com/minio/$(@F)@$(if $(filter $(MINIO),$@),$(MINIO_VERSION),$(MC_VERSION))
+	@$(INSTALL) github.com/minio/$(@F)@$(if $(filter $(MINIO),$@),$(MINIO_VERSION),$(MC_VERSION))
 	@mv build/bin/install/$(@F) $@
 
 # The runtime of functions of the benchmarks (Apache-2.0). It is run, never linked.

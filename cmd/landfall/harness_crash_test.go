@@ -276,7 +276,7 @@ func (w *twins) watch(app string) *watcher {
 	visitor := &http.Client{Transport: client.LocalTransport(), Timeout: patience}
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(50 * time.Millisecond)
+		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			for path, format := range map[string]string{"/": pageFormat(app), "/app.js": scriptFormat(app)} {

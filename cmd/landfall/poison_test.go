@@ -129,7 +129,7 @@ type neighbour struct {
 func newNeighbour(s *site, app string) *neighbour {
 	n, one := &neighbour{stop: make(chan struct{})}, s.visitor(app)
 	n.group.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
+		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {

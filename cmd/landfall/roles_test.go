@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,15 +32,11 @@ var mains = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"build", "-o", filepath.Dir(path) + "/"}
+	args := []string{"-o", filepath.Dir(path) + "/"}
 	for _, r := range roles() {
 		args = append(args, "../landfall-"+string(r))
 	}
-	out, err := exec.Command("go", args...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return filepath.Dir(path), nil
+	return filepath.Dir(path), goBuild(args...)
 })
 
 // parts is an installation with a process for each role, and two that run functions.

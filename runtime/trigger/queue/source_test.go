@@ -355,8 +355,10 @@ func TestSourceLive(t *testing.T) {
 		}
 		moved := on(shop(), "bill", "returns")
 		s.show(moved)
-		publish(t, b, shop(), "returns", "5")
-		eventually(t, "it hears another topic", func() bool { return slices.Contains(s.data(), "5") })
+		eventually(t, "it hears another topic", func() bool { // from when the source has seen it
+			publish(t, b, shop(), "returns", "5")
+			return slices.Contains(s.data(), "5")
+		})
 	})
 }
 
