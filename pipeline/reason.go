@@ -31,7 +31,7 @@ func errorLines() []*errorLine { return kindsOfErrorLines }
 var kindsOfErrorLines = []*errorLine{
 	{rank: 6, pattern: regexp.MustCompile(`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
 	{rank: 5, header: true, pattern: regexp.MustCompile(`^(error during build|build error|ERROR in .*)[:!]?$`)},
-	{rank: 4, header: true, pattern: regexp.MustCompile(`(?i)\bbuild failed\b[^:]*$`)},
+	{rank: 4, header: true, pattern: regexp.MustCompile(`(?i)\bbuild failed\b[^:]*:?$`)},
 	// file.go:3:8: message, file.ts(1,7): message, file.ts:1:7 - message
 	{rank: 5, pattern: regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*(:\d+(:\d+)?|\(\d+(,\d+)?\))(:| -) \S`)},
 	{rank: 5, pattern: regexp.MustCompile(`^\d+:\d+ error \S`)},

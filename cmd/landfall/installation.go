@@ -324,7 +324,7 @@ func (s *server) checkLost(ctx context.Context, p places) error {
 		return err
 	}
 	if len(missing) > 0 && len(missing) == len(pushed) {
-		return s.notOne("the folder %s has no repository of an app, and %s knows %s that was pushed to: the repositories are gone, or are in "+
+		return s.notOne("the folder %s has no repository of an app, and pushes to %[3]s are known to %[2]s: the repositories are gone, or are in "+
 			"another data folder; right would be that folder (LANDFALL_DATA), or a backup (landfall restore); landfall serve --new starts "+
 			"all the same, refuses that folder from then on, and the apps have to be pushed again",
 			filepath.Join(s.config.Data, "git"), s.config.databaseName(), count(len(pushed), "app"))
