@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -256,33 +255,10 @@ func TestReserveRests(t *testing.T) {
 // A server that is not root starts programs in the same way, where the kernel lets it.
 func TestProgramUnprivileged(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	if err := os.Chmod(filepath.Dir(home), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	dir, server := filepath.Join(home, "dir"), filepath.Join(home, "server")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(self(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(server, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), server, "functions", dir, `id -u; grep -E "^Cap(Eff|Bnd)|^Seccomp:" /proc/self/status; pwd; echo x > /tmp/x && cat /tmp/x; hostname; echo y > /dev/stdout
-for f in /x /usr/x /etc/x /function/x `+home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; [ -r /proc/1/environ ] && echo DONE; unshare -m true 2>/dev/null && echo DONE; true`)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + home}
-	if os.Getuid() == 0 {
-		const somebody = 12345
-		if err := os.Chown(home, somebody, somebody); err != nil {
-			t.Fatal(err)
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
-	}
-	out, err := cmd.CombinedOutput()
-	kind, said, _ := strings.Cut(string(out), "\n")
+	o := newOrdinary(t)
+	out, err := o.run(t, o.program, "functions", o.dir, `id -u; grep -E "^Cap(Eff|Bnd)|^Seccomp:" /proc/self/status; pwd; echo x > /tmp/x && cat /tmp/x; hostname; echo y > /dev/stdout
+for f in /x /usr/x /etc/x /function/x `+o.home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; [ -r /proc/1/environ ] && echo DONE; unshare -m true 2>/dev/null && echo DONE; true`)
+	kind, said, _ := strings.Cut(out, "\n")
 	if kind != "bubblewrap true" {
 		t.Logf("this kernel lets nobody but root start programs without bubblewrap: %s", out)
 		return

@@ -3,10 +3,8 @@ package sandbox_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"landfall.dev/landfall"
@@ -88,45 +86,20 @@ func TestOffEndsItsProcessGroup(t *testing.T) {
 // A server that is not root confines too, where the kernel lets it, or refuses.
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
-	if err := os.Chmod(filepath.Dir(home), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	dir, server := filepath.Join(home, "dir"), filepath.Join(home, "server")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(self(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(server, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), server, "server", "auto", dir, `id -u; grep Cap /proc/self/status; mkdir -p closed/deep; echo x > closed/f; chmod 0 closed
-for f in /x /usr/x /etc/x `+home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; chmod 0755 `+sandbox.InitAt+` && echo DONE; [ -r /proc/1/environ ] && echo DONE; true`)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + home}
-	if os.Getuid() == 0 {
-		const somebody = 12345
-		for _, path := range []string{home, dir} {
-			if err := os.Chown(path, somebody, somebody); err != nil {
-				t.Fatal(err)
-			}
-		}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
-	}
-	out, err := cmd.CombinedOutput()
+	o := newOrdinary(t)
+	out, err := o.run(t, o.program, "server", "auto", o.dir, `id -u; grep Cap /proc/self/status; mkdir -p closed/deep; echo x > closed/f; chmod 0 closed
+for f in /x /usr/x /etc/x `+o.home+`/x; do (echo x > $f) 2>/dev/null && echo "DONE: $f"; done; chmod 0755 `+sandbox.InitAt+` && echo DONE; [ -r /proc/1/environ ] && echo DONE; true`)
 	if err != nil {
 		t.Fatalf("the server: %v\n%s", err, out)
 	}
-	if strings.HasPrefix(string(out), "refused: build commands are refused") {
+	if strings.HasPrefix(out, "refused: build commands are refused") {
 		t.Logf("this kernel lets nobody but root confine: %s", out)
 		return
 	}
-	if !strings.HasPrefix(string(out), "65534\n") || strings.Contains(string(out), "DONE") || !strings.Contains(string(out), "CapEff:\t0000000000000000") {
+	if !strings.HasPrefix(out, "65534\n") || strings.Contains(out, "DONE") || !strings.Contains(out, "CapEff:\t0000000000000000") {
 		t.Errorf("the command is not confined:\n%s", out)
 	}
-	info, err := os.Stat(filepath.Join(dir, "closed"))
+	info, err := os.Stat(filepath.Join(o.dir, "closed"))
 	if err != nil || info.Mode().Perm()&0o700 != 0o700 {
 		t.Errorf("the server cannot remove what the command closed: %v, %v", info, err)
 	}

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -128,47 +129,49 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 }
 
-// unprivileged runs this binary as a user who is nobody on this machine, with a folder of its own, below which TMPDIR is.
-func unprivileged(t *testing.T, wrap []string, args ...string) (string, error) {
+// ordinary is a Landfall of an ordinary user, who is nobody on this machine.
+type ordinary struct {
+	program string
+	dir     string // for what it runs
+	home    string // where both lie, and TMPDIR is
+}
+
+const somebody = 12345
+
+func newOrdinary(t *testing.T) ordinary {
 	t.Helper()
 	home := t.TempDir()
-	if err := os.Chmod(filepath.Dir(home), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	dir, server := filepath.Join(home, "dir"), filepath.Join(home, "server")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	o := ordinary{filepath.Join(home, "server"), filepath.Join(home, "dir"), home}
 	program, err := os.ReadFile(self(t))
-	if err != nil {
+	if err = errors.Join(err, os.Chmod(filepath.Dir(home), 0o755), os.Mkdir(o.dir, 0o755), os.WriteFile(o.program, program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(server, program, 0o755); err != nil {
+	if os.Getuid() != 0 {
+		return o
+	}
+	if err := errors.Join(os.Chown(home, somebody, somebody), os.Chown(o.dir, somebody, somebody)); err != nil {
 		t.Fatal(err)
 	}
-	line := append(append(wrap, server, args[0], dir), args[1:]...)
+	return o
+}
+
+// run runs a command line as its user: the program's, or that of what becomes the user and starts it.
+func (o ordinary) run(t *testing.T, line ...string) (string, error) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), line[0], line[1:]...)
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + home}
-	if os.Getuid() == 0 {
-		for _, path := range []string{home, dir} {
-			if err := os.Chown(path, somebody, somebody); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if wrap == nil {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
-		}
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + o.home}
+	if os.Getuid() == 0 && line[0] == o.program {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: somebody, Gid: somebody}}
 	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-const somebody = 12345
-
 // So it is where the server is not root.
 func TestMemoryIsCountedUnprivileged(t *testing.T) {
 	t.Parallel()
-	out, err := unprivileged(t, nil, "holds")
+	o := newOrdinary(t)
+	out, err := o.run(t, o.program, "holds", o.dir)
 	kind, wrong, _ := strings.Cut(out, "\n")
 	if kind != "bubblewrap true" {
 		t.Logf("this kernel lets nobody but root start programs without bubblewrap: %s", out)
@@ -244,7 +247,8 @@ func TestMemoryIsChargedUnprivileged(t *testing.T) {
 		t.Log("nobody can be given a control group here")
 		return
 	}
-	out, err := unprivileged(t, wrap, "holds", "by-groups")
+	o := newOrdinary(t)
+	out, err := o.run(t, append(wrap, o.program, "holds", o.dir, "by-groups")...)
 	kind, wrong, _ := strings.Cut(out, "\n")
 	if kind != "bubblewrap true" {
 		t.Logf("this kernel lets nobody but root start programs without bubblewrap: %s", out)

@@ -158,7 +158,8 @@ func TestUsersShared(t *testing.T) {
 		t.Error(err)
 	}
 	check(got)
-	out, err := unprivileged(t, nil, "neighbours")
+	o := newOrdinary(t)
+	out, err := o.run(t, o.program, "neighbours", o.dir)
 	kind, got, _ := strings.Cut(out, "\n")
 	if kind != "bubblewrap true" {
 		t.Logf("this kernel lets nobody but root start programs without bubblewrap: %s", out)
