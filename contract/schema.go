@@ -49,7 +49,7 @@ var errWork = errors.New("too much work")
 
 func (w *work) add(n int) {
 	if w.done += n; w.done > maxWork {
-		panic(errWork) //nolint:forbidigo // see errWork
+		panic(errWork) //nolint:forbidigo // the library has no other way to be stopped; validate recovers it
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *Schema) validate(value any) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if p != any(errWork) {
-				panic(p) //nolint:forbidigo // it is none of ours
+				panic(p) //nolint:forbidigo // a fault of the library goes on as if nobody had recovered it
 			}
 			err = mismatch("cannot be checked: that would be too much work")
 		}

@@ -54,7 +54,7 @@ type Root struct {
 // Root returns the root of a function whose package is installed in dir; nil for one that runs on the server's programs.
 func (e Environment) Root(dir string) (*Root, error) {
 	if e.install == nil {
-		return nil, nil //nolint:nilnil // most have none
+		return nil, nil //nolint:nilnil // no root is no error: most functions run on the server's programs
 	}
 	image, err := readImage(pack{FS: os.DirFS(dir)})
 	if err != nil {

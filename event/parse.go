@@ -74,7 +74,7 @@ type member struct {
 }
 
 // decoders are kept for the next event.
-var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool serves all events of the process
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool works only as one for all events of the process
 
 // borrow returns a decoder of data, which is its until done.
 func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder, done func()) {

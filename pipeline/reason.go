@@ -27,7 +27,7 @@ type errorLine struct {
 // errorLines are the kinds, of which the first that fits counts.
 func errorLines() []*errorLine { return kindsOfErrorLines }
 
-//nolint:gochecknoglobals // compiled once
+//nolint:gochecknoglobals // a table that is never written: compiled once, not for each line of a build
 var kindsOfErrorLines = []*errorLine{
 	{rank: 6, pattern: regexp.MustCompile(`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
 	{rank: 5, header: true, pattern: regexp.MustCompile(`^(error during build|build error|ERROR in .*)[:!]?$`)},
@@ -93,7 +93,7 @@ func (e *errorFinder) add(text string) {
 
 // npmLine is what npm says of an error that has no kind of its own.
 //
-//nolint:gochecknoglobals // compared by its address
+//nolint:gochecknoglobals // a constant in all but its type: kinds are compared by their addresses
 var npmLine = &errorLine{rank: 4}
 
 // kindOf returns the kind of a line; nil when it names no error.

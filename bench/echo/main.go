@@ -55,7 +55,7 @@ func pipe() error {
 	buffer := make([]byte, 32<<10)
 	call := func(number, fd uintptr, p []byte) (int, syscall.Errno) {
 		for {
-			//nolint:gosec // p is not empty, and stays where it is for the call
+			//nolint:gosec // G103: Go keeps what is converted in a call where it is until that ends; p has a byte or more
 			n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
 			if errno != syscall.EINTR {
 				return int(n), errno

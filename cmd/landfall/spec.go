@@ -156,8 +156,11 @@ func filesBelow(folder string) ([]landfall.File, error) {
 		}
 		const owner = 0o100 // the right that git keeps
 		info, err := fs.Stat(tree, name)
-		if err != nil || !info.Mode().IsRegular() {
-			return nil //nolint:nilerr // a link to nothing is no file
+		switch {
+		case err != nil && d.Type() != fs.ModeSymlink:
+			return err
+		case err != nil || !info.Mode().IsRegular():
+			return nil //nolint:nilerr // a link that leads to nothing, or to itself, is no file of a commit either
 		}
 		file := landfall.File{Path: name, Mode: landfall.Regular, Size: info.Size()}
 		if info.Mode()&owner != 0 {

@@ -89,7 +89,7 @@ func readArchive(file *os.File) (source, error) {
 			}
 			s.found[name] = io.NewSectionReader(file, begin, header.Size)
 		case tar.TypeSymlink: // a layer that is there already
-			s.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // it is a name in the archive only
+			s.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // G305: nothing is opened by it on disk, it is a key of s.found
 		}
 	}
 }
@@ -233,8 +233,8 @@ func readSaved(s source) (config string, layers []string, err error) {
 		return "", nil, err
 	}
 	var images []struct {
-		Config string   `json:"Config"` //nolint:tagliatelle // docker's
-		Layers []string `json:"Layers"` //nolint:tagliatelle // docker's
+		Config string   `json:"Config"`
+		Layers []string `json:"Layers"`
 	}
 	if err := json.Unmarshal(text, &images); err != nil {
 		return "", nil, refused("has %s, which cannot be read: %v", manifestName, err)

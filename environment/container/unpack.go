@@ -184,7 +184,7 @@ var errLarge = errors.New("it has more bytes than the limit")
 type counted struct {
 	io.Reader
 
-	ctx  context.Context //nolint:containedctx // of the one call that reads
+	ctx  context.Context //nolint:containedctx // io.Reader has no parameter for it; the value lives as long as the call that reads
 	left *int64
 }
 

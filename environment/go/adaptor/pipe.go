@@ -103,7 +103,7 @@ func writable(fd uintptr) bool {
 		events, happens int16
 	}{fd: int32(fd), events: pollOut}
 	var now syscall.Timespec
-	//nolint:gosec // both stay where they are for the call
+	//nolint:gosec // G103: ppoll takes addresses; Go keeps what is converted in a call where it is until that ends
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
 	return errno == 0 && n == 1 && poll.happens == pollOut
 }
@@ -111,7 +111,7 @@ func writable(fd uintptr) bool {
 // system reads or writes by a system call that does not block.
 func system(number, fd uintptr, p []byte) (int, syscall.Errno) {
 	for {
-		//nolint:gosec // p is not empty, and stays where it is for the call
+		//nolint:gosec // G103: as in writable; p has a byte or more
 		n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
 		if errno != syscall.EINTR {
 			return int(n), errno
