@@ -12,8 +12,11 @@ import (
 	"iter"
 	"os"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -36,45 +39,65 @@ const (
 
 // Store is a folder of objects. It implements assets.Store. An object's file appears whole by a hard link, so a
 // process that is killed leaves nothing half written. Nothing is flushed to the disk before Sync.
+//
+// While the folder is gone, or another one is at its path, every method returns Unavailable. A folder that is put back,
+// or a copy of it with the same mark, is used again.
 type Store struct {
-	root    *os.Root
-	folder  *os.File  // the same, for openat2; nil where the kernel or a container has none
-	parts   *os.File  // the folder partsName
-	lock    *os.File  // held shared while the store is open; syncfs goes by it
-	buffers sync.Pool // of *[bufferSize]byte
+	path    string
+	made    bool // by Open
+	mu      sync.Mutex
+	opened  atomic.Pointer[folder] // written under mu
+	buffers sync.Pool              // of *[bufferSize]byte
 }
+
+// folder is the folder of a store as it was found.
+type folder struct {
+	root  *os.Root
+	dir   *os.File // the same, for openat2; nil where the kernel or a container has none
+	parts *os.File // the folder partsName
+	lock  *os.File // held shared while the store is open; syncfs goes by it
+	mark  string   // empty: none yet
+	id    fileID   // of parts
+}
+
+// fileID tells a file from any other on the machine.
+type fileID struct{ device, inode uint64 }
 
 var _ assets.Store = (*Store)(nil)
 
 // Open returns the store in the given folder, which is made if it is not there. Several processes can have it open.
 // What writers that were killed left is removed, unless another process has the store open and may be writing. The
 // caller closes the store.
-func Open(folder string) (*Store, error) {
-	store, err := open(folder)
-	if err != nil {
-		return nil, failure("disk.open", "", err)
+func Open(path string) (*Store, error) {
+	const op = "disk.open"
+	_, err := os.Stat(path)
+	s := &Store{path: path, made: errors.Is(err, fs.ErrNotExist)}
+	if err := os.MkdirAll(path, folderMode); err != nil {
+		return nil, failure(op, "", err)
 	}
-	return store, nil
+	opened, err := openFolder(path)
+	if err != nil {
+		return nil, failure(op, "", err)
+	}
+	s.opened.Store(opened)
+	return s, nil
 }
 
-func open(folder string) (_ *Store, err error) {
-	if err := os.MkdirAll(folder, folderMode); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(folder)
+func openFolder(path string) (_ *folder, err error) {
+	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{root: root}
+	f := &folder{root: root}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			err = errors.Join(err, f.close())
 		}
 	}()
-	if s.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if f.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	fd := int(s.lock.Fd())
+	fd := int(f.lock.Fd())
 	switch err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
 	case err == nil:
 		if err := removeParts(root); err != nil {
@@ -89,11 +112,67 @@ func open(folder string) (_ *Store, err error) {
 	if err := unix.Flock(fd, unix.LOCK_SH); err != nil {
 		return nil, err
 	}
-	if s.parts, err = root.Open(partsName); err != nil { // nobody removes it from now on
+	if f.parts, err = root.Open(partsName); err != nil { // nobody removes it from now on
 		return nil, err
 	}
-	err = s.openFolder()
-	return s, err
+	if f.mark, err = readMark(root.FS()); err != nil {
+		return nil, err
+	}
+	var parts unix.Stat_t
+	if err := unix.Fstat(int(f.parts.Fd()), &parts); err != nil {
+		return nil, err
+	}
+	f.id = fileID{device: parts.Dev, inode: parts.Ino}
+	err = f.openDir()
+	return f, err
+}
+
+// isAt reports whether the folder lies at a path now.
+func (f *folder) isAt(path string) bool {
+	var parts unix.Stat_t
+	err := unix.Stat(filepath.Join(path, partsName), &parts)
+	return err == nil && f.id == fileID{device: parts.Dev, inode: parts.Ino}
+}
+
+// readMark returns the mark of a folder; empty when it has none.
+func readMark(folder fs.FS) (string, error) {
+	data, err := fs.ReadFile(folder, markName)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return strings.TrimSpace(string(data)), err
+}
+
+// find returns the folder, after a look whether it is still the one at its path.
+func (s *Store) find() (*folder, error) {
+	if opened := s.opened.Load(); opened.isAt(s.path) {
+		return opened, nil
+	}
+	return s.findAgain()
+}
+
+// findAgain opens what is at the folder's path now, if it has the mark of the folder that was there.
+func (s *Store) findAgain() (*folder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	opened := s.opened.Load()
+	if opened.isAt(s.path) {
+		return opened, nil
+	}
+	mark, err := readMark(os.DirFS(s.path))
+	if err == nil && (mark == "" || mark != opened.mark) {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: err,
+			Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
+	}
+	fresh, err := openFolder(s.path)
+	if err != nil {
+		return nil, err
+	}
+	s.opened.Store(fresh) // what is open of the other stays open until nobody uses it
+	return fresh, nil
 }
 
 // removeParts removes what writers that were killed left. The folder stays: a full disk may have no room for a new one.
@@ -108,23 +187,43 @@ func removeParts(root *os.Root) error {
 	return err
 }
 
-// openFolder opens the store's folder for openat2, if that is there.
-func (s *Store) openFolder() (err error) {
-	if s.folder, err = s.root.Open("."); err != nil {
+// openDir opens the folder for openat2, if that is there.
+func (f *folder) openDir() (err error) {
+	if f.dir, err = f.root.Open("."); err != nil {
 		return err
 	}
-	found, err := s.openFile(partsName)
+	found, err := f.openFile(partsName)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		err, s.folder = s.folder.Close(), nil
+		err, f.dir = f.dir.Close(), nil
 		return err
 	}
 	return errors.Join(err, found.Close())
 }
 
-// Close lets go of the folder. Objects that are open stay readable.
+// Close lets go of the folder. A folder that Open made goes again when nothing was put into it. Objects that are open
+// stay readable.
 func (s *Store) Close() error {
-	err := s.root.Close()
-	for _, file := range []*os.File{s.folder, s.parts, s.lock} {
+	f := s.opened.Load()
+	if s.made && unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		f.removeEmpty(s.path)
+	}
+	return f.close()
+}
+
+// removeEmpty removes a folder that has nothing but what openFolder puts into it.
+func (f *folder) removeEmpty(path string) {
+	files, err := fs.ReadDir(f.root.FS(), ".")
+	if err != nil || slices.ContainsFunc(files, func(e fs.DirEntry) bool { return e.Name() != partsName && e.Name() != lockName }) {
+		return
+	}
+	_ = f.root.Remove(partsName)
+	_ = f.root.Remove(lockName)
+	_ = os.Remove(path) // which only an empty folder obeys
+}
+
+func (f *folder) close() error {
+	err := f.root.Close()
+	for _, file := range []*os.File{f.dir, f.parts, f.lock} {
 		if file != nil {
 			err = errors.Join(err, file.Close())
 		}
@@ -134,18 +233,18 @@ func (s *Store) Close() error {
 
 // openFile opens what lies at name. No link leads it out of the store. One system call walks the whole way where the
 // kernel can; Root makes two for each folder.
-func (s *Store) openFile(name string) (*os.File, error) {
-	if s.folder == nil {
-		return s.root.Open(name)
+func (f *folder) openFile(name string) (*os.File, error) {
+	if f.dir == nil {
+		return f.root.Open(name)
 	}
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
-	return newFile(name, func() (int, error) { return unix.Openat2(int(s.folder.Fd()), name, &how) })
+	return newFile(name, func() (int, error) { return unix.Openat2(int(f.dir.Fd()), name, &how) })
 }
 
 // newPart makes the file of an object that is being written.
-func (s *Store) newPart(name string) (*os.File, error) {
+func (f *folder) newPart(name string) (*os.File, error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC
-	return newFile(name, func() (int, error) { return unix.Openat(int(s.parts.Fd()), name, flags, fileMode) })
+	return newFile(name, func() (int, error) { return unix.Openat(int(f.parts.Fd()), name, flags, fileMode) })
 }
 
 // newFile returns the file that a system call opens. Signals may interrupt it on file systems of the network.
@@ -166,19 +265,23 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 	if err := assets.CheckKey(key); err != nil {
 		return "", err
 	}
+	f, err := s.find()
+	if err != nil {
+		return "", failure(op, key, err)
+	}
 	part := rand.Text()
-	file, err := s.newPart(part)
+	file, err := f.newPart(part)
 	if err != nil {
 		return "", failure(op, key, err)
 	}
 	digest, err := s.fill(ctx, file, r, size)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = s.link(part, key)
+		err = f.link(part, key)
 		if errors.Is(err, unix.ENOTDIR) { // an object is where a folder would be
 			err = fs.ErrExist
 		}
 	}
-	removed := unix.Unlinkat(int(s.parts.Fd()), part, 0) // if it stays, the next start removes it
+	removed := unix.Unlinkat(int(f.parts.Fd()), part, 0) // if it stays, the next start removes it
 	if err != nil {
 		return "", failure(op, key, errors.Join(err, removed))
 	}
@@ -229,17 +332,17 @@ func (s *Store) fill(ctx context.Context, file *os.File, r io.Reader, size int64
 }
 
 // link gives a part that was written the name key, unless there is an object of that name.
-func (s *Store) link(part, key string) error {
+func (f *folder) link(part, key string) error {
 	const attempts = 100 // each lost to a Delete that took the empty folder away again
 	var err error
 	for range attempts {
-		err = s.in(path.Dir(key), func(folder int) error {
-			return unix.Linkat(int(s.parts.Fd()), part, folder, path.Base(key), 0)
+		err = f.in(path.Dir(key), func(folder int) error {
+			return unix.Linkat(int(f.parts.Fd()), part, folder, path.Base(key), 0)
 		})
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		made := s.root.MkdirAll(path.Dir(key), folderMode)
+		made := f.root.MkdirAll(path.Dir(key), folderMode)
 		lost := errors.Is(made, fs.ErrNotExist) || errors.Is(made, fs.ErrExist) || errors.Is(made, unix.ENOTDIR)
 		if made != nil && !lost {
 			return made
@@ -248,14 +351,14 @@ func (s *Store) link(part, key string) error {
 	return &landfall.Error{Op: "disk.link", Err: err}
 }
 
-// in calls f with an open folder.
-func (s *Store) in(name string, f func(fd int) error) error {
-	folder, err := s.openFile(name)
+// in calls do with an open folder below f.
+func (f *folder) in(name string, do func(fd int) error) error {
+	below, err := f.openFile(name)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
-	return f(int(folder.Fd()))
+	defer below.Close()
+	return do(int(below.Fd()))
 }
 
 // object is a file with its size, so that it can be sent without passing through our memory.
@@ -276,7 +379,11 @@ func (s *Store) Open(ctx context.Context, key string) (assets.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failure(op, key, err)
 	}
-	file, err := s.openFile(key)
+	f, err := s.find()
+	if err != nil {
+		return nil, failure(op, key, err)
+	}
+	file, err := f.openFile(key)
 	if err != nil {
 		return nil, failure(op, key, err)
 	}
@@ -299,16 +406,20 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := ctx.Err(); err != nil {
 		return failure(op, key, err)
 	}
-	if err := s.unlink(key, 0); err != nil && !isAbsent(err) && !errors.Is(err, unix.EISDIR) {
+	f, err := s.find()
+	if err != nil {
 		return failure(op, key, err)
 	}
-	s.prune(path.Dir(key))
+	if err := f.unlink(key, 0); err != nil && !isAbsent(err) && !errors.Is(err, unix.EISDIR) {
+		return failure(op, key, err)
+	}
+	f.prune(path.Dir(key))
 	return nil
 }
 
 // prune removes a folder and those above it, up to the first that is not empty.
-func (s *Store) prune(folder string) {
-	for folder != "." && s.unlink(folder, unix.AT_REMOVEDIR) == nil {
+func (f *folder) prune(folder string) {
+	for folder != "." && f.unlink(folder, unix.AT_REMOVEDIR) == nil {
 		folder = path.Dir(folder)
 	}
 }
@@ -317,8 +428,8 @@ func (s *Store) prune(folder string) {
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
 // unlink removes a file, or with AT_REMOVEDIR an empty folder and nothing else. (Root.Remove would take either.)
-func (s *Store) unlink(name string, flags int) error {
-	return s.in(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
+func (f *folder) unlink(name string, flags int) error {
+	return f.in(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
 }
 
 // List implements assets.Remover.
@@ -332,7 +443,12 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 			yield("", err)
 			return
 		}
-		err := fs.WalkDir(s.root.FS(), top, func(name string, entry fs.DirEntry, err error) error {
+		f, err := s.find()
+		if err != nil {
+			yield("", failure(op, prefix, err))
+			return
+		}
+		err = fs.WalkDir(f.root.FS(), top, func(name string, entry fs.DirEntry, err error) error {
 			switch {
 			case isAbsent(err): // never there, or deleted meanwhile
 				return nil
@@ -361,37 +477,55 @@ func (s *Store) Mark(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", failure(op, markName, err)
 	}
-	data, err := fs.ReadFile(s.root.FS(), markName)
-	if errors.Is(err, fs.ErrNotExist) {
-		_, err = fs.Stat(s.root.FS(), lockName) // which is gone when the whole folder is
-	}
+	f, err := s.find()
 	if err != nil {
 		return "", failure(op, markName, err)
 	}
-	return strings.TrimSpace(string(data)), nil
+	mark, err := readMark(f.root.FS())
+	if err != nil {
+		return "", failure(op, markName, err)
+	}
+	return mark, nil
 }
 
 // SetMark leaves a mark in the store, in place of any other. It is no object.
 func (s *Store) SetMark(ctx context.Context, mark string) error {
 	const op = "disk.mark"
+	f, err := s.find()
+	if err != nil {
+		return failure(op, markName, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	marked := *f
+	marked.mark = mark
 	fresh := path.Join(partsName, rand.Text())
-	err := s.root.WriteFile(fresh, []byte(mark+"\n"), 0o600)
+	err = marked.root.WriteFile(fresh, []byte(mark+"\n"), 0o600)
 	if err == nil {
-		err = s.root.Rename(fresh, markName)
+		err = marked.root.Rename(fresh, markName)
 	}
 	if err != nil {
 		return failure(op, markName, err)
 	}
-	return s.Sync(ctx)
+	s.opened.Store(&marked)
+	return syncFolder(ctx, &marked)
 }
 
 // Sync implements assets.Store. It flushes the whole file system once: far cheaper than each file alone.
 func (s *Store) Sync(ctx context.Context) error {
+	f, err := s.find()
+	if err != nil {
+		return failure("disk.sync", "", err)
+	}
+	return syncFolder(ctx, f)
+}
+
+func syncFolder(ctx context.Context, f *folder) error {
 	const op = "disk.sync"
 	if err := ctx.Err(); err != nil {
 		return failure(op, "", err)
 	}
-	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
+	if err := unix.Syncfs(int(f.lock.Fd())); err != nil {
 		return failure(op, "", err)
 	}
 	return nil

@@ -183,6 +183,92 @@ func TestReopen(t *testing.T) {
 	})
 }
 
+// A folder that is gone is no folder without objects: nothing is written elsewhere, and it is used again when it is back, moved or
+// copied, but no other one in its place.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "objects")
+	away := folder + ".away"
+	store := open(t, folder)
+	create(t, store, "a/b", "content")
+	if err := store.SetMark(t.Context(), "mine"); err != nil {
+		t.Fatal(err)
+	}
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantGone := func(what string) {
+		t.Helper()
+		_, opened := store.Open(t.Context(), "a/b")
+		_, created := store.Create(t.Context(), "a/c", strings.NewReader("x"), 1)
+		_, marked := store.Mark(t.Context())
+		var listed error
+		for _, listed = range store.List(t.Context(), "") {
+		}
+		for door, err := range map[string]error{
+			"open": opened, "create": created, "mark": marked, "list": listed,
+			"delete": store.Delete(t.Context(), "a/b"), "sync": store.Sync(t.Context()), "set mark": store.SetMark(t.Context(), "x"),
+		} {
+			if landfall.KindOf(err) != landfall.Unavailable || !strings.Contains(landfall.MessageOf(err), "is gone, or another one is in its place") {
+				t.Errorf("%s, %s: got %v, want Unavailable and why", what, door, err)
+			}
+		}
+	}
+	wantBack := func(what string) {
+		t.Helper()
+		object, err := store.Open(t.Context(), "a/b")
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		must(object.Close())
+		create(t, store, "new/"+strings.ReplaceAll(what, " ", "-"), "x")
+	}
+	must(os.Rename(folder, away))
+	wantGone("moved away")
+	if got := filesIn(t, away); !slices.Equal(got, []string{".installation", "a/b"}) {
+		t.Errorf("the folder that was moved away has %q", got)
+	}
+	must(os.MkdirAll(filepath.Join(folder, ".parts"), 0o700))
+	wantGone("another one in its place")
+	must(os.RemoveAll(folder), os.Rename(away, folder))
+	wantBack("moved back")
+	must(os.Rename(folder, away), os.CopyFS(folder, os.DirFS(away)), os.RemoveAll(away))
+	wantBack("a copy in its place")
+	must(os.RemoveAll(folder), os.Mkdir(folder, 0o700))
+	wantGone("emptied")
+}
+
+// A start that is refused leaves no folder that was not there.
+func TestUnused(t *testing.T) {
+	t.Parallel()
+	for name, use := range map[string]func(t *testing.T, store *disk.Store){
+		"nothing":   func(*testing.T, *disk.Store) {},
+		"an object": func(t *testing.T, store *disk.Store) { t.Helper(); create(t, store, "a", "x") },
+		"a mark": func(t *testing.T, store *disk.Store) {
+			t.Helper()
+			if err := store.SetMark(t.Context(), "mine"); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		folder := filepath.Join(t.TempDir(), "objects")
+		store, err := disk.Open(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use(t, store)
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) != (name == "nothing") {
+			t.Errorf("after %s: %v", name, err)
+		}
+	}
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"landfall.dev/landfall"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
 )
@@ -114,7 +114,7 @@ func (s *server) buildHealth() health {
 func (s *server) lookAtObjects(ctx context.Context) string {
 	mark, err := s.objects.Mark(ctx)
 	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+	case errors.Is(err, fs.ErrNotExist):
 		return "they are gone; releases that are not in the cache are not served, and runs wait"
 	case err != nil:
 		return "their store does not answer; releases that are not in the cache are not served, and runs wait"

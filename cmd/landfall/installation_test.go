@@ -114,10 +114,16 @@ func TestLostParts(t *testing.T) {
 			if s.engine.bucket.Endpoint == "" {
 				back = away("objects")
 				s.refuses("has no object", filepath.Join(s.data, "objects"), "landfall serve --new")
+				if _, err := os.Stat(filepath.Join(s.data, "objects")); err == nil {
+					t.Error("an empty folder of objects was made all the same")
+				}
 				back()
 			}
 			s.start()
 			wantServed(t, s, host, "/", pageOf(nearApp, 1))
+			if s.engine.bucket.Endpoint == "" {
+				s.waitsForObjects(away)
+			}
 			s.stop()
 
 			if s.engine.database != "" {
@@ -141,6 +147,27 @@ func TestLostParts(t *testing.T) {
 			wantServed(t, s, host, "/", pageOf(farApp, 1))
 		})
 	}
+}
+
+// waitsForObjects takes the objects away while the server runs: a push waits until they are back, and nothing is written elsewhere.
+func (s *site) waitsForObjects(away func(name string) (back func())) {
+	s.t.Helper()
+	const app = "patient-app"
+	r := s.repository(s.app(app))
+	commit := r.round(app, 1)
+	back := away("objects")
+	pushed := make(chan told)
+	go func() {
+		out, _ := r.try("push", "origin", "main")
+		pushed <- toldBy(out)
+	}()
+	s.eventually("the run waits for the objects", func() bool {
+		run, ok := s.runOf(app, commit)
+		return ok && strings.Contains(run.Reason, "Trying again: the folder of the object store is gone")
+	})
+	back()
+	host := app + "--" + string(s.released(<-pushed, app))
+	wantServed(s.t, s, host, "/", pageOf(app, 1))
 }
 
 // ready returns what /readyz says.

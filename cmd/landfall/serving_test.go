@@ -213,10 +213,14 @@ func TestReadiness(t *testing.T) {
 	objects.silent.Store(true)
 	wantWrong("when the object store hangs", "objects: their store does not answer in time")
 	objects.silent.Store(false)
-	if err := os.RemoveAll(filepath.Join(data, "objects")); err != nil {
+	if err := os.Rename(filepath.Join(data, "objects"), filepath.Join(data, "away")); err != nil {
 		t.Fatal(err)
 	}
 	wantWrong("without objects", "objects: they are gone; releases that are not in the cache are not served, and runs wait")
+	if err := os.Rename(filepath.Join(data, "away"), filepath.Join(data, "objects")); err != nil {
+		t.Fatal(err)
+	}
+	wantWrong("when they are back")
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
