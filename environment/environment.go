@@ -101,7 +101,7 @@ func Of(name string, runtime spec.Runtime) (Environment, error) {
 	}
 	return Environment{}, &landfall.Error{Op: "environment.Of", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env, go-env, wasm-env, "+
-			"binary-env or container-env, or its name begin with python, node, nodejs, go, wasm, binary or container", name)}
+			"binary-env, container-env or python-fastapi-env, or its name begin with python, node, nodejs, go, wasm, binary, container or python-fastapi", name)}
 }
 
 // lastElement returns the last element of an image's name, without its tag.
@@ -253,6 +253,15 @@ func (p pack) runs(name string) bool {
 	const everybody = 0o001
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&everybody != 0
+}
+
+// shown names, for a message, the files for which a condition holds: those in the package's own folder, or all when none is there.
+func (p pack) shown(holds func(name string) bool) string {
+	names := p.top(holds)
+	if len(names) == 0 {
+		names = slices.DeleteFunc(slices.Sorted(maps.Keys(p.listed)), func(name string) bool { return !holds(name) })
+	}
+	return listed(names)
 }
 
 // top returns the names of the files in the package's own folder for which a condition holds.

@@ -25,7 +25,7 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		return nil, event.Structured, invalid(entrypoint, "programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
 	case named && !p.has(goProgram), entrypoint == "" && len(p.top(p.runs)) == 0:
 		return nil, event.Structured, invalid(entrypoint,
-			"the package was not built: give it a source, which is built, and no deployment; it has %s", listed(p.top(p.has)))
+			"the package was not built: give it a source, which is built, and no deployment; it has %s", p.shown(p.has))
 	case named:
 		args, form, err := binaryCommand(p, goProgram)
 		return append(args, entrypoint), form, err

@@ -101,7 +101,7 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		return nil, form, invalid(entrypoint,
 			"it is the path of a program in the package, like bin/hello, with %s before it when the program reads no events but plain data", plainPrefix)
 	case !p.has(file):
-		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", listed(p.top(p.runs)))
+		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", p.shown(p.runs))
 	case !p.runs(file):
 		return nil, form, invalid(entrypoint, "the file cannot be executed by everybody; type: chmod 755 %s", file)
 	}
@@ -123,7 +123,7 @@ func mainProgram(p pack, entrypoint string) (string, error) {
 	switch len(programs) {
 	case 0:
 		return "", invalid(entrypoint, "it says no program, and no file at the top of the package can be executed by everybody; "+
-			"type: chmod 755 FILE, or write a path; the package has %s", listed(p.top(p.has)))
+			"type: chmod 755 FILE, or write a path; the package has %s", p.shown(p.has))
 	case 1:
 		return programs[0], nil
 	default:

@@ -21,7 +21,7 @@ func missingPython(p pack, entrypoint string) error {
 			return nil
 		}
 	}
-	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module, listed(p.top(p.has)))
+	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module, p.shown(p.has))
 }
 
 // missingModule looks for the module of Node.js that an entry point names, as the adaptor does. What a package.json says is not known.
@@ -46,7 +46,7 @@ func missingModule(p pack, entrypoint string) error {
 	if module == "" && len(scripts) == 1 {
 		return nil
 	}
-	return invalid(entrypoint, "the package has none of %s; it has %s", listed(tried), listed(p.top(p.has)))
+	return invalid(entrypoint, "the package has none of %s; it has %s", listed(tried), p.shown(p.has))
 }
 
 // missingImage looks for an image in a package.

@@ -27,20 +27,21 @@ func Module(files []string, entrypoint string) (file string, form event.Form, er
 	if strings.HasPrefix(entrypoint, draftPrefix) {
 		form = event.Draft
 	}
-	modules := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return path.Ext(name) != extension || path.Dir(name) != "." })
+	all := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return path.Ext(name) != extension })
+	modules := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return path.Dir(name) != "." })
 	switch file = clean(entrypoint); {
 	case strings.Contains(file, ":"):
 		return "", form, invalid(entrypoint, "it is the path of a WebAssembly module in the package, like %s", usual)
 	case file != "" && slices.Contains(files, file):
 		return file, form, nil
 	case file != "":
-		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", listed(modules))
+		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", listed(all))
 	case slices.Contains(files, usual):
 		return usual, form, nil
 	case len(modules) == 1:
 		return modules[0], form, nil
 	}
-	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, listed(modules))
+	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, listed(all))
 }
 
 // clean returns the path that an entry point names; empty when it names none.

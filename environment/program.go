@@ -37,11 +37,11 @@ func requestFile(p pack, entrypoint string) (string, error) {
 	file = path.Clean(file)
 	switch {
 	case file == ".":
-		return "", invalid(entrypoint, "it says no program; write the path of one; the package has %s", listed(p.top(p.has)))
+		return "", invalid(entrypoint, "it says no program; write the path of one; the package has %s", p.shown(p.has))
 	case !filepath.IsLocal(file):
 		return "", invalid(entrypoint, "it is the path of a program in the package, like bin/hello")
 	case !p.has(file):
-		return "", invalid(entrypoint, "the package has no such file; it has %s", listed(p.top(p.has)))
+		return "", invalid(entrypoint, "the package has no such file; it has %s", p.shown(p.has))
 	}
 	return file, nil
 }

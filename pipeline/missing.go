@@ -22,21 +22,25 @@ func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open O
 	return append(environment.Unknown(s), entries...), err
 }
 
-// MissingFiles finds what a spec names and the files of the app's folder do not have, with which a push fails: archives that would be
-// empty, and static files that are not there. Nothing is said of what a build makes.
-func MissingFiles(s *spec.Spec, files []landfall.File) []spec.Problem {
-	var problems []spec.Problem
+// MissingFiles finds what a spec names and the files of the app's folder do not have. A push fails with problems: archives that would be
+// empty, and static files that are not there; with warnings it does not: globs of archives that match nothing beside others. Nothing is
+// said of what a build makes.
+func MissingFiles(s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem) {
 	if s.App != nil && s.App.Build != nil {
-		return nil
+		return nil, nil
 	}
 	for _, a := range s.Archives {
 		archive := archiveOf(a)
 		archive.Name = a.Name
-		if _, _, err := builder.SelectArchive(archive, files); err != nil {
-			problems = append(problems, spec.Problem{Pos: a.Pos, Message: "a push would fail: " + landfall.MessageOf(err)})
+		_, without, err := builder.SelectArchive(archive, files)
+		if err != nil {
+			problems = append(problems, spec.Problem{Pos: a.Pos, Message: landfall.MessageOf(err)})
+		}
+		for _, message := range without {
+			warnings = append(warnings, spec.Problem{Pos: a.Pos, Message: message})
 		}
 	}
-	return append(problems, missingStatic(s.App, files)...)
+	return append(problems, missingStatic(s.App, files)...), warnings
 }
 
 // missingStatic finds the static units that are nothing. What is in their files is not known here, which is an error of another kind.
@@ -48,7 +52,7 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	for i, rule := range rulesOf(app) {
 		if _, _, err := assets.Select([]assets.Rule{rule}, files); !rule.Implicit && landfall.KindOf(err) == landfall.Invalid {
 			message := strings.TrimPrefix(landfall.MessageOf(err), rule.Where+": ")
-			problems = append(problems, spec.Problem{Pos: app.Static[i].Pos, Message: "a push would fail: " + message})
+			problems = append(problems, spec.Problem{Pos: app.Static[i].Pos, Message: message})
 		}
 	}
 	return problems
@@ -78,7 +82,7 @@ func willNotRun(f spec.Function, why error) spec.Problem {
 	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
 }
 
-// checkEntry fails for an entry point that is no file of a package, or takes a WebSocket. Invalid, with what to do, then. It returns the
+// checkEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket. Invalid, with what to do, then. It returns the
 // path and the text of the file that the entry point means; nothing where there is no need to look into it.
 func checkEntry(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (file string, source []byte, err error) {
 	if err := env.Missing(d.modes, entrypoint); err != nil {
@@ -92,7 +96,7 @@ func checkEntry(ctx context.Context, env environment.Environment, entrypoint str
 			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
 				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
 	}
-	return file, source, nil
+	return file, source, env.Undefined(strings.TrimPrefix(env.Source(d.modes, entrypoint), "./"), source, entrypoint)
 }
 
 // readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.

@@ -119,10 +119,8 @@ func checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
 	if err != nil {
 		return err
 	}
-	for _, problem := range pipeline.MissingFiles(s, files) {
-		return invalid("%s", problem)
-	}
-	if err := checkRunnable(ctx, w.top, s, files); err != nil {
+	missing, _ := pipeline.MissingFiles(s, files)
+	if err := checkRunnable(ctx, w.top, s, files, missing); err != nil {
 		return err
 	}
 	declared := map[string][]spec.Object{}

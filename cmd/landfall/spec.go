@@ -80,11 +80,12 @@ func (c *cli) specValidate() *cobra.Command {
 				return err
 			}
 			warnings := []string{}
-			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), pipeline.MissingFiles(s, files)) {
+			missing, globs := pipeline.MissingFiles(s, files)
+			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), globs) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.stderr, "warning: %s\n", printable(w.String()))
 			}
-			if err := checkRunnable(ctx, folder, s, files); err != nil {
+			if err := checkRunnable(ctx, folder, s, files, missing); err != nil {
 				return err
 			}
 			counts := countsOf(s, warnings)
@@ -101,8 +102,8 @@ func (c *cli) specValidate() *cobra.Command {
 	return cmd
 }
 
-// checkRunnable fails for functions that cannot be run, as a push does, as far as the files of a folder tell.
-func checkRunnable(ctx context.Context, folder string, s *spec.Spec, files []landfall.File) error {
+// checkRunnable fails for what is missing, and for functions that cannot be run, as a push does, as far as the files of a folder tell.
+func checkRunnable(ctx context.Context, folder string, s *spec.Spec, files []landfall.File, missing []spec.Problem) error {
 	tree := os.DirFS(folder)
 	open := func(_ context.Context, f landfall.File) (io.ReadCloser, error) { return tree.Open(f.Path) }
 	problems, err := pipeline.Unrunnable(ctx, s, files, open)
@@ -113,7 +114,7 @@ func checkRunnable(ctx context.Context, folder string, s *spec.Spec, files []lan
 	if err != nil {
 		return err
 	}
-	return spec.ErrorOf(append(problems, broken...))
+	return spec.ErrorOf(slices.Concat(missing, problems, broken))
 }
 
 // counts says what a spec declares.
