@@ -26,9 +26,12 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Plain returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
-// last carriage return, and else Printable.
-func Plain(line string) string {
+// Plain is Uncoloured without what is only there to set words apart.
+func Plain(line string) string { return strings.Join(strings.Fields(Uncoloured(line)), " ") }
+
+// Uncoloured returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
+// last carriage return, with blanks for tabs, and else Printable.
+func Uncoloured(line string) string {
 	line = strings.TrimRight(line, "\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder
@@ -43,7 +46,7 @@ func Plain(line string) string {
 			line = line[len(EscapeSequence(line)):]
 		}
 	}
-	return Printable(strings.Join(strings.Fields(b.String()), " "))
+	return Printable(strings.ReplaceAll(b.String(), "\t", "    "))
 }
 
 // Escape begins every escape sequence.

@@ -203,7 +203,7 @@ func (c *cli) printLogs(
 		}
 		var lines strings.Builder
 		for line := range strings.SplitSeq(strings.TrimSuffix(l.Text, "\n"), "\n") {
-			lines.WriteString(before(l) + printableLines(strings.TrimSuffix(line, "\r")) + "\n")
+			lines.WriteString(before(l) + landfall.Uncoloured(line) + "\n")
 		}
 		_, err := io.WriteString(c.stdout, lines.String())
 		return err

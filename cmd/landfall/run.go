@@ -147,7 +147,7 @@ func (c *cli) runLogs() *cobra.Command {
 }
 
 func logLine(line landfall.LogLine) string {
-	return fmt.Sprintf("%-7s %s", line.Step, printable(line.Text))
+	return fmt.Sprintf("%-7s %s", line.Step, landfall.Uncoloured(line.Text))
 }
 
 func (c *cli) runRetry() *cobra.Command {
