@@ -53,6 +53,8 @@ type BuildResult struct {
 	ExitCode int
 	Killed   string // which limit ended it; empty when it ended by itself
 	Dir      string // the path at which the command saw its folder
+	// NotReached has a line for each host that the command asked for in vain: the host, and what would allow it.
+	NotReached []string
 }
 
 // builds reports whether a build command makes files of the app itself.
@@ -362,6 +364,9 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) (seen st
 		Say: func(line string) { w.sayNow(ctx, line) },
 	})
 	output.flush()
+	if len(result.NotReached) > 0 {
+		w.sayNow(ctx, slices.Clone(result.NotReached)...)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -377,8 +382,8 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) (seen st
 	default:
 		return result.Dir, nil
 	}
-	if output.reason.line != "" {
-		why += ": " + output.reason.line
+	if reason := reasonOf(output.reason.line, result.NotReached); reason != "" {
+		why += ": " + w.hide.String(reason)
 	}
 	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
 }

@@ -33,8 +33,7 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	app, err := d.DB.AppByName(ctx, name)
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
-			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf(
-				"there is no app %q; make it with: landfall app create %s", name, name)}
+			return remote.Repository{}, noApp(op, name)
 		}
 		return remote.Repository{}, err
 	}
@@ -55,6 +54,15 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 		}
 	}
 	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name, Pushed: pushed}, nil
+}
+
+// noApp is the error of a push to an app that is not there, with what to do about it.
+func noApp(op landfall.Op, name string) error {
+	remedy := "make it with: landfall app create " + name
+	if err := landfall.CheckAppName(name); err != nil {
+		remedy = landfall.MessageOf(err)
+	}
+	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
 }
 
 // Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
@@ -232,7 +240,7 @@ func (d Doors) copyLog(ctx context.Context, id string, seen int64, from time.Tim
 			if line.Time.Before(from) {
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, line.Text); err != nil {
+			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, landfall.Uncoloured(line.Text)); err != nil {
 				return seen, err
 			}
 		}

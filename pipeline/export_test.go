@@ -11,6 +11,9 @@ func ReasonOf(lines []string) string {
 	return c.line
 }
 
+// ReasonFor returns the reason of a failed build from the line of its output, and from the lines about hosts that it did not reach.
+func ReasonFor(line string, notReached ...string) string { return reasonOf(line, notReached) }
+
 // CollectOutputs lists what a build made.
 func CollectOutputs(dir string, made ...string) ([]landfall.File, error) {
 	return collectOutputs(dir, "", buildJob{what: "it", outputs: made})

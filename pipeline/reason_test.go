@@ -35,3 +35,24 @@ func TestReasonOfAFailedBuild(t *testing.T) {
 		}
 	}
 }
+
+// What a build failed for want of a host has that for its reason, whatever the tool makes of it; a host that it could do without is no reason.
+func TestReasonIsAHost(t *testing.T) {
+	t.Parallel()
+	const registry, other = "registry.example.com was not reached: no such host", "telemetry.example.com was not reached: no such host"
+	for _, test := range []struct{ line, want string }{
+		{"npm error 403 403 Forbidden - GET https://registry.example.com/left-pad", registry},
+		{"ERROR: No matching distribution found for flask", other},
+		{"fatal: unable to access 'https://elsewhere/': CONNECT tunnel failed", other},
+		{"", other},
+		{"TypeError: page is not a function", "TypeError: page is not a function"},
+	} {
+		// K-012: a host that the proxy of builds refused is named
+		if got := pipeline.ReasonFor(test.line, registry, other); got != test.want {
+			t.Errorf("%q: got %q, want %q", test.line, got, test.want)
+		}
+	}
+	if got := pipeline.ReasonFor("npm error 403 403 Forbidden"); got != "npm error 403 403 Forbidden" {
+		t.Errorf("without such a host: got %q", got)
+	}
+}

@@ -45,10 +45,7 @@ func (b buildSandbox) Build(ctx context.Context, c pipeline.BuildCommand) (pipel
 		}
 	}
 	result, err := b.sandbox.Run(ctx, command)
-	for _, line := range missed.lines {
-		c.Say(line)
-	}
-	return pipeline.BuildResult(result), err
+	return pipeline.BuildResult{ExitCode: result.ExitCode, Killed: result.Killed, Dir: result.Dir, NotReached: missed.lines}, err
 }
 
 // hosts are those that a build asked for and did not reach, as lines that say why.
