@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/spec"
 )
 
 // cli is one call of the command line.
@@ -89,6 +90,9 @@ func (c *cli) root() *cobra.Command {
 		return nil
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+			return noCommand(cmd, words[0])
+		}
 		if err.Error() == "unknown flag: --json" {
 			return invalid("%v; JSON is printed with -o json", err)
 		}
@@ -110,15 +114,19 @@ func (c *cli) group(use, short, example string, commands ...*cobra.Command) *cob
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		names := make([]string, 0, len(commands))
-		for _, sub := range commands {
-			names = append(names, sub.Name())
-		}
-		slices.Sort(names)
-		return invalid("there is no command %q; %s has %s", cmd.CommandPath()+" "+args[0], cmd.CommandPath(), strings.Join(names, ", "))
+		return noCommand(cmd, args[0])
 	}
 	group.AddCommand(commands...)
 	return group
+}
+
+// noCommand is the error of a word that is no command of a group.
+func noCommand(group *cobra.Command, word string) error {
+	names := map[string]bool{}
+	for _, sub := range group.Commands() {
+		names[sub.Name()] = true
+	}
+	return invalid("there is no command %q; %s", group.CommandPath()+" "+word, spec.Suggest(word, names))
 }
 
 // operands are the words that a command was given, by their names in lower case.

@@ -36,7 +36,7 @@ func (c *cli) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		c.chosen = func(ctx context.Context) error { return serve(ctx, config, logger) }
+		c.chosen = func(ctx context.Context) error { return asGiven(cmd, serve(ctx, config, logger)) }
 		return nil
 	}
 	return cmd
@@ -68,8 +68,19 @@ func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, e
 				given[name] = *value
 			}
 		}
-		return loadConfig(file, c.getenv, given)
+		config, err := loadConfig(file, c.getenv, given)
+		return config, asGiven(cmd, err)
 	}
+}
+
+// asGiven returns an error about a setting with the name by which it was given: that of a flag, if it was one.
+func asGiven(cmd *cobra.Command, err error) error {
+	setting, ok := strings.CutPrefix(landfall.MessageOf(err), envPrefix)
+	name, text, _ := strings.Cut(setting, " ")
+	if flag := cmd.Flags().Lookup(flagOf(name)); err != nil && ok && flag != nil && flag.Changed {
+		return &landfall.Error{Op: "config", Kind: landfall.KindOf(err), Message: "--" + flag.Name + " " + text, Err: err}
+	}
+	return err
 }
 
 // flagOf returns the flag of a setting.
