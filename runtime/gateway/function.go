@@ -140,6 +140,7 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		}
 	}
 	answer, err := g.functions.Run(ctx, t, f, asked)
+	in.release(&g.bodies) // however long the answer takes, and before somebody hears it who sends the next one
 	if s.began {
 		s.end(f, answer, err)
 		return

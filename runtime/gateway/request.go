@@ -230,8 +230,11 @@ type input struct {
 	taken int64 // of what all bodies may take together
 }
 
-// release gives back what the body took.
-func (in *input) release(bodies *atomic.Int64) { bodies.Add(-in.taken) }
+// release gives back what the body took. It may be called again.
+func (in *input) release(bodies *atomic.Int64) {
+	bodies.Add(-in.taken)
+	in.data, in.taken = nil, 0
+}
 
 // atFirst is the room for a body of which nothing came yet: many slow senders must not use up what all bodies may take.
 const atFirst = 16 << 10
