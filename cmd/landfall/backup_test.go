@@ -39,7 +39,7 @@ func restored(t *testing.T, archive string) *site {
 		t.Fatalf("landfall restore: %d\n%s", code, out)
 	}
 	s.start()
-	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))
+	token, err := os.ReadFile(filepath.Join(s.data, "token"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,8 +343,8 @@ func TestBackupOffline(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}
-	if out, code := offline(); code != exitOfKind(landfall.Conflict) || !strings.Contains(out, "another landfall process") {
-		t.Errorf("beside a running server: got %d %s, want %d and why", code, out, exitOfKind(landfall.Conflict))
+	if out, code := offline(); code != exitConflict || !strings.Contains(out, "another landfall process") {
+		t.Errorf("beside a running server: got %d %s, want %d and why", code, out, exitConflict)
 	}
 	if left, err := os.ReadDir(filepath.Dir(archive)); err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v left behind, want nothing", left, err)
@@ -358,8 +358,8 @@ func TestBackupOffline(t *testing.T) {
 	}
 	c := restored(t, archive)
 	wantServed(t, c, nearApp+"--"+string(uid), "/", pageOf(nearApp, 1))
-	if out, code := c.restore(archive); code != exitOfKind(landfall.Conflict) || !strings.Contains(out, "not empty") {
-		t.Errorf("restoring over an installation: got %d %s, want %d and why", code, out, exitOfKind(landfall.Conflict))
+	if out, code := c.restore(archive); code != exitConflict || !strings.Contains(out, "not empty") {
+		t.Errorf("restoring over an installation: got %d %s, want %d and why", code, out, exitConflict)
 	}
 	wantServed(t, c, nearApp, "/", pageOf(nearApp, 1))
 }
@@ -409,7 +409,7 @@ func TestRestoreKilled(t *testing.T) {
 	c.start()
 	c.dies()
 	wantText(t, c.log, "that did not end", "restore again")
-	if out, code := c.restore(archive); code != exitOfKind(landfall.Conflict) || !strings.Contains(out, "did not end") {
-		t.Errorf("restoring into the same folder: got %d %s, want %d and what to do", code, out, exitOfKind(landfall.Conflict))
+	if out, code := c.restore(archive); code != exitConflict || !strings.Contains(out, "did not end") {
+		t.Errorf("restoring into the same folder: got %d %s, want %d and what to do", code, out, exitConflict)
 	}
 }

@@ -154,7 +154,7 @@ func TestSecretCanary(t *testing.T) {
 	}
 
 	kept := s.keeps(archive)
-	key, err := os.ReadFile(filepath.Join(s.data, secretKeyFile))
+	key, err := os.ReadFile(filepath.Join(s.data, "secret-key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,11 +169,11 @@ func TestSecretCanary(t *testing.T) {
 		}
 	}
 	for where, data := range kept {
-		if bytes.Contains(data, bytes.TrimSpace(key)) && filepath.Base(where) != secretKeyFile {
+		if bytes.Contains(data, bytes.TrimSpace(key)) && filepath.Base(where) != "secret-key" {
 			t.Errorf("the key is in %s", where)
 		}
 	}
-	info, err := os.Stat(filepath.Join(s.data, secretKeyFile))
+	info, err := os.Stat(filepath.Join(s.data, "secret-key"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode of the key's file is %v, %v", info, err)
 	}

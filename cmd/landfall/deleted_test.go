@@ -216,7 +216,7 @@ func (s *site) wantNewOwner(execution string) {
 		"a version of the old one": {"function", "invoke", "hello:1", "--data", "{}"}, "an alias of it": {"function", "invoke", "hello:steady", "--data", "{}"},
 		"its execution": {"execution", "show", execution}, "the log of it": {"function", "logs", "hello:1"},
 	} {
-		if out, code := s.run(t.TempDir(), args...); code != exitOfKind(landfall.NotFound) {
+		if out, code := s.run(t.TempDir(), args...); code != exitNotFound {
 			t.Errorf("%s: got %d %s", what, code, out)
 		}
 	}

@@ -47,7 +47,7 @@ func testStartOnFullDisk(t *testing.T, user int) {
 		end func()
 	}{{"stopped", s.stop}, {"killed", func() { _ = s.cmd.Process.Kill(); <-s.done }}} {
 		ends.end()
-		keys := []string{filepath.Join(s.data, installationFile), filepath.Join(s.data, "objects", ".installation")}
+		keys := []string{filepath.Join(s.data, "installation"), filepath.Join(s.data, "objects", ".installation")}
 		for _, key := range keys { // as an earlier program left the folder
 			if err := os.Remove(key); err != nil {
 				t.Fatal(err)

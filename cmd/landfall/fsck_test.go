@@ -19,8 +19,14 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
+// fsckResult is what landfall fsck prints for programs.
+type fsckResult struct {
+	Findings []landfall.Finding `json:"findings"`
+	Checked  *landfall.Checked  `json:"checked"`
+}
+
 // fsck goes over everything, and returns what it found and its exit code.
-func (s *site) fsck(args ...string) (checkResult, int) {
+func (s *site) fsck(args ...string) (fsckResult, int) {
 	s.t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -34,7 +40,7 @@ func (s *site) fsck(args ...string) (checkResult, int) {
 	if len(out) == 0 {
 		s.t.Fatalf("landfall fsck %s: %d\n%s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), &stderr)
 	}
-	return decode[checkResult](s.t, out), cmd.ProcessState.ExitCode()
+	return decode[fsckResult](s.t, out), cmd.ProcessState.ExitCode()
 }
 
 // A check that was broken off is no report that all is well: it has what was found, and does not say that it is all.
@@ -56,7 +62,7 @@ func TestFsckBrokenOff(t *testing.T) {
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			out, err := cmd.Output()
-			if err == nil || cmd.ProcessState.ExitCode() != exitOfKind(landfall.Unavailable) || !strings.HasPrefix(stderr.String(), "landfall: ") {
+			if err == nil || cmd.ProcessState.ExitCode() != exitUnavailable || !strings.HasPrefix(stderr.String(), "landfall: ") {
 				t.Errorf("broken off %s: got %d and %q", what, cmd.ProcessState.ExitCode(), &stderr)
 			}
 			if said := string(out); strings.Contains(said, "checked") || strings.Contains(said, "it is gone") != (answered != "") ||

@@ -24,7 +24,7 @@ import (
 type audit struct {
 	t       *testing.T
 	db      *store.DB
-	objects objectStore
+	objects objects
 	// collected says that versions may have been deleted, so that numbers may have gaps.
 	collected bool
 	strays    bool // objects may be left that nothing points at

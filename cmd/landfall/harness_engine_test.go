@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/assets/s3/s3test"
@@ -77,8 +79,14 @@ func (s *site) openState() (*store.DB, error) {
 	return store.Open(context.Background(), filepath.Join(s.data, "landfall.db"))
 }
 
+// objects are the objects of a site, opened beside the server.
+type objects interface {
+	assets.Store
+	io.Closer
+}
+
 // openObjects opens a site's objects.
-func (s *site) openObjects() (objectStore, error) {
+func (s *site) openObjects() (objects, error) {
 	if s.engine.bucket.Endpoint != "" {
 		return s3.Open(context.Background(), s.engine.bucket)
 	}

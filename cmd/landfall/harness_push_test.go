@@ -26,6 +26,13 @@ func (s *site) in(t *testing.T) *site {
 	return &c
 }
 
+// Exit codes of the command line, as `landfall --help` has them.
+const (
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitUnavailable = 6
+)
+
 // told is what the server said during a push, line by line, as the person who pushed reads it.
 type told []string
 

@@ -38,10 +38,10 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "landfall")
-	if err := goBuild("-tags", "crashpoints", "-o", path, "."); err != nil {
+	if err := goBuild("-tags", "crashpoints", "-o", path, "landfall.dev/landfall/cmd/landfall"); err != nil {
 		return "", err
 	}
-	init := exec.Command("go", "build", "-o", filepath.Join(dir, "landfall-init"), "../landfall-init")
+	init := exec.Command("go", "build", "-o", filepath.Join(dir, "landfall-init"), "landfall.dev/landfall/cmd/landfall-init")
 	init.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := init.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
@@ -114,7 +114,7 @@ func newStopped(t *testing.T, on engine, env ...string) *site {
 // readToken reads the token that the server made.
 func (s *site) readToken() {
 	s.t.Helper()
-	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))
+	token, err := os.ReadFile(filepath.Join(s.data, "token"))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -229,8 +229,8 @@ func TestLinksOfBuilds(t *testing.T) {
 	app := func(command string) string {
 		return appSpec("shop", "build: {command: '"+command+"', outputs: [site]}")
 	}
-	const site = "mkdir -p site/v2/deep; echo page > site/v2/deep/index.html; ln -s v2 site/latest; "
-	r.write("specs/app.yaml", app(site+"ln -s latest/deep/index.html site/index.html; ln -s $PWD/site/v2/deep site/v2/same; ln -s deep site/v2/chain"), "README", "")
+	const makes = "mkdir -p site/v2/deep; echo page > site/v2/deep/index.html; ln -s v2 site/latest; "
+	r.write("specs/app.yaml", app(makes+"ln -s latest/deep/index.html site/index.html; ln -s $PWD/site/v2/deep site/v2/same; ln -s deep site/v2/chain"), "README", "")
 	release := s.pushed(r, "shop", "A site with links")
 	for _, path := range []string{"/v2/deep/", "/latest/deep/", "/", "/v2/same/", "/latest/same/", "/v2/chain/", "/latest/chain/"} {
 		// K-001: links to files and folders of a site, chains of links, and absolute ones to the output
@@ -251,7 +251,7 @@ func TestLinksOfBuilds(t *testing.T) {
 		"to its folder": {"ln -s . site/v2/again", "again"},
 		"to nothing":    {"ln -s nowhere site/nothing", "nothing"},
 	} {
-		r.write("specs/app.yaml", app(site+wrong.command))
+		r.write("specs/app.yaml", app(makes+wrong.command))
 		r.commit(name)
 		// K-001: a link that leaves the output is refused by its name
 		wantFailed(t, s, "shop", r, r.push("HEAD"), wrong.says)

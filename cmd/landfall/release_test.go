@@ -660,7 +660,7 @@ func TestPathsNeverLeaveTheRelease(t *testing.T) {
 	r := s.static("shop")
 	r.write("secret.txt", "outside of the site", "site/folder/page.txt", "page")
 	one := s.numbered(r, "shop", 1)
-	token, err := os.ReadFile(filepath.Join(s.data, tokenFile))
+	token, err := os.ReadFile(filepath.Join(s.data, "token"))
 	if err != nil {
 		t.Fatal(err)
 	}

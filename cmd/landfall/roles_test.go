@@ -33,8 +33,8 @@ var mains = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	args := []string{"-o", filepath.Dir(path) + "/"}
-	for _, r := range roles() {
-		args = append(args, "../landfall-"+string(r))
+	for _, role := range []string{"api", "webhook", "pipeline", "gateway", "trigger", "router", "runner", "registry"} {
+		args = append(args, "landfall.dev/landfall/cmd/landfall-"+role)
 	}
 	return filepath.Dir(path), goBuild(args...)
 })
@@ -74,13 +74,13 @@ func newParts(t *testing.T) *parts {
 	p.trigger = newStopped(t, on, "LANDFALL_ROUTER="+at(p.router), "LANDFALL_NATS="+messages)
 	all := []struct {
 		*site
-		role role
+		role string
 	}{
-		{p.site, roleAPI}, {p.registry, roleRegistry}, {p.runners[0], roleRunner}, {p.runners[1], roleRunner}, {p.router, roleRouter},
-		{p.trigger, roleTrigger}, {p.gateway, roleGateway}, {p.pipeline, rolePipeline}, {p.webhook, roleWebhook},
+		{p.site, "api"}, {p.registry, "registry"}, {p.runners[0], "runner"}, {p.runners[1], "runner"}, {p.router, "router"},
+		{p.trigger, "trigger"}, {p.gateway, "gateway"}, {p.pipeline, "pipeline"}, {p.webhook, "webhook"},
 	}
 	for _, part := range all {
-		part.main = filepath.Join(folder, "landfall-"+string(part.role))
+		part.main = filepath.Join(folder, "landfall-"+part.role)
 		part.env = append(part.env, shared...)
 		part.env = append(part.env, "LANDFALL_URL="+p.URL)
 		part.launch() // in any order

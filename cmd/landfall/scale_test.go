@@ -39,16 +39,16 @@ func newFleet(t *testing.T, workers, gateways int, env ...string) *fleet {
 	head.start()
 	head.readToken()
 	fl := &fleet{world: &world{forge: f, site: head}}
-	add := func(n int, r role) (members []*member) {
+	add := func(n int, role string) (members []*member) {
 		for range n {
-			s := newStopped(t, on, append([]string{"LANDFALL_ROLE=" + string(r)}, shared...)...)
+			s := newStopped(t, on, append([]string{"LANDFALL_ROLE=" + role}, shared...)...)
 			s.start()
 			s.URL, s.Token = head.URL, head.Token
 			members = append(members, &member{s})
 		}
 		return members
 	}
-	fl.workers, fl.gateways = add(workers, rolePipeline), add(gateways, roleGateway)
+	fl.workers, fl.gateways = add(workers, "pipeline"), add(gateways, "gateway")
 	return fl
 }
 

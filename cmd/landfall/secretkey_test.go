@@ -41,7 +41,7 @@ func TestSecretKey(t *testing.T) {
 	s, _ := newSecretShop(t)
 	first := s.showApp("shop").Live
 	s.stop()
-	file := filepath.Join(s.data, secretKeyFile)
+	file := filepath.Join(s.data, "secret-key")
 	old := strings.TrimSpace(string(must(os.ReadFile(file))(t)))
 	if err := os.Rename(file, file+".away"); err != nil {
 		t.Fatal(err)

@@ -449,11 +449,11 @@ func fixture(tb testing.TB, name string) []byte {
 // BenchmarkWebhookAccept measures from a signed request to its answer, over HTTP, while the pipeline works on what was
 // accepted: each push is a new commit of one of eight apps, and the forge takes its time.
 func BenchmarkWebhookAccept(b *testing.B) {
-	forge := httptest.NewServer(http.NotFoundHandler())
-	b.Cleanup(forge.Close)
+	elsewhere := httptest.NewServer(http.NotFoundHandler())
+	b.Cleanup(elsewhere.Close)
 	env := map[string]string{
 		"LANDFALL_DATA": b.TempDir(), "LANDFALL_LISTEN": "127.0.0.1:0", "LANDFALL_GITHUB_WEBHOOK_SECRET": webhookSecret,
-		"LANDFALL_ALLOWED_HOSTS": strings.TrimPrefix(forge.URL, "http://"),
+		"LANDFALL_ALLOWED_HOSTS": strings.TrimPrefix(elsewhere.URL, "http://"),
 	}
 	config, err := loadConfig(defaultConfigFile, func(name string) string { return env[name] }, nil)
 	if err != nil {
@@ -475,7 +475,7 @@ func BenchmarkWebhookAccept(b *testing.B) {
 	c := &client.Client{URL: s.config.URL.String(), Token: s.config.Token}
 	const apps = 8
 	for i := range apps {
-		app := client.NewApp{Name: fmt.Sprintf("app-%d", i), Repository: fmt.Sprintf("%s/%d/harbor/shop.git", forge.URL, i)}
+		app := client.NewApp{Name: fmt.Sprintf("app-%d", i), Repository: fmt.Sprintf("%s/%d/harbor/shop.git", elsewhere.URL, i)}
 		if err := c.Do(ctx, http.MethodPost, "/apps", app, nil); err != nil {
 			b.Fatal(err)
 		}
@@ -484,7 +484,7 @@ func BenchmarkWebhookAccept(b *testing.B) {
 	var took []time.Duration
 	for n := 0; b.Loop(); n++ {
 		body := []byte(strings.NewReplacer(
-			"710200300", fmt.Sprint(1000+n%apps), "https://github.com/harbor/shop", fmt.Sprintf("%s/%d/harbor/shop", forge.URL, n%apps),
+			"710200300", fmt.Sprint(1000+n%apps), "https://github.com/harbor/shop", fmt.Sprintf("%s/%d/harbor/shop", elsewhere.URL, n%apps),
 			"c3d9a1f04b7e62855d0c9be1f3a76240d8e5917b", fmt.Sprintf("%040x", n+1)).Replace(payload))
 		d := delivery{id: fmt.Sprint("delivery-", n), event: "push", body: body}
 		header := signature(webhookSecret, body)
