@@ -35,7 +35,7 @@ func echoProgram(b *testing.B) string {
 const echoSpecs = `apiVersion: fission.io/v1
 kind: Environment
 metadata: {name: programs}
-spec: {version: 2, runtime: {image: fission/binary-env}}
+spec: {version: 2, runtime: {image: binary-env}}
 ---
 apiVersion: fission.io/v1
 kind: Function

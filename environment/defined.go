@@ -19,7 +19,7 @@ func (e Environment) Undefined(file string, source []byte, entrypoint string) er
 	if e.name != "python" && e.name != "python-fastapi" || source == nil {
 		return nil
 	}
-	module, function, named := cutLast(entrypoint, ".")
+	module, function, named := cutLast(entrypoint)
 	if module = strings.ReplaceAll(module, ".", "/"); named && !slices.Contains([]string{module + ".py", module + "/__init__.py"}, file) {
 		return nil
 	}

@@ -48,7 +48,7 @@ func TestOf(t *testing.T) {
 		e, err := environment.Of(test.name, spec.Runtime{Image: test.image})
 		key, _, _ := strings.Cut(e.Key(), "-")
 		switch {
-		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env or container-env")):
+		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env, container-env or python-fastapi-env")):
 			t.Errorf("%s, %s: the error is %v, want one that names what is known", test.name, test.image, err)
 		case test.want != "" && (err != nil || key != test.want):
 			t.Errorf("%s, %s: it is %q, %v; want %s", test.name, test.image, key, err, test.want)

@@ -23,7 +23,7 @@ func (e Environment) NeedsFastAPI(files map[string]bool, source []byte, entrypoi
 			return false
 		}
 	}
-	_, function, _ := cutLast(entrypoint, ".")
+	_, function, _ := cutLast(entrypoint)
 	if function == "" {
 		function = "main"
 	}

@@ -27,7 +27,7 @@ func (e Environment) Source(files map[string]bool, entrypoint string) string {
 	switch e.name {
 	case "python", "python-fastapi":
 		extension = ".py"
-		module, _, named := cutLast(entrypoint, ".")
+		module, _, named := cutLast(entrypoint)
 		module = strings.ReplaceAll(module, ".", "/")
 		tried = []string{module + extension, module + "/__init__.py"}
 		if !named {
@@ -50,7 +50,7 @@ func (e Environment) Source(files map[string]bool, entrypoint string) string {
 // Socket returns the line at which a source has the function of an entry point, if that takes a WebSocket as Fission's environments
 // give one: its two parameters are called (ws, clients). 0: it does not, as far as one sees.
 func (e Environment) Socket(source []byte, entrypoint string) int {
-	_, function, named := cutLast(entrypoint, ".")
+	_, function, named := cutLast(entrypoint)
 	if len(function) > maxName {
 		return 0
 	}
@@ -116,13 +116,13 @@ func exported(code []byte, name string) []int {
 	return places
 }
 
-// cutLast cuts a text around the last separator. Without one, all of it is after.
-func cutLast(s, separator string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
+// cutLast cuts an entry point around its last dot. Without one, all of it is after.
+func cutLast(entrypoint string) (before, after string, found bool) {
+	i := strings.LastIndexByte(entrypoint, '.')
 	if i < 0 {
-		return "", s, false
+		return "", entrypoint, false
 	}
-	return s[:i], s[i+len(separator):], true
+	return entrypoint[:i], entrypoint[i+1:], true
 }
 
 // modules returns the files that an entry point of Node.js may mean.
