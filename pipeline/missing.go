@@ -82,8 +82,8 @@ func willNotRun(f spec.Function, why error) spec.Problem {
 	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
 }
 
-// checkEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket. Invalid, with what to do, then. It returns the
-// path and the text of the file that the entry point means; nothing where there is no need to look into it.
+// checkEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket: Invalid, with what to
+// do. It returns the path and the text of the file that the entry point means; nothing where there is no need to look into it.
 func checkEntry(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (file string, source []byte, err error) {
 	if err := env.Missing(d.modes, entrypoint); err != nil {
 		return "", nil, err

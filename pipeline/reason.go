@@ -92,8 +92,9 @@ func (e *errorFinder) add(text string) {
 }
 
 // networkFailure is what tools say that did not get an answer of a host.
-var networkFailure = regexp.MustCompile(`(?i)No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|\b(403|407|502|503)\b|` +
-	`Forbidden|Bad Gateway|\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|connection (refused|reset|error)|fetch failed|dial tcp|tunnel|timed? ?out|unreachable|network`)
+var networkFailure = regexp.MustCompile(`(?i)No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|` +
+	`\b(403|407|502|503)\b|Forbidden|Bad Gateway|\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|connection (refused|reset|error)|` +
+	`fetch failed|dial tcp|tunnel|timed? ?out|unreachable|network`)
 
 // reasonOf returns the reason of a failed build: the line that names the error, or else the line about the host that it failed for want of.
 // Lines about hosts begin with their names.

@@ -43,8 +43,8 @@ const (
 // While the folder is gone, or another one is at its path, every method returns Unavailable. A folder that is put back,
 // or a copy of it with the same mark, is used again.
 type Store struct {
-	path    string
-	made    bool // by Open
+	at      string // its path
+	made    bool   // by Open
 	mu      sync.Mutex
 	opened  atomic.Pointer[folder] // written under mu
 	buffers sync.Pool              // of *[bufferSize]byte
@@ -68,14 +68,14 @@ var _ assets.Store = (*Store)(nil)
 // Open returns the store in the given folder, which is made if it is not there. Several processes can have it open.
 // What writers that were killed left is removed, unless another process has the store open and may be writing. The
 // caller closes the store.
-func Open(path string) (*Store, error) {
+func Open(at string) (*Store, error) {
 	const op = "disk.open"
-	_, err := os.Stat(path)
-	s := &Store{path: path, made: errors.Is(err, fs.ErrNotExist)}
-	if err := os.MkdirAll(path, folderMode); err != nil {
+	_, err := os.Stat(at)
+	s := &Store{at: at, made: errors.Is(err, fs.ErrNotExist)}
+	if err := os.MkdirAll(at, folderMode); err != nil {
 		return nil, failure(op, "", err)
 	}
-	opened, err := openFolder(path)
+	opened, err := openFolder(at)
 	if err != nil {
 		return nil, failure(op, "", err)
 	}
@@ -83,8 +83,8 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-func openFolder(path string) (_ *folder, err error) {
-	root, err := os.OpenRoot(path)
+func openFolder(at string) (_ *folder, err error) {
+	root, err := os.OpenRoot(at)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +128,9 @@ func openFolder(path string) (_ *folder, err error) {
 }
 
 // isAt reports whether the folder lies at a path now.
-func (f *folder) isAt(path string) bool {
+func (f *folder) isAt(at string) bool {
 	var parts unix.Stat_t
-	err := unix.Stat(filepath.Join(path, partsName), &parts)
+	err := unix.Stat(filepath.Join(at, partsName), &parts)
 	return err == nil && f.id == fileID{device: parts.Dev, inode: parts.Ino}
 }
 
@@ -145,7 +145,7 @@ func readMark(folder fs.FS) (string, error) {
 
 // find returns the folder, after a look whether it is still the one at its path.
 func (s *Store) find() (*folder, error) {
-	if opened := s.opened.Load(); opened.isAt(s.path) {
+	if opened := s.opened.Load(); opened.isAt(s.at) {
 		return opened, nil
 	}
 	return s.findAgain()
@@ -156,10 +156,10 @@ func (s *Store) findAgain() (*folder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	opened := s.opened.Load()
-	if opened.isAt(s.path) {
+	if opened.isAt(s.at) {
 		return opened, nil
 	}
-	mark, err := readMark(os.DirFS(s.path))
+	mark, err := readMark(os.DirFS(s.at))
 	if err == nil && (mark == "" || mark != opened.mark) {
 		err = fs.ErrNotExist
 	}
@@ -167,7 +167,7 @@ func (s *Store) findAgain() (*folder, error) {
 		return nil, &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: err,
 			Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
 	}
-	fresh, err := openFolder(s.path)
+	fresh, err := openFolder(s.at)
 	if err != nil {
 		return nil, err
 	}
@@ -205,20 +205,20 @@ func (f *folder) openDir() (err error) {
 func (s *Store) Close() error {
 	f := s.opened.Load()
 	if s.made && unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		f.removeEmpty(s.path)
+		f.removeEmpty(s.at)
 	}
 	return f.close()
 }
 
 // removeEmpty removes a folder that has nothing but what openFolder puts into it.
-func (f *folder) removeEmpty(path string) {
+func (f *folder) removeEmpty(at string) {
 	files, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil || slices.ContainsFunc(files, func(e fs.DirEntry) bool { return e.Name() != partsName && e.Name() != lockName }) {
 		return
 	}
 	_ = f.root.Remove(partsName)
 	_ = f.root.Remove(lockName)
-	_ = os.Remove(path) // which only an empty folder obeys
+	_ = os.Remove(at) // which only an empty folder obeys
 }
 
 func (f *folder) close() error {
