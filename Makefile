@@ -84,25 +84,29 @@ folder: build ## write testdata/folders/COMMIT.tar.gz: a data folder of this com
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || tools/need.sh initdb=postgresql
 	@tools/folder/make.sh build/landfall testdata/folders/$$(git rev-parse --short=7 HEAD).tar.gz
 
+# What tests need beside Go's packages; several are made at a time with -j.
+TEST_TOOLS := $(FLASK) $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) $(OCI_CONFORMANCE) $(NPM_PACKAGES) build/sites/vite/.installed build/bin/testreport
+$(TEST_TOOLS): | needs
+
 .PHONY: test
-test: needs $(FLASK) $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) $(OCI_CONFORMANCE) $(NPM_PACKAGES) build/sites/vite/.installed build/bin/testreport ## run every test; installs what it needs (PACKAGES=./store/... runs some)
+test: needs $(TEST_TOOLS) ## run every test; installs what it needs (PACKAGES=./store/... runs some)
 	@$(GOTEST) $(PACKAGES) | $(REPORT)
 
 .PHONY: test/crash
 test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## kill the program at every step on each pair of engines, and 25 times at random (LANDFALL_CRASH_ROUNDS=100 for more)
 	@for engine in sqlite+folder postgres+folder sqlite+s3 postgres+s3; do \
 		echo "$$engine:" && LANDFALL_TEST_ENGINE=$$engine LANDFALL_CRASH_ROUNDS=$${LANDFALL_CRASH_ROUNDS:-25} \
-		$(GOTEST) -count=1 -run '^TestCrash' ./cmd/landfall | build/bin/testreport -o build/crash-$$engine.json || exit 1; \
+		$(GOTEST) -count=1 -run '^TestCrash' ./test/crash | build/bin/testreport -o build/crash-$$engine.json || exit 1; \
 	done
 
 .PHONY: test/faults
 test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, damage, paused workers, backups, a bucket and a database that fail: ten rounds, of which the tests make a part of one (LANDFALL_FAULT_ROUNDS=20 for more)
-	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 4 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./cmd/landfall | \
+	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 4 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./test/fault ./test/roles | \
 		build/bin/testreport -o build/faults.json
 
 .PHONY: test/poison
 test/poison: needs $(GITHUB_OPENAPI) $(VERSITYGW) build/bin/testreport ## push what no release can be made of, 59 kinds 20 times each: only that push fails, and a neighbour notices nothing (LANDFALL_POISON_ROUNDS=2 for less)
-	@LANDFALL_POISON_ROUNDS=$${LANDFALL_POISON_ROUNDS:-20} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestPoisonPushes$$' ./cmd/landfall | \
+	@LANDFALL_POISON_ROUNDS=$${LANDFALL_POISON_ROUNDS:-20} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestPoisonPushes$$' ./test/push | \
 		build/bin/testreport -o build/poison.json; ended=$$?; grep -o '[0-9]* kinds, [^"\\]*' build/poison.json; exit $$ended
 
 .PHONY: test/hell
@@ -112,16 +116,16 @@ test/hell: needs build/bin/testreport ## functions that crash, hang, flood and f
 
 .PHONY: test/switch
 test/switch: needs build/bin/testreport ## 10,000 releases, promotions, rollbacks, expiries and weights of an alias under load: no visitor notices (LANDFALL_SWITCH_ROUNDS=1 for a tenth)
-	@LANDFALL_SWITCH_ROUNDS=$${LANDFALL_SWITCH_ROUNDS:-10} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSwitchStorm$$' ./cmd/landfall | \
+	@LANDFALL_SWITCH_ROUNDS=$${LANDFALL_SWITCH_ROUNDS:-10} $(GO) test -json -v -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSwitchStorm$$' ./test/soak | \
 		build/bin/testreport -o build/switch.json; ended=$$?; grep -o '[0-9]* switches in [^"]*' build/switch.json; exit $$ended
 
 .PHONY: test/sites
 test/sites: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(SITES:%=build/sites/%/.installed) build/bin/testreport ## push sites made by Vite, VitePress, Astro and SvelteKit twice, with all pages changed: no file of the first is missing at the live address
-	@LANDFALL_TEST_SITES='$(SITES)' $(GO) test -json -timeout 1h -count=1 $(TESTFLAGS) -run '^TestSites$$' ./cmd/landfall | build/bin/testreport -o build/sites.json
+	@LANDFALL_TEST_SITES='$(SITES)' $(GO) test -json -timeout 1h -count=1 $(TESTFLAGS) -run '^TestSites$$' ./test/push | build/bin/testreport -o build/sites.json
 
 .PHONY: soak
 soak: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## 20,000 pushes to 50 apps, about an hour: what the server takes of the machine stays flat (LANDFALL_SOAK_PUSHES=5000 for fewer)
-	@LANDFALL_SOAK_PUSHES=$${LANDFALL_SOAK_PUSHES:-20000} LANDFALL_SOAK_FILE='$(CURDIR)/build/soak.txt' $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSoak$$' ./cmd/landfall | \
+	@LANDFALL_SOAK_PUSHES=$${LANDFALL_SOAK_PUSHES:-20000} LANDFALL_SOAK_FILE='$(CURDIR)/build/soak.txt' $(GO) test -json -timeout 4h -count=1 $(TESTFLAGS) -run '^TestSoak$$' ./test/soak | \
 		build/bin/testreport -o build/soak.json; ended=$$?; cat build/soak.txt && exit $$ended
 
 .PHONY: bench
@@ -134,11 +138,21 @@ bench: $(MINIO) $(MC) $(WORKERD) ## measure beside nginx, Caddy, gin, git, rclon
 .PHONY: check
 check: ## all that CI checks: format, lint, generated files, tests with the race detector, a tenth of test/hell, conformance
 	@tools/need.sh 'gcc=gcc libc6-dev'
-	@$(MAKE) format lint generated RACE=1
-	@$(MAKE) test RACE=1 PACKAGES=./...
+	@$(MAKE) -j4 RACE=1 compiled $(GOLANGCI_LINT) $(TEST_TOOLS)
+	@$(MAKE) -j2 RACE=1 PACKAGES=./... static test
 	@LANDFALL_HELL_ROUNDS=100 $(MAKE) test/hell AT_ONCE=4
 	cd bench && GOFLAGS='$(strip $(shell $(GO) env GOFLAGS) $(RACEFLAGS))' $(GO) test -vet=off $(BENCH)
 	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
+
+# Most of what follows waits for others, or for one compilation: it is done side by side.
+.PHONY: compiled
+compiled:
+	@$(ALIKE) $(GO) list -export -deps -test ./... >/dev/null
+
+.PHONY: static
+static: format
+	@$(MAKE) lint
+	@$(MAKE) generated
 
 .PHONY: format
 format: ## fail when a file is not formatted

@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A setting that cannot be meant stops the start with one sentence that names it.
@@ -229,7 +230,7 @@ func TestHostPort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantEqual(t, text, hostPort(u), want)
+		testkit.Equal(t, text, hostPort(u), want)
 	}
 }
 

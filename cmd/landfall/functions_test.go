@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // archive is a package that is stored under every key.
@@ -131,7 +132,7 @@ func TestTidyUnused(t *testing.T) {
 		t.Helper()
 		for _, f := range called {
 			runs, _ := run.Count(f.ID)
-			for deadline := time.Now().Add(patience); runs > 0 && time.Now().Before(deadline); runs, _ = run.Count(f.ID) {
+			for deadline := time.Now().Add(testkit.Patience); runs > 0 && time.Now().Before(deadline); runs, _ = run.Count(f.ID) {
 				<-time.After(time.Millisecond)
 			}
 		}
@@ -148,13 +149,13 @@ func TestTidyUnused(t *testing.T) {
 		call(f)
 	}
 	now := time.Now()
-	wantEqual(t, "folders while they are used", left(now), 2)
-	wantEqual(t, "folders while there is room", left(now.Add(keepUnused/2)), 2)
+	testkit.Equal(t, "folders while they are used", left(now), 2)
+	testkit.Equal(t, "folders while there is room", left(now.Add(keepUnused/2)), 2)
 	host.most = 1
-	wantEqual(t, "folders of what was just called", left(now), 2)
-	wantEqual(t, "folders when there is no room", left(now.Add(2*keepUnneeded)), 0)
+	testkit.Equal(t, "folders of what was just called", left(now), 2)
+	testkit.Equal(t, "folders when there is no room", left(now.Add(2*keepUnneeded)), 0)
 	host.most = 0
 	call(called[0])
-	wantEqual(t, "folders of what is called again", left(time.Now()), 1)
-	wantEqual(t, "folders after long", left(time.Now().Add(2*keepUnused)), 0)
+	testkit.Equal(t, "folders of what is called again", left(time.Now()), 1)
+	testkit.Equal(t, "folders after long", left(time.Now().Add(2*keepUnused)), 0)
 }

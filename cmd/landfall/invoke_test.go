@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"landfall.dev/landfall/test/testkit"
 )
 
 // newTerminal returns the two ends of a terminal: what is written to the second is read from the first.
@@ -53,14 +55,14 @@ func TestAnswersEndTheirLine(t *testing.T) {
 			}
 			read = append(read, buffer[:n]...)
 		}
-		wantEqual(t, "at a terminal", string(read), shown+"$")
+		testkit.Equal(t, "at a terminal", string(read), shown+"$")
 	}
 	var piped bytes.Buffer
 	answer := `{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"hello"}`
 	if err := (&cli{stdout: &piped}).showAnswer([]byte(answer)); err != nil {
 		t.Fatal(err)
 	}
-	wantEqual(t, "through a pipe", piped.String(), "hello")
+	testkit.Equal(t, "through a pipe", piped.String(), "hello")
 }
 
 // Data that was meant as JSON and is none goes as text, and whoever sends it is told.
@@ -70,10 +72,10 @@ func TestBrokenJSONIsNoted(t *testing.T) {
 		var notes bytes.Buffer
 		in := invocation{notes: &notes}
 		in.mediaType([]byte(data))
-		wantEqual(t, "a note of "+data, strings.Contains(notes.String(), "begins as JSON"), noted)
+		testkit.Equal(t, "a note of "+data, strings.Contains(notes.String(), "begins as JSON"), noted)
 		notes.Reset()
 		in.contentType = "text/plain"
 		in.mediaType([]byte(data))
-		wantEqual(t, "a note of "+data+" that is said to be text", notes.String(), "")
+		testkit.Equal(t, "a note of "+data+" that is said to be text", notes.String(), "")
 	}
 }

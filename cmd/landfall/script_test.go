@@ -33,20 +33,7 @@ func TestMain(m *testing.M) {
 	if code, handled := forward(os.Args[1:]); handled {
 		os.Exit(code)
 	}
-	testscript.Main(tidy{m}, map[string]func(){"landfall": main})
-}
-
-// tidy runs the tests, and leaves nothing of them behind.
-type tidy struct{ *testing.M }
-
-// Run implements testscript.TestingM.
-func (t tidy) Run() int {
-	code := t.M.Run()
-	endBrowser()
-	if dir, err := binaryFolder(); err == nil {
-		_ = os.RemoveAll(dir)
-	}
-	return code
+	testscript.Main(m, map[string]func(){"landfall": main})
 }
 
 // Scripts tell stories with the command line, real git and a real server. Beside the commands of testscript they have:

@@ -24,6 +24,9 @@ import (
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/forge"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
 )
 
 type inner interface{ context.Context }
@@ -87,7 +90,7 @@ func TestStopWhileStarting(t *testing.T) {
 		if log := ctx.log.String(); err != nil || strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
 			t.Errorf("stopped at moment %d: got the error %v and the log\n%s", n, err, log)
 		}
-		wantEqual(t, fmt.Sprintf("exit code of moment %d", n), exitCode(err), 0)
+		testkit.Equal(t, fmt.Sprintf("exit code of moment %d", n), exitCode(err), 0)
 	}
 }
 
@@ -98,11 +101,11 @@ func TestFailedStart(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	path, err := binary()
+	path, err := site.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience) // one that starts after all would serve for ever
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience) // one that starts after all would serve for ever
 	defer cancel()
 	for _, test := range []struct {
 		env  string
@@ -128,23 +131,23 @@ func TestFailedStart(t *testing.T) {
 // The log says what serves, and why it stopped.
 func TestLifeInTheLog(t *testing.T) {
 	t.Parallel()
-	s := newSiteOn(t, engine{})
-	s.stop()
-	lines := map[any]entry{}
-	for _, line := range s.logged() {
+	s := site.NewOn(t, site.Engine{})
+	s.Stop()
+	lines := map[any]site.Entry{}
+	for _, line := range s.Logged() {
 		lines[line["msg"]] = line
 	}
-	said, _ := s.run(t.TempDir(), "version")
+	said, _ := s.Run(t.TempDir(), "version")
 	for name, want := range map[string]any{
-		"version": strings.TrimSpace(strings.TrimPrefix(said, "landfall ")), "url": s.URL, "listen": "127.0.0.1:" + s.port, "state": "sqlite", "objects": "folder", "data": s.data,
+		"version": strings.TrimSpace(strings.TrimPrefix(said, "landfall ")), "url": s.URL, "listen": "127.0.0.1:" + s.Port, "state": "sqlite", "objects": "folder", "data": s.Data,
 	} {
-		wantEqual(t, name+" of the line that it serves", lines["serving"][name], want)
+		testkit.Equal(t, name+" of the line that it serves", lines["serving"][name], want)
 	}
 	// E-035: one main has all parts in one process; there is nothing to route
-	wantEqual(t, "roles of the line that it serves", fmt.Sprint(lines["serving"]["roles"]), fmt.Sprint(slices.DeleteFunc(roles(), func(r role) bool { return r == roleRouter })))
-	wantEqual(t, "why it stopped", lines["stopping"]["reason"], any("terminated signal received"))
+	testkit.Equal(t, "roles of the line that it serves", fmt.Sprint(lines["serving"]["roles"]), fmt.Sprint(slices.DeleteFunc(roles(), func(r role) bool { return r == roleRouter })))
+	testkit.Equal(t, "why it stopped", lines["stopping"]["reason"], any("terminated signal received"))
 	if lines["stopped"] == nil {
-		t.Errorf("it does not say that it has stopped:\n%s", s.log)
+		t.Errorf("it does not say that it has stopped:\n%s", s.Log)
 	}
 }
 
@@ -376,7 +379,7 @@ func TestVisitorsOutliveTheStop(t *testing.T) {
 // Whoever sends or reads so slowly that the server cannot wait any longer is cut off, and the stop is as good as any other.
 func TestStopBesideASlowRequest(t *testing.T) {
 	t.Parallel()
-	s := serverAt(t, storetest.SQLite(t), map[string]string{"GITHUB_WEBHOOK_SECRET": webhookSecret})
+	s := serverAt(t, storetest.SQLite(t), map[string]string{"GITHUB_WEBHOOK_SECRET": forge.WebhookSecret})
 	s.patience = time.Millisecond
 	stop := runs(t, s)
 	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.listener.Addr().String())
@@ -385,7 +388,7 @@ func TestStopBesideASlowRequest(t *testing.T) {
 	}
 	defer func() { _ = slow.Close() }()
 	_, err = fmt.Fprintf(slow, "POST /webhooks/github HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"+
-		"Expect: 100-continue\r\nX-Hub-Signature-256: %s\r\n\r\n", signature(webhookSecret, []byte("{}")).Get("X-Hub-Signature-256"))
+		"Expect: 100-continue\r\nX-Hub-Signature-256: %s\r\n\r\n", forge.Signature(forge.WebhookSecret, []byte("{}")).Get("X-Hub-Signature-256"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +460,7 @@ func TestEveryRoleKnowsItsHosts(t *testing.T) {
 			}
 			for _, path := range []string{"/", "/sign-in", "/api/v1/apps", "/webhooks/github", "/git/shop.git/info/refs", "/healthz", "/readyz", "/metrics"} {
 				for _, host := range []string{"evil.example.com", "shop.releases.example.com", "shop--abc.releases.example.com", "localhost", ""} {
-					wantEqual(t, "status of "+host+path, ask(host, path), http.StatusNotFound)
+					testkit.Equal(t, "status of "+host+path, ask(host, path), http.StatusNotFound)
 				}
 			}
 			if about := fmt.Sprint(s.about()); strings.Contains(about, "url https://landfall.example.com") != slices.Contains(roles, roleAPI) {
@@ -468,8 +471,8 @@ func TestEveryRoleKnowsItsHosts(t *testing.T) {
 				signIn = http.StatusOK
 			}
 			for _, host := range []string{"landfall.example.com", "releases.example.com", "10.0.0.1:8080"} {
-				wantEqual(t, "status of the health at "+host, ask(host, "/healthz"), http.StatusOK)
-				wantEqual(t, "status of the page to sign in at "+host, ask(host, "/sign-in"), signIn)
+				testkit.Equal(t, "status of the health at "+host, ask(host, "/healthz"), http.StatusOK)
+				testkit.Equal(t, "status of the page to sign in at "+host, ask(host, "/sign-in"), signIn)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // Only functions of a live release are kept warm, from the moment it becomes live until it is not.
@@ -50,10 +51,10 @@ func TestKeepWarm(t *testing.T) {
 	}{{"first", "[2 0 0]"}, {"second", "[0 1 0]"}, {"first", "[2 0 0]"}, {"sleeps", "[0 0 0]"}, {"", "[0 0 0]"}} {
 		host.warmUp(t.Context(), table(c.live))
 		// D-010: a release's functions sleep, or do not, as it says
-		for deadline := time.Now().Add(patience); count() != c.want && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(testkit.Patience); count() != c.want && time.Now().Before(deadline); {
 			<-time.After(time.Millisecond)
 		}
-		wantEqual(t, "processes while "+string(c.live)+" is live", count(), c.want)
+		testkit.Equal(t, "processes while "+string(c.live)+" is live", count(), c.want)
 	}
 }
 
@@ -72,8 +73,8 @@ func TestWantedWarm(t *testing.T) {
 		all += w.processes
 		ofApp[w.function.App] += w.processes
 	}
-	wantEqual(t, "processes", all, mostWarm)
+	testkit.Equal(t, "processes", all, mostWarm)
 	for app, n := range ofApp {
-		wantEqual(t, "processes of "+app, n, mostWarmOfApp)
+		testkit.Equal(t, "processes of "+app, n, mostWarmOfApp)
 	}
 }

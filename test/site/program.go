@@ -1,0 +1,98 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Landfall runs a command that must succeed.
+func (s *Site) Landfall(args ...string) string {
+	s.T.Helper()
+	out, code := s.Run(s.T.TempDir(), args...)
+	if code != 0 {
+		s.T.Fatalf("landfall %s: exit code %d\n%s", strings.Join(args, " "), code, out)
+	}
+	return out
+}
+
+// Run runs the program as a person does, in a folder, and returns what it printed on both outputs and its exit code.
+func (s *Site) Run(dir string, args ...string) (out string, code int) {
+	s.T.Helper()
+	path, err := Binary()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LANDFALL_SERVER="+s.URL, "LANDFALL_TOKEN="+s.Token, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	data, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
+		s.T.Fatalf("landfall %s: %v\n%s", strings.Join(args, " "), err, data)
+	}
+	return string(data), cmd.ProcessState.ExitCode()
+}
+
+// Binary compiles the program, as the tests are compiled (with the race detector when they are), with crash points, and its init as it is
+// installed. It returns the program's path; the init lies beside it.
+var Binary = sync.OnceValues(func() (string, error) {
+	dir, err := Install("-tags", "crashpoints", "landfall.dev/landfall/cmd/landfall")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "landfall"), install(dir, []string{"CGO_ENABLED=0"}, "landfall.dev/landfall/cmd/landfall-init")
+})
+
+// Install compiles programs as the tests are compiled, so that most of it is there already, and returns the folder that they lie in. All
+// packages of stories share it: what is there and is not old is not linked again.
+func Install(args ...string) (dir string, err error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "landfall.dev/landfall").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	dir = filepath.Join(strings.TrimSpace(string(root)), "build", "test")
+	flags := []string{"-ldflags", "-s -w"}
+	if raceDetector() {
+		dir += "-race"
+		flags = append(flags, "-race")
+		for _, alone := range []string{"modernc.org/...", "compress/...", "github.com/klauspost/compress/..."} { // as the Makefile has them
+			flags = append(flags, "-gcflags="+alone+"=-race=false")
+		}
+	}
+	return dir, install(dir, nil, append(flags, args...)...)
+}
+
+// install is Install into a folder, one at a time.
+func install(dir string, env []string, args ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(filepath.Join(dir, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	cmd := exec.Command("go", append([]string{"install"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "GOBIN="+dir), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go install: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+}

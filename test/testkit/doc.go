@@ -1,0 +1,2 @@
+// Package testkit has what tests of every room say alike.
+package testkit
