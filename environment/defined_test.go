@@ -15,13 +15,13 @@ func TestUndefined(t *testing.T) {
 		{"hello.mian", "hello.py", "def main():\n    pass\nasync def other(): pass\n", "hello.py has no function mian; it has main, other"},
 		{"hello", "main.py", "def hello(): pass", ""},
 		{"", "main.py", "def hello(): pass", "main.py has no function main; it has hello"},
-		{"hello.handler", "hello.py", "# handler\nX = 'handler'\n", "hello.py has no function handler; it has none"},
+		{"hello.handler", "hello.py", "# handler\nX = 'handler'\n", ""},
 		{"hello.main", "hello.py", "main = lambda: 1", ""},
 		{"hello.main", "hello.py", "from other import main", ""},
 		{"hello.main", "hello.py", "from other import *", ""},
 		{"hello.main", "hello.py", "globals()['main'] = print", ""},
-		{"lib.hello.main", "lib/hello/__init__.py", "x = 1", "lib/hello/__init__.py has no function main; it has none"},
-		{"compiled.main", "only.py", "x = 1", ""},
+		{"lib.hello.main", "lib/hello/__init__.py", "def x(): pass", "lib/hello/__init__.py has no function main; it has x"},
+		{"compiled.main", "only.py", "def x(): pass", ""},
 	} {
 		env, err := environment.Of("python", spec.Runtime{})
 		if err != nil {
