@@ -101,7 +101,7 @@ test/crash: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testrepo
 
 .PHONY: test/faults
 test/faults: needs $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) build/bin/testreport ## full disks, damage, paused workers, backups, a bucket and a database that fail: ten rounds, of which the tests make a part of one (LANDFALL_FAULT_ROUNDS=20 for more)
-	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 4 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./test/fault ./test/roles | \
+	@LANDFALL_FAULT_ROUNDS=$${LANDFALL_FAULT_ROUNDS:-10} $(GO) test -json -timeout 4h -count=1 -parallel 4 $(TESTFLAGS) -run '^Test(Fault|Damaged|BackupWhileWriting)' ./test/fault ./test/function ./test/roles | \
 		build/bin/testreport -o build/faults.json
 
 .PHONY: test/poison
