@@ -77,7 +77,7 @@ func TestLog(t *testing.T) {
 		app := w.App("built")
 		r := w.Repository(app)
 		r.Write("in.txt", "one", "specs/app.yaml", site.AppSpec("built", "build:",
-			"  command: git ls-remote "+w.URL+"/harbor/none.git; mkdir site && cp in.txt site/index.html", "  inputs: [in.txt]", "  outputs: [site]"))
+			"  command: git ls-remote "+w.Address+"/harbor/none.git; mkdir site && cp in.txt site/index.html", "  inputs: [in.txt]", "  outputs: [site]"))
 		w.Pushed(r, "built", "One")
 		run := w.Finished("built", r.Head())
 		wantLogged(t, w.Site, show(run), run, "", "a build asked for a host", "push accepted", "release made")

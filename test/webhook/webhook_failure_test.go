@@ -179,7 +179,7 @@ func TestWebhookFailures(t *testing.T) {
 		one, push := h.Release("one")
 		w.Hears(push)
 		// N-006: an unreachable repository ends the run in the end, which says what to do
-		run := forge.WantEnds(t, w, "long", one, landfall.RunError, strings.TrimPrefix(w.URL, "http://")+" cannot be reached", "push again", "run retry")
+		run := forge.WantEnds(t, w, "long", one, landfall.RunError, strings.TrimPrefix(w.Address, "http://")+" cannot be reached", "push again", "run retry")
 		site.Attempts(t, run, 6)
 		h.Forge.Rule(h.Name, forge.Rule{})
 		recovers(t, w, h, "long")
