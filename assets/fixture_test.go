@@ -122,14 +122,6 @@ func wantServed(t *testing.T, store assets.Opener, manifest *assets.Manifest, wa
 	}
 }
 
-// wantEqual fails unless two lists are equal.
-func wantEqual[T comparable](t *testing.T, what string, got, want []T) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
 // wantInvalid fails unless err is Invalid and its message has all the parts.
 func wantInvalid(t *testing.T, err error, parts ...string) {
 	t.Helper()

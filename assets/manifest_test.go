@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func TestManifest(t *testing.T) {
@@ -21,8 +22,8 @@ func TestManifest(t *testing.T) {
 	t.Run("what was stored is what was returned", func(t *testing.T) {
 		t.Parallel()
 		loaded := mustLoad(t, store, result.Manifest)
-		wantEqual(t, "files", loaded.Files(), second.Files())
-		wantEqual(t, "prefixes", loaded.Prefixes(), []string{rootPrefix("nextuid2"), rootPrefix("firstuid")})
+		testkit.EqualList(t, "files", loaded.Files(), second.Files())
+		testkit.EqualList(t, "prefixes", loaded.Prefixes(), []string{rootPrefix("nextuid2"), rootPrefix("firstuid")})
 		if loaded.Prefix() != rootPrefix("nextuid2") || loaded.Figures() != second.Figures() {
 			t.Errorf("got %s %+v, want %s %+v", loaded.Prefix(), loaded.Figures(), second.Prefix(), second.Figures())
 		}
@@ -34,7 +35,7 @@ func TestManifest(t *testing.T) {
 	t.Run("prefixes are its own first, then in order", func(t *testing.T) {
 		t.Parallel()
 		plan := assets.Plan(changed.with(tree{"site/new": "new"}).sel(t, rootRule)[0], rootPrefix("athirdui"), second)
-		wantEqual(t, "prefixes", plan.Prefixes(), []string{rootPrefix("athirdui"), rootPrefix("firstuid"), rootPrefix("nextuid2")})
+		testkit.EqualList(t, "prefixes", plan.Prefixes(), []string{rootPrefix("athirdui"), rootPrefix("firstuid"), rootPrefix("nextuid2")})
 	})
 
 	t.Run("a manifest that is not there is NotFound", func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func TestManifestsAreKept(t *testing.T) {
@@ -24,7 +25,7 @@ func TestManifestsAreKept(t *testing.T) {
 			wantKept(t, manifests, result.Manifest, want)
 		}
 		wantKept(t, manifests, beside.Manifest, other)
-		wantEqual(t, "opened", store.opened, []string{beside.Manifest.Key, result.Manifest.Key})
+		testkit.EqualList(t, "opened", store.opened, []string{beside.Manifest.Key, result.Manifest.Key})
 	})
 
 	t.Run("one that was just stored is not read", func(t *testing.T) {
@@ -34,11 +35,11 @@ func TestManifestsAreKept(t *testing.T) {
 		first, result := shop.upload(t, store, rootRule, "firstuid")
 		manifests.Keep(result.Manifest, first)
 		again, second := shop.with(tree{"site/new": "new"}).upload(t, openStore(t), rootRule, "firstuid")
-		wantEqual(t, "key", []string{second.Manifest.Key}, []string{result.Manifest.Key}) // the first was collected, and its place taken
+		testkit.EqualList(t, "key", []string{second.Manifest.Key}, []string{result.Manifest.Key}) // the first was collected, and its place taken
 		manifests.Keep(second.Manifest, again)
 		wantKept(t, manifests, second.Manifest, again)
 		wantKept(t, manifests, result.Manifest, first)
-		wantEqual(t, "opened", store.opened, nil)
+		testkit.EqualList(t, "opened", store.opened, nil)
 	})
 
 	t.Run("one that says something else than it should is an error", func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestManifestsAreKept(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			wantEqual(t, name+": opened", store.opened, []string{refs[0].Key})
+			testkit.EqualList(t, name+": opened", store.opened, []string{refs[0].Key})
 		}
 	})
 }
@@ -102,5 +103,5 @@ func wantKept(t *testing.T, manifests *assets.Manifests, ref assets.Ref, want *a
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantEqual(t, "files", got.Files(), want.Files())
+	testkit.EqualList(t, "files", got.Files(), want.Files())
 }

@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // skygear is the tree of the seed's example.
@@ -48,12 +49,12 @@ func TestSelectSeedExample(t *testing.T) {
 		t.Errorf("got %d units, want 4", len(units))
 	}
 	// D-064: src is a file or a folder, path is where it is served, exclude is a list.
-	wantEqual(t, "the file at /", got["/"], []string{"/index.html"})
-	wantEqual(t, "the folder at /static/js", got["/static/js"], []string{"/static/js/app.js", "/static/js/vendor/lib.js"})
+	testkit.EqualList(t, "the file at /", got["/"], []string{"/index.html"})
+	testkit.EqualList(t, "the folder at /static/js", got["/static/js"], []string{"/static/js/app.js", "/static/js/vendor/lib.js"})
 	// D-065: the paths /, /static and /static/js nest, and each unit has its own files only.
-	wantEqual(t, "the folder at /static", got["/static"], []string{"/static/logo.png", "/static/video/small.mp4"})
+	testkit.EqualList(t, "the folder at /static", got["/static"], []string{"/static/logo.png", "/static/video/small.mp4"})
 	// D-066: the excluded very large file is served by an item of its own.
-	wantEqual(t, "the large file", got["/static/public/video/very-large-one.mp4"], []string{"/static/public/video/very-large-one.mp4"})
+	testkit.EqualList(t, "the large file", got["/static/public/video/very-large-one.mp4"], []string{"/static/public/video/very-large-one.mp4"})
 
 	// One small file changes, within one item.
 	changed := skygear.with(tree{"build/js/app.js": "app 2"}).sel(t, skygearRules()...)
@@ -121,7 +122,7 @@ func TestSelect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantEqual(t, "paths", paths(units[0]), test.want)
+			testkit.EqualList(t, "paths", paths(units[0]), test.want)
 		})
 	}
 }
@@ -201,7 +202,7 @@ func TestFallback(t *testing.T) {
 	for _, unit := range units {
 		got = append(got, unit.Rule.Fallback)
 	}
-	wantEqual(t, "fallbacks", got, []string{"/index.html", "/index.html", "/more/start.html"})
+	testkit.EqualList(t, "fallbacks", got, []string{"/index.html", "/index.html", "/more/start.html"})
 	if len(warnings) != 1 || !strings.Contains(warnings[0], "a:3") || !strings.Contains(warnings[0], "/more/start.html") {
 		t.Errorf("got warnings %q, want one that names a:3 and /more/start.html", warnings)
 	}

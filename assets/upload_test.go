@@ -12,6 +12,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/test/testkit"
 )
 
 var rootRule = assets.Rule{Src: "site", Path: "/", Where: "specs/app.yaml:3"}
@@ -30,7 +31,7 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 	first, firstResult := shop.upload(t, store, rootRule, "firstuid")
 
 	// D-060: the version's files lie in the folder that is named by its id.
-	wantEqual(t, "objects", keys(t, store), []string{
+	testkit.EqualList(t, "objects", keys(t, store), []string{
 		rootPrefix("firstuid") + ".manifest.json", rootPrefix("firstuid") + "LICENSE", rootPrefix("firstuid") + "app.js",
 		rootPrefix("firstuid") + "data/blob", rootPrefix("firstuid") + "empty.css", rootPrefix("firstuid") + "index.html",
 	})
@@ -45,7 +46,7 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 
 	// P-006: changed files are uploaded under the prefix of the new version, unchanged ones are not.
 	slices.Sort(counted.created)
-	wantEqual(t, "created", counted.created, []string{
+	testkit.EqualList(t, "created", counted.created, []string{
 		rootPrefix("nextuid2") + ".manifest.json", rootPrefix("nextuid2") + "index.html", rootPrefix("nextuid2") + "new.txt",
 	})
 	// P-006: and nothing is listed, opened, deleted or copied on the way.
@@ -74,7 +75,7 @@ func TestUploadWritesWhatChanged(t *testing.T) {
 	if back.Uploads() != 0 {
 		t.Errorf("a revert: got %d uploads, want none", back.Uploads())
 	}
-	wantEqual(t, "prefixes of the revert", back.Prefixes(), []string{rootPrefix("thirduid"), rootPrefix("firstuid")})
+	testkit.EqualList(t, "prefixes of the revert", back.Prefixes(), []string{rootPrefix("thirduid"), rootPrefix("firstuid")})
 	// L-029: the bytes shared with other versions and the bytes of its own are known.
 	if got, want := manifest.Figures(), (assets.Figures{Files: 7, Bytes: 9 + 3*3 + 9 + 6 + 3, Own: 12, Shared: 3 + 9 + 6}); got != want {
 		t.Errorf("got figures %+v, want %+v", got, want)
@@ -96,7 +97,7 @@ func TestPlan(t *testing.T) {
 			assets.Prefix("apps/default/other/", "/", "nextuid2"), assets.Prefix("apps/other/shop/", "/", "nextuid2"), assets.Prefix("apps/default/shop2/", "/", "nextuid2"),
 		} {
 			plan := assets.Plan(unit, prefix, known)
-			wantEqual(t, "prefixes", plan.Prefixes(), []string{prefix})
+			testkit.EqualList(t, "prefixes", plan.Prefixes(), []string{prefix})
 			if plan.Uploads() != 5 {
 				t.Errorf("%s: got %d uploads, want all 5", prefix, plan.Uploads())
 			}
@@ -214,7 +215,7 @@ func TestUploadResumes(t *testing.T) {
 			if err != nil || !bytes.Equal(data, wantData) || result.Manifest.Key != wantResult.Manifest.Key {
 				t.Errorf("got manifest %s at %s, %v, want %s at %s", data, result.Manifest.Key, err, wantData, wantResult.Manifest.Key)
 			}
-			wantEqual(t, "objects", keys(t, store), keys(t, reference))
+			testkit.EqualList(t, "objects", keys(t, store), keys(t, reference))
 			missing := wantResult.Files - len(dying.created)
 			if slices.Contains(dying.created, wantResult.Manifest.Key) {
 				missing++
@@ -375,14 +376,14 @@ func TestCollector(t *testing.T) {
 	if !errors.Is(err, refusal) {
 		t.Errorf("got %v, want what the check said", err)
 	}
-	wantEqual(t, "objects after a check that refused", keys(t, store), all)
+	testkit.EqualList(t, "objects after a check that refused", keys(t, store), all)
 	checks := 0
 	err = assets.Collector{Check: func(context.Context) error { checks++; return nil }}.DeletePrefix(t.Context(), store, second.Prefix())
 	if err != nil || checks != 1 {
 		t.Fatalf("got %v after %d checks, want one for one batch", err, checks)
 	}
 	// L-028: what only the deleted version had is gone, and everything else is there.
-	wantEqual(t, "objects", keys(t, store), before)
+	testkit.EqualList(t, "objects", keys(t, store), before)
 	wantServed(t, store, first, map[string]string{
 		"/index.html": "<html>one", "/app.js": "app", "/copy.js": "app", "/data/blob": "built: \x00\x01",
 		"/empty.css": "built:", "/LICENSE": "plain words",

@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // line makes releases of a line, oldest first: "a", "b" and so on by their content, where "a" and "a-2" have the same.
@@ -174,14 +175,14 @@ func TestExpireSurplus(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 3)
 		s.push(t, "a", "b", "c")
-		same(t, "with as many as are kept", s.accessible(t), "a b c")
+		testkit.Same(t, "with as many as are kept", s.accessible(t), "a b c")
 		s.push(t, "d")
 		// D-032: with a limit of 3, the fourth expires the oldest
-		same(t, "with one more", s.accessible(t), "b c d")
-		same(t, "when the oldest expired", s.release(t, "a").Expired, s.now)
+		testkit.Same(t, "with one more", s.accessible(t), "b c d")
+		testkit.Same(t, "when the oldest expired", s.release(t, "a").Expired, s.now)
 		s.push(t, "e", "f", "g")
 		// D-031: however many are made
-		same(t, "with many more", s.accessible(t), "e f g")
+		testkit.Same(t, "with many more", s.accessible(t), "e f g")
 		if _, err := s.db.Group(t.Context(), s.app.ID, "a"); err != nil {
 			t.Errorf("the app version of an expired release: %v", err)
 		}
@@ -191,9 +192,9 @@ func TestExpireSurplus(t *testing.T) {
 		s := newShop(t, 2)
 		s.push(t, "a", "b")
 		s.preview(t, "f", "c", "d", "e", "g")
-		same(t, "accessible", s.accessible(t), "a b e g")
+		testkit.Same(t, "accessible", s.accessible(t), "a b e g")
 		s.push(t, "h")
-		same(t, "after another push", s.accessible(t), "b e g h")
+		testkit.Same(t, "after another push", s.accessible(t), "b e g h")
 	})
 	t.Run("app versions without a release do not count", func(t *testing.T) {
 		t.Parallel()
@@ -204,15 +205,15 @@ func TestExpireSurplus(t *testing.T) {
 		}
 		s.push(t, "b")
 		// D-043: what is made with --no-release uses up nothing
-		same(t, "accessible", s.accessible(t), "a b")
+		testkit.Same(t, "accessible", s.accessible(t), "a b")
 	})
 	t.Run("a revert is the release that it goes back to", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 2)
 		s.push(t, "a", "b", "a-2")
-		same(t, "accessible", s.accessible(t), "a b a-2")
+		testkit.Same(t, "accessible", s.accessible(t), "a b a-2")
 		s.push(t, "c")
-		same(t, "after one more", s.accessible(t), "a a-2 c")
+		testkit.Same(t, "after one more", s.accessible(t), "a a-2 c")
 	})
 	t.Run("what is tagged does not expire", func(t *testing.T) {
 		t.Parallel()
@@ -221,13 +222,13 @@ func TestExpireSurplus(t *testing.T) {
 		s.tag(t, "beta", "a")
 		s.push(t, "c", "d", "e")
 		// D-053: a tagged release outlives newer ones
-		same(t, "accessible", s.accessible(t), "a d e")
+		testkit.Same(t, "accessible", s.accessible(t), "a d e")
 		s.update(t, func(tx *store.Tx) error {
 			_, err := deploy.RemoveTag(t.Context(), tx, s.app.ID, "beta", s.by("untagged"))
 			return err
 		})
 		s.push(t, "f")
-		same(t, "without the tag", s.accessible(t), "e f")
+		testkit.Same(t, "without the tag", s.accessible(t), "e f")
 	})
 	t.Run("live and the release before it do not expire", func(t *testing.T) {
 		t.Parallel()
@@ -236,12 +237,12 @@ func TestExpireSurplus(t *testing.T) {
 		s.hold(t, true)
 		s.push(t, "c", "d", "e")
 		// D-056: live is a tag that holds its release
-		same(t, "accessible", s.accessible(t), "a b e")
+		testkit.Same(t, "accessible", s.accessible(t), "a b e")
 		if err := s.rollback(t, ""); err != nil {
 			t.Errorf("to the release before live: %v", err)
 		}
 		s.push(t, "f")
-		same(t, "after a rollback, live and the newest", s.accessible(t), "a f")
+		testkit.Same(t, "after a rollback, live and the newest", s.accessible(t), "a f")
 	})
 	t.Run("nor does what was live before a promotion", func(t *testing.T) {
 		t.Parallel()
@@ -252,7 +253,7 @@ func TestExpireSurplus(t *testing.T) {
 		}
 		s.hold(t, true)
 		s.push(t, "c", "d", "e")
-		same(t, "accessible", s.accessible(t), "a b e")
+		testkit.Same(t, "accessible", s.accessible(t), "a b e")
 		s.goesBack(t, "b")
 	})
 }
@@ -286,7 +287,7 @@ func TestHolds(t *testing.T) {
 		}{{day, "a y"}, {life, "a y"}, {life + time.Microsecond, "x y"}} {
 			s := newShop(t, 2)
 			s.preview(t, "f", "a")
-			same(t, "after "+c.after.String(), surplus(t, s, s.now.Add(c.after)), c.want)
+			testkit.Same(t, "after "+c.after.String(), surplus(t, s, s.now.Add(c.after)), c.want)
 		}
 	})
 	t.Run("a push of the same begins the days again", func(t *testing.T) {
@@ -298,13 +299,13 @@ func TestHolds(t *testing.T) {
 			tag := landfall.Tag{App: s.app.ID, Name: "branch-f", Kind: landfall.BranchTag, Release: "a", Ref: "refs/heads/f"}
 			return deploy.SetTag(t.Context(), tx, tag, s.by("push"))
 		})
-		same(t, "after 90 days more", surplus(t, s, s.now.Add(life)), "a y")
+		testkit.Same(t, "after 90 days more", surplus(t, s, s.now.Add(life)), "a y")
 	})
 	t.Run("production's own branch tag holds nothing", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 2)
 		s.preview(t, "main", "a")
-		same(t, "after a day", surplus(t, s, s.now.Add(day)), "x y")
+		testkit.Same(t, "after a day", surplus(t, s, s.now.Add(day)), "x y")
 	})
 	t.Run("other tags hold without end", func(t *testing.T) {
 		t.Parallel()
@@ -318,7 +319,7 @@ func TestHolds(t *testing.T) {
 				return deploy.SetTag(t.Context(), tx, landfall.Tag{App: s.app.ID, Name: "t", Kind: kind, Release: "a", Ref: "refs/heads/main"}, s.by("tagged"))
 			})
 			// D-053: a tagged release does not expire by itself
-			same(t, string(kind), surplus(t, s, s.now.Add(1000*day)), "a y")
+			testkit.Same(t, string(kind), surplus(t, s, s.now.Add(1000*day)), "a y")
 		}
 	})
 }
@@ -329,22 +330,22 @@ func TestExpire(t *testing.T) {
 	s.push(t, "a", "b", "c")
 	s.tag(t, "beta", "a")
 	// D-056: live does not expire
-	sentence(t, "live", s.expire(t, "c"), landfall.Conflict, "release c is live", "release live shop")
+	testkit.Kind(t, "live", s.expire(t, "c"), landfall.Conflict, "release c is live", "release live shop")
 	// D-053: nor does what is tagged
-	sentence(t, "a tagged release", s.expire(t, "a"), landfall.Conflict, `"beta"`, "release untag shop beta")
-	sentence(t, "no release", s.expire(t, "none"), landfall.NotFound, "none")
-	same(t, "accessible", s.accessible(t), "a b c")
+	testkit.Kind(t, "a tagged release", s.expire(t, "a"), landfall.Conflict, `"beta"`, "release untag shop beta")
+	testkit.Kind(t, "no release", s.expire(t, "none"), landfall.NotFound, "none")
+	testkit.Same(t, "accessible", s.accessible(t), "a b c")
 	if err := s.expire(t, "b"); err != nil {
 		t.Fatal(err)
 	}
 	expired := s.release(t, "b")
-	same(t, "when it expired", expired.Expired, s.now)
+	testkit.Same(t, "when it expired", expired.Expired, s.now)
 	s.now = s.now.Add(day)
 	if err := s.expire(t, "b"); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	same(t, "the release after that", s.release(t, "b"), expired)
-	same(t, "accessible at the end", s.accessible(t), "a c")
+	testkit.Same(t, "the release after that", s.release(t, "b"), expired)
+	testkit.Same(t, "accessible at the end", s.accessible(t), "a c")
 }
 
 // A branch that is deleted, or a pull request that is closed, lets go of its releases.
@@ -372,12 +373,12 @@ func TestExpireReleased(t *testing.T) {
 	}
 	drop("f")
 	// L-030: the releases of a deleted branch expire at once, unless something else holds them
-	same(t, "accessible", s.accessible(t), "a c d h i")
-	same(t, "when one expired", s.release(t, "e").Expired, s.now)
+	testkit.Same(t, "accessible", s.accessible(t), "a c d h i")
+	testkit.Same(t, "when one expired", s.release(t, "e").Expired, s.now)
 	if err := s.promote(t, "h"); err != nil {
 		t.Fatal(err)
 	}
 	drop("g")
 	// V2: live never points at something that expired
-	same(t, "accessible when live is of the deleted branch", s.accessible(t), "a c d h i")
+	testkit.Same(t, "accessible when live is of the deleted branch", s.accessible(t), "a c d h i")
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
@@ -133,7 +133,7 @@ func (s *shop) stored(t testing.TB) landfall.App {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "the app in place", s.app, app)
+	testkit.Same(t, "the app in place", s.app, app)
 	return app
 }
 
@@ -188,7 +188,7 @@ func (s *shop) goesBack(t testing.TB, to ...landfall.UID) {
 		if err := s.rollback(t, ""); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "live after a rollback", s.stored(t).Live, want)
+		testkit.Same(t, "live after a rollback", s.stored(t).Live, want)
 	}
 }
 
@@ -214,26 +214,4 @@ func (s *shop) expire(t testing.TB, id landfall.UID) error {
 	return s.try(t, func(ctx context.Context, tx *store.Tx, app *landfall.App) error {
 		return deploy.Expire(ctx, tx, *app, id, s.now)
 	})
-}
-
-// same fails when got is not want.
-func same[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (- want, + got):\n%s", what, diff)
-	}
-}
-
-// sentence fails when err is not of the kind, or its message lacks one of the words.
-func sentence(t testing.TB, what string, err error, want landfall.Kind, words ...string) {
-	t.Helper()
-	if err == nil || landfall.KindOf(err) != want {
-		t.Errorf("%s: got the error %v, want one of kind %s", what, err, want)
-		return
-	}
-	for _, w := range words {
-		if !strings.Contains(landfall.MessageOf(err), w) {
-			t.Errorf("%s: got the message %q, want one with %q", what, landfall.MessageOf(err), w)
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func TestCreate(t *testing.T) {
@@ -19,7 +20,7 @@ func TestCreate(t *testing.T) {
 			made, err = deploy.Create(t.Context(), tx, g, line, s.now)
 			return err
 		})
-		same(t, "the stored release", s.release(t, g.UID), made)
+		testkit.Same(t, "the stored release", s.release(t, g.UID), made)
 		return made
 	}
 	t.Run("a release shows its group version", func(t *testing.T) {
@@ -32,10 +33,10 @@ func TestCreate(t *testing.T) {
 			t.Errorf("before: got the error %v, want no release", err)
 		}
 		// D-030: a release is an app version that can be reached
-		same(t, "the release", create(t, s, g, landfall.Preview),
+		testkit.Same(t, "the release", create(t, s, g, landfall.Preview),
 			landfall.Release{ID: g.UID, App: s.app.ID, Line: landfall.Preview, Digest: g.Digest, Commit: g.Commit, Branch: "f", Created: s.now})
-		same(t, "accessible releases", s.accessible(t), "a")
-		same(t, "live", s.stored(t).Live, "")
+		testkit.Same(t, "accessible releases", s.accessible(t), "a")
+		testkit.Same(t, "live", s.stored(t).Live, "")
 	})
 	t.Run("what is accessible only goes from preview to production", func(t *testing.T) {
 		t.Parallel()
@@ -43,11 +44,11 @@ func TestCreate(t *testing.T) {
 		g := s.group(t, "a")
 		first := create(t, s, g, landfall.Preview)
 		s.group(t, "later")
-		same(t, "again", create(t, s, g, landfall.Preview), first)
+		testkit.Same(t, "again", create(t, s, g, landfall.Preview), first)
 		first.Line = landfall.Production
-		same(t, "by production", create(t, s, g, landfall.Production), first)
-		same(t, "by a branch after that", create(t, s, g, landfall.Preview), first)
-		same(t, "by production again", create(t, s, g, landfall.Production), first)
+		testkit.Same(t, "by production", create(t, s, g, landfall.Production), first)
+		testkit.Same(t, "by a branch after that", create(t, s, g, landfall.Preview), first)
+		testkit.Same(t, "by production again", create(t, s, g, landfall.Production), first)
 	})
 	t.Run("what expired is as young as it is made accessible", func(t *testing.T) {
 		t.Parallel()
@@ -57,12 +58,12 @@ func TestCreate(t *testing.T) {
 		if err := s.expire(t, "a"); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "accessible releases", s.accessible(t), "b")
+		testkit.Same(t, "accessible releases", s.accessible(t), "b")
 		s.now = s.now.Add(day)
 		a.Created = s.now
 		// D-044: a release keeps its id, and what it was
-		same(t, "the release", create(t, s, landfall.Group{UID: "a", App: s.app.ID, Digest: "sha256:0", Branch: "other"}, landfall.Preview), a)
-		same(t, "accessible releases after that", s.accessible(t), "b a")
+		testkit.Same(t, "the release", create(t, s, landfall.Group{UID: "a", App: s.app.ID, Digest: "sha256:0", Branch: "other"}, landfall.Preview), a)
+		testkit.Same(t, "accessible releases after that", s.accessible(t), "b a")
 	})
 }
 
@@ -74,16 +75,16 @@ func TestLive(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			s.push(t, name)
 			// D-052: unless live is set to another, the latest release is live
-			same(t, "live", s.stored(t).Live, landfall.UID(name))
+			testkit.Same(t, "live", s.stored(t).Live, landfall.UID(name))
 			newest, err := s.db.AccessibleReleases(t.Context(), s.app.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// D-051: the latest release is the newest
-			same(t, "the newest", newest[0].ID, landfall.UID(name))
-			same(t, "it was live", newest[0].WasLive, true)
+			testkit.Same(t, "the newest", newest[0].ID, landfall.UID(name))
+			testkit.Same(t, "it was live", newest[0].WasLive, true)
 		}
-		same(t, "moves", s.moves(t, landfall.LivePointer), []string{">a push of a", "a>b push of b", "b>c push of c"})
+		testkit.Same(t, "moves", s.moves(t, landfall.LivePointer), []string{">a push of a", "a>b push of b", "b>c push of c"})
 	})
 	t.Run("a move to where live is does nothing", func(t *testing.T) {
 		t.Parallel()
@@ -93,7 +94,7 @@ func TestLive(t *testing.T) {
 		if err := s.promote(t, "b"); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "moves", s.moves(t, ""), before)
+		testkit.Same(t, "moves", s.moves(t, ""), before)
 	})
 	t.Run("live never moves to what cannot be reached", func(t *testing.T) {
 		t.Parallel()
@@ -105,39 +106,39 @@ func TestLive(t *testing.T) {
 		}
 		for what, move := range map[string]func(testing.TB, landfall.UID) error{"rollback": s.rollback, "promotion": s.promote} {
 			// V2: live never points at something that expired
-			sentence(t, what+" to an expired release", move(t, "a"), landfall.Conflict, "release a is expired", "release create shop --version a")
+			testkit.Kind(t, what+" to an expired release", move(t, "a"), landfall.Conflict, "release a is expired", "release create shop --version a")
 			// D-041: nor at an app version without a release
-			sentence(t, what+" to what has no release", move(t, "unreleased"), landfall.NotFound, "unreleased")
-			sentence(t, what+" to nothing", move(t, "nothing"), landfall.NotFound, "nothing")
+			testkit.Kind(t, what+" to what has no release", move(t, "unreleased"), landfall.NotFound, "unreleased")
+			testkit.Kind(t, what+" to nothing", move(t, "nothing"), landfall.NotFound, "nothing")
 		}
-		same(t, "live", s.stored(t).Live, "c")
-		same(t, "held", s.stored(t).Held, false)
+		testkit.Same(t, "live", s.stored(t).Live, "c")
+		testkit.Same(t, "held", s.stored(t).Held, false)
 	})
 	t.Run("the hold is stored, and ends with a promotion or a resume", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 10)
 		s.push(t, "a", "b")
 		s.hold(t, true)
-		same(t, "held", s.stored(t).Held, true)
+		testkit.Same(t, "held", s.stored(t).Held, true)
 		s.push(t, "c")
 		// L-035: while live is held, releases are made and live stays
-		same(t, "live and accessible", string(s.stored(t).Live)+" of "+s.accessible(t), "b of a b c")
+		testkit.Same(t, "live and accessible", string(s.stored(t).Live)+" of "+s.accessible(t), "b of a b c")
 		if err := s.promote(t, "c"); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "held after the promotion", s.stored(t).Held, false)
-		same(t, "live after the promotion", s.stored(t).Live, "c")
+		testkit.Same(t, "held after the promotion", s.stored(t).Held, false)
+		testkit.Same(t, "live after the promotion", s.stored(t).Live, "c")
 		s.hold(t, true)
 		s.push(t, "d")
 		s.hold(t, false)
-		same(t, "live after the resume: it moves nothing", s.stored(t).Live, "c")
+		testkit.Same(t, "live after the resume: it moves nothing", s.stored(t).Live, "c")
 		s.push(t, "e")
-		same(t, "live after the next push", s.stored(t).Live, "e")
+		testkit.Same(t, "live after the next push", s.stored(t).Live, "e")
 		s.hold(t, true)
 		if err := s.promote(t, "e"); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "held after a promotion of what is live", s.stored(t).Held, false)
+		testkit.Same(t, "held after a promotion of what is live", s.stored(t).Held, false)
 	})
 }
 
@@ -151,13 +152,13 @@ func TestRollback(t *testing.T) {
 			t.Fatal(err)
 		}
 		// D-002: the app goes back to the version before
-		same(t, "live", s.stored(t).Live, "b")
-		same(t, "held", s.stored(t).Held, true)
+		testkit.Same(t, "live", s.stored(t).Live, "b")
+		testkit.Same(t, "held", s.stored(t).Held, true)
 		s.push(t, "d")
 		// L-001: a push after it does not undo it
-		same(t, "live after a push", s.stored(t).Live, "b")
-		same(t, "accessible", s.accessible(t), "a b c d")
-		same(t, "moves", s.moves(t, landfall.LivePointer), []string{">a push of a", "a>b push of b", "b>c push of c", "c>b rolled back"})
+		testkit.Same(t, "live after a push", s.stored(t).Live, "b")
+		testkit.Same(t, "accessible", s.accessible(t), "a b c d")
+		testkit.Same(t, "moves", s.moves(t, landfall.LivePointer), []string{">a push of a", "a>b push of b", "b>c push of c", "c>b rolled back"})
 	})
 	t.Run("twice goes back two releases", func(t *testing.T) {
 		t.Parallel()
@@ -167,17 +168,17 @@ func TestRollback(t *testing.T) {
 			if err := s.rollback(t, ""); err != nil {
 				t.Fatal(err)
 			}
-			same(t, "live", s.stored(t).Live, want)
+			testkit.Same(t, "live", s.stored(t).Live, want)
 		}
 		err := s.rollback(t, "")
-		sentence(t, "a third time", err, landfall.Conflict, "shop has no earlier live release", "release rollback shop RELEASE")
-		same(t, "live after that", s.stored(t).Live, "a")
+		testkit.Kind(t, "a third time", err, landfall.Conflict, "shop has no earlier live release", "release rollback shop RELEASE")
+		testkit.Same(t, "live after that", s.stored(t).Live, "a")
 		s.hold(t, false)
 		s.push(t, "d")
 		if err := s.rollback(t, ""); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "live when a push came between", s.stored(t).Live, "a")
+		testkit.Same(t, "live when a push came between", s.stored(t).Live, "a")
 	})
 	t.Run("to a release by name", func(t *testing.T) {
 		t.Parallel()
@@ -187,8 +188,8 @@ func TestRollback(t *testing.T) {
 			t.Fatal(err)
 		}
 		// L-032: one id is enough, however far back
-		same(t, "live", s.stored(t).Live, "a")
-		same(t, "held", s.stored(t).Held, true)
+		testkit.Same(t, "live", s.stored(t).Live, "a")
+		testkit.Same(t, "held", s.stored(t).Held, true)
 		// L-032: and the release that failed can be removed
 		if err := s.expire(t, "c"); err != nil {
 			t.Errorf("Expire: %v", err)
@@ -196,8 +197,8 @@ func TestRollback(t *testing.T) {
 		if err := s.rollback(t, "b"); err != nil { // forward again, and still held
 			t.Fatal(err)
 		}
-		same(t, "live", s.stored(t).Live, "b")
-		same(t, "moves", s.moves(t, landfall.LivePointer)[3:], []string{"c>a rolled back", "a>b rolled back"})
+		testkit.Same(t, "live", s.stored(t).Live, "b")
+		testkit.Same(t, "moves", s.moves(t, landfall.LivePointer)[3:], []string{"c>a rolled back", "a>b rolled back"})
 	})
 	t.Run("what expired is passed over", func(t *testing.T) {
 		t.Parallel()
@@ -211,15 +212,15 @@ func TestRollback(t *testing.T) {
 		if err := s.rollback(t, ""); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "live", s.stored(t).Live, "a")
+		testkit.Same(t, "live", s.stored(t).Live, "a")
 	})
 	t.Run("there is nothing before the first release, or before any", func(t *testing.T) {
 		t.Parallel()
 		s := newShop(t, 10)
-		sentence(t, "without a release", s.rollback(t, ""), landfall.Conflict, "no earlier live release")
+		testkit.Kind(t, "without a release", s.rollback(t, ""), landfall.Conflict, "no earlier live release")
 		s.push(t, "a")
-		sentence(t, "with one", s.rollback(t, ""), landfall.Conflict, "no earlier live release")
-		same(t, "held", s.stored(t).Held, false)
+		testkit.Kind(t, "with one", s.rollback(t, ""), landfall.Conflict, "no earlier live release")
+		testkit.Same(t, "held", s.stored(t).Held, false)
 	})
 	t.Run("a rollback to what is live holds it", func(t *testing.T) {
 		t.Parallel()
@@ -228,7 +229,7 @@ func TestRollback(t *testing.T) {
 		if err := s.rollback(t, "b"); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "held", s.stored(t).Held, true)
+		testkit.Same(t, "held", s.stored(t).Held, true)
 	})
 	t.Run("releases that were live in turn do not make a circle", func(t *testing.T) {
 		t.Parallel()
@@ -242,7 +243,7 @@ func TestRollback(t *testing.T) {
 		if err := s.rollback(t, ""); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "live", s.stored(t).Live, "a")
+		testkit.Same(t, "live", s.stored(t).Live, "a")
 	})
 	t.Run("after a promotion of an older release, to what was live before that", func(t *testing.T) {
 		t.Parallel()
@@ -254,7 +255,7 @@ func TestRollback(t *testing.T) {
 		s.push(t, "d")
 		// D-002: the version before is the one that visitors had before, and so on backwards, however it became live
 		s.goesBack(t, "a", "c", "b", "a")
-		sentence(t, "once more", s.rollback(t, ""), landfall.Conflict, "shop has no earlier live release")
+		testkit.Kind(t, "once more", s.rollback(t, ""), landfall.Conflict, "shop has no earlier live release")
 		if err := s.promote(t, "c"); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +288,7 @@ func TestRollback(t *testing.T) {
 			}
 		}
 		s.goesBack(t, "d", "a")
-		sentence(t, "once more", s.rollback(t, ""), landfall.Conflict, "shop has no earlier live release")
+		testkit.Kind(t, "once more", s.rollback(t, ""), landfall.Conflict, "shop has no earlier live release")
 	})
 	t.Run("all of it is one transaction", func(t *testing.T) {
 		t.Parallel()
@@ -302,7 +303,7 @@ func TestRollback(t *testing.T) {
 		if err == nil {
 			t.Fatal("got no error")
 		}
-		same(t, "live", s.stored(t).Live, "b")
-		same(t, "moves", len(s.moves(t, "")), 2)
+		testkit.Same(t, "live", s.stored(t).Live, "b")
+		testkit.Same(t, "moves", len(s.moves(t, "")), 2)
 	})
 }

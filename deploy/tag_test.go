@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func TestCheckTag(t *testing.T) {
@@ -33,7 +34,7 @@ func TestCheckTag(t *testing.T) {
 			}
 			continue
 		}
-		sentence(t, "CheckTag of "+name, err, landfall.Invalid, "cannot be a tag", why)
+		testkit.Kind(t, "CheckTag of "+name, err, landfall.Invalid, "cannot be a tag", why)
 	}
 }
 
@@ -55,9 +56,9 @@ func TestBranchTags(t *testing.T) {
 		}
 	})
 	for branch, want := range map[string]string{"main": "branch-main", "feature-x": "branch-feature-x"} {
-		same(t, "BranchTag", deploy.BranchTag(branch), want)
+		testkit.Same(t, "BranchTag", deploy.BranchTag(branch), want)
 	}
-	same(t, "PullTag", deploy.PullTag(12), "pr-12")
+	testkit.Same(t, "PullTag", deploy.PullTag(12), "pr-12")
 }
 
 func TestTags(t *testing.T) {
@@ -74,18 +75,18 @@ func TestTags(t *testing.T) {
 			t.Fatal(err)
 		}
 		// D-055: the tag, and its address with it, stays the same when it moves
-		same(t, "the tag", tag, landfall.Tag{App: s.app.ID, Name: "beta", Kind: landfall.HandTag, Release: "b", Moved: s.now})
-		same(t, "moves", s.moves(t, "tag beta"), []string{">a tagged", "a>b tagged"})
+		testkit.Same(t, "the tag", tag, landfall.Tag{App: s.app.ID, Name: "beta", Kind: landfall.HandTag, Release: "b", Moved: s.now})
+		testkit.Same(t, "moves", s.moves(t, "tag beta"), []string{">a tagged", "a>b tagged"})
 		s.now = s.now.Add(day)
 		s.tag(t, "beta", "b")
-		same(t, "moves when it stays", len(s.moves(t, "tag beta")), 2)
+		testkit.Same(t, "moves when it stays", len(s.moves(t, "tag beta")), 2)
 		tag.Moved = s.now
 		again, err := s.db.Tag(t.Context(), s.app.ID, "beta")
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "the tag when it stays: it was used now", again, tag)
-		same(t, "live", s.stored(t).Live, "b")
+		testkit.Same(t, "the tag when it stays: it was used now", again, tag)
+		testkit.Same(t, "live", s.stored(t).Live, "b")
 	})
 	t.Run("a tag never names what cannot be reached", func(t *testing.T) {
 		t.Parallel()
@@ -101,9 +102,9 @@ func TestTags(t *testing.T) {
 			})
 		}
 		// V2: a tag never points at something expired
-		sentence(t, "an expired release", set("a"), landfall.Conflict, "release a is expired")
-		sentence(t, "no release", set("unreleased"), landfall.NotFound, "unreleased")
-		same(t, "moves", len(s.moves(t, "tag beta")), 0)
+		testkit.Kind(t, "an expired release", set("a"), landfall.Conflict, "release a is expired")
+		testkit.Kind(t, "no release", set("unreleased"), landfall.NotFound, "unreleased")
+		testkit.Same(t, "moves", len(s.moves(t, "tag beta")), 0)
 	})
 	t.Run("a removed tag is gone, and that is kept too", func(t *testing.T) {
 		t.Parallel()
@@ -113,10 +114,10 @@ func TestTags(t *testing.T) {
 		for i, want := range []bool{true, false} {
 			s.update(t, func(tx *store.Tx) error {
 				removed, err := deploy.RemoveTag(t.Context(), tx, s.app.ID, "beta", s.by("untagged"))
-				same(t, "RemoveTag", removed, want)
+				testkit.Same(t, "RemoveTag", removed, want)
 				return err
 			})
-			same(t, "moves", s.moves(t, "tag beta"), []string{">a tagged", "a> untagged"})
+			testkit.Same(t, "moves", s.moves(t, "tag beta"), []string{">a tagged", "a> untagged"})
 			if _, err := s.db.Tag(t.Context(), s.app.ID, "beta"); landfall.KindOf(err) != landfall.NotFound {
 				t.Errorf("after removal %d: got the error %v, want no tag", i+1, err)
 			}

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // sent is a body that comes in pieces.
@@ -97,7 +97,7 @@ func TestUploads(t *testing.T) {
 		}
 		settled := func(t *testing.T, r *runner.Runner, f runner.Function) {
 			t.Helper()
-			eventually(t, "nothing is under way", func() bool { all, idle := r.Count(f.ID); return all == idle })
+			testkit.Eventually(t, "nothing is under way", func() bool { all, idle := r.Count(f.ID); return all == idle })
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,17 +141,5 @@ func TestUploads(t *testing.T) {
 				settled(t, r, f)
 			}
 		})
-	}
-}
-
-// eventually waits until a condition holds that nothing signals.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not so after %s", what, patience)
-		}
 	}
 }

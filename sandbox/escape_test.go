@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 const secret = "the-canary-sings"
@@ -415,7 +416,7 @@ func TestEscapeDeathOfTheServer(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the command runs", func() bool {
+			testkit.Eventually(t, "the command runs", func() bool {
 				_, err := os.Stat(filepath.Join(dir, "up"))
 				return err == nil && len(running(word)) > 0
 			})
@@ -426,7 +427,7 @@ func TestEscapeDeathOfTheServer(t *testing.T) {
 				t.Fatal("the server ended well; it should have been killed")
 			}
 			if mode == sandbox.Auto {
-				eventually(t, "the command is gone without anybody's help", func() bool { return len(running(word)) == 0 })
+				testkit.Eventually(t, "the command is gone without anybody's help", func() bool { return len(running(word)) == 0 })
 			}
 			next := exec.CommandContext(t.Context(), self(t), "server", string(mode), dir, "true")
 			next.Env = cmd.Env

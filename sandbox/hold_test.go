@@ -17,6 +17,7 @@ import (
 
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // outcome runs a holder with 64 MiB in one of the ways in which something runs, and says what became of it: "refused" and why, "fits",
@@ -223,7 +224,7 @@ func given(t *testing.T, s *sandbox.Sandbox) []string {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			eventually(t, "the group is empty", func() bool { return os.Remove(path) == nil })
+			testkit.Eventually(t, "the group is empty", func() bool { return os.Remove(path) == nil })
 		})
 		files, err := filepath.Glob(filepath.Join(path, "*"))
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // promising is a spec whose function has a contract.
@@ -62,7 +63,7 @@ func TestContract(t *testing.T) {
 	}
 	const want = `{"input":{"required":["name"],"type":"object"},"output":{"type":"string"},"tests":[` +
 		`{"answer":"Hello, Ada","data":{"name":"Ada"},"name":"ada"},{"event":{"data":{"name":"Bob"},"type":"greeting"},"name":"event","status":201}]}`
-	equal(t, "contract", string(s.Functions[0].Contract.Text()), want)
+	testkit.Equal(t, "contract", string(s.Functions[0].Contract.Text()), want)
 	contains(t, string(s.Functions[0].Spec), `"contract":`+want)
 	stored, err := spec.ReadFunctionVersion(s.Functions[0].Spec)
 	if err != nil || string(stored.Contract) != want {
@@ -130,5 +131,5 @@ func TestContractsAreBounded(t *testing.T) {
 	contains(t, landfall.MessageOf(s.ReadContracts(spec.Limits{Bytes: 10_000}, read)), "LANDFALL_MAX_SPEC_BYTES")
 	s = mustParse(t, promising("    input: large.json\n")...)
 	failed := s.ReadContracts(spec.Limits{}, func(string) ([]byte, error) { return nil, errors.New("no disk") })
-	equal(t, "what the disk says", landfall.KindOf(failed), landfall.Invalid)
+	testkit.Equal(t, "what the disk says", landfall.KindOf(failed), landfall.Invalid)
 }

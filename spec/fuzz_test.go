@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/test/testkit"
 )
 
 var problem = regexp.MustCompile(`^(specs/a\.yaml:\d+: .+|and \d+ more|spec files: .+)$`)
@@ -33,7 +34,7 @@ func FuzzParse(f *testing.F) {
 			t.Error("the text was changed")
 		}
 		if err == nil {
-			equal(t, "spec parsed again", dump(t, mustParse(t, source)), dump(t, s))
+			testkit.Equal(t, "spec parsed again", dump(t, mustParse(t, source)), dump(t, s))
 			return
 		}
 		if kind := landfall.KindOf(err); kind != landfall.Invalid {

@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // The config maps and secrets of a function have so many keys together, as each is a file.
@@ -207,6 +208,6 @@ metadata: {name: p%[1]d}
 spec: {deployment: {url: "https://example.com/p.zip"}}
 `
 	s := mustParse(t, one(repeated(2_500, function)))
-	equal(t, "functions", len(s.Functions), 2_500)
-	equal(t, "packages", len(s.Packages), 2_500)
+	testkit.Equal(t, "functions", len(s.Functions), 2_500)
+	testkit.Equal(t, "packages", len(s.Packages), 2_500)
 }

@@ -13,19 +13,13 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // parseFixture returns the spec of a file of testdata/valid.
 func parseFixture(t *testing.T, name string) *spec.Spec {
 	t.Helper()
 	return mustParse(t, readFixture(t, filepath.Join("testdata", "valid", name)).sources...)
-}
-
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 func contains(t *testing.T, message, want string) {
@@ -43,9 +37,9 @@ func TestSeeds(t *testing.T) {
 		s := parseFixture(t, "scenario1.txtar")
 		f, p, a := s.Functions[0], s.Packages[0], s.Archives[0]
 		// B-032: a multi-document file of Function, Package with build status, and ArchiveUploadSpec is read
-		equal(t, "function", f.Name+" "+f.Environment+" "+f.Package+" "+f.FunctionName, "hello python-27 hello-pkg hello.main")
-		equal(t, "package", p.Name+" "+p.Source.Name+" "+p.BuildCommand, "hello-pkg hello-archive ./build.sh")
-		equal(t, "archive", a.Name+" "+strings.Join(a.Include, " "), "hello-archive hello/*.py hello/*.sh hello/requirements.txt")
+		testkit.Equal(t, "function", f.Name+" "+f.Environment+" "+f.Package+" "+f.FunctionName, "hello python-27 hello-pkg hello.main")
+		testkit.Equal(t, "package", p.Name+" "+p.Source.Name+" "+p.BuildCommand, "hello-pkg hello-archive ./build.sh")
+		testkit.Equal(t, "archive", a.Name+" "+strings.Join(a.Include, " "), "hello-archive hello/*.py hello/*.sh hello/requirements.txt")
 		if strings.Contains(string(p.Spec), "buildstatus") {
 			t.Errorf("package's spec: got %s, want no status in it", p.Spec)
 		}
@@ -54,23 +48,23 @@ func TestSeeds(t *testing.T) {
 		t.Parallel()
 		trigger := parseFixture(t, "scenario2.txtar").Triggers[0]
 		// B-055: an HTTPTrigger with name, type, version, host, method and relativeurl is read
-		equal(t, "kind", trigger.Kind, landfall.HTTPTrigger)
-		equal(t, "function", trigger.Function, landfall.Reference{Name: "hello", Selector: landfall.Latest})
-		equal(t, "patterns", strings.Join(trigger.Patterns(), "|"), "GET /hello")
+		testkit.Equal(t, "kind", trigger.Kind, landfall.HTTPTrigger)
+		testkit.Equal(t, "function", trigger.Function, landfall.Reference{Name: "hello", Selector: landfall.Latest})
+		testkit.Equal(t, "patterns", strings.Join(trigger.Patterns(), "|"), "GET /hello")
 	})
 	t.Run("two functions that share nothing", func(t *testing.T) {
 		t.Parallel()
 		s := parseFixture(t, "scenario3.txtar")
 		// B-062: two functions with a package each
-		equal(t, "packages", s.Functions[0].Package+" "+s.Functions[1].Package, "bar-pkg foo-pkg")
-		equal(t, "archives", s.Packages[0].Source.Name+" "+s.Packages[1].Source.Name, "bar-archive foo-archive")
+		testkit.Equal(t, "packages", s.Functions[0].Package+" "+s.Functions[1].Package, "bar-pkg foo-pkg")
+		testkit.Equal(t, "archives", s.Packages[0].Source.Name+" "+s.Packages[1].Source.Name, "bar-archive foo-archive")
 	})
 	t.Run("two functions that share a package", func(t *testing.T) {
 		t.Parallel()
 		s := parseFixture(t, "scenario4.txtar")
 		// B-068: one package serves both functions
-		equal(t, "packages", s.Functions[0].Package+" "+s.Functions[1].Package, "src-pkg src-pkg")
-		equal(t, "number of packages", len(s.Packages), 1)
+		testkit.Equal(t, "packages", s.Functions[0].Package+" "+s.Functions[1].Package, "src-pkg src-pkg")
+		testkit.Equal(t, "number of packages", len(s.Packages), 1)
 	})
 }
 
@@ -138,10 +132,10 @@ func TestEncodings(t *testing.T) {
 			t.Parallel()
 			got := dump(t, mustParse(t, spec.Source{Name: f.sources[0].Name, Data: []byte(variant)}))
 			if name == "marker first" {
-				equal(t, "spec", withoutPlaces(got), withoutPlaces(want))
+				testkit.Equal(t, "spec", withoutPlaces(got), withoutPlaces(want))
 				return
 			}
-			equal(t, "spec", got, want)
+			testkit.Equal(t, "spec", got, want)
 		})
 	}
 	t.Run("not UTF-8", func(t *testing.T) {
@@ -154,7 +148,7 @@ func TestEncodings(t *testing.T) {
 	})
 	t.Run("nothing at all", func(t *testing.T) {
 		t.Parallel()
-		equal(t, "spec", dump(t, mustParse(t)), dump(t, &spec.Spec{}))
+		testkit.Equal(t, "spec", dump(t, mustParse(t)), dump(t, &spec.Spec{}))
 	})
 }
 
@@ -194,7 +188,7 @@ func TestOrder(t *testing.T) {
 	wantSpec, wantWarnings := parse(t, 0)
 	for seed := range uint64(50) {
 		gotSpec, gotWarnings := parse(t, seed+1)
-		equal(t, "spec", gotSpec, wantSpec)
+		testkit.Equal(t, "spec", gotSpec, wantSpec)
 		if !slices.Equal(gotWarnings, wantWarnings) {
 			t.Errorf("warnings: got %q, want %q", gotWarnings, wantWarnings)
 		}
@@ -229,9 +223,9 @@ spec: {source: {url: https://example.com/a.zip}}
 	}
 	const want = `{"environment":{"name":"nodejs","namespace":"default"},"package":{"functionName":"main",` +
 		`"packageref":{"name":"pkg","namespace":"default"}}}`
-	equal(t, "spec", canonical(t, "", "pkg"), want)
-	equal(t, "spec with labels", canonical(t, ", labels: {a: b}, annotations: {c: d}", "pkg"), want)
-	equal(t, "spec with the default written", canonical(t, "", "pkg, namespace: default"), want)
+	testkit.Equal(t, "spec", canonical(t, "", "pkg"), want)
+	testkit.Equal(t, "spec with labels", canonical(t, ", labels: {a: b}, annotations: {c: d}", "pkg"), want)
+	testkit.Equal(t, "spec with the default written", canonical(t, "", "pkg, namespace: default"), want)
 	if got := canonical(t, "", "other"); got == want {
 		t.Errorf("spec with another package: got the same %s", got)
 	}
@@ -335,6 +329,6 @@ func TestColonInRoute(t *testing.T) {
 	} {
 		s := mustParse(t, spec.Source{Name: "specs/a.yaml", Data: []byte(function +
 			"apiVersion: fission.io/v1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {functionref: {name: f}, relativeurl: '" + route + "'}\n")})
-		equal(t, "warnings of "+route, fmt.Sprint(s.Warnings), want)
+		testkit.Equal(t, "warnings of "+route, fmt.Sprint(s.Warnings), want)
 	}
 }

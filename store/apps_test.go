@@ -7,6 +7,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testApps(t *testing.T, open opener) {
@@ -19,15 +20,15 @@ func testApps(t *testing.T, open opener) {
 		for _, a := range []landfall.App{zoo, app} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateApp(ctx, a) })
 		}
-		same(t, "by id", must(db.App(ctx, app.ID))(t), app)
-		same(t, "by name", must(db.AppByName(ctx, "shop"))(t), app)
-		same(t, "by name order", must(db.Apps(ctx))(t), []landfall.App{app, zoo})
+		testkit.Same(t, "by id", must(db.App(ctx, app.ID))(t), app)
+		testkit.Same(t, "by name", must(db.AppByName(ctx, "shop"))(t), app)
+		testkit.Same(t, "by name order", must(db.Apps(ctx))(t), []landfall.App{app, zoo})
 	})
 	t.Run("an empty app is what was stored", func(t *testing.T) {
 		t.Parallel()
 		db := open(t)
 		app := newApp(t, db, "shop")
-		same(t, "App", must(db.App(t.Context(), app.ID))(t), app)
+		testkit.Same(t, "App", must(db.App(t.Context(), app.ID))(t), app)
 	})
 	t.Run("what may change changes, and nothing else", func(t *testing.T) {
 		t.Parallel()
@@ -39,23 +40,23 @@ func testApps(t *testing.T, open opener) {
 		want := app
 		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted, want.Previews, want.KeepFiles =
 			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews, changed.KeepFiles
-		same(t, "the changed app", must(db.App(ctx, app.ID))(t), want)
-		same(t, "the other app", must(db.App(ctx, other.ID))(t), other)
+		testkit.Same(t, "the changed app", must(db.App(ctx, app.ID))(t), want)
+		testkit.Same(t, "the other app", must(db.App(ctx, other.ID))(t), other)
 	})
 	t.Run("a namespace goes only without apps", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", noon.UnixMicro()) })
-		same(t, "the namespace", must(db.Namespace(ctx, "team"))(t), store.Namespace{Name: "team", Created: noon})
+		testkit.Same(t, "the namespace", must(db.Namespace(ctx, "team"))(t), store.Namespace{Name: "team", Created: noon})
 		_, err := db.Namespace(ctx, "shop")
-		sentence(t, "an app as a namespace", err, landfall.NotFound, "shop")
+		testkit.Kind(t, "an app as a namespace", err, landfall.NotFound, "shop")
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "shop", 1) })
-		sentence(t, "a namespace with an app's name", err, landfall.Conflict, "shop", "share their names")
+		testkit.Kind(t, "a namespace with an app's name", err, landfall.Conflict, "shop", "share their names")
 		gone := func(name string) error {
 			return db.Update(ctx, func(tx *store.Tx) error { return tx.DeleteNamespace(ctx, name, noon.UnixMicro()) })
 		}
-		sentence(t, "one with an app", gone(app.Namespace), landfall.Conflict, "it has 1 of them")
+		testkit.Kind(t, "one with an app", gone(app.Namespace), landfall.Conflict, "it has 1 of them")
 		app.Deleted = after(1)
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
 		for what, name := range map[string]string{"one without": "team", "one with a deleted app": app.Namespace} {
@@ -63,29 +64,29 @@ func testApps(t *testing.T, open opener) {
 				t.Errorf("%s: %v", what, err)
 			}
 			_, err = db.Namespace(ctx, name)
-			sentence(t, what+", deleted", err, landfall.NotFound, name)
+			testkit.Kind(t, what+", deleted", err, landfall.NotFound, name)
 		}
-		same(t, "the namespaces", len(must(db.Namespaces(ctx))(t)), 0)
-		same(t, "the deleted app", must(db.App(ctx, app.ID))(t), app)
+		testkit.Same(t, "the namespaces", len(must(db.Namespaces(ctx))(t)), 0)
+		testkit.Same(t, "the deleted app", must(db.App(ctx, app.ID))(t), app)
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, app.Namespace, after(2).UnixMicro()) })
-		same(t, "the namespace that is there again", must(db.Namespace(ctx, app.Namespace))(t), store.Namespace{Name: app.Namespace, Created: after(2)})
+		testkit.Same(t, "the namespace that is there again", must(db.Namespace(ctx, app.Namespace))(t), store.Namespace{Name: app.Namespace, Created: after(2)})
 		again := fullApp(app.Name)
 		again.Namespace, again.ID = app.Namespace, uuid.NewString()
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
-		sentence(t, "an app of a name that was taken in it", err, landfall.Conflict, "stay reserved")
+		testkit.Kind(t, "an app of a name that was taken in it", err, landfall.Conflict, "stay reserved")
 	})
 	t.Run("annotations are beside versions", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		u := newUnit(t, db, app, static("/"))
-		same(t, "of a unit without versions", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{})
+		testkit.Same(t, "of a unit without versions", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{})
 		v := newVersion(t, db, u, "aaaaaaaa", true)
 		update(t, db, func(tx *store.Tx) error { return tx.AnnotateUnit(ctx, u.ID, `{"a":1}`) })
 		update(t, db, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, `{"b":2}`) })
-		same(t, "of a unit", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{Annotations: `{"a":1}`, Created: v.Created})
-		same(t, "of an app", must(db.AppAnnotations(ctx, app.ID))(t), `{"b":2}`)
-		same(t, "the version", must(db.VersionByNumber(ctx, u.ID, v.Number))(t), v)
+		testkit.Same(t, "of a unit", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{Annotations: `{"a":1}`, Created: v.Created})
+		testkit.Same(t, "of an app", must(db.AppAnnotations(ctx, app.ID))(t), `{"b":2}`)
+		testkit.Same(t, "the version", must(db.VersionByNumber(ctx, u.ID, v.Number))(t), v)
 	})
 	t.Run("a name is taken for ever, by apps and by namespaces", func(t *testing.T) {
 		t.Parallel()
@@ -97,7 +98,7 @@ func testApps(t *testing.T, open opener) {
 		for _, name := range []string{"shop", "team", "default"} {
 			again := landfall.App{ID: uuid.NewString(), Namespace: "default", Name: name, Created: noon, UIDSpace: uuid.New()}
 			err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
-			sentence(t, "an app "+name, err, landfall.Conflict, name, "taken")
+			testkit.Kind(t, "an app "+name, err, landfall.Conflict, name, "taken")
 		}
 		if got := len(must(db.Apps(ctx))(t)); got != 1 {
 			t.Errorf("apps: got %d, want 1", got)
@@ -114,18 +115,18 @@ func testApps(t *testing.T, open opener) {
 		t.Parallel()
 		db := open(t)
 		err := db.Update(t.Context(), func(tx *store.Tx) error { return tx.CreateApp(t.Context(), fullApp("shop")) })
-		kind(t, "CreateApp", err, landfall.Conflict)
+		testkit.Kind(t, "CreateApp", err, landfall.Conflict)
 	})
 	t.Run("credentials", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
-		same(t, "at first", must(db.Credentials(ctx, app.ID))(t), store.Credentials{})
+		testkit.Same(t, "at first", must(db.Credentials(ctx, app.ID))(t), store.Credentials{})
 		want := store.Credentials{Username: "u", Password: "p"}
 		update(t, db, func(tx *store.Tx) error { return tx.SetCredentials(ctx, app.ID, want) })
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
-		same(t, "set", must(db.Credentials(ctx, app.ID))(t), want)
-		same(t, "of another app", must(db.Credentials(ctx, other.ID))(t), store.Credentials{})
+		testkit.Same(t, "set", must(db.Credentials(ctx, app.ID))(t), want)
+		testkit.Same(t, "of another app", must(db.Credentials(ctx, other.ID))(t), store.Credentials{})
 	})
 }
 
@@ -137,21 +138,21 @@ func testDoors(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		token := store.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: store.ScopeDeploy, App: "a", Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
-		same(t, "by its text", must(db.Token(ctx, "secret"))(t), token)
+		testkit.Same(t, "by its text", must(db.Token(ctx, "secret"))(t), token)
 		kindOfNothing(t, db)
 		token.Scope, token.App = store.ScopeAdmin, ""
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
-		same(t, "put again", must(db.Token(ctx, "secret"))(t), token)
+		testkit.Same(t, "put again", must(db.Token(ctx, "secret"))(t), token)
 		other := store.Token{Hash: landfall.DigestOf([]byte("other")), Name: "x", Scope: store.ScopeRead, Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, other) })
 		token.Hash = landfall.DigestOf([]byte("new"))
 		for range 2 {
 			update(t, db, func(tx *store.Tx) error { return tx.ReplaceToken(ctx, token) })
-			same(t, "replaced", must(db.Token(ctx, "new"))(t), token)
+			testkit.Same(t, "replaced", must(db.Token(ctx, "new"))(t), token)
 		}
 		_, err := db.Token(ctx, "secret")
-		kind(t, "a replaced token", err, landfall.NotFound)
-		same(t, "of another name", must(db.Token(ctx, "other"))(t), other)
+		testkit.Kind(t, "a replaced token", err, landfall.NotFound)
+		testkit.Same(t, "of another name", must(db.Token(ctx, "other"))(t), other)
 	})
 	t.Run("hooks", func(t *testing.T) {
 		t.Parallel()
@@ -160,12 +161,12 @@ func testDoors(t *testing.T, open opener) {
 		first, second := landfall.Hook{ID: "h2", App: app.ID, Secret: "s"}, landfall.Hook{ID: "h1", App: app.ID, Secret: "t"}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, first, after(1).UnixMicro()) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, second, after(2).UnixMicro()) })
-		same(t, "by id", must(db.Hook(ctx, "h1"))(t), second)
-		same(t, "of the app", must(db.HookOf(ctx, app.ID))(t), first)
+		testkit.Same(t, "by id", must(db.Hook(ctx, "h1"))(t), second)
+		testkit.Same(t, "of the app", must(db.HookOf(ctx, app.ID))(t), first)
 		_, err := db.Hook(ctx, "h3")
-		kind(t, "no hook", err, landfall.NotFound)
+		testkit.Kind(t, "no hook", err, landfall.NotFound)
 		_, err = db.HookOf(ctx, other.ID)
-		kind(t, "no hook of the app", err, landfall.NotFound)
+		testkit.Kind(t, "no hook of the app", err, landfall.NotFound)
 	})
 	t.Run("deliveries", func(t *testing.T) {
 		t.Parallel()
@@ -176,10 +177,10 @@ func testDoors(t *testing.T, open opener) {
 		for _, d := range []landfall.Delivery{d, none} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d) })
 		}
-		same(t, "of a hook", must(db.Delivery(ctx, "h", "1"))(t), d)
-		same(t, "of the installation", must(db.Delivery(ctx, "", "1"))(t), none)
-		same(t, "newest first", must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
-		same(t, "the newest", must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
+		testkit.Same(t, "of a hook", must(db.Delivery(ctx, "h", "1"))(t), d)
+		testkit.Same(t, "of the installation", must(db.Delivery(ctx, "", "1"))(t), none)
+		testkit.Same(t, "newest first", must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
+		testkit.Same(t, "the newest", must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
 		shared := landfall.Delivery{ID: "2", Event: "push", Received: after(2), Repository: 7}
 		foreign := landfall.Delivery{ID: "3", Event: "push", Received: after(3), Repository: 8}
 		others := landfall.Delivery{Hook: "g", ID: "2", Event: "push", Received: after(4), Repository: 7}
@@ -187,19 +188,19 @@ func testDoors(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d, "another") })
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared, "one", "another") })
-		same(t, "to a hook, and for its app", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{shared, d})
-		same(t, "to a hook", must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
+		testkit.Same(t, "to a hook, and for its app", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{shared, d})
+		testkit.Same(t, "to a hook", must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteDelivery(ctx, "", shared.ID) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared) })
-		same(t, "when it came again, and was for nobody", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{d})
+		testkit.Same(t, "when it came again, and was for nobody", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{d})
 		again := d
 		again.Decision = "It made another run."
 		err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, again) })
 		// L-020: the same delivery is stored once
-		kind(t, "the same delivery again", err, landfall.Conflict)
-		same(t, "after the repeat", must(db.Delivery(ctx, "h", "1"))(t), d)
+		testkit.Kind(t, "the same delivery again", err, landfall.Conflict)
+		testkit.Same(t, "after the repeat", must(db.Delivery(ctx, "h", "1"))(t), d)
 		_, err = db.Delivery(ctx, "h", "2")
-		kind(t, "a new delivery", err, landfall.NotFound)
+		testkit.Kind(t, "a new delivery", err, landfall.NotFound)
 	})
 	t.Run("deliveries that act on nothing", func(t *testing.T) {
 		t.Parallel()
@@ -227,7 +228,7 @@ func testDoors(t *testing.T, open opener) {
 			})
 			stored, err := db.Delivery(ctx, c.hook, c.id)
 			if c.want || err == nil {
-				same(t, "stored", stored, d)
+				testkit.Same(t, "stored", stored, d)
 			}
 		}
 	})
@@ -237,7 +238,7 @@ func kindOfNothing(t *testing.T, db *store.DB) {
 	t.Helper()
 	for _, text := range []string{"", "Secret", string(landfall.DigestOf([]byte("secret")))} {
 		_, err := db.Token(t.Context(), text)
-		kind(t, "the token "+text, err, landfall.NotFound)
+		testkit.Kind(t, "the token "+text, err, landfall.NotFound)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testComments(t *testing.T, open opener) {
@@ -32,37 +33,37 @@ func testComments(t *testing.T, open opener) {
 			return numbers
 		}
 		_, err := db.Comment(ctx, shop, 12)
-		kind(t, "none", err, landfall.NotFound)
+		testkit.Kind(t, "none", err, landfall.NotFound)
 		want(t, db, shop, 12, noon)
 		want(t, db, shop, 7, after(2))
 		want(t, db, shop, 12, after(1))
 		first := landfall.Comment{Repository: shop, Number: 12, Wanted: 2, NextAt: after(1)}
-		same(t, "as stored", must(db.Comment(ctx, shop, 12))(t), first)
-		same(t, "due before their time", due(noon, 10), nil)
-		same(t, "due", due(after(2), 10), []int{12, 7})
-		same(t, "due: not more than asked for", due(after(2), 1), []int{12})
+		testkit.Same(t, "as stored", must(db.Comment(ctx, shop, 12))(t), first)
+		testkit.Same(t, "due before their time", due(noon, 10), nil)
+		testkit.Same(t, "due", due(after(2), 10), []int{12, 7})
+		testkit.Same(t, "due: not more than asked for", due(after(2), 1), []int{12})
 
 		told := first
 		told.ID, told.Body = 5, "sha256:x"
 		want(t, db, shop, 12, after(1))
 		do(box.Told(ctx, told))
-		same(t, "due when more happened while it was told", due(after(2), 10), []int{12, 7})
+		testkit.Same(t, "due when more happened while it was told", due(after(2), 10), []int{12, 7})
 		told.Wanted = 3
 		do(box.Told(ctx, told))
-		same(t, "due when all is told", due(after(2), 10), []int{7})
+		testkit.Same(t, "due when all is told", due(after(2), 10), []int{7})
 		told.Told = 3
-		same(t, "as told", must(db.Comment(ctx, shop, 12))(t), told)
+		testkit.Same(t, "as told", must(db.Comment(ctx, shop, 12))(t), told)
 
 		want(t, db, shop, 12, after(3))
 		do(box.Postpone(ctx, told, after(60), "down"))
 		want(t, db, shop, 12, after(4))
-		same(t, "due while it waits: what happens does not hurry it", due(after(59), 10), []int{7})
+		testkit.Same(t, "due while it waits: what happens does not hurry it", due(after(59), 10), []int{7})
 		got := must(box.Due(ctx, after(60), 10))(t)[1]
 		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Told != 3 {
 			t.Errorf("the postponed comment: got %+v, want 1 attempt, its problem, and what it was", got)
 		}
 		do(box.Drop(ctx, got, "gone"))
-		same(t, "due when one is dropped", due(after(60), 10), []int{7})
+		testkit.Same(t, "due when one is dropped", due(after(60), 10), []int{7})
 		want(t, db, shop, 12, after(5))
 		if got := must(db.Comment(ctx, shop, 12))(t); got.Dropped || got.Attempts != 0 {
 			t.Errorf("something happened again: got %+v, want a comment that is owed, and no attempt", got)
@@ -78,7 +79,7 @@ func testComments(t *testing.T, open opener) {
 		if err := (store.Comments{DB: db}).Told(ctx, c); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "the other one", must(db.Comment(ctx, shop, 12))(t), landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
+		testkit.Same(t, "the other one", must(db.Comment(ctx, shop, 12))(t), landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
 	})
 	t.Run("the pull requests whose head a commit is", func(t *testing.T) {
 		t.Parallel()
@@ -95,12 +96,12 @@ func testComments(t *testing.T, open opener) {
 		put(other, store.PullRequest{Number: 5, HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true})
 		push := newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/g", After: sha1})
 		update(t, db, func(tx *store.Tx) error { return tx.SetHead(t.Context(), push) })
-		same(t, "at the first", must(db.PullRequestsAt(ctx, app.ID, sha1))(t), []int{1, 2})
-		same(t, "at the second", must(db.PullRequestsAt(ctx, app.ID, sha2))(t), []int{2})
-		same(t, "at another", must(db.PullRequestsAt(ctx, app.ID, sha3))(t), nil)
-		same(t, "one", must(db.PullRequest(ctx, app.ID, 2))(t),
+		testkit.Same(t, "at the first", must(db.PullRequestsAt(ctx, app.ID, sha1))(t), []int{1, 2})
+		testkit.Same(t, "at the second", must(db.PullRequestsAt(ctx, app.ID, sha2))(t), []int{2})
+		testkit.Same(t, "at another", must(db.PullRequestsAt(ctx, app.ID, sha3))(t), nil)
+		testkit.Same(t, "one", must(db.PullRequest(ctx, app.ID, 2))(t),
 			store.PullRequest{Number: 2, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha2, Open: true})
 		_, err := db.PullRequest(ctx, app.ID, 5)
-		kind(t, "another app's", err, landfall.NotFound)
+		testkit.Kind(t, "another app's", err, landfall.NotFound)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // aloneVariable is set in the process that has a network of its own.
@@ -54,7 +55,7 @@ func testDeadMachine(t *testing.T) {
 	}
 	arrived, lost := connect(), connect()
 	must(arrived.Write([]byte("?")))(t)
-	same(t, "whether the question arrived", receive(t, "the question", heard), true)
+	testkit.Same(t, "whether the question arrived", receive(t, "the question", heard), true)
 	loopback(t, false)
 	must(lost.Write([]byte("?")))(t)
 	failed := make(chan error, 2)

@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testExecutions(t *testing.T, open opener) {
@@ -63,26 +64,26 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 		app := newApp(t, db, "shop")
 		first, other := execution(app, "a", 1), execution(app, "b", 1)
 		record(t, db, "p", []string{"one\n"}, first, other)
-		same(t, "one that runs", must(db.Execution(ctx, "a"))(t), first)
-		kind(t, "to delete it", db.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") }), landfall.Conflict)
+		testkit.Same(t, "one that runs", must(db.Execution(ctx, "a"))(t), first)
+		testkit.Kind(t, "to delete it", db.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") }), landfall.Conflict)
 		first = ended(first)
 		first.Log = 8
 		record(t, db, "p", []string{"two\n"}, first)
-		same(t, "one that is over", must(db.Execution(ctx, "a"))(t), first)
+		testkit.Same(t, "one that is over", must(db.Execution(ctx, "a"))(t), first)
 		log := must(db.ExecutionLog(ctx, "a", 0, 10))(t)
-		same(t, "its log", texts(log), "one\ntwo\n")
-		same(t, "the rest of its log", texts(must(db.ExecutionLog(ctx, "a", log[0].Seq, 10))(t)), "two\n")
+		testkit.Same(t, "its log", texts(log), "one\ntwo\n")
+		testkit.Same(t, "the rest of its log", texts(must(db.ExecutionLog(ctx, "a", log[0].Seq, 10))(t)), "two\n")
 		// L-037: what executions logged is found by the function's version
-		same(t, "the log of the version", texts(must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)), "one\none\ntwo\n")
-		same(t, "the log of another", texts(must(db.FunctionLog(ctx, "default", "hello", 1, 0, 10))(t)), "")
+		testkit.Same(t, "the log of the version", texts(must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)), "one\none\ntwo\n")
+		testkit.Same(t, "the log of another", texts(must(db.FunctionLog(ctx, "default", "hello", 1, 0, 10))(t)), "")
 
 		// What is over stays as it is, and nobody else changes what one process runs.
 		over := ended(first)
 		over.State, over.Message = landfall.ExecutionFailed, "once more"
 		record(t, db, "p", nil, over)
-		same(t, "one that is over, and ends again", must(db.Execution(ctx, "a"))(t), first)
+		testkit.Same(t, "one that is over, and ends again", must(db.Execution(ctx, "a"))(t), first)
 		record(t, db, "q", nil, ended(other))
-		same(t, "one that another process ends", must(db.Execution(ctx, "b"))(t), other)
+		testkit.Same(t, "one that another process ends", must(db.Execution(ctx, "b"))(t), other)
 
 		third := execution(app, "c", 2)
 		third.Number, third.Function = 3, "bye"
@@ -104,7 +105,7 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 				got = append(got, page[0].ID)
 				page = must(db.ExecutionsLike(ctx, c.like, page[0], 1))(t)
 			}
-			same(t, fmt.Sprintf("those like %+v", c.like), strings.Join(got, " "), c.want)
+			testkit.Same(t, fmt.Sprintf("those like %+v", c.like), strings.Join(got, " "), c.want)
 		}
 
 		for i, id := range []string{"6fa550c9-f498-4727", "6fa550ca-0000-4727", "6fa550c9-f499-4727"} {
@@ -117,19 +118,19 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 			for _, x := range must(db.ExecutionsFrom(ctx, prefix, 10))(t) {
 				got = append(got, x.ID)
 			}
-			same(t, "those from "+prefix, strings.Join(got, " "), want)
+			testkit.Same(t, "those from "+prefix, strings.Join(got, " "), want)
 		}
-		same(t, "the first of them", len(must(db.ExecutionsFrom(ctx, "6fa550c9", 1))(t)), 1)
+		testkit.Same(t, "the first of them", len(must(db.ExecutionsFrom(ctx, "6fa550c9", 1))(t)), 1)
 		for _, id := range []string{"6fa550c9-f498-4727", "6fa550ca-0000-4727", "6fa550c9-f499-4727"} {
 			update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, id) })
 		}
 
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") })
-		kind(t, "one that was deleted", second(db.Execution(ctx, "a")), landfall.NotFound)
-		same(t, "its log", texts(must(db.ExecutionLog(ctx, "a", 0, 10))(t)), "")
-		same(t, "forgotten", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetExecutions(ctx, after(4), 10) }), 1)
-		kind(t, "one that is old", second(db.Execution(ctx, "c")), landfall.NotFound)
-		same(t, "one that is not over", must(db.Execution(ctx, "b"))(t), other)
+		testkit.Kind(t, "one that was deleted", second(db.Execution(ctx, "a")), landfall.NotFound)
+		testkit.Same(t, "its log", texts(must(db.ExecutionLog(ctx, "a", 0, 10))(t)), "")
+		testkit.Same(t, "forgotten", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetExecutions(ctx, after(4), 10) }), 1)
+		testkit.Kind(t, "one that is old", second(db.Execution(ctx, "c")), landfall.NotFound)
+		testkit.Same(t, "one that is not over", must(db.Execution(ctx, "b"))(t), other)
 	}
 }
 
@@ -165,25 +166,25 @@ func testExecutionLeases(open opener) func(t *testing.T) {
 		db, ctx := open(t), t.Context()
 		shop, other := newApp(t, db, "shop"), newApp(t, db, "other")
 		accept(t, db, execution(shop, "a", 1), execution(shop, "b", 2), execution(shop, "c", 3), execution(other, "d", 4), execution(other, "late", 11))
-		same(t, "whether one is due", must(db.ExecutionsDue(ctx, after(1)))(t), true)
-		same(t, "whether one was due before", must(db.ExecutionsDue(ctx, noon))(t), false)
-		same(t, "whether one is due when the clock was set back by an hour", must(db.ExecutionsDue(ctx, after(-3600)))(t), true)
+		testkit.Same(t, "whether one is due", must(db.ExecutionsDue(ctx, after(1)))(t), true)
+		testkit.Same(t, "whether one was due before", must(db.ExecutionsDue(ctx, noon))(t), false)
+		testkit.Same(t, "whether one is due when the clock was set back by an hour", must(db.ExecutionsDue(ctx, after(-3600)))(t), true)
 		ids, leased := leaseSome(t, db, "p", 4)
-		same(t, "leased", ids, "a b d")
-		same(t, "what is to be answered", string(leased[0].Input), `{"id":"a"}`)
-		same(t, "state", leased[0].State, landfall.ExecutionRunning)
+		testkit.Same(t, "leased", ids, "a b d")
+		testkit.Same(t, "what is to be answered", string(leased[0].Input), `{"id":"a"}`)
+		testkit.Same(t, "state", leased[0].State, landfall.ExecutionRunning)
 		ids, _ = leaseSome(t, db, "p", 1)
-		same(t, "leased while there is room for another app only", ids, "")
+		testkit.Same(t, "leased while there is room for another app only", ids, "")
 
 		update(t, db, func(tx *store.Tx) error { return tx.ReturnExecution(ctx, leased[0].Execution, "p", after(9), false) })
-		same(t, "attempts of one that was given back", must(db.Execution(ctx, "a"))(t).Attempt, int64(0))
+		testkit.Same(t, "attempts of one that was given back", must(db.Execution(ctx, "a"))(t).Attempt, int64(0))
 		x := ended(leased[1].Execution)
 		x.Result = []byte(`{"answer":1}`)
 		record(t, db, "p", nil, x)
 		got := must(db.Execution(ctx, "b"))(t)
-		same(t, "its result", string(got.Result), `{"answer":1}`)
+		testkit.Same(t, "its result", string(got.Result), `{"answer":1}`)
 		ids, _ = leaseSome(t, db, "q", 10)
-		same(t, "leased by another process", ids, "c a")
+		testkit.Same(t, "leased by another process", ids, "c a")
 	}
 }
 
@@ -209,7 +210,7 @@ func testExecutionsFair(open opener) func(t *testing.T) {
 				t.Errorf("%s: %v are at work, and there is room for %d", name, atWork, room)
 			}
 		}
-		same(t, "at work of who came first", atWork["slow"], workers/2)
+		testkit.Same(t, "at work of who came first", atWork["slow"], workers/2)
 	}
 }
 
@@ -228,26 +229,26 @@ func testExecutionsLost(open opener) func(t *testing.T) {
 			return forget(t, db, func(tx *store.Tx) (int, error) { return tx.ReleaseExecutions(ctx, dead, now, attempts) })
 		}
 		_, leased := leaseSome(t, db, "p", 9)
-		same(t, "lost of another", release(seen("q"), after(20)), 0)
+		testkit.Same(t, "lost of another", release(seen("q"), after(20)), 0)
 		before := seen("p")
 		update(t, db, func(tx *store.Tx) error {
 			return tx.RecordExecutions(ctx, noon, []store.ExecutionRecord{
 				{Execution: leased[0].Execution, Process: "p", Until: after(50)}, {Execution: execution(app, "sync", 1), Process: "p", Until: after(50)},
 			})
 		})
-		same(t, "lost after a sign of life", release(before, after(45)), 0)
-		same(t, "lost by an earlier life", release(seen("p"), after(45)), 2)
+		testkit.Same(t, "lost after a sign of life", release(before, after(45)), 0)
+		testkit.Same(t, "lost by an earlier life", release(seen("p"), after(45)), 2)
 		gone := must(db.Execution(ctx, "sync"))(t)
-		same(t, "one that nobody accepted", gone.State, landfall.ExecutionFailed)
-		same(t, "its reason", gone.Reason, "lost")
-		same(t, "one that was accepted", must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionQueued)
+		testkit.Same(t, "one that nobody accepted", gone.State, landfall.ExecutionFailed)
+		testkit.Same(t, "its reason", gone.Reason, "lost")
+		testkit.Same(t, "one that was accepted", must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionQueued)
 
 		update(t, db, func(tx *store.Tx) error {
 			_, err := tx.LeaseExecutions(ctx, "q", after(50), after(60), 9)
 			return err
 		})
-		same(t, "lost by a process that is dead", release(seen("q"), after(61)), 1)
-		same(t, "one that was tried often", must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionFailed)
+		testkit.Same(t, "lost by a process that is dead", release(seen("q"), after(61)), 1)
+		testkit.Same(t, "one that was tried often", must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionFailed)
 	}
 }
 
@@ -260,14 +261,14 @@ func testExecutionsWaiting(open opener) func(t *testing.T) {
 		try := func(x landfall.Execution, most store.Waiting) error {
 			return db.Update(ctx, func(tx *store.Tx) error { return tx.AcceptExecution(ctx, x, []byte("12345"), most) })
 		}
-		sentence(t, "one too many", try(execution(app, "b", 1), store.Waiting{Count: 1, Bytes: 100}), landfall.Unavailable, "1 executions of the app wait")
-		kind(t, "bytes too many", try(execution(app, "b", 1), store.Waiting{Count: 2, Bytes: 14}), landfall.Unavailable)
+		testkit.Kind(t, "one too many", try(execution(app, "b", 1), store.Waiting{Count: 1, Bytes: 100}), landfall.Unavailable, "1 executions of the app wait")
+		testkit.Kind(t, "bytes too many", try(execution(app, "b", 1), store.Waiting{Count: 2, Bytes: 14}), landfall.Unavailable)
 		if err := try(execution(other, "b", 1), store.Waiting{Count: 1, Bytes: 5}); err != nil {
 			t.Errorf("another app: %v", err)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") })
 		ids, _ := leaseSome(t, db, "p", 9)
-		same(t, "leased when one was deleted", ids, "")
+		testkit.Same(t, "leased when one was deleted", ids, "")
 	}
 }
 
@@ -291,27 +292,27 @@ func testExecutionsTrimmed(open opener) func(t *testing.T) {
 			}
 			return strings.Join(all, " ")
 		}
-		same(t, "logs removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutionLogs(ctx, last, 25, 10) }), 3)
-		same(t, "kept", kept(), "41 31 20 10 runs1 00")
-		same(t, "whether it is said", must(db.Execution(ctx, "2"))(t).LogGone, true)
-		same(t, "records removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, last, 3, 1) }), 1)
-		same(t, "kept", kept(), "41 31 20 runs1 00")
+		testkit.Same(t, "logs removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutionLogs(ctx, last, 25, 10) }), 3)
+		testkit.Same(t, "kept", kept(), "41 31 20 10 runs1 00")
+		testkit.Same(t, "whether it is said", must(db.Execution(ctx, "2"))(t).LogGone, true)
+		testkit.Same(t, "records removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, last, 3, 1) }), 1)
+		testkit.Same(t, "kept", kept(), "41 31 20 runs1 00")
 		gone := must(db.GoneExecutions(ctx))(t)
-		same(t, "what is gone", gone, []landfall.Execution{{Namespace: "default", Function: "hello", Number: 2}})
-		same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 4)
-		same(t, "kept", kept(), "runs1")
+		testkit.Same(t, "what is gone", gone, []landfall.Execution{{Namespace: "default", Function: "hello", Number: 2}})
+		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 4)
+		testkit.Same(t, "kept", kept(), "runs1")
 
 		app.Deleted = noon
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
 		for _, x := range must(db.GoneExecutions(ctx))(t) {
-			same(t, "an app that is gone while its content is there", x.AppID, "")
+			testkit.Same(t, "an app that is gone while its content is there", x.AppID, "")
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.SetRemoved(ctx, app.ID, noon) })
 		gone = must(db.GoneExecutions(ctx))(t)
-		same(t, "what is gone with its app", gone[0], landfall.Execution{AppID: app.ID})
+		testkit.Same(t, "what is gone with its app", gone[0], landfall.Execution{AppID: app.ID})
 		record(t, db, "p", nil, ended(execution(app, "runs", 0)))
-		same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 1)
-		same(t, "kept", kept(), "")
+		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 1)
+		testkit.Same(t, "kept", kept(), "")
 	}
 }
 
@@ -329,14 +330,14 @@ func testExecutionsHold(open opener) func(t *testing.T) {
 			v := landfall.Version{Unit: unit.Unit, UID: "owf2k7qa", Number: 2, Spec: []byte("{}"), Created: noon}
 			return tx.CreateVersion(ctx, unit.ID, v)
 		})
-		same(t, "held by nothing", must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
+		testkit.Same(t, "held by nothing", must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
 		record(t, db, "p", nil, execution(app, "a", 1))
 		// C-023: while an execution of it runs, a version is not deleted
-		same(t, "held by an execution that runs", must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
-		same(t, "what nothing keeps", len(must(db.Unheld(ctx, app.ID))(t)), 0)
+		testkit.Same(t, "held by an execution that runs", must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
+		testkit.Same(t, "what nothing keeps", len(must(db.Unheld(ctx, app.ID))(t)), 0)
 		record(t, db, "p", nil, ended(execution(app, "a", 1)))
-		same(t, "held by one that is over", must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
-		same(t, "what nothing keeps then", len(must(db.Unheld(ctx, app.ID))(t)), 1)
-		same(t, "gone while the version is there", len(must(db.GoneExecutions(ctx))(t)), 0)
+		testkit.Same(t, "held by one that is over", must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
+		testkit.Same(t, "what nothing keeps then", len(must(db.Unheld(ctx, app.ID))(t)), 1)
+		testkit.Same(t, "gone while the version is there", len(must(db.GoneExecutions(ctx))(t)), 0)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A commit whose answer was lost when the database moved to its replica leaves no doubt: the new server is asked.
@@ -33,12 +34,12 @@ func TestPostgresFailover(t *testing.T) {
 			err, want := receive(t, "the end of the transaction", ended), 1
 			if test.before {
 				want = 0
-				kind(t, "the transaction", err, landfall.Unavailable)
+				testkit.Kind(t, "the transaction", err, landfall.Unavailable)
 			} else if err != nil {
 				t.Errorf("the transaction: got %v, want none: it was committed", err)
 			}
 			// R13: what became of a commit whose answer was lost is found out by its key, on the server that was promoted
-			same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
+			testkit.Same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 			newApp(t, db, "another") // and it goes on there
 		})
 	}
@@ -59,7 +60,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	for err == nil { // a connection hears of it a little later
 		err = db.Update(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "early", 1) })
 	}
-	kind(t, "a transaction on a server that takes no writes", err, landfall.Unavailable)
+	testkit.Kind(t, "a transaction on a server that takes no writes", err, landfall.Unavailable)
 	pair.Promote()
 	update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "later", 1) })
 	if got := must(db.Namespaces(t.Context()))(t); !slices.Contains(got, "later") {
@@ -67,7 +68,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 	receive(t, "ownership of the promoted server", o.owned)
 	must(0, ensure(t, db, "owned"))(t)
-	kind(t, "what listened to the first", receive(t, "its end", deaf), landfall.Unavailable)
+	testkit.Kind(t, "what listened to the first", receive(t, "its end", deaf), landfall.Unavailable)
 }
 
 // Of several hosts the one that takes writes is used, whichever it is and whatever the others are.
@@ -87,7 +88,7 @@ func TestPostgresHosts(t *testing.T) {
 		}
 	}
 	_, err := store.Open(t.Context(), pair.Replica)
-	sentence(t, "a replica alone", err, landfall.Unavailable, "no server there takes writes", "promote", "LANDFALL_DATABASE")
+	testkit.Kind(t, "a replica alone", err, landfall.Unavailable, "no server there takes writes", "promote", "LANDFALL_DATABASE")
 }
 
 // ownership is what a process hears of owning a database.
@@ -117,7 +118,7 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	t.Parallel()
 	pair := storetest.NewPair(t)
 	db, other := storetest.Open(t, pair.URL), storetest.Open(t, pair.URL)
-	kind(t, "a write before anybody owns it", ensure(t, db, "before"), landfall.Unavailable)
+	testkit.Kind(t, "a write before anybody owns it", ensure(t, db, "before"), landfall.Unavailable)
 	o := own(t, db)
 	receive(t, "ownership", o.owned)
 	must(0, ensure(t, db, "owned"))(t)
@@ -127,9 +128,9 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	must(0, ensure(t, db, "again"))(t)
 	// Nobody else had it meanwhile, so what was begun before goes on.
 	must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
-	sentence(t, "another process", receive(t, "its end", own(t, other).ended), landfall.Conflict, "another landfall process uses this database")
-	kind(t, "a write of the other", ensure(t, other, "other"), landfall.Unavailable)
-	same(t, "namespaces", must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
+	testkit.Kind(t, "another process", receive(t, "its end", own(t, other).ended), landfall.Conflict, "another landfall process uses this database")
+	testkit.Kind(t, "a write of the other", ensure(t, other, "other"), landfall.Unavailable)
+	testkit.Same(t, "namespaces", must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
 }
 
 // A process that was cut off while another one won finds that out in its transactions, which change nothing; it becomes the owner
@@ -151,8 +152,8 @@ func TestPostgresOwnMeanwhile(t *testing.T) {
 
 	called := false
 	f := func(*store.Tx) error { called = true; return nil }
-	sentence(t, "a write of the first", tenure.Update(t.Context(), f), landfall.Conflict, "another landfall process owns the database meanwhile")
-	same(t, "whether it got anywhere", called, false)
+	testkit.Kind(t, "a write of the first", tenure.Update(t.Context(), f), landfall.Conflict, "another landfall process owns the database meanwhile")
+	testkit.Same(t, "whether it got anywhere", called, false)
 	if err := zombie.CheckOwner(t.Context()); err == nil {
 		t.Error("the first still takes itself for the owner")
 	}
@@ -162,9 +163,9 @@ func TestPostgresOwnMeanwhile(t *testing.T) {
 	receive(t, "the end of the second", second.ended)
 	receive(t, "the first's ownership again", first.owned)
 	must(0, ensure(t, zombie, "first"))(t)
-	kind(t, "what the first began before", tenure.Update(t.Context(), f), landfall.Conflict)
-	kind(t, "a write of the second", ensure(t, other, "late"), landfall.Unavailable)
-	same(t, "namespaces", must(other.Namespaces(t.Context()))(t), []string{"first", "second"})
+	testkit.Kind(t, "what the first began before", tenure.Update(t.Context(), f), landfall.Conflict)
+	testkit.Kind(t, "a write of the second", ensure(t, other, "late"), landfall.Unavailable)
+	testkit.Same(t, "namespaces", must(other.Namespaces(t.Context()))(t), []string{"first", "second"})
 
 	first.stop()
 	if err := receive(t, "the end of the first", first.ended); !errors.Is(err, context.Canceled) {
@@ -184,5 +185,5 @@ func TestSQLiteOwn(t *testing.T) {
 		must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
 		must(0, db.Close())(t)
 	}
-	same(t, "namespaces", must(storetest.Open(t, path).Namespaces(t.Context()))(t), []string{"first", "second"})
+	testkit.Same(t, "namespaces", must(storetest.Open(t, path).Namespaces(t.Context()))(t), []string{"first", "second"})
 }

@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // lease leases a run, or returns why not.
@@ -29,13 +30,13 @@ func testLeases(t *testing.T, open opener) {
 		first := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
 		want := created
 		want.State, want.Attempt, want.Started = landfall.RunRunning, 1, after(1)
-		same(t, "the leased run", first, want)
+		testkit.Same(t, "the leased run", first, want)
 		_, err := lease(t, db, "r1", "w2", after(9), after(20))
-		sentence(t, "another worker before its end", err, landfall.Conflict, "another worker")
+		testkit.Kind(t, "another worker before its end", err, landfall.Conflict, "another worker")
 		_, err = lease(t, db, "r1", "w1", after(9), after(20))
-		kind(t, "the same worker again", err, landfall.Conflict)
+		testkit.Kind(t, "the same worker again", err, landfall.Conflict)
 		_, err = lease(t, db, "r9", "w1", after(9), after(20))
-		kind(t, "no run", err, landfall.Conflict)
+		testkit.Kind(t, "no run", err, landfall.Conflict)
 		second := must(lease(t, db, "r1", "w2", after(10), after(20)))(t)
 		if second.Attempt != 2 || !second.Started.Equal(after(1)) {
 			t.Errorf("the second lease: got attempt %d, started %s, want 2 and the first start", second.Attempt, second.Started)
@@ -49,16 +50,16 @@ func testLeases(t *testing.T, open opener) {
 			},
 		} {
 			err := db.Update(ctx, func(tx *store.Tx) error { return write(tx, first) })
-			sentence(t, what+" of the first worker", err, landfall.Conflict, "another worker")
+			testkit.Kind(t, what+" of the first worker", err, landfall.Conflict, "another worker")
 			if err := db.Update(ctx, func(tx *store.Tx) error { return write(tx, second) }); err != nil {
 				t.Errorf("%s of the second worker: %v", what, err)
 			}
 		}
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.GiveBack(ctx, "r1", first.Attempt, after(12), true, "no") })
-		kind(t, "GiveBack of the first worker", err, landfall.Conflict)
-		same(t, "failures after that", must(db.Failures(ctx, "r1"))(t), 0)
+		testkit.Kind(t, "GiveBack of the first worker", err, landfall.Conflict)
+		testkit.Same(t, "failures after that", must(db.Failures(ctx, "r1"))(t), 0)
 		_, err = lease(t, db, "r1", "w1", after(29), after(40))
-		kind(t, "a lease while the second worker's is renewed", err, landfall.Conflict)
+		testkit.Kind(t, "a lease while the second worker's is renewed", err, landfall.Conflict)
 	})
 	t.Run("a run that is given back waits for its time", func(t *testing.T) {
 		t.Parallel()
@@ -73,12 +74,12 @@ func testLeases(t *testing.T, open opener) {
 		if back.State != landfall.RunQueued || back.Reason != "It is down." || back.Attempt != 1 {
 			t.Errorf("the run: got %+v, want it queued again with the reason", back)
 		}
-		same(t, "failures", must(db.Failures(ctx, "r1"))(t), 1)
+		testkit.Same(t, "failures", must(db.Failures(ctx, "r1"))(t), 1)
 		_, err := lease(t, db, "r1", "w1", after(4), after(10))
-		kind(t, "a lease before its time", err, landfall.Conflict)
+		testkit.Kind(t, "a lease before its time", err, landfall.Conflict)
 		run = must(lease(t, db, "r1", "w1", after(5), after(10)))(t)
 		give(run, after(6), false, "")
-		same(t, "failures after an interruption", must(db.Failures(ctx, "r1"))(t), 1)
+		testkit.Same(t, "failures after an interruption", must(db.Failures(ctx, "r1"))(t), 1)
 	})
 	t.Run("which workers are alive", func(t *testing.T) {
 		t.Parallel()
@@ -86,17 +87,17 @@ func testLeases(t *testing.T, open opener) {
 		working := func(worker string, until time.Time) {
 			update(t, db, func(tx *store.Tx) error { return tx.Working(ctx, worker, until) })
 		}
-		same(t, "before any", must(db.Workers(ctx, after(1)))(t), 0)
+		testkit.Same(t, "before any", must(db.Workers(ctx, after(1)))(t), 0)
 		working("w1", after(5))
 		working("w2", after(3))
-		same(t, "two", must(db.Workers(ctx, after(1)))(t), 2)
-		same(t, "when one gave no sign of life", must(db.Workers(ctx, after(3)))(t), 1)
+		testkit.Same(t, "two", must(db.Workers(ctx, after(1)))(t), 2)
+		testkit.Same(t, "when one gave no sign of life", must(db.Workers(ctx, after(3)))(t), 1)
 		working("w2", after(9))
-		same(t, "when it is back", must(db.Workers(ctx, after(3)))(t), 2)
+		testkit.Same(t, "when it is back", must(db.Workers(ctx, after(3)))(t), 2)
 		working("w2", time.Time{})
-		same(t, "when it has left", must(db.Workers(ctx, after(3)))(t), 1)
+		testkit.Same(t, "when it has left", must(db.Workers(ctx, after(3)))(t), 1)
 		working("w3", after(5).Add(25*time.Hour))
-		same(t, "when one was killed a day ago", must(db.Workers(ctx, noon))(t), 1)
+		testkit.Same(t, "when one was killed a day ago", must(db.Workers(ctx, noon))(t), 1)
 	})
 	t.Run("which runs are due", func(t *testing.T) {
 		t.Parallel()
@@ -111,14 +112,14 @@ func testLeases(t *testing.T, open opener) {
 		later := must(lease(t, db, "later", "w", after(10), after(20)))(t)
 		update(t, db, func(tx *store.Tx) error { return tx.GiveBack(ctx, "later", later.Attempt, after(15), true, "") })
 		end(t, db, "over", after(10))
-		same(t, "now", ids(must(db.DueRuns(ctx, "", after(11), 2, 10))(t)), []string{"old", "young"})
-		same(t, "one", ids(must(db.DueRuns(ctx, "", after(11), 2, 1))(t)), []string{"old"})
-		same(t, "when it is tried again", ids(must(db.DueRuns(ctx, "", after(15), 2, 10))(t)), []string{"old", "later", "young"})
-		same(t, "when the lease is over", ids(must(db.DueRuns(ctx, "", after(20), 2, 10))(t)), []string{"old", "leased", "later", "young"})
+		testkit.Same(t, "now", ids(must(db.DueRuns(ctx, "", after(11), 2, 10))(t)), []string{"old", "young"})
+		testkit.Same(t, "one", ids(must(db.DueRuns(ctx, "", after(11), 2, 1))(t)), []string{"old"})
+		testkit.Same(t, "when it is tried again", ids(must(db.DueRuns(ctx, "", after(15), 2, 10))(t)), []string{"old", "later", "young"})
+		testkit.Same(t, "when the lease is over", ids(must(db.DueRuns(ctx, "", after(20), 2, 10))(t)), []string{"old", "leased", "later", "young"})
 		_, err := lease(t, db, "waiting", "w", after(30), after(40))
-		kind(t, "a lease of a run that waits for people", err, landfall.Conflict)
+		testkit.Kind(t, "a lease of a run that waits for people", err, landfall.Conflict)
 		_, err = lease(t, db, "over", "w", after(30), after(40))
-		kind(t, "a lease of a run that is over", err, landfall.Conflict)
+		testkit.Kind(t, "a lease of a run that is over", err, landfall.Conflict)
 	})
 	t.Run("an app has its share of the workers", func(t *testing.T) {
 		t.Parallel()
@@ -132,13 +133,13 @@ func testLeases(t *testing.T, open opener) {
 			must(lease(t, db, id, "w", after(5), after(20)))(t)
 		}
 		_, err := lease(t, db, "c", "w", after(5), after(20))
-		kind(t, "the app's third run", err, landfall.Conflict)
-		same(t, "due", ids(must(db.DueRuns(ctx, "", after(6), 2, 10))(t)), []string{"d"})
+		testkit.Kind(t, "the app's third run", err, landfall.Conflict)
+		testkit.Same(t, "due", ids(must(db.DueRuns(ctx, "", after(6), 2, 10))(t)), []string{"d"})
 		must(lease(t, db, "d", "w", after(6), after(20)))(t)
-		same(t, "failures of the run that waits", must(db.Failures(ctx, "c"))(t), 0)
+		testkit.Same(t, "failures of the run that waits", must(db.Failures(ctx, "c"))(t), 0)
 		end(t, db, "a", after(7))
-		same(t, "due when one has ended", ids(must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t)), []string{"c"})
-		same(t, "due of the other app", ids(must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t)), []string(nil))
+		testkit.Same(t, "due when one has ended", ids(must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t)), []string{"c"})
+		testkit.Same(t, "due of the other app", ids(must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t)), []string(nil))
 		must(lease(t, db, "c", "w", after(7), after(20)))(t)
 	})
 	t.Run("a worker's earlier life is over", func(t *testing.T) {
@@ -150,7 +151,7 @@ func testLeases(t *testing.T, open opener) {
 			must(lease(t, db, id, "worker of "+id, after(1), after(100)))(t)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.FreeLeases(ctx, "worker of mine") })
-		same(t, "due", ids(must(db.DueRuns(ctx, "", after(2), 2, 10))(t)), []string{"mine"})
+		testkit.Same(t, "due", ids(must(db.DueRuns(ctx, "", after(2), 2, 10))(t)), []string{"mine"})
 	})
 	t.Run("an end that came from elsewhere fences the worker", func(t *testing.T) {
 		t.Parallel()
@@ -164,9 +165,9 @@ func testLeases(t *testing.T, open opener) {
 			"GiveBack":  func(tx *store.Tx) error { return tx.GiveBack(ctx, "r1", run.Attempt, after(30), true, "") },
 			"FinishRun": func(tx *store.Tx) error { return tx.FinishRun(ctx, run) },
 		} {
-			kind(t, what, db.Update(ctx, write), landfall.Conflict)
+			testkit.Kind(t, what, db.Update(ctx, write), landfall.Conflict)
 		}
-		same(t, "the run's state", must(db.Run(ctx, "r1"))(t).State, landfall.RunSuperseded)
+		testkit.Same(t, "the run's state", must(db.Run(ctx, "r1"))(t).State, landfall.RunSuperseded)
 	})
 	t.Run("of many workers one gets the run", func(t *testing.T) {
 		t.Parallel()

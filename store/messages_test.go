@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testMessages(t *testing.T, open opener) {
@@ -18,7 +19,7 @@ func testMessages(t *testing.T, open opener) {
 	}
 	want := func(app, message string, want store.MessageOutcome) {
 		t.Helper()
-		same(t, message, must(db.MessageOutcome(t.Context(), app, "bill", message))(t), want)
+		testkit.Same(t, message, must(db.MessageOutcome(t.Context(), app, "bill", message))(t), want)
 	}
 	want("shop", "1", store.MessageOutcome{})
 	set("1", store.MessageOutcome{Failures: 1}, noon)

@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // PostgreSQL, on a real server.
@@ -57,7 +58,7 @@ func TestPostgresProcesses(t *testing.T) {
 		})
 	}
 	group.Wait()
-	same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
+	testkit.Same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
 }
 
 // What one process changes the others hear of at once, also after their connection was lost.
@@ -74,11 +75,11 @@ func TestPostgresNotices(t *testing.T) {
 	}
 	change := func() { update(t, a, func(tx *store.Tx) error { return second(tx.Changed(t.Context(), "shop-id")) }) }
 	go listen()
-	same(t, "what is heard at the start", receive(t, "the start", heard), "listening")
+	testkit.Same(t, "what is heard at the start", receive(t, "the start", heard), "listening")
 	change()
-	same(t, "notice", receive(t, "a notice", heard), "1shop-id")
+	testkit.Same(t, "notice", receive(t, "a notice", heard), "1shop-id")
 	line.Cut()
-	kind(t, "when the connection is lost", receive(t, "the end of Notices", lost), landfall.Unavailable)
+	testkit.Kind(t, "when the connection is lost", receive(t, "the end of Notices", lost), landfall.Unavailable)
 	change()
 	go func() {
 		for ctx.Err() == nil { // a pool may hold more connections that were lost
@@ -86,13 +87,13 @@ func TestPostgresNotices(t *testing.T) {
 		}
 		close(lost)
 	}()
-	same(t, "what stands for what was lost", receive(t, "another start", heard), "listening")
+	testkit.Same(t, "what stands for what was lost", receive(t, "another start", heard), "listening")
 	cancel()
 	var last error
 	for err := range lost {
 		last = err
 	}
-	kind(t, "when the context ends", last, landfall.Canceled)
+	testkit.Kind(t, "when the context ends", last, landfall.Canceled)
 }
 
 // lostCommit is a way in which what became of a commit stays unsaid.
@@ -121,14 +122,14 @@ func TestPostgresLostCommit(t *testing.T) {
 			want := 1
 			if test.before {
 				want = 0
-				kind(t, "the transaction", err, landfall.Unavailable)
+				testkit.Kind(t, "the transaction", err, landfall.Unavailable)
 			} else if err != nil {
 				t.Errorf("the transaction: got %v, want none: it was committed", err)
 			}
 			if !line.WasCut() {
 				t.Error("the connection was not cut at the commit")
 			}
-			same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
+			testkit.Same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 		})
 	}
 }
@@ -148,8 +149,8 @@ func TestPostgresCrashBeforeCommit(t *testing.T) {
 		}
 		return err
 	})
-	kind(t, "the transaction that was forgotten", err, landfall.Unavailable)
-	same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), 0)
+	testkit.Kind(t, "the transaction that was forgotten", err, landfall.Unavailable)
+	testkit.Same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), 0)
 }
 
 // A database is one process's: another one is told so, and has it once the first is gone, however that ended.
@@ -165,13 +166,13 @@ func TestPostgresOwn(t *testing.T) {
 	}
 	events := make(chan string, 10)
 	ended := own(first, events, "first")
-	same(t, "the owner", receive(t, "the first", events), "first")
-	sentence(t, "the second", receive(t, "its end", own(second, events, "second")), landfall.Conflict, "another landfall process uses this database")
+	testkit.Same(t, "the owner", receive(t, "the first", events), "first")
+	testkit.Kind(t, "the second", receive(t, "its end", own(second, events, "second")), landfall.Conflict, "another landfall process uses this database")
 	line.Cut()
-	same(t, "the owner after its connection was lost", receive(t, "the first again", events), "first")
+	testkit.Same(t, "the owner after its connection was lost", receive(t, "the first again", events), "first")
 	line.Close()
 	third := own(second, events, "third")
-	same(t, "the owner after the first is gone", receive(t, "the third", events), "third")
+	testkit.Same(t, "the owner after the first is gone", receive(t, "the third", events), "third")
 	select {
 	case err := <-ended:
 		t.Errorf("the first gave up with %v although it cannot know", err)
@@ -201,7 +202,7 @@ func TestPostgresIsolation(t *testing.T) {
 		})
 	}
 	group.Wait()
-	same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
+	testkit.Same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
 }
 
 // What a process was killed at is at work again as soon as it is back; what others are at stays theirs.
@@ -232,20 +233,20 @@ func TestPostgresUncleanEnd(t *testing.T) {
 	dying, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 	kill := queue("one", dying, hang("dying"))
 	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "a", 0); return nil })
-	same(t, "at work", receive(t, "a job", started), "dying a")
+	testkit.Same(t, "at work", receive(t, "a job", started), "dying a")
 	killOther := queue("two", other, hang("other"))
 	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "b", 0); return nil })
-	same(t, "at work", receive(t, "a job", started), "other b")
+	testkit.Same(t, "at work", receive(t, "a job", started), "other b")
 	line.Close() // the process is dead as far as the database can tell
 	back := storetest.Open(t, address)
 	killBack := queue("one", back, func(_ context.Context, _, id string) error {
 		started <- "back " + id
 		return nil
 	})
-	same(t, "at work again", receive(t, "a job", started), "back a")
+	testkit.Same(t, "at work again", receive(t, "a job", started), "back a")
 	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "b", 0); return nil })
 	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "c", 0); return nil })
-	same(t, "what comes then", receive(t, "a job", started), "back c")
+	testkit.Same(t, "what comes then", receive(t, "a job", started), "back c")
 	close(block)
 	killBack()
 	killOther()
@@ -282,8 +283,8 @@ func TestPostgresPausedTransaction(t *testing.T) {
 		return tx.UpdateApp(t.Context(), app)
 	})
 	close(resume)
-	kind(t, "the transaction that was paused", receive(t, "its end", ended), landfall.Unavailable)
-	same(t, "live", must(other.App(t.Context(), app.ID))(t).Live, landfall.UID("other000"))
+	testkit.Kind(t, "the transaction that was paused", receive(t, "its end", ended), landfall.Unavailable)
+	testkit.Same(t, "live", must(other.App(t.Context(), app.ID))(t).Live, landfall.UID("other000"))
 }
 
 // A database that cannot be used is told in one sentence: the setting to change, and the cause, without the password.
@@ -319,7 +320,7 @@ func TestPostgresOpenFails(t *testing.T) {
 			_ = db.Close()
 			continue
 		}
-		kind(t, name, err, test.kind)
+		testkit.Kind(t, name, err, test.kind)
 		for _, word := range test.words {
 			if text := landfall.MessageOf(err); strings.Count(text, word) != 1 || strings.Contains(text, "\n") {
 				t.Errorf("%s: got %q, want one sentence with %q once", name, text, word)

@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testPulse(t *testing.T, open opener) {
@@ -13,7 +14,7 @@ func testPulse(t *testing.T, open opener) {
 	t.Run("nothing ever happened", func(t *testing.T) {
 		t.Parallel()
 		db := open(t)
-		same(t, "Pulse", must(db.Pulse(t.Context(), noon))(t), store.Pulse{
+		testkit.Same(t, "Pulse", must(db.Pulse(t.Context(), noon))(t), store.Pulse{
 			Unfinished: map[landfall.RunState]int{}, Totals: store.Totals{Runs: map[landfall.RunState]int64{}}})
 	})
 	t.Run("runs wait, are worked on, and end", func(t *testing.T) {
@@ -24,9 +25,9 @@ func testPulse(t *testing.T, open opener) {
 			newRun(t, db, app, id, sha1, after(i))
 		}
 		pulse := func(at time.Time) store.Pulse { return must(db.Pulse(ctx, at))(t) }
-		same(t, "all wait", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 4})
-		same(t, "the oldest commit", pulse(after(10)).Oldest, noon)
-		same(t, "what waits longest", pulse(after(10)).Waiting, noon)
+		testkit.Same(t, "all wait", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 4})
+		testkit.Same(t, "the oldest commit", pulse(after(10)).Oldest, noon)
+		testkit.Same(t, "what waits longest", pulse(after(10)).Waiting, noon)
 
 		var leased landfall.Run
 		update(t, db, func(tx *store.Tx) error {
@@ -34,27 +35,27 @@ func testPulse(t *testing.T, open opener) {
 			leased, err = tx.Lease(ctx, "r0", "w", after(10), after(40), 4)
 			return err
 		})
-		same(t, "one is worked on", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 3, landfall.RunRunning: 1})
-		same(t, "the oldest commit is still that one", pulse(after(10)).Oldest, noon)
-		same(t, "what waits longest is the next", pulse(after(10)).Waiting, after(1))
+		testkit.Same(t, "one is worked on", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 3, landfall.RunRunning: 1})
+		testkit.Same(t, "the oldest commit is still that one", pulse(after(10)).Oldest, noon)
+		testkit.Same(t, "what waits longest is the next", pulse(after(10)).Waiting, after(1))
 
 		for _, id := range []string{"r1", "r2", "r3"} {
 			end(t, db, id, after(11))
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.GiveBack(ctx, "r0", leased.Attempt, after(60), true, "down") })
-		same(t, "what is to be tried later does not wait yet", pulse(after(59)).Waiting, time.Time{})
-		same(t, "it waits from its time on", pulse(after(70)).Waiting, after(60))
-		same(t, "but its commit is as old as it is", pulse(after(70)).Oldest, noon)
+		testkit.Same(t, "what is to be tried later does not wait yet", pulse(after(59)).Waiting, time.Time{})
+		testkit.Same(t, "it waits from its time on", pulse(after(70)).Waiting, after(60))
+		testkit.Same(t, "but its commit is as old as it is", pulse(after(70)).Oldest, noon)
 
 		done := leased
 		done.State, done.Release, done.Finished = landfall.RunSucceeded, "abcdefgh", after(80)
 		done.Stats = landfall.RunStats{Bytes: 100, BytesUploaded: 30, Built: 2, Cached: 1}
 		update(t, db, func(tx *store.Tx) error { return tx.FinishRun(ctx, done) })
-		kind(t, "a second end", db.Update(ctx, func(tx *store.Tx) error { return tx.FinishRun(ctx, done) }), landfall.Conflict)
+		testkit.Kind(t, "a second end", db.Update(ctx, func(tx *store.Tx) error { return tx.FinishRun(ctx, done) }), landfall.Conflict)
 		got := pulse(after(90))
-		same(t, "nothing is unfinished", got.Unfinished, map[landfall.RunState]int{})
-		same(t, "no oldest commit", got.Oldest, time.Time{})
-		same(t, "each end counts once", got.Totals, store.Totals{
+		testkit.Same(t, "nothing is unfinished", got.Unfinished, map[landfall.RunState]int{})
+		testkit.Same(t, "no oldest commit", got.Oldest, time.Time{})
+		testkit.Same(t, "each end counts once", got.Totals, store.Totals{
 			Runs:          map[landfall.RunState]int64{landfall.RunSucceeded: 1, landfall.RunSuperseded: 3},
 			BytesUploaded: 30, BytesUnchanged: 70, BuildsRun: 2, BuildsCached: 1,
 		})
@@ -76,10 +77,10 @@ func testPulse(t *testing.T, open opener) {
 			})
 		}
 		do(box.Postpone(ctx, 1, after(50), "down"))
-		same(t, "a postponed status is as old as before", pulse().Statuses, store.Owed{Count: 3, Since: noon})
+		testkit.Same(t, "a postponed status is as old as before", pulse().Statuses, store.Owed{Count: 3, Since: noon})
 		do(box.Sent(ctx, 1, after(51)))
 		do(box.Drop(ctx, 2, "gone"))
-		same(t, "what is left", pulse().Statuses, store.Owed{Count: 1, Since: after(2)})
+		testkit.Same(t, "what is left", pulse().Statuses, store.Owed{Count: 1, Since: after(2)})
 
 		shop := landfall.GitHubRepository{ID: 1, Owner: "o", Name: "shop"}
 		want := func(at time.Time) {
@@ -87,17 +88,17 @@ func testPulse(t *testing.T, open opener) {
 		}
 		want(after(1))
 		want(after(2))
-		same(t, "a comment is owed since the first of what it is to say", pulse().Comments, store.Owed{Count: 1, Since: after(1)})
+		testkit.Same(t, "a comment is owed since the first of what it is to say", pulse().Comments, store.Owed{Count: 1, Since: after(1)})
 		comment := must(db.Comment(ctx, shop, 12))(t)
 		do(comments.Told(ctx, comment))
-		same(t, "a comment that was told is not owed", pulse().Comments, store.Owed{})
+		testkit.Same(t, "a comment that was told is not owed", pulse().Comments, store.Owed{})
 		want(after(7))
-		same(t, "owed again", pulse().Comments, store.Owed{Count: 1, Since: after(7)})
+		testkit.Same(t, "owed again", pulse().Comments, store.Owed{Count: 1, Since: after(7)})
 		do(comments.Drop(ctx, comment, "gone"))
-		same(t, "a dropped comment is not owed", pulse().Comments, store.Owed{})
+		testkit.Same(t, "a dropped comment is not owed", pulse().Comments, store.Owed{})
 		want(after(8))
-		same(t, "owed once more", pulse().Comments, store.Owed{Count: 1, Since: after(8)})
-		same(t, "all in all", pulse().Totals, store.Totals{Runs: map[landfall.RunState]int64{},
+		testkit.Same(t, "owed once more", pulse().Comments, store.Owed{Count: 1, Since: after(8)})
+		testkit.Same(t, "all in all", pulse().Totals, store.Totals{Runs: map[landfall.RunState]int64{},
 			StatusesSent: 1, StatusesDropped: 1, CommentsWritten: 1, CommentsDropped: 1})
 	})
 }

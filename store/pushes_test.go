@@ -5,6 +5,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testPushes(t *testing.T, open opener) {
@@ -20,17 +21,17 @@ func testPushes(t *testing.T, open opener) {
 		}
 		full = newPush(t, db, full)
 		bare := newPush(t, db, landfall.Push{App: app.ID})
-		same(t, "a full one", must(db.Push(ctx, full.ID))(t), full)
-		same(t, "a bare one", must(db.Push(ctx, bare.ID))(t), bare)
+		testkit.Same(t, "a full one", must(db.Push(ctx, full.ID))(t), full)
+		testkit.Same(t, "a bare one", must(db.Push(ctx, bare.ID))(t), bare)
 		if full.ID <= 0 || bare.ID <= full.ID {
 			t.Errorf("ids: got %d, then %d, want them to ascend", full.ID, bare.ID)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.SetBeside(ctx, bare.ID, full.ID) })
 		bare.Beside = full.ID
-		same(t, "beside another", must(db.Push(ctx, bare.ID))(t), bare)
-		same(t, "the other", must(db.Push(ctx, full.ID))(t), full)
+		testkit.Same(t, "beside another", must(db.Push(ctx, bare.ID))(t), bare)
+		testkit.Same(t, "the other", must(db.Push(ctx, full.ID))(t), full)
 		_, err := db.Push(ctx, 99)
-		kind(t, "no push", err, landfall.NotFound)
+		testkit.Kind(t, "no push", err, landfall.NotFound)
 	})
 	t.Run("what came after a push", func(t *testing.T) {
 		t.Parallel()
@@ -39,11 +40,11 @@ func testPushes(t *testing.T, open opener) {
 		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
 		newest := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha3})
 		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", Before: sha1, After: sha2})
-		same(t, "the newest", must(db.NextPush(ctx, app.ID, mainRef, sha1))(t), newest)
+		testkit.Same(t, "the newest", must(db.NextPush(ctx, app.ID, mainRef, sha1))(t), newest)
 		_, err := db.NextPush(ctx, app.ID, mainRef, sha3)
-		kind(t, "none", err, landfall.NotFound)
+		testkit.Kind(t, "none", err, landfall.NotFound)
 		_, err = db.NextPush(ctx, "other", mainRef, sha1)
-		kind(t, "none of the app", err, landfall.NotFound)
+		testkit.Kind(t, "none of the app", err, landfall.NotFound)
 	})
 	t.Run("how a reference came to be at a commit", func(t *testing.T) {
 		t.Parallel()
@@ -52,12 +53,12 @@ func testPushes(t *testing.T, open opener) {
 		first := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
 		second := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha3, After: sha2})
 		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", After: sha2})
-		same(t, "the newest", must(db.PushTo(ctx, app.ID, mainRef, sha2, 99))(t), second)
-		same(t, "before that", must(db.PushTo(ctx, app.ID, mainRef, sha2, second.ID))(t), first)
+		testkit.Same(t, "the newest", must(db.PushTo(ctx, app.ID, mainRef, sha2, 99))(t), second)
+		testkit.Same(t, "before that", must(db.PushTo(ctx, app.ID, mainRef, sha2, second.ID))(t), first)
 		_, err := db.PushTo(ctx, app.ID, mainRef, sha2, first.ID)
-		kind(t, "before the first", err, landfall.NotFound)
+		testkit.Kind(t, "before the first", err, landfall.NotFound)
 		_, err = db.PushTo(ctx, app.ID, mainRef, sha1, 99)
-		kind(t, "at another commit", err, landfall.NotFound)
+		testkit.Kind(t, "at another commit", err, landfall.NotFound)
 	})
 	t.Run("where a reference ends, as far as was heard", func(t *testing.T) {
 		t.Parallel()
@@ -71,7 +72,7 @@ func testPushes(t *testing.T, open opener) {
 					ends = append(ends, sha)
 				}
 			}
-			same(t, what, ends, want)
+			testkit.Same(t, what, ends, want)
 		}
 		wantEnd("nothing was told")
 		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, After: sha1})
@@ -97,12 +98,12 @@ func testPushes(t *testing.T, open opener) {
 			return store.Head{Ref: ref, Push: p.ID, SHA: after}
 		}
 		_, err := db.Head(ctx, app.ID, mainRef)
-		kind(t, "no head", err, landfall.NotFound)
+		testkit.Kind(t, "no head", err, landfall.NotFound)
 		set(app, mainRef, sha1)
 		set(other, mainRef, sha3)
 		second, first := set(app, mainRef, sha2), set(app, "refs/heads/a", "")
-		same(t, "one", must(db.Head(ctx, app.ID, mainRef))(t), second)
-		same(t, "all", must(db.Heads(ctx, app.ID))(t), []store.Head{first, second})
+		testkit.Same(t, "one", must(db.Head(ctx, app.ID, mainRef))(t), second)
+		testkit.Same(t, "all", must(db.Heads(ctx, app.ID))(t), []store.Head{first, second})
 	})
 	t.Run("pull requests", func(t *testing.T) {
 		t.Parallel()
@@ -116,14 +117,14 @@ func testPushes(t *testing.T, open opener) {
 		put(store.PullRequest{Number: 13, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1})                         // closed
 		put(store.PullRequest{Number: 14, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true, Fork: true}) // another repository's
 		put(store.PullRequest{Number: 15, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha1, Open: true})             // another branch's
-		same(t, "of a branch", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{open})
+		testkit.Same(t, "of a branch", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{open})
 		open.Base, open.HeadSHA = "dev", sha2
 		put(open)
 		first := store.PullRequest{Number: 2, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha2, Open: true}
 		put(first)
-		same(t, "changed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first, open})
+		testkit.Same(t, "changed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first, open})
 		open.Open = false
 		put(open)
-		same(t, "closed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first})
+		testkit.Same(t, "closed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first})
 	})
 }

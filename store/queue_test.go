@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // patience is how long a test waits for what must happen.
@@ -80,7 +81,7 @@ func testQueue(t *testing.T, open opener) {
 		ready := make(chan string, 10)
 		endOther := queue("other", into(ready))
 		enqueue(t, db, "other/first", "b")
-		same(t, "at work", receive(t, "a job", ready), "other/first b")
+		testkit.Same(t, "at work", receive(t, "a job", ready), "other/first b")
 		end := queue("", func(_ context.Context, _, id string) error {
 			started <- id
 			<-block
@@ -92,8 +93,8 @@ func testQueue(t *testing.T, open opener) {
 			end()
 		})
 		enqueue(t, db, "run", "a")
-		same(t, "at work", receive(t, "a job", started), "a")
-		same(t, "at work again", receive(t, "a job", started), "a")
+		testkit.Same(t, "at work", receive(t, "a job", started), "a")
+		testkit.Same(t, "at work again", receive(t, "a job", started), "a")
 	})
 	t.Run("a job exists if and only if its transaction commits", func(t *testing.T) {
 		t.Parallel()
@@ -118,9 +119,9 @@ func testQueue(t *testing.T, open opener) {
 		enqueue(t, db, "run", "done")
 		done := make(chan string, 10)
 		work(t, db, 1, quiet, into(done)) // one at a time, in order
-		same(t, "the first job", receive(t, "a job", done), "run done")
+		testkit.Same(t, "the first job", receive(t, "a job", done), "run done")
 		enqueue(t, db, "collect", "later")
-		same(t, "a job that came while the queue ran", receive(t, "a job", done), "collect later")
+		testkit.Same(t, "a job that came while the queue ran", receive(t, "a job", done), "collect later")
 	})
 	t.Run("a job waits for its time", func(t *testing.T) {
 		t.Parallel()
@@ -129,9 +130,9 @@ func testQueue(t *testing.T, open opener) {
 		enqueue(t, db, "run", "now")
 		done := make(chan string, 10)
 		work(t, db, 1, quiet, into(done))
-		same(t, "the first job", receive(t, "a job", done), "run now")
+		testkit.Same(t, "the first job", receive(t, "a job", done), "run now")
 		enqueue(t, db, "run", "then")
-		same(t, "the second", receive(t, "a job", done), "run then")
+		testkit.Same(t, "the second", receive(t, "a job", done), "run then")
 	})
 	t.Run("once is once, until it is done", func(t *testing.T) {
 		t.Parallel()
@@ -147,12 +148,12 @@ func testQueue(t *testing.T, open opener) {
 		done := make(chan string, 10)
 		stop := work(t, db, 1, quiet, into(done))
 		for _, want := range []string{"run a", "run b", "collect a"} {
-			same(t, "the next job", receive(t, "a job", done), want)
+			testkit.Same(t, "the next job", receive(t, "a job", done), want)
 		}
 		stop()
 		once("run", "a") // the first is done
 		work(t, db, 1, quiet, into(done))
-		same(t, "the same again", receive(t, "a job", done), "run a")
+		testkit.Same(t, "the same again", receive(t, "a job", done), "run a")
 	})
 	t.Run("another round does not wait for a job whose worker may be dead", func(t *testing.T) {
 		t.Parallel()
@@ -165,7 +166,7 @@ func testQueue(t *testing.T, open opener) {
 		})
 		for round := range int64(2) {
 			update(t, db, func(tx *store.Tx) error { tx.EnqueueOnce("run", "a", round); return nil })
-			same(t, fmt.Sprint("the job of round ", round), receive(t, "a job", begun), "a")
+			testkit.Same(t, fmt.Sprint("the job of round ", round), receive(t, "a job", begun), "a")
 			update(t, db, func(tx *store.Tx) error { tx.EnqueueOnce("run", "a", round); return nil }) // at work
 		}
 		close(end)
@@ -187,7 +188,7 @@ func testQueue(t *testing.T, open opener) {
 		})
 		for _, id := range []string{"broken", "interrupted", "fine"} {
 			enqueue(t, db, "run", id)
-			same(t, "the next job", receive(t, "a job", tried), "run "+id)
+			testkit.Same(t, "the next job", receive(t, "a job", tried), "run "+id)
 		}
 		if got := log.String(); strings.Count(got, "it broke") != 1 || !strings.Contains(got, "id=broken") || strings.Contains(got, "stopping") {
 			t.Errorf("the log: got %q, want the one failure, with its job", got)
@@ -233,7 +234,7 @@ func testQueue(t *testing.T, open opener) {
 		over := make(chan error, 1)
 		go func() { over <- q.Run(ctx) }()
 		enqueue(t, db, "run", "first")
-		same(t, "at work", receive(t, "a job", started), "first")
+		testkit.Same(t, "at work", receive(t, "a job", started), "first")
 		enqueue(t, db, "run", "second")
 		cancel()
 		select {
@@ -250,12 +251,12 @@ func testQueue(t *testing.T, open opener) {
 		}
 		// The second may have begun before the queue saw that it is to stop: then it was waited for, too.
 		if len(started) == 1 {
-			same(t, "a job that began", <-started, "second")
-			same(t, "its end", receive(t, "the job's end", ended), nil)
+			testkit.Same(t, "a job that began", <-started, "second")
+			testkit.Same(t, "its end", receive(t, "the job's end", ended), nil)
 			return
 		}
 		done := make(chan string, 10)
 		work(t, db, 1, quiet, into(done))
-		same(t, "what the next start does", receive(t, "a job", done), "run second")
+		testkit.Same(t, "what the next start does", receive(t, "a job", done), "run second")
 	})
 }

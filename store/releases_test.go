@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testReleases(t *testing.T, open opener) {
@@ -22,22 +23,22 @@ func testReleases(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.PutRelease(t.Context(), r) })
 		}
 		put(r)
-		same(t, "as stored", must(db.Release(ctx, app.ID, r.ID))(t), r)
+		testkit.Same(t, "as stored", must(db.Release(ctx, app.ID, r.ID))(t), r)
 		_, err := db.Release(ctx, app.ID, "bbbbbbbb")
-		sentence(t, "no release", err, landfall.NotFound, "bbbbbbbb")
+		testkit.Kind(t, "no release", err, landfall.NotFound, "bbbbbbbb")
 		want := r
 		want.Line, want.Created, want.Expired, want.WasLive = landfall.Production, after(1), after(2), true
 		changed := want
 		changed.Digest, changed.Commit, changed.Branch = "sha256:0", sha2, "g"
 		put(changed)
 		// V1: what a release shows never changes
-		same(t, "put again", must(db.Release(ctx, app.ID, r.ID))(t), want)
+		testkit.Same(t, "put again", must(db.Release(ctx, app.ID, r.ID))(t), want)
 		younger := landfall.Release{ID: "bbbbbbbb", App: app.ID, Line: landfall.Production, Created: after(5)}
 		older := landfall.Release{ID: "cccccccc", App: app.ID, Line: landfall.Production, Created: noon}
 		put(younger)
 		put(older)
-		same(t, "newest first", must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
-		same(t, "accessible", must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
+		testkit.Same(t, "newest first", must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
+		testkit.Same(t, "accessible", must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
 		expired := func(id landfall.UID, at int, commit landfall.CommitSHA) landfall.Release {
 			r := landfall.Release{ID: id, App: app.ID, Line: landfall.Production, Created: after(at), Expired: after(at + 1), Commit: commit}
 			put(r)
@@ -49,7 +50,7 @@ func testReleases(t *testing.T, open opener) {
 		for idOrDigits, want := range map[string]landfall.Release{
 			"dddddddd": earlier, string(sha2): later, string(sha2[:7]): later, "cafecafe": byID, string(want.ID): want,
 		} {
-			same(t, "expired "+idOrDigits, must(db.ExpiredRelease(ctx, app.ID, idOrDigits))(t), want)
+			testkit.Same(t, "expired "+idOrDigits, must(db.ExpiredRelease(ctx, app.ID, idOrDigits))(t), want)
 		}
 		for _, none := range []string{"bbbbbbbb", "zzzzzzzz", "9999999"} {
 			if _, err := db.ExpiredRelease(ctx, app.ID, none); landfall.KindOf(err) != landfall.NotFound {
@@ -70,11 +71,11 @@ func testReleases(t *testing.T, open opener) {
 		v1 := put(landfall.Tag{Name: "v1", Kind: landfall.GitTag, Release: "bbbbbbbb", Ref: "refs/tags/v1", Moved: after(1)})
 		branch := put(landfall.Tag{Name: "branch-f", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/f", Moved: after(2)})
 		put(landfall.Tag{Name: "branch-g", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/g", Moved: after(3)})
-		same(t, "one", must(db.Tag(ctx, app.ID, "v1"))(t), v1)
+		testkit.Same(t, "one", must(db.Tag(ctx, app.ID, "v1"))(t), v1)
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
-		same(t, "all", must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
+		testkit.Same(t, "all", must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
 		_, err := db.Tag(ctx, app.ID, "branch-g")
-		sentence(t, "no tag", err, landfall.NotFound, "branch-g")
+		testkit.Kind(t, "no tag", err, landfall.NotFound, "branch-g")
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
 	})
 	t.Run("moves", func(t *testing.T) {
@@ -92,8 +93,8 @@ func testReleases(t *testing.T, open opener) {
 		}
 		last := landfall.Move{ID: 4, App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon, Back: true}
 		first := landfall.Move{ID: 1, App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon}
-		same(t, "of live, newest first", must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
-		same(t, "the newest", must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})
+		testkit.Same(t, "of live, newest first", must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
+		testkit.Same(t, "the newest", must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})
 		if got := must(db.Moves(ctx, app.ID, "", 10))(t); len(got) != 3 || got[1].Pointer != "tag beta" {
 			t.Errorf("of all pointers: got %+v, want 3", got)
 		}
@@ -118,8 +119,8 @@ func testReleases(t *testing.T, open opener) {
 			m.Pointer = cmp.Or(m.Pointer, landfall.LivePointer)
 			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
 		}
-		same(t, "the last time of each", must(db.LiveUntil(ctx, app.ID))(t), map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
-		same(t, "of another app", must(db.LiveUntil(ctx, other.ID))(t), map[landfall.UID]time.Time{})
+		testkit.Same(t, "the last time of each", must(db.LiveUntil(ctx, app.ID))(t), map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
+		testkit.Same(t, "of another app", must(db.LiveUntil(ctx, other.ID))(t), map[landfall.UID]time.Time{})
 	})
 	t.Run("units that are served are those of accessible releases", func(t *testing.T) {
 		t.Parallel()
@@ -140,9 +141,9 @@ func testReleases(t *testing.T, open opener) {
 		}
 		got := must(db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(t)
 		slices.SortFunc(got, func(a, b store.ServedUnit) int { return cmp.Compare(a.Unit.Name, b.Unit.Name) })
-		same(t, "static units", got, []store.ServedUnit{served("aaaaaaaa", v1), served("aaaaaaaa", d)})
-		same(t, "what functions run with, of one group", must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t), []store.ServedUnit{served("aaaaaaaa", pv)})
-		same(t, "functions", must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
+		testkit.Same(t, "static units", got, []store.ServedUnit{served("aaaaaaaa", v1), served("aaaaaaaa", d)})
+		testkit.Same(t, "what functions run with, of one group", must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t), []store.ServedUnit{served("aaaaaaaa", pv)})
+		testkit.Same(t, "functions", must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
 	})
 }
 
@@ -182,19 +183,19 @@ func testCollection(t *testing.T, open opener) {
 		t.Parallel()
 		s, ctx := start(t, static("/")), t.Context()
 		for range 2 {
-			same(t, "refused", reserve(t, s, "a/", "b/"), nil)
+			testkit.Same(t, "refused", reserve(t, s, "a/", "b/"), nil)
 		}
-		same(t, "marked while reserved", mark(t, s), nil)
+		testkit.Same(t, "marked while reserved", mark(t, s), nil)
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
-		same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
-		same(t, "marked again: what was not deleted yet", mark(t, s), []string{"a/", "b/"})
-		same(t, "refused while it is deleted", reserve(t, s, "a/", "c/"), []string{"a/"})
+		testkit.Same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
+		testkit.Same(t, "marked again: what was not deleted yet", mark(t, s), []string{"a/", "b/"})
+		testkit.Same(t, "refused while it is deleted", reserve(t, s, "a/", "c/"), []string{"a/"})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "a/") })
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "c/") }) // reserved: it stays
-		same(t, "refused when it is deleted", reserve(t, s, "a/"), nil)
-		same(t, "marked while some are reserved", mark(t, s), []string{"b/"})
+		testkit.Same(t, "refused when it is deleted", reserve(t, s, "a/"), nil)
+		testkit.Same(t, "marked while some are reserved", mark(t, s), []string{"b/"})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
-		same(t, "marked at the end", mark(t, s), []string{"a/", "b/", "c/"})
+		testkit.Same(t, "marked at the end", mark(t, s), []string{"a/", "b/", "c/"})
 	})
 	t.Run("what is gone cannot be shared", func(t *testing.T) {
 		t.Parallel()
@@ -208,13 +209,13 @@ func testCollection(t *testing.T, open opener) {
 			})
 			return refused
 		}
-		same(t, "refused of what is there", share("a/"), nil)
-		same(t, "marked while it is shared", mark(t, s), []string{"b/"})
+		testkit.Same(t, "refused of what is there", share("a/"), nil)
+		testkit.Same(t, "marked while it is shared", mark(t, s), []string{"b/"})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
-		same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
+		testkit.Same(t, "marked after that", mark(t, s), []string{"a/", "b/"})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropPrefix(ctx, "b/") })
 		// L-031: nothing points into what is being deleted, or is deleted already
-		same(t, "refused then", share("a/", "b/", "c/"), []string{"a/", "b/", "c/"})
+		testkit.Same(t, "refused then", share("a/", "b/", "c/"), []string{"a/", "b/", "c/"})
 	})
 	t.Run("static content goes with the last accessible release", func(t *testing.T) {
 		t.Parallel()
@@ -226,20 +227,20 @@ func testCollection(t *testing.T, open opener) {
 		newRelease(t, s.db, newGroup(t, s.db, s.app, "bbbbbbbb", "", inForce(s.unit, v2)), true)
 		newRelease(t, s.db, newGroup(t, s.db, s.app, "cccccccc", "", inForce(s.unit, v3)), false)
 		// L-031: what an accessible release reaches is not marked, and what none reaches is
-		same(t, "marked", mark(t, s), []string{"a/"})
+		testkit.Same(t, "marked", mark(t, s), []string{"a/"})
 		v1.Content, v2.Content = nil, nil
-		same(t, "versions without stored content have none", must(s.db.Versions(ctx, s.unit.ID, true))(t), []landfall.Version{v1, v2, v3})
-		same(t, "where the first points", must(s.db.PrefixesOf(ctx, s.unit.ID, v1.Number))(t), nil)
-		same(t, "where the second points", must(s.db.PrefixesOf(ctx, s.unit.ID, v2.Number))(t), nil)
-		same(t, "where the third points", must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t), []string{"b/", "c/"})
+		testkit.Same(t, "versions without stored content have none", must(s.db.Versions(ctx, s.unit.ID, true))(t), []landfall.Version{v1, v2, v3})
+		testkit.Same(t, "where the first points", must(s.db.PrefixesOf(ctx, s.unit.ID, v1.Number))(t), nil)
+		testkit.Same(t, "where the second points", must(s.db.PrefixesOf(ctx, s.unit.ID, v2.Number))(t), nil)
+		testkit.Same(t, "where the third points", must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t), []string{"b/", "c/"})
 	})
 	t.Run("a package keeps its archives while its version exists", func(t *testing.T) {
 		t.Parallel()
 		s, ctx := start(t, landfall.UnitID{Kind: landfall.PackageUnit, Name: "p"}), t.Context()
 		v := newVersion(t, s.db, s.unit, "aaaaaaaa", true, "a/")
-		same(t, "marked while the version exists", mark(t, s), nil)
+		testkit.Same(t, "marked while the version exists", mark(t, s), nil)
 		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteVersion(ctx, s.unit.ID, v.Number) })
-		same(t, "marked when it is deleted", mark(t, s), []string{"a/"})
+		testkit.Same(t, "marked when it is deleted", mark(t, s), []string{"a/"})
 	})
 	t.Run("another app's prefixes are its own", func(t *testing.T) {
 		t.Parallel()
@@ -247,8 +248,8 @@ func testCollection(t *testing.T, open opener) {
 		other := newApp(t, s.db, "zoo")
 		reserve(t, s, "a/")
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
-		same(t, "marked of another app", mark(t, scene{db: s.db, app: other}), nil)
-		same(t, "marked of the app", mark(t, s), []string{"a/"})
+		testkit.Same(t, "marked of another app", mark(t, scene{db: s.db, app: other}), nil)
+		testkit.Same(t, "marked of the app", mark(t, s), []string{"a/"})
 	})
 	t.Run("versions that nothing keeps", func(t *testing.T) {
 		t.Parallel()
@@ -279,15 +280,15 @@ func testCollection(t *testing.T, open opener) {
 			slices.Sort(numbers)
 			return numbers
 		}
-		same(t, "Unheld", unheld(), []int64{preview.Number, expired.Number, retired.Number})
+		testkit.Same(t, "Unheld", unheld(), []int64{preview.Number, expired.Number, retired.Number})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
-		same(t, "when the run is over", unheld(), []int64{preview.Number, expired.Number, retired.Number, reserved.Number})
-		same(t, "of another app", must(s.db.Unheld(ctx, "other"))(t), nil)
+		testkit.Same(t, "when the run is over", unheld(), []int64{preview.Number, expired.Number, retired.Number, reserved.Number})
+		testkit.Same(t, "of another app", must(s.db.Unheld(ctx, "other"))(t), nil)
 		for _, c := range []struct {
 			v    landfall.Version
 			want bool
 		}{{produced, false}, {preview, false}, {released, true}, {expired, false}, {heldRetired, true}} {
-			same(t, "held by a release: "+string(c.v.UID), must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
+			testkit.Same(t, "held by a release: "+string(c.v.UID), must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
 		}
 	})
 	t.Run("an alias holds its versions, and what they run with", func(t *testing.T) {
@@ -328,19 +329,19 @@ func testCollection(t *testing.T, open opener) {
 			}
 			return numbers
 		}
-		same(t, "held without an alias", held(s.unit), nil)
+		testkit.Same(t, "held without an alias", held(s.unit), nil)
 		two := put(share(0, 90), share(2, 10))
-		same(t, "the alias", must(s.db.Alias(ctx, s.unit.ID, "prod"))(t), two)
-		same(t, "held functions", held(s.unit), []int64{1, 3})
-		same(t, "held packages", held(packages), []int64{1, 3})
-		same(t, "held static units", held(page), nil)
+		testkit.Same(t, "the alias", must(s.db.Alias(ctx, s.unit.ID, "prod"))(t), two)
+		testkit.Same(t, "held functions", held(s.unit), []int64{1, 3})
+		testkit.Same(t, "held packages", held(packages), []int64{1, 3})
+		testkit.Same(t, "held static units", held(page), nil)
 		one := put(share(1, 100))
-		same(t, "the aliases", must(s.db.Aliases(ctx, s.unit.ID))(t), []landfall.Alias{one})
-		same(t, "held functions after it moved", held(s.unit), []int64{2})
+		testkit.Same(t, "the aliases", must(s.db.Aliases(ctx, s.unit.ID))(t), []landfall.Alias{one})
+		testkit.Same(t, "held functions after it moved", held(s.unit), []int64{2})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteAlias(ctx, s.unit.ID, "prod") })
-		same(t, "held when it is gone", held(s.unit), nil)
+		testkit.Same(t, "held when it is gone", held(s.unit), nil)
 		_, err := s.db.Alias(ctx, s.unit.ID, "prod")
-		kind(t, "an alias that is gone", err, landfall.NotFound)
+		testkit.Kind(t, "an alias that is gone", err, landfall.NotFound)
 	})
 	t.Run("the first record of a build's input wins", func(t *testing.T) {
 		t.Parallel()
@@ -355,14 +356,14 @@ func testCollection(t *testing.T, open opener) {
 			return won
 		}
 		_, err := db.Build(ctx, "a", input)
-		kind(t, "no build", err, landfall.NotFound)
-		same(t, "the first", put("a", `{"o":1}`), json.RawMessage(`{"o":1}`))
-		same(t, "the second", put("a", `{"o":2}`), json.RawMessage(`{"o":1}`))
-		same(t, "another app's", put("b", `{"o":3}`), json.RawMessage(`{"o":3}`))
-		same(t, "what is recorded", must(db.Build(ctx, "a", input))(t), json.RawMessage(`{"o":1}`))
+		testkit.Kind(t, "no build", err, landfall.NotFound)
+		testkit.Same(t, "the first", put("a", `{"o":1}`), json.RawMessage(`{"o":1}`))
+		testkit.Same(t, "the second", put("a", `{"o":2}`), json.RawMessage(`{"o":1}`))
+		testkit.Same(t, "another app's", put("b", `{"o":3}`), json.RawMessage(`{"o":3}`))
+		testkit.Same(t, "what is recorded", must(db.Build(ctx, "a", input))(t), json.RawMessage(`{"o":1}`))
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, "a", input) })
 		_, err = db.Build(ctx, "a", input)
-		kind(t, "when it is to be built again", err, landfall.NotFound)
-		same(t, "what is recorded of the other", must(db.Build(ctx, "b", input))(t), json.RawMessage(`{"o":3}`))
+		testkit.Kind(t, "when it is to be built again", err, landfall.NotFound)
+		testkit.Same(t, "what is recorded of the other", must(db.Build(ctx, "b", input))(t), json.RawMessage(`{"o":3}`))
 	})
 }

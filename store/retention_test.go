@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // forget deletes and returns how many were deleted.
@@ -98,29 +99,29 @@ func testForgetRuns(open opener) func(t *testing.T) {
 			}
 		}
 		old := func(tx *store.Tx) (int, error) { return tx.ForgetRuns(ctx, after(50), 2) }
-		same(t, "forgotten: not more than asked for", forget(t, db, old), 2)
+		testkit.Same(t, "forgotten: not more than asked for", forget(t, db, old), 2)
 		_, err := db.Run(ctx, "failed")
-		kind(t, "the oldest run", err, landfall.NotFound)
-		same(t, "forgotten: the rest", forget(t, db, old), 2)
-		same(t, "forgotten: nothing is left", forget(t, db, old), 0)
+		testkit.Kind(t, "the oldest run", err, landfall.NotFound)
+		testkit.Same(t, "forgotten: the rest", forget(t, db, old), 2)
+		testkit.Same(t, "forgotten: nothing is left", forget(t, db, old), 0)
 		var left []string
 		for _, r := range must(db.Runs(ctx, "", time.Time{}, 100))(t) {
 			left = append(left, r.ID)
 		}
-		same(t, "kept", left, []string{"young", "unfinished", "owing", "live", "head", "dirty"})
+		testkit.Same(t, "kept", left, []string{"young", "unfinished", "owing", "live", "head", "dirty"})
 		for _, v := range must(db.Violations(ctx))(t) {
 			if strings.Contains(v.Problem, "has no run") {
 				t.Errorf("after what is old was forgotten: %+v", v)
 			}
 		}
-		same(t, "steps of a run that is gone", len(must(db.Steps(ctx, "failed"))(t)), 0)
-		same(t, "log of a run that is gone", len(must(db.Log(ctx, "failed", 0, 9))(t)), 0)
-		same(t, "reports of a run that is gone", len(must(db.ReportsOf(ctx, app.ID, "cfailed"))(t)), 0)
-		same(t, "pushes of a run that is gone", len(must(db.RunRefs(ctx, "failed"))(t)), 0)
-		same(t, "the push itself stays: the order of a branch rests on it", must(db.Push(ctx, 1))(t).After, "cfailed")
-		same(t, "log of a run that is kept", len(must(db.Log(ctx, "live", 0, 9))(t)), 1)
-		same(t, "reports of a run that is kept", len(must(db.ReportsOf(ctx, app.ID, "clive"))(t)), 1)
-		same(t, "the commit of a dirty work tree is known still", must(db.CommitOf(ctx, app.ID, "dddddddd"))(t), "cdirty")
+		testkit.Same(t, "steps of a run that is gone", len(must(db.Steps(ctx, "failed"))(t)), 0)
+		testkit.Same(t, "log of a run that is gone", len(must(db.Log(ctx, "failed", 0, 9))(t)), 0)
+		testkit.Same(t, "reports of a run that is gone", len(must(db.ReportsOf(ctx, app.ID, "cfailed"))(t)), 0)
+		testkit.Same(t, "pushes of a run that is gone", len(must(db.RunRefs(ctx, "failed"))(t)), 0)
+		testkit.Same(t, "the push itself stays: the order of a branch rests on it", must(db.Push(ctx, 1))(t).After, "cfailed")
+		testkit.Same(t, "log of a run that is kept", len(must(db.Log(ctx, "live", 0, 9))(t)), 1)
+		testkit.Same(t, "reports of a run that is kept", len(must(db.ReportsOf(ctx, app.ID, "clive"))(t)), 1)
+		testkit.Same(t, "the commit of a dirty work tree is known still", must(db.CommitOf(ctx, app.ID, "dddddddd"))(t), "cdirty")
 	}
 }
 
@@ -143,15 +144,15 @@ func testForgetLogs(open opener) func(t *testing.T) {
 			}
 			return lines
 		}
-		same(t, "removed", forget(t, db, old), 1)
-		same(t, "of an unfinished run", text("r0"), []string{"one", "two"})
-		same(t, "of an old run", text("r1"), []string{"removed"})
-		same(t, "of a young run", text("r2"), []string{"one", "two"})
-		same(t, "once", forget(t, db, old), 0)
+		testkit.Same(t, "removed", forget(t, db, old), 1)
+		testkit.Same(t, "of an unfinished run", text("r0"), []string{"one", "two"})
+		testkit.Same(t, "of an old run", text("r1"), []string{"removed"})
+		testkit.Same(t, "of a young run", text("r2"), []string{"one", "two"})
+		testkit.Same(t, "once", forget(t, db, old), 0)
 		update(t, db, func(tx *store.Tx) error {
 			return tx.AppendLog(ctx, "r1", landfall.StepAccept, after(70), "a push joined")
 		})
-		same(t, "what is said later stands behind it", text("r1"), []string{"removed", "a push joined"})
+		testkit.Same(t, "what is said later stands behind it", text("r1"), []string{"removed", "a push joined"})
 	}
 }
 
@@ -165,9 +166,9 @@ func testForgetDeliveries(open opener) func(t *testing.T) {
 			})
 		}
 		old := func(tx *store.Tx) (int, error) { return tx.ForgetDeliveries(ctx, after(3), 2) }
-		same(t, "not more than asked for", forget(t, db, old), 2)
-		same(t, "the rest", forget(t, db, old), 1)
-		same(t, "nothing is left", forget(t, db, old), 0)
+		testkit.Same(t, "not more than asked for", forget(t, db, old), 2)
+		testkit.Same(t, "the rest", forget(t, db, old), 1)
+		testkit.Same(t, "nothing is left", forget(t, db, old), 0)
 		left := must(db.Deliveries(ctx, 9))(t)
 		if len(left) != 1 || left[0].ID != "d3" {
 			t.Errorf("got %+v, want the youngest", left)

@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // switchTo makes a release live at a time.
@@ -62,19 +63,19 @@ func testSchedules(t *testing.T, open opener) {
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, first, after(0))
 		since := must(keep(t, db, app, first, map[string]string{"same": "@daily", "other": "@hourly", "gone": "@daily"}))(t)
-		same(t, "at first", since, map[string]time.Time{"same": after(0), "other": after(0), "gone": after(0)})
+		testkit.Same(t, "at first", since, map[string]time.Time{"same": after(0), "other": after(0), "gone": after(0)})
 		switchTo(t, db, &app, second, after(10))
 		_, err := keep(t, db, app, first, nil)
-		kind(t, "a release that is not live", err, landfall.Conflict)
+		testkit.Kind(t, "a release that is not live", err, landfall.Conflict)
 		expressions := map[string]string{"same": "@daily", "other": "@daily", "new": "@daily"}
 		want := map[string]time.Time{"same": after(0), "other": after(10), "new": after(10)}
 		// E-113: the scheduler stores its own schedules
-		same(t, "after a switch", must(keep(t, db, app, second, expressions))(t), want)
-		same(t, "once more", must(keep(t, db, app, second, expressions))(t), want)
+		testkit.Same(t, "after a switch", must(keep(t, db, app, second, expressions))(t), want)
+		testkit.Same(t, "once more", must(keep(t, db, app, second, expressions))(t), want)
 		switchTo(t, db, &app, first, after(20)) // back
 		switchTo(t, db, &app, third, after(30))
 		since = must(keep(t, db, app, third, map[string]string{"same": "@daily"}))(t)
-		same(t, "after a release that nobody kept the schedules of", since, map[string]time.Time{"same": after(30)})
+		testkit.Same(t, "after a release that nobody kept the schedules of", since, map[string]time.Time{"same": after(30)})
 	})
 	t.Run("a time is fired once", func(t *testing.T) {
 		t.Parallel()
@@ -98,10 +99,10 @@ func testSchedules(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		close(claims)
-		same(t, "the claims", len(claims), 1)
-		same(t, "the firings", must(db.OpenFirings(t.Context()))(t), []store.Firing{<-claims})
+		testkit.Same(t, "the claims", len(claims), 1)
+		testkit.Same(t, "the firings", must(db.OpenFirings(t.Context()))(t), []store.Firing{<-claims})
 		_, err := claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(9), Release: second, Process: "p", Fired: after(9)})
-		kind(t, "a release that is not live", err, landfall.Conflict)
+		testkit.Kind(t, "a release that is not live", err, landfall.Conflict)
 	})
 	t.Run("one runs at a time", testFiringStates(open))
 	t.Run("a firing outlives its process", testTakenFiring(open))
@@ -125,9 +126,9 @@ func testSchedules(t *testing.T, open opener) {
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.ForgetFirings(ctx, after(100)) })
 		last := must(db.LastFirings(ctx, app.ID))(t)
-		same(t, "the last one of a schedule", last["kept"].Due, after(3))
-		same(t, "the last one of what is no schedule any more", last["gone"].Due, after(1))
-		same(t, "those that are not over", len(must(db.OpenFirings(ctx))(t)), 2)
+		testkit.Same(t, "the last one of a schedule", last["kept"].Due, after(3))
+		testkit.Same(t, "the last one of what is no schedule any more", last["gone"].Due, after(1))
+		testkit.Same(t, "those that are not over", len(must(db.OpenFirings(ctx))(t)), 2)
 	})
 }
 
@@ -145,23 +146,23 @@ func testFiringStates(open opener) func(t *testing.T) {
 			return db.Update(ctx, func(tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
 		}
 		one := must(claim(t, db, at(1)))(t)
-		same(t, "the first", one.State, store.FiringRunning)
+		testkit.Same(t, "the first", one.State, store.FiringRunning)
 		two := must(claim(t, db, at(2)))(t)
-		same(t, "one while it runs", two.State, store.FiringSkipped)
+		testkit.Same(t, "one while it runs", two.State, store.FiringSkipped)
 		if err := move(one, store.FiringWaiting, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		three := must(claim(t, db, at(3)))(t)
-		same(t, "one while it waits", three.State, store.FiringRunning)
-		kind(t, "the one that waited", move(one, store.FiringRunning, time.Time{}), landfall.Conflict)
+		testkit.Same(t, "one while it waits", three.State, store.FiringRunning)
+		testkit.Kind(t, "the one that waited", move(one, store.FiringRunning, time.Time{}), landfall.Conflict)
 		if err := move(three, store.FiringSucceeded, after(4)); err != nil {
 			t.Fatal(err)
 		}
-		kind(t, "one that is over", move(three, store.FiringFailed, after(5)), landfall.Conflict)
+		testkit.Kind(t, "one that is over", move(three, store.FiringFailed, after(5)), landfall.Conflict)
 		four := must(claim(t, db, at(4)))(t)
-		same(t, "one after that", four.State, store.FiringRunning)
-		same(t, "what is open", must(db.OpenFirings(ctx))(t), []store.Firing{four})
-		same(t, "the last one", must(db.LastFirings(ctx, app.ID))(t), map[string]store.Firing{"t": four})
+		testkit.Same(t, "one after that", four.State, store.FiringRunning)
+		testkit.Same(t, "what is open", must(db.OpenFirings(ctx))(t), []store.Firing{four})
+		testkit.Same(t, "the last one", must(db.LastFirings(ctx, app.ID))(t), map[string]store.Firing{"t": four})
 	}
 }
 
@@ -180,13 +181,13 @@ func testTakenFiring(open opener) func(t *testing.T) {
 			})
 			return taken, err
 		}
-		kind(t, "one that lives", second(take(f)), landfall.Conflict)
+		testkit.Kind(t, "one that lives", second(take(f)), landfall.Conflict)
 		f.Beat++
 		taken := must(take(f))(t)
-		same(t, "who has it", must(db.OpenFirings(ctx))(t), []store.Firing{taken})
-		same(t, "which time it is run", taken.Attempt, 2)
-		kind(t, "one that was taken", second(take(f)), landfall.Conflict)
+		testkit.Same(t, "who has it", must(db.OpenFirings(ctx))(t), []store.Firing{taken})
+		testkit.Same(t, "which time it is run", taken.Attempt, 2)
+		testkit.Kind(t, "one that was taken", second(take(f)), landfall.Conflict)
 		f.State, f.Finished = store.FiringSucceeded, after(3)
-		kind(t, "its end by whom it was taken from", db.Update(ctx, func(tx *store.Tx) error { return tx.MoveFiring(ctx, f) }), landfall.Conflict)
+		testkit.Kind(t, "its end by whom it was taken from", db.Update(ctx, func(tx *store.Tx) error { return tx.MoveFiring(ctx, f) }), landfall.Conflict)
 	}
 }

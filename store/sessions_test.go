@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testSessions(t *testing.T, open opener) {
@@ -25,12 +26,12 @@ func testSessions(t *testing.T, open opener) {
 	gone := func(t *testing.T, db *store.DB, secret string, at time.Time) {
 		t.Helper()
 		_, err := db.SessionToken(t.Context(), secret, at)
-		kind(t, secret, err, landfall.NotFound)
+		testkit.Kind(t, secret, err, landfall.NotFound)
 	}
 	t.Run("a session is its token's until it is over", func(t *testing.T) {
 		t.Parallel()
 		db := signIn(t)
-		same(t, "token", must(db.SessionToken(t.Context(), "cookie", noon.Add(time.Hour-1)))(t), ada)
+		testkit.Same(t, "token", must(db.SessionToken(t.Context(), "cookie", noon.Add(time.Hour-1)))(t), ada)
 		gone(t, db, "cookie", noon.Add(time.Hour))
 		gone(t, db, "another cookie", noon)
 		gone(t, db, string(landfall.DigestOf([]byte("cookie"))), noon) // what is stored opens nothing
@@ -56,6 +57,6 @@ func testSessions(t *testing.T, open opener) {
 			return tx.CreateSession(t.Context(), "second", ada, later, later.Add(time.Hour))
 		})
 		gone(t, db, "cookie", noon)
-		same(t, "token", must(db.SessionToken(t.Context(), "second", later))(t), ada)
+		testkit.Same(t, "token", must(db.SessionToken(t.Context(), "second", later))(t), ada)
 	})
 }

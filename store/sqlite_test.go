@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // One process owns a database: the second is told so in one sentence, and the first does not notice.
@@ -27,7 +28,7 @@ func TestOpenTwice(t *testing.T) {
 	path := storetest.SQLite(t)
 	db := storetest.Open(t, path)
 	_, err := store.Open(t.Context(), path)
-	sentence(t, "the second Open", err, landfall.Conflict,
+	testkit.Kind(t, "the second Open", err, landfall.Conflict,
 		fmt.Sprintf("another landfall process (pid %d) uses the data folder", os.Getpid()), filepath.Dir(path), "stop it", "LANDFALL_DATA")
 	// What the log says ends there, too: a word of the kernel's would read as if it went away by itself.
 	if !strings.HasSuffix(err.Error(), "LANDFALL_DATA") {
@@ -161,15 +162,15 @@ func TestUncleanEnd(t *testing.T) {
 		close(release)
 
 		after := storetest.Open(t, copied)
-		same(t, "the app", must(after.App(ctx, app.ID))(t), app)
+		testkit.Same(t, "the app", must(after.App(ctx, app.ID))(t), app)
 		half := landfall.App{ID: "h", Namespace: "default", Name: "half"} // taken if the namespace were there
 		update(t, after, func(tx *store.Tx) error { return tx.CreateApp(ctx, half) })
 		again := make(chan string, 10)
 		work(t, after, 1, quiet, into(again))
 		got := map[string]bool{receive(t, "a job that was at work", again): true, receive(t, "the other that was at work", again): true}
-		same(t, "what runs again", got, map[string]bool{"run r1": true, "collect a": true})
+		testkit.Same(t, "what runs again", got, map[string]bool{"run r1": true, "collect a": true})
 		update(t, after, func(tx *store.Tx) error { tx.EnqueueOnce("run", "after", 0); return nil })
-		same(t, "what comes then", receive(t, "a job", again), "run after")
+		testkit.Same(t, "what comes then", receive(t, "a job", again), "run after")
 	})
 	t.Run("whenever it died, every transaction is whole", func(t *testing.T) {
 		t.Parallel()
@@ -207,7 +208,7 @@ func TestUncleanEnd(t *testing.T) {
 			}
 		}
 		last := must(db.App(ctx, app.ID))(t)
-		same(t, "live in the end", last.Live, landfall.UID("r0000019"))
+		testkit.Same(t, "live in the end", last.Live, landfall.UID("r0000019"))
 	})
 }
 
@@ -256,9 +257,9 @@ func TestMigrations(t *testing.T) {
 		t.Error("up: got no tables")
 	}
 	must(provider.DownTo(ctx, 0))(t)
-	same(t, "down", schema(), nil)
+	testkit.Same(t, "down", schema(), nil)
 	must(provider.Up(ctx))(t)
-	same(t, "up again", schema(), first)
+	testkit.Same(t, "up again", schema(), first)
 	for _, table := range first {
 		name := strings.Fields(table)[1]
 		if strings.HasPrefix(table, "table") && !strings.Contains(table, "PRIMARY KEY") {
@@ -281,11 +282,11 @@ func TestOpenKeepsWhatIsThere(t *testing.T) {
 			app = newApp(t, db, "shop")
 			enqueue(t, db, "run", "r1")
 		}
-		same(t, "the app", must(db.App(t.Context(), app.ID))(t), app)
+		testkit.Same(t, "the app", must(db.App(t.Context(), app.ID))(t), app)
 		if i == 2 {
 			done := make(chan string, 10)
 			stop := work(t, db, 1, slog.New(slog.DiscardHandler), into(done))
-			same(t, "the job", receive(t, "a job", done), "run r1")
+			testkit.Same(t, "the job", receive(t, "a job", done), "run r1")
 			stop()
 		}
 		if err := db.Close(); err != nil {

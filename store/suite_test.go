@@ -2,11 +2,9 @@ package store_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
@@ -87,33 +85,6 @@ func update(t testing.TB, db *store.DB, f func(tx *store.Tx) error) {
 	t.Helper()
 	if err := db.Update(t.Context(), f); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// same fails when got is not want.
-func same[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (- want, + got):\n%s", what, diff)
-	}
-}
-
-// kind fails when err is not of the kind.
-func kind(t testing.TB, what string, err error, want landfall.Kind) {
-	t.Helper()
-	if err == nil || landfall.KindOf(err) != want {
-		t.Errorf("%s: got the error %v, want one of kind %s", what, err, want)
-	}
-}
-
-// sentence fails when err is not of the kind, or has no sentence with the given words for people.
-func sentence(t testing.TB, what string, err error, want landfall.Kind, words ...string) {
-	t.Helper()
-	kind(t, what, err, want)
-	for _, w := range words {
-		if !strings.Contains(landfall.MessageOf(err), w) {
-			t.Errorf("%s: got the message %q, want one with %q", what, landfall.MessageOf(err), w)
-		}
 	}
 }
 

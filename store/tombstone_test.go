@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // The upgrade of a database in which an earlier program deleted an app: the names of its functions are free at once, its own is not, it is
@@ -49,22 +50,22 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 			for _, app := range must(db.WithoutTombstone(ctx))(t) {
 				half = append(half, app.Name)
 			}
-			same(t, "what is to be closed", half, []string{"shop"})
+			testkit.Same(t, "what is to be closed", half, []string{"shop"})
 			zoo := must(db.AppByName(ctx, "zoo"))(t)
-			same(t, "where the content lies", zoo.Objects, "apps/team/zoo/")
+			testkit.Same(t, "where the content lies", zoo.Objects, "apps/team/zoo/")
 			for unit, there := range map[landfall.UnitID]bool{function("hello"): false, {Kind: landfall.PackageUnit, Name: "hello-pkg"}: false, function("feed"): true} {
 				_, err := db.UnitInNamespace(ctx, "team", unit)
-				same(t, "whether "+unit.Name+" is in the namespace", err == nil, there)
+				testkit.Same(t, "whether "+unit.Name+" is in the namespace", err == nil, there)
 			}
 			update(t, db, func(tx *store.Tx) error {
 				unit, err := tx.CreateUnit(ctx, zoo, function("hello"))
 				// V3: numbers go on, also where the name is another app's by now
-				same(t, "the last number of the name", unit.LastNumber, 5)
+				testkit.Same(t, "the last number of the name", unit.LastNumber, 5)
 				return err
 			})
 			again := landfall.App{ID: uuid.NewString(), Namespace: "team", Name: "shop", Created: time.UnixMicro(1), UIDSpace: uuid.New()}
 			err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
-			sentence(t, "the name of the deleted app", err, landfall.Conflict, "stay reserved")
+			testkit.Kind(t, "the name of the deleted app", err, landfall.Conflict, "stay reserved")
 		})
 	}
 }
@@ -119,19 +120,19 @@ func testClosed(t *testing.T, open opener) {
 				return err
 			}
 			tokens, err := tx.RevokeTokens(ctx, shop)
-			same(t, "the tokens that are recorded", len(tokens), 1)
+			testkit.Same(t, "the tokens that are recorded", len(tokens), 1)
 			return err
 		})
 		for name, open := range map[string]bool{"shop": false, "zoo": true} {
 			_, err := db.Token(ctx, "token of "+name)
-			same(t, "whether the token of "+name+" is known", err == nil, open)
+			testkit.Same(t, "whether the token of "+name+" is known", err == nil, open)
 			_, err = db.SessionToken(ctx, "session of "+name, noon)
-			same(t, "whether the session of "+name+" goes on", err == nil, open)
+			testkit.Same(t, "whether the session of "+name+" goes on", err == nil, open)
 			err = db.Update(ctx, func(tx *store.Tx) error {
 				_, _, err := tx.BeginVisit(ctx, "code of "+name, name+".localhost", "nonce", "secret of "+name, noon)
 				return err
 			})
-			same(t, "whether "+name+" is visited", err == nil, open)
+			testkit.Same(t, "whether "+name+" is visited", err == nil, open)
 		}
 		var leased []string
 		update(t, db, func(tx *store.Tx) error {
@@ -141,11 +142,11 @@ func testClosed(t *testing.T, open opener) {
 			}
 			return err
 		})
-		same(t, "what is run of what waited", leased, []string{"of zoo"})
+		testkit.Same(t, "what is run of what waited", leased, []string{"of zoo"})
 		x := execution(shop, "late", 1)
 		err := db.Update(ctx, func(tx *store.Tx) error {
 			return tx.AcceptExecution(ctx, x, []byte("{}"), store.Waiting{Count: 9, Bytes: 9})
 		})
-		kind(t, "what comes later", err, landfall.NotFound)
+		testkit.Kind(t, "what comes later", err, landfall.NotFound)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testUpdate(t *testing.T, open opener) {
@@ -44,8 +45,8 @@ func testUpdate(t *testing.T, open opener) {
 			t.Errorf("Update: got the error %v, want the function's", err)
 		}
 		_, err = db.AppByName(ctx, "shop")
-		sentence(t, "after the rollback", err, landfall.NotFound, "shop")
-		same(t, "Changes", must(db.Changes(ctx))(t), 0)
+		testkit.Kind(t, "after the rollback", err, landfall.NotFound, "shop")
+		testkit.Same(t, "Changes", must(db.Changes(ctx))(t), 0)
 		newApp(t, db, "shop") // the connection is free, and the name too
 	})
 	t.Run("a transaction that was cancelled is undone", func(t *testing.T) {
@@ -59,9 +60,9 @@ func testUpdate(t *testing.T, open opener) {
 			cancel()
 			return nil
 		})
-		kind(t, "Update", err, landfall.Canceled)
-		kind(t, "a cancelled read", ignore(db.Apps(ctx)), landfall.Canceled)
-		kind(t, "an update that begins too late", db.Update(ctx, func(*store.Tx) error { return nil }), landfall.Canceled)
+		testkit.Kind(t, "Update", err, landfall.Canceled)
+		testkit.Kind(t, "a cancelled read", ignore(db.Apps(ctx)), landfall.Canceled)
+		testkit.Kind(t, "an update that begins too late", db.Update(ctx, func(*store.Tx) error { return nil }), landfall.Canceled)
 		app := landfall.App{ID: "a", Namespace: "default", Name: "team"} // would be taken
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "default", 0) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateApp(t.Context(), app) })
@@ -117,8 +118,8 @@ func testUpdate(t *testing.T, open opener) {
 		}
 		slices.Sort(want)
 		slices.Sort(names)
-		same(t, "the apps of those that did not fail", names, want)
-		same(t, "what they noted", must(db.Changes(ctx))(t), int64(len(want)))
+		testkit.Same(t, "the apps of those that did not fail", names, want)
+		testkit.Same(t, "what they noted", must(db.Changes(ctx))(t), int64(len(want)))
 		newApp(t, db, "shop") // the connection is free
 	})
 	t.Run("one who shares a transaction and went away changes nothing", func(t *testing.T) {
@@ -127,8 +128,8 @@ func testUpdate(t *testing.T, open opener) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		gone := func(ctx context.Context, tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", 0) }
-		kind(t, "Together", db.Together(ctx, gone), landfall.Canceled)
-		kind(t, "a closed database", func() error {
+		testkit.Kind(t, "Together", db.Together(ctx, gone), landfall.Canceled)
+		testkit.Kind(t, "a closed database", func() error {
 			if err := db.Close(); err != nil {
 				t.Error(err)
 			}
@@ -180,13 +181,13 @@ func testUpdate(t *testing.T, open opener) {
 		with := together(func() error { return nil })
 		close(gathered)
 		for _, ended := range []<-chan error{never, with} {
-			sentence(t, "who shares the transaction", <-ended, landfall.Internal, "did not end")
+			testkit.Kind(t, "who shares the transaction", <-ended, landfall.Internal, "did not end")
 		}
 	})
 	t.Run("counters ascend in the order of commits, without gaps", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
-		same(t, "at first", must(db.Changes(ctx))(t), 0)
+		testkit.Same(t, "at first", must(db.Changes(ctx))(t), 0)
 		app := newApp(t, db, "shop")
 		const workers, times = 4, 10
 		var group errgroup.Group
@@ -203,10 +204,10 @@ func testUpdate(t *testing.T, open opener) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "at the end", must(db.Changes(ctx))(t), workers*times)
+		testkit.Same(t, "at the end", must(db.Changes(ctx))(t), workers*times)
 		update(t, db, func(tx *store.Tx) error { return second(tx.Changed(ctx, app.ID)) })
-		same(t, "what changed last", must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
-		same(t, "what changed since", len(must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
+		testkit.Same(t, "what changed last", must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
+		testkit.Same(t, "what changed since", len(must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
 	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for them.
 	t.Run("readers see before or after", func(t *testing.T) {
@@ -270,7 +271,7 @@ func testUpdate(t *testing.T, open opener) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "live at the end", must(db.App(ctx, app.ID))(t).Live, landfall.UID(fmt.Sprintf("r%07d", moves)))
+		testkit.Same(t, "live at the end", must(db.App(ctx, app.ID))(t).Live, landfall.UID(fmt.Sprintf("r%07d", moves)))
 	})
 	t.Run("a reader does not wait for a writer", func(t *testing.T) {
 		t.Parallel()
@@ -283,8 +284,8 @@ func testUpdate(t *testing.T, open opener) {
 			}
 			limited, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			same(t, "live while it is moved", must(db.App(limited, app.ID))(t).Live, "")
-			same(t, "live within the transaction", must(tx.App(limited, app.ID))(t).Live, "aaaaaaaa")
+			testkit.Same(t, "live while it is moved", must(db.App(limited, app.ID))(t).Live, "")
+			testkit.Same(t, "live within the transaction", must(tx.App(limited, app.ID))(t).Live, "aaaaaaaa")
 			return nil
 		})
 	})
@@ -332,9 +333,9 @@ func testErrors(t *testing.T, open opener) {
 			{"an error of nobody's", func(*store.Tx) error { return errors.New("no") }, landfall.Internal},
 		} {
 			err := db.Update(ctx, c.do)
-			kind(t, c.name, err, c.want)
+			testkit.Kind(t, c.name, err, c.want)
 		}
-		same(t, "runs at the end", len(must(db.Runs(ctx, app.ID, time.Time{}, 10))(t)), 1)
+		testkit.Same(t, "runs at the end", len(must(db.Runs(ctx, app.ID, time.Time{}, 10))(t)), 1)
 	})
 	t.Run("an error names what was done", func(t *testing.T) {
 		t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A later program's migrations: one that goes well, and one that fails in its middle.
@@ -59,14 +60,14 @@ func TestUpgrade(t *testing.T) {
 
 			newer := must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
 			change, ok := newer.Upgraded()
-			same(t, "the upgrade is told", ok, true)
-			same(t, "the upgrade", change, store.Upgrade{From: form, To: laterForm})
-			same(t, "the form", must(newer.Schema(ctx))(t), laterForm)
-			same(t, "the namespaces", must(newer.Namespaces(ctx))(t), []string{"kept"})
+			testkit.Same(t, "the upgrade is told", ok, true)
+			testkit.Same(t, "the upgrade", change, store.Upgrade{From: form, To: laterForm})
+			testkit.Same(t, "the form", must(newer.Schema(ctx))(t), laterForm)
+			testkit.Same(t, "the namespaces", must(newer.Namespaces(ctx))(t), []string{"kept"})
 			must(0, newer.Close())(t)
 
 			_, err := store.Open(ctx, where)
-			kind(t, "the older program", err, landfall.Conflict)
+			testkit.Kind(t, "the older program", err, landfall.Conflict)
 			for _, part := range []string{fmt.Sprintf("form %d", laterForm), fmt.Sprintf("up to %d", form), "newer", "restore a backup"} {
 				if !strings.Contains(landfall.MessageOf(err), part) {
 					t.Errorf("got %q, which does not say %q", landfall.MessageOf(err), part)
@@ -77,7 +78,7 @@ func TestUpgrade(t *testing.T) {
 			if change, ok := again.Upgraded(); ok {
 				t.Errorf("got the upgrade %+v at the second start", change)
 			}
-			same(t, "the namespaces after the older program", must(again.Namespaces(ctx))(t), []string{"kept"})
+			testkit.Same(t, "the namespaces after the older program", must(again.Namespaces(ctx))(t), []string{"kept"})
 		})
 	}
 }
@@ -94,10 +95,10 @@ func TestUpgradeOfTheFirstForm(t *testing.T) {
 	db := must(store.Open(ctx, where))(t)
 	defer db.Close()
 	change, _ := db.Upgraded()
-	same(t, "the upgrade", change, store.Upgrade{From: 1, To: must(db.Schema(ctx))(t)})
-	same(t, "the namespaces", must(db.Namespaces(ctx))(t), []string{"kept"})
+	testkit.Same(t, "the upgrade", change, store.Upgrade{From: 1, To: must(db.Schema(ctx))(t)})
+	testkit.Same(t, "the namespaces", must(db.Namespaces(ctx))(t), []string{"kept"})
 	app := newApp(t, db, "shop")
-	same(t, "an app", must(db.App(ctx, app.ID))(t), app)
+	testkit.Same(t, "an app", must(db.App(ctx, app.ID))(t), app)
 }
 
 // Migrations come in the order of their merges: a database that has a newer one gets the older one, too.
@@ -112,7 +113,7 @@ func TestUpgradeOutOfOrder(t *testing.T) {
 	db = must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
 	defer db.Close()
 	app := newApp(t, db, "shop")
-	same(t, "an app", must(db.App(ctx, app.ID))(t), app)
+	testkit.Same(t, "an app", must(db.App(ctx, app.ID))(t), app)
 }
 
 // A backup says with the highest number which migrations its rows have gone through. So whatever comes after these has a higher one; 3
@@ -124,7 +125,7 @@ func TestNumbersOfMigrations(t *testing.T) {
 		"00007_without_objects.sql", "00008_shared_deliveries.sql",
 	}
 	names := must(fs.Glob(os.DirFS("migrations"), "*.sql"))(t)
-	same(t, "the first migrations", names[:min(len(names), len(released))], released)
+	testkit.Same(t, "the first migrations", names[:min(len(names), len(released))], released)
 }
 
 // An upgrade that fails in its middle leaves everything as it was: the older program starts as before.
@@ -144,8 +145,8 @@ func TestUpgradeFails(t *testing.T) {
 			}
 			db = must(store.Open(ctx, where))(t)
 			defer db.Close()
-			same(t, "the form", must(db.Schema(ctx))(t), form)
-			same(t, "the namespaces", must(db.Namespaces(ctx))(t), []string{"kept"})
+			testkit.Same(t, "the form", must(db.Schema(ctx))(t), form)
+			testkit.Same(t, "the namespaces", must(db.Namespaces(ctx))(t), []string{"kept"})
 		})
 	}
 }
@@ -173,8 +174,8 @@ func TestDumpedTables(t *testing.T) {
 				}
 			}
 			// Every question that a check asks is one that the engine understands.
-			same(t, "the violations of an empty database", must(db.Violations(t.Context()))(t), nil)
-			same(t, "the damage of a new database", len(must(db.Verify(t.Context()))(t)), 0)
+			testkit.Same(t, "the violations of an empty database", must(db.Violations(t.Context()))(t), nil)
+			testkit.Same(t, "the damage of a new database", len(must(db.Verify(t.Context()))(t)), 0)
 		})
 	}
 }
@@ -244,8 +245,8 @@ func TestUpgradeOfSharedDeliveries(t *testing.T) {
 			}
 			slices.Sort(confirmed)
 			slices.Sort(listed)
-			same(t, "the apps whose id is confirmed", confirmed, []string{"good"})
-			same(t, "the apps with deliveries", listed, []string{"elsewhere", "enterprise", "good"})
+			testkit.Same(t, "the apps whose id is confirmed", confirmed, []string{"good"})
+			testkit.Same(t, "the apps with deliveries", listed, []string{"elsewhere", "enterprise", "good"})
 		})
 	}
 }

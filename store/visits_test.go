@@ -7,6 +7,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func testVisits(t *testing.T, open opener) {
@@ -39,7 +40,7 @@ func testVisits(t *testing.T, open opener) {
 	gone := func(t *testing.T, db *store.DB, secret, host string, at time.Time) {
 		t.Helper()
 		_, err := db.VisitToken(t.Context(), secret, host, at)
-		kind(t, secret+" at "+host, err, landfall.NotFound)
+		testkit.Kind(t, secret+" at "+host, err, landfall.NotFound)
 	}
 	t.Run("a code begins one visit, at its host, of its browser, until the session ends", func(t *testing.T) {
 		t.Parallel()
@@ -56,18 +57,18 @@ func testVisits(t *testing.T, open opener) {
 			{string(landfall.DigestOf([]byte("code"))), ask.Host, "nonce", noon},
 		} {
 			_, _, err := begin(t, db, wrong.code, wrong.host, wrong.nonce, wrong.at)
-			kind(t, wrong.code, err, landfall.NotFound)
+			testkit.Kind(t, wrong.code, err, landfall.NotFound)
 		}
 		gone(t, db, "code", ask.Host, noon) // a code is no visit
 		path, expires, err := begin(t, db, "code", ask.Host, "nonce", noon.Add(time.Minute-1))
-		same(t, "error", err, nil)
-		same(t, "path", path, ask.Path)
-		same(t, "end", expires, ends)
+		testkit.Same(t, "error", err, nil)
+		testkit.Same(t, "path", path, ask.Path)
+		testkit.Same(t, "end", expires, ends)
 		_, _, err = begin(t, db, "code", ask.Host, "nonce", noon)
-		kind(t, "the code again", err, landfall.NotFound)
+		testkit.Kind(t, "the code again", err, landfall.NotFound)
 		_, _, err = begin(t, db, "visit", ask.Host, "", noon)
-		kind(t, "the visit as a code", err, landfall.NotFound)
-		same(t, "token", must(db.VisitToken(t.Context(), "visit", ask.Host, ends.Add(-1)))(t), ada)
+		testkit.Kind(t, "the visit as a code", err, landfall.NotFound)
+		testkit.Same(t, "token", must(db.VisitToken(t.Context(), "visit", ask.Host, ends.Add(-1)))(t), ada)
 		gone(t, db, "visit", ask.Host, ends)
 		gone(t, db, "visit", "zoo.releases.test", noon)
 		gone(t, db, "code", ask.Host, noon)
@@ -80,7 +81,7 @@ func testVisits(t *testing.T, open opener) {
 			t.Parallel()
 			db := coded(t)
 			_, _, err := begin(t, db, "code", ask.Host, "nonce", noon)
-			same(t, "error", err, nil)
+			testkit.Same(t, "error", err, nil)
 			update(t, db, func(tx *store.Tx) error { return end(t, tx) })
 			gone(t, db, "visit", ask.Host, noon)
 		})
@@ -89,7 +90,7 @@ func testVisits(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := coded(t), t.Context()
 		_, _, err := begin(t, db, "code", ask.Host, "nonce", noon)
-		same(t, "error", err, nil)
+		testkit.Same(t, "error", err, nil)
 		const tries = 300
 		update(t, db, func(tx *store.Tx) error {
 			err := tx.CreateSession(ctx, "busy", ada, noon, ends)
@@ -107,14 +108,14 @@ func testVisits(t *testing.T, open opener) {
 				known++
 			}
 		}
-		same(t, "visits of the session", known, 200)
-		same(t, "of the other one", must(db.VisitToken(ctx, "visit", ask.Host, noon))(t), ada)
+		testkit.Same(t, "visits of the session", known, 200)
+		testkit.Same(t, "of the other one", must(db.VisitToken(ctx, "visit", ask.Host, noon))(t), ada)
 	})
 	t.Run("no visit begins after its session", func(t *testing.T) {
 		t.Parallel()
 		db := coded(t)
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteSession(t.Context(), "session") })
 		_, _, err := begin(t, db, "code", ask.Host, "nonce", noon)
-		kind(t, "code", err, landfall.NotFound)
+		testkit.Kind(t, "code", err, landfall.NotFound)
 	})
 }

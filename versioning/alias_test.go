@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -36,7 +37,7 @@ func TestAliasesAreBounded(t *testing.T) {
 			t.Errorf("one alias more: got %v", err)
 		}
 		_, err = versioning.Select(ctx, tx, row, "b0")
-		sentence(t, "an alias that is not there", err, landfall.NotFound, `no version or alias "b0"`, "aliases are a0, a1, a10, a11, a12 and 95 more")
+		testkit.Kind(t, "an alias that is not there", err, landfall.NotFound, `no version or alias "b0"`, "aliases are a0, a1, a10, a11, a12 and 95 more")
 		if err := versioning.RemoveAlias(ctx, tx, row, "a0", "", noon); err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func TestAliasesAreBounded(t *testing.T) {
 			}
 		}
 		kept, err := tx.AliasMoves(ctx, row.ID, "flag", 2*moves)
-		same(t, "moves that are kept", len(kept), moves)
+		testkit.Same(t, "moves that are kept", len(kept), moves)
 		return err
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -36,11 +37,11 @@ func TestApply(t *testing.T) {
 		units := s.must(t, change{uid: uid, units: shopUnits("1", "1")})
 		for _, u := range units {
 			// B-085: every version of an apply carries the apply's own uid
-			same(t, u.Unit.String(), u.GroupUnit, landfall.GroupUnit{Unit: u.Unit, UID: uid, Number: 1, Digest: u.Digest})
-			same(t, "its tracker", s.tracker(t, u.Unit), string(uid))
+			testkit.Same(t, u.Unit.String(), u.GroupUnit, landfall.GroupUnit{Unit: u.Unit, UID: uid, Number: 1, Digest: u.Digest})
+			testkit.Same(t, "its tracker", s.tracker(t, u.Unit), string(uid))
 		}
 		// D-029: the app version is the collection of the versions of all units
-		same(t, "the group", s.group(t, uid), []string{
+		testkit.Same(t, "the group", s.group(t, uid), []string{
 			"function bar uidaaaaa 1", "function foo uidaaaaa 1", "function hello uidaaaaa 1", "package hello uidaaaaa 1", "package src uidaaaaa 1",
 			"environment py uidaaaaa 1", "http-trigger home uidaaaaa 1", "config config uidaaaaa 1", "static / uidaaaaa 1", "static /docs uidaaaaa 1"})
 	})
@@ -51,9 +52,9 @@ func TestApply(t *testing.T) {
 		again := shopUnits("1", "1")
 		slices.Reverse(again)
 		s.must(t, change{uid: aub, units: again})
-		same(t, "the group", s.group(t, aub), s.group(t, uid))
+		testkit.Same(t, "the group", s.group(t, aub), s.group(t, uid))
 		for _, d := range again {
-			same(t, "the tracker of "+d.Unit.String(), s.tracker(t, d.Unit), string(uid))
+			testkit.Same(t, "the tracker of "+d.Unit.String(), s.tracker(t, d.Unit), string(uid))
 		}
 	})
 	t.Run("a changed package versions the functions that use it, and nothing else", func(t *testing.T) {
@@ -62,21 +63,21 @@ func TestApply(t *testing.T) {
 		s.must(t, change{uid: uid, units: shopUnits("1", "1")})
 		s.must(t, change{uid: aub, units: shopUnits("1", "2")})
 		// B-091: the changed package has a new object, in its tracker and in the group
-		same(t, "the package's tracker", s.tracker(t, pkg("hello")), "uidaaaaa aubaaaaa")
+		testkit.Same(t, "the package's tracker", s.tracker(t, pkg("hello")), "uidaaaaa aubaaaaa")
 		// B-089: it was compared with what its tracker had
-		same(t, "the package's numbers", byUnit(t, s.units(t, aub), pkg("hello")).Number, int64(2))
+		testkit.Same(t, "the package's numbers", byUnit(t, s.units(t, aub), pkg("hello")).Number, int64(2))
 		// B-098: so has its function
-		same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
+		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
 		// D-027: however small the change of its code
-		same(t, "the function's number", byUnit(t, s.units(t, aub), fn("hello")).Number, int64(2))
+		testkit.Same(t, "the function's number", byUnit(t, s.units(t, aub), fn("hello")).Number, int64(2))
 		// D-035: deploying a function gives a new version of that function
-		same(t, "what latest means", s.found(t, landfall.FunctionUnit, "hello"), string(aub))
+		testkit.Same(t, "what latest means", s.found(t, landfall.FunctionUnit, "hello"), string(aub))
 		// B-090: an unchanged package stands in the group with its last version
-		same(t, "the other package", s.group(t, aub)[4], "package src uidaaaaa 1")
+		testkit.Same(t, "the other package", s.group(t, aub)[4], "package src uidaaaaa 1")
 		// B-097: an unchanged function too
-		same(t, "the other functions", s.group(t, aub)[:2], []string{"function bar uidaaaaa 1", "function foo uidaaaaa 1"})
+		testkit.Same(t, "the other functions", s.group(t, aub)[:2], []string{"function bar uidaaaaa 1", "function foo uidaaaaa 1"})
 		// B-099: and whatever else did not change
-		same(t, "the rest", s.group(t, aub)[5:], s.group(t, uid)[5:])
+		testkit.Same(t, "the rest", s.group(t, aub)[5:], s.group(t, uid)[5:])
 	})
 	t.Run("each unit changes by itself", func(t *testing.T) {
 		t.Parallel()
@@ -109,7 +110,7 @@ func TestApply(t *testing.T) {
 				}
 			}
 			// D-033: a unit that changes gets a new version, and only then
-			same(t, "what changed with "+what, got, c.want)
+			testkit.Same(t, "what changed with "+what, got, c.want)
 		}
 	})
 	t.Run("the tenant configuration, a function, a static unit are one unit each", func(t *testing.T) {
@@ -121,17 +122,17 @@ func TestApply(t *testing.T) {
 			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 1"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 1")}})
 		config := s.versions(t, unit(landfall.ConfigUnit, "config"))
 		// D-023: the tenant configuration is one unit
-		same(t, "its versions", len(config), 2)
+		testkit.Same(t, "its versions", len(config), 2)
 		// D-026: of which one changed value makes all of it another version
-		same(t, "its content", string(config[1].Spec), `{"a":1,"b":3}`)
+		testkit.Same(t, "its content", string(config[1].Spec), `{"a":1,"b":3}`)
 		s.must(t, change{uid: cua, units: []versioning.Declared{
 			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 2"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 1")}})
 		// D-025: one static entry is one unit, however many files it has
-		same(t, "the static unit's tracker", s.tracker(t, unit(landfall.StaticUnit, "/")), "uidaaaaa cuaaaaaa")
+		testkit.Same(t, "the static unit's tracker", s.tracker(t, unit(landfall.StaticUnit, "/")), "uidaaaaa cuaaaaaa")
 		s.must(t, change{uid: dua, units: []versioning.Declared{
 			declareConfig(`{"a":1,"b":3}`), declareStatic("/", "a 1 b 2"), declareFunction("f", "main", "p"), declarePackage("p", "a 1 b 2")}})
 		// D-024: one function's configuration is one unit, its code base included
-		same(t, "the function's tracker", s.tracker(t, fn("f")), "uidaaaaa duaaaaaa")
+		testkit.Same(t, "the function's tracker", s.tracker(t, fn("f")), "uidaaaaa duaaaaaa")
 	})
 	t.Run("a revert goes back to the old version, and so does another branch with its content", func(t *testing.T) {
 		t.Parallel()
@@ -139,12 +140,12 @@ func TestApply(t *testing.T) {
 		s.must(t, change{uid: uid, units: shopUnits("1", "1")})
 		s.must(t, change{uid: aub, units: shopUnits("1", "2")})
 		s.must(t, change{uid: cua, units: shopUnits("1", "1")})
-		same(t, "the group of the revert", s.group(t, cua), s.group(t, uid))
-		same(t, "the tracker", s.tracker(t, pkg("hello")), "uidaaaaa aubaaaaa")
+		testkit.Same(t, "the group of the revert", s.group(t, cua), s.group(t, uid))
+		testkit.Same(t, "the tracker", s.tracker(t, pkg("hello")), "uidaaaaa aubaaaaa")
 		// B-054: which version is newer is not what its number says
-		same(t, "what latest means", s.found(t, landfall.FunctionUnit, "hello"), string(uid))
+		testkit.Same(t, "what latest means", s.found(t, landfall.FunctionUnit, "hello"), string(uid))
 		s.must(t, change{uid: dua, line: landfall.Preview, units: shopUnits("1", "2")})
-		same(t, "the group of the branch", s.group(t, dua), s.group(t, aub))
+		testkit.Same(t, "the group of the branch", s.group(t, dua), s.group(t, aub))
 	})
 	t.Run("what was previewed is what production gets", func(t *testing.T) {
 		t.Parallel()
@@ -155,13 +156,13 @@ func TestApply(t *testing.T) {
 		if v.Production {
 			t.Errorf("the previewed version: got it as production's")
 		}
-		same(t, "what latest means while it is previewed", s.found(t, landfall.FunctionUnit, "hello"), string(uid))
+		testkit.Same(t, "what latest means while it is previewed", s.found(t, landfall.FunctionUnit, "hello"), string(uid))
 		s.must(t, change{uid: cua, units: shopUnits("1", "2")})
 		v.Production = true
-		same(t, "the version after the merge", s.versions(t, fn("hello"))[1:], []landfall.Version{v})
-		same(t, "the group of the merge", s.group(t, cua), s.group(t, aub))
+		testkit.Same(t, "the version after the merge", s.versions(t, fn("hello"))[1:], []landfall.Version{v})
+		testkit.Same(t, "the group of the merge", s.group(t, cua), s.group(t, aub))
 		s.must(t, change{uid: dua, line: landfall.Preview, units: shopUnits("1", "2")})
-		same(t, "the version after another branch had it", s.versions(t, fn("hello"))[1:], []landfall.Version{v})
+		testkit.Same(t, "the version after another branch had it", s.versions(t, fn("hello"))[1:], []landfall.Version{v})
 	})
 }
 
@@ -193,10 +194,10 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		s := newShop(t)
 		s.must(t, change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"), declarePackage("hello-pkg", "1")}})
 		// B-087: packages are applied before the functions that name them, in whatever order they are declared
-		same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "hello-pkg-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "hello-pkg-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"), declarePackage("hello-pkg", "2")}})
 		// B-095: the same package with a later version: the reference follows, and the function has changed
-		same(t, "after a change of the package", s.packageOf(t, "hello"),
+		testkit.Same(t, "after a change of the package", s.packageOf(t, "hello"),
 			versioning.PackageRef{Name: "hello-pkg-aubaaaaa", Namespace: "default", ResourceVersion: "2"})
 	})
 	t.Run("the last version of an unchanged package", func(t *testing.T) {
@@ -205,11 +206,11 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		s.must(t, change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "p"), declarePackage("p", "1")}})
 		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main.other", "p"), declarePackage("p", "1")}})
 		// B-096: other fields differ: the function has changed
-		same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
+		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
 		// B-093: field by field: what did not change is as before
-		same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "p-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "p-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		// B-092: it was compared with the last of its tracker
-		same(t, "its specs", []string{string(s.versions(t, fn("hello"))[0].Spec), string(s.versions(t, fn("hello"))[1].Spec)},
+		testkit.Same(t, "its specs", []string{string(s.versions(t, fn("hello"))[0].Spec), string(s.versions(t, fn("hello"))[1].Spec)},
 			[]string{`{"entry":"main","package":"p"}`, `{"entry":"main.other","package":"p"}`})
 	})
 	t.Run("another package", func(t *testing.T) {
@@ -219,9 +220,9 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		s.must(t, change{uid: uid, units: append(both, declareFunction("hello", "main", "p"))})
 		s.must(t, change{uid: aub, units: append(both, declareFunction("hello", "main", "q"))})
 		// B-094: the name of the package changed: the function has, and refers to the new one's latest version
-		same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "q-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
-		same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
-		same(t, "the package's tracker", s.tracker(t, pkg("q")), "uidaaaaa")
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "q-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
+		testkit.Same(t, "the package's tracker", s.tracker(t, pkg("q")), "uidaaaaa")
 	})
 	t.Run("no package", func(t *testing.T) {
 		t.Parallel()
@@ -248,9 +249,9 @@ func TestVersionsNeverChange(t *testing.T) {
 	for _, v := range before {
 		got := s.versions(t, v.Unit)[0]
 		// V1: the content and the spec of a version never change
-		same(t, v.ObjectName(), got, v)
+		testkit.Same(t, v.ObjectName(), got, v)
 		// D-028: a version is a snapshot of its unit
-		same(t, "its spec", string(got.Spec), string(specOf(v.Unit, shopUnits("1", "1"))))
+		testkit.Same(t, "its spec", string(got.Spec), string(specOf(v.Unit, shopUnits("1", "1"))))
 	}
 }
 
@@ -327,7 +328,7 @@ func TestContent(t *testing.T) {
 			_, err := tx.MarkDeleting(t.Context(), s.app.ID)
 			return err
 		})
-		same(t, "its prefixes when they are being deleted", len(prefixes(t, s, root)), 0)
+		testkit.Same(t, "its prefixes when they are being deleted", len(prefixes(t, s, root)), 0)
 		if err := run(t, s, aub, d, nil, false); !errors.Is(err, versioning.ErrPlanAgain) {
 			t.Errorf("an apply that counts on it: got the error %v, want one to plan again", err)
 		}
@@ -335,8 +336,8 @@ func TestContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		made.Content = storedAt(root, aub).Content
-		same(t, "the version that was restored", s.versions(t, root), []landfall.Version{made})
-		same(t, "its prefixes", prefixes(t, s, root), storedAt(root, aub).Prefixes)
+		testkit.Same(t, "the version that was restored", s.versions(t, root), []landfall.Version{made})
+		testkit.Same(t, "its prefixes", prefixes(t, s, root), storedAt(root, aub).Prefixes)
 	})
 	t.Run("what is stored already stays where it is", func(t *testing.T) {
 		t.Parallel()
@@ -348,8 +349,8 @@ func TestContent(t *testing.T) {
 			}
 		}
 		// V1: not even where its content lies
-		same(t, "the version's content", string(s.versions(t, pkg("p"))[0].Content), string(storedAt(pkg("p"), uid).Content))
-		same(t, "its prefixes", prefixes(t, s, pkg("p")), storedAt(pkg("p"), uid).Prefixes)
+		testkit.Same(t, "the version's content", string(s.versions(t, pkg("p"))[0].Content), string(storedAt(pkg("p"), uid).Content))
+		testkit.Same(t, "its prefixes", prefixes(t, s, pkg("p")), storedAt(pkg("p"), uid).Prefixes)
 	})
 	t.Run("what nobody can reach needs no static content yet", func(t *testing.T) {
 		t.Parallel()
@@ -369,7 +370,7 @@ func TestContent(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.Content = storedAt(root, cua).Content
-		same(t, "the version when it is reached", s.versions(t, root), []landfall.Version{v})
+		testkit.Same(t, "the version when it is reached", s.versions(t, root), []landfall.Version{v})
 	})
 }
 
@@ -385,12 +386,12 @@ func TestOwners(t *testing.T) {
 		first.must(t, change{uid: uid, units: units("1")})
 		_, err := second.apply(t.Context(), change{uid: aub, units: units("2")})
 		// N-012: a unit that another app owns is refused, with the place and the owner
-		sentence(t, "another app", err, landfall.Invalid, "specs/a.yaml:1", "package p", `"shop"`, "--namespace")
+		testkit.Kind(t, "another app", err, landfall.Invalid, "specs/a.yaml:1", "package p", `"shop"`, "--namespace")
 		owned, err := second.db.UnitsOf(t.Context(), second.app.ID)
 		if err != nil || len(owned) != 0 {
 			t.Errorf("what the other app owns: got %v and the error %v, want nothing", owned, err)
 		}
-		same(t, "the owner's tracker", first.tracker(t, fn("hello")), string(uid))
+		testkit.Same(t, "the owner's tracker", first.tracker(t, fn("hello")), string(uid))
 	})
 	t.Run("until the app is deleted", func(t *testing.T) {
 		t.Parallel()
@@ -403,8 +404,8 @@ func TestOwners(t *testing.T) {
 		})
 		second.must(t, change{uid: aub, units: units("2")})
 		// V3: a number means one version for ever, also where the name is another app's by now
-		same(t, "the versions of the new owner", second.tracker(t, fn("hello")), string(aub))
-		same(t, "the number of its first version", second.versions(t, fn("hello"))[0].Number, 2)
+		testkit.Same(t, "the versions of the new owner", second.tracker(t, fn("hello")), string(aub))
+		testkit.Same(t, "the number of its first version", second.versions(t, fn("hello"))[0].Number, 2)
 	})
 	t.Run("until its last version is gone", func(t *testing.T) {
 		t.Parallel()
@@ -414,7 +415,7 @@ func TestOwners(t *testing.T) {
 		first.must(t, change{uid: aub, units: []versioning.Declared{declareStatic("/", "1")}, noRelease: true})
 		second.must(t, change{uid: cua, units: units("1")})
 		// V3: the numbers of a name go on, whoever owns it
-		same(t, "the group", second.group(t, cua), []string{"function hello cuaaaaaa 2", "package p cuaaaaaa 2", "static / cuaaaaaa 1"})
+		testkit.Same(t, "the group", second.group(t, cua), []string{"function hello cuaaaaaa 2", "package p cuaaaaaa 2", "static / cuaaaaaa 1"})
 		if _, err := first.apply(t.Context(), change{uid: dua, units: units("1")}); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("the first owner: got the error %v, want it refused", err)
 		}
@@ -434,8 +435,8 @@ func TestOwners(t *testing.T) {
 			return tx.CreateVersion(t.Context(), u.ID, landfall.Version{Number: 2, UID: uid, Spec: json.RawMessage(`{}`), Digest: "sha256:0", Created: noon})
 		})
 		s.must(t, change{uid: aub, units: units("1")})
-		same(t, "the tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
-		same(t, "the group", s.group(t, aub)[0], "function hello aubaaaaa 3")
+		testkit.Same(t, "the tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
+		testkit.Same(t, "the group", s.group(t, aub)[0], "function hello aubaaaaa 3")
 	})
 	t.Run("static units are each app's own", func(t *testing.T) {
 		t.Parallel()
@@ -443,6 +444,6 @@ func TestOwners(t *testing.T) {
 		second := openShop(t, first.db, "zoo")
 		first.must(t, change{uid: uid, units: []versioning.Declared{declareStatic("/", "1")}})
 		second.must(t, change{uid: aub, units: []versioning.Declared{declareStatic("/", "1")}})
-		same(t, "the group", second.group(t, aub), []string{"static / aubaaaaa 1"})
+		testkit.Same(t, "the group", second.group(t, aub), []string{"static / aubaaaaa 1"})
 	})
 }

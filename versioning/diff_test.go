@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -23,14 +24,14 @@ func TestDiff(t *testing.T) {
 		at(fn("same"), "aaaaaaaa", 1, "sha256:s"), at(pkg("p"), "bbbbbbbb", 2, "sha256:p2"),
 	}
 	// D-022: each unit is compared, and changes, by itself
-	same(t, "Diff", versioning.Diff(before, after), []landfall.UnitChange{
+	testkit.Same(t, "Diff", versioning.Diff(before, after), []landfall.UnitChange{
 		{Unit: fn("f"), Change: landfall.Changed, Before: "aaaaaaaa", After: "bbbbbbbb", Number: 2},
 		{Unit: fn("gone"), Change: landfall.Removed, Before: "aaaaaaaa", Number: 4},
 		{Unit: fn("same"), Change: landfall.Unchanged, Before: "aaaaaaaa", After: "aaaaaaaa", Number: 1},
 		{Unit: pkg("p"), Change: landfall.Changed, Before: "aaaaaaaa", After: "bbbbbbbb", Number: 2},
 		{Unit: unit(landfall.StaticUnit, "/"), Change: landfall.Added, After: "bbbbbbbb", Number: 1},
 	})
-	same(t, "Diff of nothing", len(versioning.Diff(nil, nil)), 0)
+	testkit.Same(t, "Diff of nothing", len(versioning.Diff(nil, nil)), 0)
 }
 
 // Every unit of either side is listed once, with what happened to it; the other way round it is the other way round.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -97,7 +98,7 @@ func TestOrderDoesNotCount(t *testing.T) {
 		}
 		was, is := inForce(t, declared), inForce(t, shuffled)
 		// V4: the order of documents and of references does not matter
-		same(t, "what is in force", is, was)
+		testkit.Same(t, "what is in force", is, was)
 		for _, c := range versioning.Diff(was, is) {
 			// V4: a commit compared with itself has no change
 			if c.Change != landfall.Unchanged {
@@ -106,8 +107,8 @@ func TestOrderDoesNotCount(t *testing.T) {
 		}
 		mixed := rapid.Permutation(slices.Clone(was)).Draw(t, "mixed")
 		// V4: nor does the order in which a group version's units are listed
-		same(t, "the group's digest", versioning.GroupDigest(mixed), versioning.GroupDigest(was))
-		same(t, "the diff in any order", versioning.Diff(mixed, was), versioning.Diff(was, was))
+		testkit.Same(t, "the group's digest", versioning.GroupDigest(mixed), versioning.GroupDigest(was))
+		testkit.Same(t, "the diff in any order", versioning.Diff(mixed, was), versioning.Diff(was, was))
 	})
 }
 
@@ -163,7 +164,7 @@ func TestNamesDoNotCount(t *testing.T) {
 		before, after := digests(t, declared), digests(t, renamed)
 		for _, d := range declared {
 			// B-088: names, which versions suffix, are not compared
-			same(t, d.Unit.String(), after[unit(d.Unit.Kind, d.Unit.Name+"-aub")], before[d.Unit])
+			testkit.Same(t, d.Unit.String(), after[unit(d.Unit.Kind, d.Unit.Name+"-aub")], before[d.Unit])
 		}
 	})
 }
@@ -211,10 +212,10 @@ func TestDigestIsStable(t *testing.T) {
 	wantP := hash("landfall/1", "package", `{"a":1}`, "files")
 	environment := landfall.DigestOf([]byte("undeclared environment e"))
 	wantF := hash("landfall/1", "function", `{"b":2}`, string(wantP), string(environment), "sha256:pin", "")
-	same(t, "digests", digests(t, []versioning.Declared{f, p}), map[landfall.UnitID]landfall.Digest{pkg("p"): wantP, fn("f"): wantF})
-	same(t, "the group's", versioning.GroupDigest(inForce(t, []versioning.Declared{p, f})),
+	testkit.Same(t, "digests", digests(t, []versioning.Declared{f, p}), map[landfall.UnitID]landfall.Digest{pkg("p"): wantP, fn("f"): wantF})
+	testkit.Same(t, "the group's", versioning.GroupDigest(inForce(t, []versioning.Declared{p, f})),
 		hash("landfall/1", "function", "f", string(wantF), "package", "p", string(wantP)))
-	same(t, "of one package", string(wantP), "sha256:77e3aff9a8c0a6d0d32969b6541df92eccc3154532136420942bd07a07117f10")
+	testkit.Same(t, "of one package", string(wantP), "sha256:77e3aff9a8c0a6d0d32969b6541df92eccc3154532136420942bd07a07117f10")
 }
 
 // What a commit declares wrongly is said with its place, before anything is compared.
@@ -236,7 +237,7 @@ func TestResolveRefuses(t *testing.T) {
 	} {
 		units, err := versioning.Resolve(c.declared)
 		// B-086: all of a commit is read and checked before anything of it is applied
-		sentence(t, c.name, err, landfall.Invalid, c.words...)
+		testkit.Kind(t, c.name, err, landfall.Invalid, c.words...)
 		if units != nil {
 			t.Errorf("%s: got %d units beside the error, want none", c.name, len(units))
 		}
@@ -246,7 +247,7 @@ func TestResolveRefuses(t *testing.T) {
 		at("a:1", fn("f"), pkg("p"), pkg("q")), at("a:2", fn("g"), pkg("p")), at("a:3", pkg("p"), pkg("q")), at("a:4", pkg("q"), pkg("none"))}); err != nil {
 		t.Errorf("a shared reference: %v", err)
 	}
-	same(t, "of nothing", len(digests(t, nil)), 0)
+	testkit.Same(t, "of nothing", len(digests(t, nil)), 0)
 }
 
 // Units come in the order in which trackers show them.

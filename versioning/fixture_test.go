@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
@@ -296,28 +295,6 @@ func declareConfig(values string) versioning.Declared {
 
 func declareStatic(path, files string) versioning.Declared {
 	return versioning.Declared{Unit: unit(landfall.StaticUnit, path), Spec: []byte(`{}`), Content: []byte(files), Where: "specs/a.yaml:6"}
-}
-
-// same fails when got is not want.
-func same[T any](t tester, what string, got, want T) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (- want, + got):\n%s", what, diff)
-	}
-}
-
-// sentence fails when err is not of the kind, or its message lacks one of the words.
-func sentence(t tester, what string, err error, want landfall.Kind, words ...string) {
-	t.Helper()
-	if err == nil || landfall.KindOf(err) != want {
-		t.Errorf("%s: got the error %v, want one of kind %s", what, err, want)
-		return
-	}
-	for _, w := range words {
-		if !strings.Contains(landfall.MessageOf(err), w) {
-			t.Errorf("%s: got the message %q, want one with %q", what, landfall.MessageOf(err), w)
-		}
-	}
 }
 
 // byUnit finds a unit among others.

@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -147,7 +148,7 @@ func (w *world) remember(t *rapid.T, v landfall.Version) {
 	key := fmt.Sprintf("%s %d", v.Unit, v.Number)
 	if was, ok := w.seen[key]; ok {
 		// V1: a version's spec and content never change, and its number is never given again
-		same(t, key, v, was)
+		testkit.Same(t, key, v, was)
 	}
 	w.seen[key] = v
 }
@@ -217,10 +218,10 @@ func TestConcurrentApplies(t *testing.T) {
 			uids[v.UID] = true
 		}
 		// V3: uids never collide
-		same(t, "different uids of "+id.String(), len(uids), want)
+		testkit.Same(t, "different uids of "+id.String(), len(uids), want)
 	}
 	// B-054: and what is latest does not follow from the numbers
-	same(t, "what latest means", s.found(t, landfall.PackageUnit, "p"), fmt.Sprintf("b0%06d", commits-1))
+	testkit.Same(t, "what latest means", s.found(t, landfall.PackageUnit, "p"), fmt.Sprintf("b0%06d", commits-1))
 }
 
 // Applies, retirements and collections at the same time: what was deleted is not pointed at, and no number comes twice.

@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -23,16 +24,16 @@ func TestLatest(t *testing.T) {
 		t.Fatal(err)
 	}
 	// B-056: latest is the version that was made last
-	same(t, "what latest means", latest.UID, aub)
+	testkit.Same(t, "what latest means", latest.UID, aub)
 	// B-057: which is found through the tracker
-	same(t, "the tracker", s.tracker(t, fn("bar")), "uidaaaaa aubaaaaa")
+	testkit.Same(t, "the tracker", s.tracker(t, fn("bar")), "uidaaaaa aubaaaaa")
 	// B-058: it is the last of its list
-	same(t, "the last of the tracker", tracker[len(tracker)-1], latest)
+	testkit.Same(t, "the last of the tracker", tracker[len(tracker)-1], latest)
 	// B-059: the trigger did not change, and its function moved on, with both versions still there
-	same(t, "the trigger's tracker", s.tracker(t, unit(landfall.HTTPTrigger, "t")), string(uid))
-	same(t, "versions of the function", len(tracker), 2)
+	testkit.Same(t, "the trigger's tracker", s.tracker(t, unit(landfall.HTTPTrigger, "t")), string(uid))
+	testkit.Same(t, "versions of the function", len(tracker), 2)
 	for _, text := range []string{"bar", "bar:", "bar:0", "bar:latest", "default/bar"} {
-		same(t, text, s.found(t, landfall.FunctionUnit, text), string(aub))
+		testkit.Same(t, text, s.found(t, landfall.FunctionUnit, text), string(aub))
 	}
 }
 
@@ -87,7 +88,7 @@ func TestFind(t *testing.T) {
 		"bar:" + string(first.Commit): {"function bar"},
 	} {
 		_, err := s.find(t, landfall.FunctionUnit, text)
-		sentence(t, text, err, landfall.NotFound, words...)
+		testkit.Kind(t, text, err, landfall.NotFound, words...)
 	}
-	same(t, "a package", s.found(t, landfall.PackageUnit, "src:1"), string(uid))
+	testkit.Same(t, "a package", s.found(t, landfall.PackageUnit, "src:1"), string(uid))
 }

@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // counts is a meter.
@@ -114,24 +115,6 @@ func (f *fixture) log(id string) string {
 	return all.String()
 }
 
-func wantEqual[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// eventually waits for something.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); {
-		if time.Now().After(deadline) {
-			t.Fatal(what + ": it did not happen")
-		}
-		<-time.After(time.Millisecond)
-	}
-}
-
 // What a run came to is on record, with what it logged, and without anything that it was given.
 func TestRecord(t *testing.T) {
 	t.Parallel()
@@ -144,8 +127,8 @@ func TestRecord(t *testing.T) {
 		f.Log("hello", "", []byte("between two\n"))
 		f.Log("hello", "x-2", []byte("another's\n"))
 		running := f.shown("x-1")
-		wantEqual(t, "state while it runs", running.State, landfall.ExecutionRunning)
-		wantEqual(t, "log while it runs", f.log("x-1"), "one\ntwo\n")
+		testkit.Equal(t, "state while it runs", running.State, landfall.ExecutionRunning)
+		testkit.Equal(t, "log while it runs", f.log("x-1"), "one\ntwo\n")
 		f.Log("hello", event.ExecutionOf(e), []byte("the end"))
 		return greets(ctx, e)
 	})
@@ -154,19 +137,19 @@ func TestRecord(t *testing.T) {
 	}
 	x := f.shown("x-1")
 	// C-013: the record has the version of the function that was in use
-	wantEqual(t, "number of the version", x.Number, 3)
-	wantEqual(t, "version", x.Version, "owf2k7qa")
-	wantEqual(t, "release", x.Release, "release1")
-	wantEqual(t, "trigger", x.Trigger, "hook")
-	wantEqual(t, "event", x.Event, landfall.ExecutionEvent{Source: "/me", Type: "greet", ID: "1"})
-	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
-	wantEqual(t, "sizes", fmt.Sprint(x.Input, x.Output, x.Log), "3 5 15")
-	wantEqual(t, "log", f.log("x-1"), "one\ntwo\nthe end")
+	testkit.Equal(t, "number of the version", x.Number, 3)
+	testkit.Equal(t, "version", x.Version, "owf2k7qa")
+	testkit.Equal(t, "release", x.Release, "release1")
+	testkit.Equal(t, "trigger", x.Trigger, "hook")
+	testkit.Equal(t, "event", x.Event, landfall.ExecutionEvent{Source: "/me", Type: "greet", ID: "1"})
+	testkit.Equal(t, "state", x.State, landfall.ExecutionSucceeded)
+	testkit.Equal(t, "sizes", fmt.Sprint(x.Input, x.Output, x.Log), "3 5 15")
+	testkit.Equal(t, "log", f.log("x-1"), "one\ntwo\nthe end")
 	if x.Duration <= 0 {
 		t.Errorf("duration: got %v", x.Duration)
 	}
 	// E-041: neither configuration nor what a trigger added is in the record
-	wantEqual(t, "whether the record has the secret", strings.Contains(fmt.Sprintf("%+v", x), "hunter2"), false)
+	testkit.Equal(t, "whether the record has the secret", strings.Contains(fmt.Sprintf("%+v", x), "hunter2"), false)
 }
 
 // Two runs at the same time that name the same execution are two, each with a record and a log of its own; so are those that name none.
@@ -180,8 +163,8 @@ func TestSameExecution(t *testing.T) {
 			name := event.ExecutionOf(e)
 			names[name] = true
 			f.Log("hello", name, []byte(line))
-			wantEqual(t, "log of "+name, f.shown(name).Log, int64(len(line)))
-			wantEqual(t, "log of "+name, f.log(name), line)
+			testkit.Equal(t, "log of "+name, f.shown(name).Log, int64(len(line)))
+			testkit.Equal(t, "log of "+name, f.log(name), line)
 			return greets(ctx, e)
 		}
 	}
@@ -191,7 +174,7 @@ func TestSameExecution(t *testing.T) {
 		if _, err := f.Run(t.Context(), function(), e, say(line, inner)); err != nil {
 			t.Error(err)
 		}
-		wantEqual(t, "name in the caller's event", event.ExecutionOf(e), name)
+		testkit.Equal(t, "name in the caller's event", event.ExecutionOf(e), name)
 	}
 	run("x-1", "first\n", func() {
 		run("x-1", "the second\n", func() {})
@@ -240,12 +223,12 @@ func TestFailures(t *testing.T) {
 	} {
 		f.counts.outcomes[c.outcome] = 0
 		x := fails(c.name, c.fault, c.answer)
-		wantEqual(t, c.name+": state", x.State, landfall.ExecutionFailed)
-		wantEqual(t, c.name+": reason", x.Reason, c.reason)
-		wantEqual(t, c.name+": message", x.Message, c.message)
-		wantEqual(t, c.name+": counted", f.counts.outcomes[c.outcome], 1)
-		wantEqual(t, c.name+": log", f.log(x.ID), c.log)
-		wantEqual(t, c.name+": size of the log", x.Log, int64(len(c.log)))
+		testkit.Equal(t, c.name+": state", x.State, landfall.ExecutionFailed)
+		testkit.Equal(t, c.name+": reason", x.Reason, c.reason)
+		testkit.Equal(t, c.name+": message", x.Message, c.message)
+		testkit.Equal(t, c.name+": counted", f.counts.outcomes[c.outcome], 1)
+		testkit.Equal(t, c.name+": log", f.log(x.ID), c.log)
+		testkit.Equal(t, c.name+": size of the log", x.Log, int64(len(c.log)))
 	}
 }
 
@@ -267,8 +250,8 @@ func TestLogSaysWhy(t *testing.T) {
 		return f.log("x-" + name)
 	}
 	exit := &landfall.Error{Message: "it ended with exit code 3", Err: &runner.FunctionError{Reason: runner.Exit}}
-	wantEqual(t, "log of one that ended", logs("ended", exit), "half a li\nit ended with exit code 3\n")
-	wantEqual(t, "log of one that answered with an error", logs("answered", nil), "half a li")
+	testkit.Equal(t, "log of one that ended", logs("ended", exit), "half a li\nit ended with exit code 3\n")
+	testkit.Equal(t, "log of one that answered with an error", logs("answered", nil), "half a li")
 }
 
 // picky is a Stream that cannot pass on what a function answers at once.
@@ -285,11 +268,11 @@ func TestUnusableAnswer(t *testing.T) {
 	f := newFixture(t)
 	f.Redact = func(_ *registry.Function, text string) string { return strings.ReplaceAll(text, "hunter2", "[secret]") }
 	_, err := f.Run(runner.WithStream(t.Context(), picky{}), function(), request("1"), greets)
-	wantEqual(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
+	testkit.Equal(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
 	x := f.shown("x-1")
-	wantEqual(t, "state", x.State, landfall.ExecutionFailed)
-	wantEqual(t, "reason", x.Reason, string(runner.Protocol))
-	wantEqual(t, "log", f.log("x-1"), "[secret] is no header\n")
+	testkit.Equal(t, "state", x.State, landfall.ExecutionFailed)
+	testkit.Equal(t, "reason", x.Reason, string(runner.Protocol))
+	testkit.Equal(t, "log", f.log("x-1"), "[secret] is no header\n")
 }
 
 // An answer does not wait for the database: not for the record, and not for the log.
@@ -314,7 +297,7 @@ func TestAnswerDoesNotWait(t *testing.T) {
 		return greets(ctx, e)
 	})
 	// E-042: the answer is there while the log is not stored yet
-	wantEqual(t, "answer while the store is held", string(answer.Data()), "Hello")
+	testkit.Equal(t, "answer while the store is held", string(answer.Data()), "Hello")
 	if err != nil {
 		t.Error(err)
 	}
@@ -323,9 +306,9 @@ func TestAnswerDoesNotWait(t *testing.T) {
 	if err := errors.Join(<-over, <-kept); err != nil {
 		t.Fatal(err)
 	}
-	wantEqual(t, "state later", f.shown("x-1").State, landfall.ExecutionSucceeded)
+	testkit.Equal(t, "state later", f.shown("x-1").State, landfall.ExecutionSucceeded)
 	// E-042: the log is fetched by itself
-	wantEqual(t, "log later", f.log("x-1"), "a line\n")
+	testkit.Equal(t, "log later", f.log("x-1"), "a line\n")
 }
 
 // While the database does not answer, what waits for it has a bound, however often it is tried to write it.
@@ -374,9 +357,9 @@ func TestDatabaseAway(t *testing.T) {
 	if len(all) > most {
 		t.Errorf("%d executions waited, of %d; want %d at most", len(all), calls, most)
 	}
-	wantEqual(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
+	testkit.Equal(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
 	_, _ = f.Run(t.Context(), function(), request("later"), greets)
-	wantEqual(t, "state of a later one", f.shown("x-later").State, landfall.ExecutionSucceeded)
+	testkit.Equal(t, "state of a later one", f.shown("x-later").State, landfall.ExecutionSucceeded)
 }
 
 // Under more load than is recorded, failures are kept, and what is not kept is counted.
@@ -406,8 +389,8 @@ func TestOverload(t *testing.T) {
 			failed++
 		}
 	}
-	wantEqual(t, "failures on record", failed, failures)
-	wantEqual(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
+	testkit.Equal(t, "failures on record", failed, failures)
+	testkit.Equal(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
 	if len(all) > calls/2 {
 		t.Errorf("recorded: got %d of %d", len(all), calls)
 	}
@@ -434,7 +417,7 @@ func TestTrim(t *testing.T) {
 	if len(all) < 20 || len(all) > 22 {
 		t.Errorf("records: got %d", len(all))
 	}
-	wantEqual(t, "the newest", all[0].ID, "x-99")
+	testkit.Equal(t, "the newest", all[0].ID, "x-99")
 	logs, err := f.db.FunctionLog(t.Context(), "default", "hello", 3, 0, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -469,7 +452,7 @@ func (f *fixture) work(run func(context.Context, *registry.Function, event.Event
 // over waits until an execution is over.
 func (f *fixture) over(id string) (x landfall.Execution) {
 	f.t.Helper()
-	eventually(f.t, "the end of "+id, func() bool {
+	testkit.Eventually(f.t, "the end of "+id, func() bool {
 		var err error
 		x, err = f.db.Execution(f.t.Context(), id)
 		return err == nil && x.State.Final()
@@ -485,7 +468,7 @@ func TestAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantEqual(t, "state", x.State, landfall.ExecutionQueued)
+	testkit.Equal(t, "state", x.State, landfall.ExecutionQueued)
 	f.Redact = func(_ *registry.Function, text string) string { return strings.ReplaceAll(text, "s3cret", "***") }
 	var config atomic.Value
 	f.work(func(ctx context.Context, fn *registry.Function, e event.Event) (event.Event, error) {
@@ -496,16 +479,16 @@ func TestAccepted(t *testing.T) {
 		return answer, err
 	})
 	x = f.over(x.ID)
-	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
-	wantEqual(t, "attempts", x.Attempt, 1)
-	wantEqual(t, "log", f.log(x.ID), "at work\n")
+	testkit.Equal(t, "state", x.State, landfall.ExecutionSucceeded)
+	testkit.Equal(t, "attempts", x.Attempt, 1)
+	testkit.Equal(t, "log", f.log(x.ID), "at work\n")
 	result, _, err := event.Parse(x.Result)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantEqual(t, "result", string(result.Data()), "***")
+	testkit.Equal(t, "result", string(result.Data()), "***")
 	// E-041: what was stored of the event has none of the configuration that came with it
-	wantEqual(t, "whether the stored event had the secret", strings.Contains(fmt.Sprint(config.Load()), "hunter2"), false)
+	testkit.Equal(t, "whether the stored event had the secret", strings.Contains(fmt.Sprint(config.Load()), "hunter2"), false)
 	large := request("2")
 	large.DataEncoded = make([]byte, 1<<20)
 	_, err = f.Accept(t.Context(), function(), large)
@@ -584,9 +567,9 @@ func TestAcceptedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		x = f.over(x.ID)
-		wantEqual(t, c.id+": state", x.State, c.state)
-		wantEqual(t, c.id+": calls", calls.Load(), c.calls)
-		wantEqual(t, c.id+": attempts", x.Attempt, c.attempts)
+		testkit.Equal(t, c.id+": state", x.State, c.state)
+		testkit.Equal(t, c.id+": calls", calls.Load(), c.calls)
+		testkit.Equal(t, c.id+": attempts", x.Attempt, c.attempts)
 	}
 }
 
@@ -609,8 +592,8 @@ func TestAcceptedOutlivesItsProcess(t *testing.T) {
 		return greets(ctx, e)
 	})
 	x = f.over(x.ID)
-	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
-	wantEqual(t, "attempts", x.Attempt, 2)
+	testkit.Equal(t, "state", x.State, landfall.ExecutionSucceeded)
+	testkit.Equal(t, "attempts", x.Attempt, 2)
 }
 
 // What this process runs already is not taken for what its earlier life ran, whoever of the two that look comes first.
@@ -634,16 +617,16 @@ func TestAcceptedWhileItBegins(t *testing.T) {
 	<-started
 	go func() { over <- f.Keep(ctx) }()
 	f.Log("hello", x.ID, []byte("at work\n"))
-	eventually(t, "a log, which is written after the first look", func() bool { return f.log(x.ID) != "" })
+	testkit.Eventually(t, "a log, which is written after the first look", func() bool { return f.log(x.ID) != "" })
 	close(answer)
 	x = f.over(x.ID)
 	cancel()
 	if err := errors.Join(<-over, <-over); err != nil {
 		t.Error(err)
 	}
-	wantEqual(t, "state", x.State, landfall.ExecutionSucceeded)
-	wantEqual(t, "attempts", x.Attempt, 1)
-	wantEqual(t, "starts beside the first", len(started), 0)
+	testkit.Equal(t, "state", x.State, landfall.ExecutionSucceeded)
+	testkit.Equal(t, "attempts", x.Attempt, 1)
+	testkit.Equal(t, "starts beside the first", len(started), 0)
 }
 
 // Two processes whose clocks differ by an hour do not take each other for dead, and see each other's death all the same.
@@ -684,12 +667,12 @@ func TestClocksDiffer(t *testing.T) {
 		for after := time.Duration(0); after <= 2*time.Minute; after += 10 * time.Second {
 			sign(after)
 			f.Look(t.Context(), began.Add(after))
-			wantEqual(t, name+": while it lives", state(), landfall.ExecutionRunning)
+			testkit.Equal(t, name+": while it lives", state(), landfall.ExecutionRunning)
 		}
 		f.Look(t.Context(), began.Add(140*time.Second))
-		wantEqual(t, name+": a moment after its last sign", state(), landfall.ExecutionRunning)
+		testkit.Equal(t, name+": a moment after its last sign", state(), landfall.ExecutionRunning)
 		f.Look(t.Context(), began.Add(150*time.Second))
-		wantEqual(t, name+": when it is dead", state(), landfall.ExecutionQueued)
+		testkit.Equal(t, name+": when it is dead", state(), landfall.ExecutionQueued)
 	}
 }
 
@@ -711,12 +694,12 @@ func TestDeferred(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantEqual(t, fmt.Sprint(c.prefer), done, c.done)
+		testkit.Equal(t, fmt.Sprint(c.prefer), done, c.done)
 		if !done {
 			continue
 		}
-		wantEqual(t, "status", w.Code, http.StatusAccepted)
-		wantEqual(t, "preference", w.Header().Get("Preference-Applied"), "respond-async")
-		wantEqual(t, "location", w.Header().Get("Location"), "/api/v1/executions/x-"+strings.Join(c.prefer, ""))
+		testkit.Equal(t, "status", w.Code, http.StatusAccepted)
+		testkit.Equal(t, "preference", w.Header().Get("Preference-Applied"), "respond-async")
+		testkit.Equal(t, "location", w.Header().Get("Location"), "/api/v1/executions/x-"+strings.Join(c.prefer, ""))
 	}
 }

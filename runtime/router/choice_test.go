@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // Calls one after the other are answered by the process that is hot. Others that come meanwhile go to the least busy runner.
@@ -53,7 +54,7 @@ func TestBestRunner(t *testing.T) {
 	defer release(t, f)
 	for n := 1; n <= 6; n++ {
 		group.Go(func() { _, _ = r.Run(t.Context(), f, ask("hang", "")) })
-		eventually(t, "the call is under way", func() bool {
+		testkit.Eventually(t, "the call is under way", func() bool {
 			busy := 0
 			for i := range there {
 				n, idle := there[i].runner.Count(f.ID)
@@ -211,7 +212,7 @@ func TestHealth(t *testing.T) {
 	r := w.router(nil, first, second)
 	w.watch(r)
 	ill.Store(true)
-	eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
+	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
 	before := sick.calls.Load()
 	for range 10 {
 		count(t, r.Run, w.function("new", counter), "good")
@@ -220,7 +221,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("the runner that is not healthy got %d events", n)
 	}
 	ill.Store(false)
-	eventually(t, "it is used again", func() bool {
+	testkit.Eventually(t, "it is used again", func() bool {
 		count(t, r.Run, w.function("new", counter), "good")
 		return sick.calls.Load() > before
 	})
@@ -235,7 +236,7 @@ func TestLastResort(t *testing.T) {
 	ill.Store(true)
 	r := w.router(nil, w.serve(&proxy{Handler: there.Handler, ill: &ill}))
 	w.watch(r)
-	eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
+	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
 	count(t, r.Run, w.function("greet", counter), "good")
 }
 
@@ -312,7 +313,7 @@ func TestDrain(t *testing.T) {
 		_, err := r.Run(t.Context(), f, ask("hang", ""))
 		answers <- err
 	}()
-	eventually(t, "the call is under way", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
+	testkit.Eventually(t, "the call is under way", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
 	there.Drain()
 	if _, err := r.Run(t.Context(), f, ask("good", "")); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("a runner that stops makes %v, want that it is not available", err)
@@ -385,15 +386,15 @@ func TestNames(t *testing.T) {
 	}
 	w.watch(r)
 	f := w.function("greet", counter)
-	eventually(t, "the first address is found", func() bool { _, err := r.Run(t.Context(), f, ask("good", "")); return err == nil })
+	testkit.Eventually(t, "the first address is found", func() bool { _, err := r.Run(t.Context(), f, ask("good", "")); return err == nil })
 	if later.Load() != 0 {
 		t.Fatal("the event went to an address that the name has not")
 	}
 	addresses.Store("127.0.0.2")
-	eventually(t, "the second address is found", func() bool { count(t, r.Run, f, "good"); return later.Load() > 0 })
+	testkit.Eventually(t, "the second address is found", func() bool { count(t, r.Run, f, "good"); return later.Load() > 0 })
 	addresses.Store("") // the name is gone: what is known stays
 	before := later.Load()
-	eventually(t, "that the name is gone is said", func() bool { return strings.Contains(w.log.String(), "cannot be looked up") })
+	testkit.Eventually(t, "that the name is gone is said", func() bool { return strings.Contains(w.log.String(), "cannot be looked up") })
 	count(t, r.Run, f, "good")
 	if later.Load() == before {
 		t.Error("the event did not go where the ones before it went")
@@ -447,7 +448,7 @@ func TestRoleSecret(t *testing.T) {
 	if landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("with another secret the error is %v, want that it is not available", err)
 	}
-	eventually(t, "the log says why", func() bool { return strings.Contains(w.log.String(), "does not know the role secret") })
+	testkit.Eventually(t, "the log says why", func() bool { return strings.Contains(w.log.String(), "does not know the role secret") })
 	if strings.Contains(w.log.String(), string(roleSecret)) {
 		t.Error("the log has the secret")
 	}

@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A function that is called here runs in another process, by way of a router or without one: its answer and its log are those that it
@@ -130,7 +131,7 @@ func TestErrorsTravel(t *testing.T) {
 				defer group.Wait()
 				defer release(t, f)
 				group.Go(func() { _, _ = here.Functions.Run(t.Context(), f, ask("hang", "")) })
-				eventually(t, "the place is taken", func() bool { n, idle := here.runner.Count(f.ID); return n == 1 && idle == 0 })
+				testkit.Eventually(t, "the place is taken", func() bool { n, idle := here.runner.Count(f.ID); return n == 1 && idle == 0 })
 			}
 			_, want := here.Functions.Run(ctx, f, ask(test.kind, "x"))
 			if want == nil || reason(want) != test.reason {
@@ -210,7 +211,7 @@ func TestSameExecution(t *testing.T) {
 done`)
 	first, second := newLogs(), newLogs()
 	over := begin(t.Context(), w.router(first, at).Run, f, "hang", nil)
-	eventually(t, "the first one runs", func() bool { return first.of("x1") == "it begins\n" })
+	testkit.Eventually(t, "the first one runs", func() bool { return first.of("x1") == "it begins\n" })
 	if end := <-begin(t.Context(), w.router(second, at).Run, f, "good", nil); end.err != nil || second.of("x1") != "another\n" {
 		t.Errorf("the second one: got %v and the log %q, want its own line", end.err, second.of("x1"))
 	}
@@ -260,7 +261,7 @@ func TestLogsTravel(t *testing.T) {
 		_, err := r.Run(t.Context(), f, ask("hang", "x1"))
 		ended <- err
 	}()
-	eventually(t, "the log is there before the answer", func() bool { return logs.of("x1") == "event 1\n" })
+	testkit.Eventually(t, "the log is there before the answer", func() bool { return logs.of("x1") == "event 1\n" })
 	release(t, f)
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -277,12 +278,12 @@ func TestGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	over := begin(ctx, r.Run, f, "hang", nil)
-	eventually(t, "the function runs", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
+	testkit.Eventually(t, "the function runs", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
 	cancel()
 	if end := <-over; landfall.KindOf(end.err) != landfall.Canceled {
 		t.Errorf("the call ends with %v, want that it was given up", end.err)
 	}
-	eventually(t, "the function is gone", func() bool { n, _ := there.runner.Count(f.ID); return n == 0 })
+	testkit.Eventually(t, "the function is gone", func() bool { n, _ := there.runner.Count(f.ID); return n == 0 })
 }
 
 // What is known of a function's version is asked for once. It runs on when the registry is away.
@@ -386,5 +387,5 @@ func TestNothingStays(t *testing.T) { //nolint:paralleltest // it counts what al
 		}
 	})
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	testkit.Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // streamer is a program whose answer comes in parts: one, then what the type of the event says, and then two and three.
@@ -80,11 +81,11 @@ func TestStreamsTravel(t *testing.T) {
 			logs, k := newLogs(), &taker{}
 			r, f := w.router(logs, address), w.function(strings.ReplaceAll(name, " ", "-"), streamer)
 			over := begin(t.Context(), r.Run, f, "hang", k)
-			eventually(t, "the first part is here", func() bool { return k.said() == "one " })
+			testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 			if p, err := event.ProtocolOf(k.head); err != nil || p.Status != http.StatusCreated || event.ExecutionOf(k.head) != "x1" {
 				t.Errorf("it begins with %v, %v", k.head, err)
 			}
-			eventually(t, "the log is here, too", func() bool { return logs.of("x1") == "it begins\n" })
+			testkit.Eventually(t, "the log is here, too", func() bool { return logs.of("x1") == "it begins\n" })
 			release(t, f)
 			if end := <-over; end.err != nil || k.said() != "one two three" || len(end.answer.Data()) > 0 {
 				t.Errorf("got %q and then %q, %v; want all parts and no data", k.said(), end.answer.Data(), end.err)
@@ -118,7 +119,7 @@ func TestBrokenStreamsTravel(t *testing.T) {
 					answer, err = run(runner.WithStream(t.Context(), k), f, ask(kind, execution))
 					return kind != "late" || strings.Contains(runner.ErrorOf(err).Trace, "it begins")
 				}
-				eventually(t, "the time is over after the function began, not before", begun)
+				testkit.Eventually(t, "the time is over after the function began, not before", begun)
 				return answer, err
 			}
 			answer, want := broken(here.Functions.Run, &taker{}, "x")
@@ -150,7 +151,7 @@ func TestRunnerDiesInTheMiddle(t *testing.T) {
 		}
 		k := &taker{}
 		over := begin(t.Context(), w.router(nil, at).Run, f, "hang", k)
-		eventually(t, "the first part is here", func() bool { return k.said() == "one " })
+		testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 		kill()
 		if end := <-over; reason(end.err) != runner.Lost || k.said() != "one " {
 			t.Errorf("by way of %s got %q, %v; want that the rest is lost", name, k.said(), end.err)
@@ -228,13 +229,13 @@ func TestNobodyTakesThere(t *testing.T) {
 			defer end()
 			over := begin(ctx, r.Run, f, kind, k)
 			if most == 0 {
-				eventually(t, "the first part is here", func() bool { return k.said() == "one " })
+				testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 				end()
 			}
 			if end := <-over; landfall.KindOf(end.err) != landfall.Canceled {
 				t.Errorf("got %v, want that it was given up", end.err)
 			}
-			eventually(t, "the process is gone", func() bool { n, _ := there.runner.Count(f.ID); return n == 0 })
+			testkit.Eventually(t, "the process is gone", func() bool { n, _ := there.runner.Count(f.ID); return n == 0 })
 		})
 	}
 }
@@ -257,7 +258,7 @@ done
 	over := begin(t.Context(), r.Run, f, "good", k)
 	written := func() string { text, _ := os.ReadFile(filepath.Join(f.Package.Key, "written")); return string(text) }
 	last, same := "", 0
-	eventually(t, "it is held up", func() bool { // what is on the way is what sockets and pipes hold
+	testkit.Eventually(t, "it is held up", func() bool { // what is on the way is what sockets and pipes hold
 		if now := written(); now != last || now == "" {
 			last, same = now, 0
 		} else {

@@ -297,18 +297,6 @@ func (l *logs) of(execution string) string {
 	return l.text[execution]
 }
 
-// eventually waits until a condition holds that nothing signals.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not so after %s", what, patience)
-		}
-	}
-}
-
 // serve serves a handler, and returns where.
 func (w *world) serve(h http.Handler) string {
 	server := httptest.NewServer(h)

@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // reader is a program that takes bodies in parts, and sends them back while they come. The type of an event says what else it does.
@@ -80,7 +81,7 @@ func (w *world) reads(name string) *registry.Function {
 // settled waits until a function has one process, which waits.
 func settled(t *testing.T, r runs, f *registry.Function) {
 	t.Helper()
-	eventually(t, "the process waits", func() bool { n, idle := r.runner.Count(f.ID); return n == 1 && idle == 1 })
+	testkit.Eventually(t, "the process waits", func() bool { n, idle := r.runner.Count(f.ID); return n == 1 && idle == 1 })
 }
 
 // What was sent of a body is with the function, and what it made of that is back, before the rest is sent.
@@ -97,9 +98,9 @@ func TestBodiesTravel(t *testing.T) {
 				b, k := newFlow(), &taker{}
 				over := begin(runner.WithBody(t.Context(), b), r.Run, f, "good", k)
 				b.say("one ")
-				eventually(t, "the first part is back", func() bool { return k.said() == "one " })
+				testkit.Eventually(t, "the first part is back", func() bool { return k.said() == "one " })
 				b.say("two ")
-				eventually(t, "the second part is back", func() bool { return k.said() == "one two " })
+				testkit.Eventually(t, "the second part is back", func() bool { return k.said() == "one two " })
 				large := strings.Repeat("0123456789", 50_000)
 				b.say(large)
 				_ = b.in.Close()
@@ -113,7 +114,7 @@ func TestBodiesTravel(t *testing.T) {
 			b, k := newFlow(), &taker{}
 			over := begin(runner.WithBody(t.Context(), b), r.Run, f, "good", k)
 			b.say("half")
-			eventually(t, "the half is back", func() bool { return k.said() == "half" })
+			testkit.Eventually(t, "the half is back", func() bool { return k.said() == "half" })
 			_ = b.in.CloseWithError(&landfall.Error{Op: "test", Kind: landfall.Canceled, Message: "a cloud came"})
 			if end := <-over; landfall.KindOf(end.err) != landfall.Canceled || !strings.Contains(landfall.MessageOf(end.err), "broke off: a cloud came") {
 				t.Errorf("half a body makes %v, want that it broke off", end.err)
@@ -136,13 +137,13 @@ func TestBodiesTravel(t *testing.T) {
 			defer leave()
 			over = begin(runner.WithBody(ctx, b), r.Run, f, "good", k)
 			b.say("half")
-			eventually(t, "the half is back", func() bool { return k.said() == "half" })
+			testkit.Eventually(t, "the half is back", func() bool { return k.said() == "half" })
 			leave()
 			if end := <-over; landfall.KindOf(end.err) != landfall.Canceled {
 				t.Errorf("got %v, want that it was given up", end.err)
 			}
 			<-b.stopped
-			eventually(t, "the call is over there", func() bool { n, idle := there.runner.Count(f.ID); return n == idle })
+			testkit.Eventually(t, "the call is over there", func() bool { n, idle := there.runner.Count(f.ID); return n == idle })
 		})
 	}
 }
@@ -160,7 +161,7 @@ func TestRunnerDiesInTheBody(t *testing.T) {
 		b, k := newFlow(), &taker{}
 		over := begin(runner.WithBody(t.Context(), b), w.router(nil, at).Run, f, "good", k)
 		b.say("one")
-		eventually(t, "the first part is back", func() bool { return k.said() == "one" })
+		testkit.Eventually(t, "the first part is back", func() bool { return k.said() == "one" })
 		kill()
 		if end := <-over; reason(end.err) != runner.Lost {
 			t.Errorf("by way of %s got %v; want that the call is lost", name, end.err)
@@ -188,7 +189,7 @@ func TestBodyOfABusyFunction(t *testing.T) {
 			b, k := newFlow(), &taker{}
 			overs, flows = append(overs, begin(runner.WithBody(t.Context(), b), run, f, "good", k)), append(flows, b)
 			b.say("one")
-			eventually(t, "the part is back", func() bool { return k.said() == "one" })
+			testkit.Eventually(t, "the part is back", func() bool { return k.said() == "one" })
 		}
 		b := newFlow()
 		go b.say("three")
@@ -260,7 +261,7 @@ func TestLyingBodies(t *testing.T) {
 			if !strings.Contains(text, test.want) || strings.Count(text, "a\x00\x00") > 0 != (test.want == `"type":"t"`) {
 				t.Errorf("%s: got %q, want %q", name, text, test.want)
 			}
-			eventually(t, "the call is over there", func() bool { n, idle := there.runner.Count(f.ID); return n == idle })
+			testkit.Eventually(t, "the call is over there", func() bool { n, idle := there.runner.Count(f.ID); return n == idle })
 		}
 		asked := make(chan struct{}, 100)
 		unread := readFunc(func(p []byte) (int, error) { // what HTTP itself reads ahead is little

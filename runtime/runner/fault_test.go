@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 const mib = 1 << 20
@@ -102,7 +103,7 @@ func TestFaults(t *testing.T) {
 					if test.reason != "" && (fault.Type == "" || !strings.Contains(fault.Trace, test.trace)) {
 						t.Errorf("the error's type is %q, its trace %q; want %q in it", fault.Type, fault.Trace, test.trace)
 					}
-					eventually(t, "its process has gone", func() bool {
+					testkit.Eventually(t, "its process has gone", func() bool {
 						processes, idle := r.Count(f.ID)
 						return processes == idle
 					})
@@ -126,7 +127,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "no descriptor and no goroutine is left", func() bool {
+	testkit.Eventually(t, "no descriptor and no goroutine is left", func() bool {
 		d, g := held(t)
 		return d <= descriptors && g <= goroutines
 	})

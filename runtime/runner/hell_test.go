@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // demon is a function that does anything but answer, and what its caller is told.
@@ -129,7 +130,7 @@ func TestHell(t *testing.T) {
 	time.AfterFunc(time.Second, func() { close(still) })
 	quiet, _ := latencies(t, r, "quiet", still)
 	r.Forget("quiet")
-	eventually(t, "nothing runs", func() bool { return take(t).processes == 0 })
+	testkit.Eventually(t, "nothing runs", func() bool { return take(t).processes == 0 })
 	before := take(t)
 	stop := make(chan struct{})
 	var wait sync.WaitGroup
@@ -153,7 +154,7 @@ func TestHell(t *testing.T) {
 	}
 	r.Forget("neighbour")
 	var after taken
-	eventually(t, "the server holds what it held", func() bool {
+	testkit.Eventually(t, "the server holds what it held", func() bool {
 		after = take(t)
 		return after.processes <= before.processes && after.descriptors <= before.descriptors && after.groups <= before.groups
 	})
@@ -199,7 +200,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 			}
 		}
 		f.Resources.Timeout = patience
-		eventually(t, "its process has gone", func() bool {
+		testkit.Eventually(t, "its process has gone", func() bool {
 			processes, _ := r.Count(f.ID)
 			return processes == 0
 		})
@@ -237,7 +238,7 @@ func TestPoisonInputs(t *testing.T) {
 					t.Errorf("%s: the error is %v, want one that says why", name, err)
 				}
 			}
-			eventually(t, "nothing is under way", func() bool {
+			testkit.Eventually(t, "nothing is under way", func() bool {
 				processes, idle := r.Count(f.ID)
 				return processes == idle
 			})

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/runtime/wasm/wasmtest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // modules returns a runner of modules, and a function of each source.
@@ -108,7 +109,7 @@ func TestModuleBusy(t *testing.T) {
 	var group sync.WaitGroup
 	var errs [2]error
 	group.Go(func() { _, errs[0] = r.Run(ctx, f[0], ask("1", "")) })
-	eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
+	testkit.Eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
 	_, err := r.Run(t.Context(), f[0], ask("2", ""))
 	if fault := runner.ErrorOf(err); fault.Type != string(runner.Busy) {
 		t.Errorf("the error is %+v, want that it is busy", fault)
@@ -116,7 +117,7 @@ func TestModuleBusy(t *testing.T) {
 	giveUp()
 	group.Wait()
 	group.Go(func() { _, errs[1] = r.Run(t.Context(), f[0], ask("3", "")) })
-	eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
+	testkit.Eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
 	r.Close()
 	group.Wait()
 	for i, err := range errs {

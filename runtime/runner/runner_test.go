@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A function is a program that a person can run in a shell. The runner gives it the same events, by a process that stays.
@@ -207,7 +208,7 @@ func TestStray(t *testing.T) {
 	if err := os.WriteFile(word, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the stray event is written", func() bool {
+	testkit.Eventually(t, "the stray event is written", func() bool {
 		return strings.Contains(log.of(""), "stray written")
 	})
 	if n := count(t, r, f); n != 1 {
@@ -249,7 +250,7 @@ func TestBusy(t *testing.T) {
 			t.Errorf("a call that was given up ended with %v", err)
 		}
 	}
-	eventually(t, "there is room again", func() bool {
+	testkit.Eventually(t, "there is room again", func() bool {
 		processes, _ := r.Count(f.ID)
 		return processes == 0
 	})
@@ -292,7 +293,7 @@ func TestCallerGoesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave("b", func() {})
-	eventually(t, "what hangs is gone", func() bool {
+	testkit.Eventually(t, "what hangs is gone", func() bool {
 		processes, _ := r.Count(f.ID)
 		return processes == 0
 	})
@@ -400,7 +401,7 @@ sleep 0.5
 		t.Fatal(err)
 	}
 	calls.Wait()
-	eventually(t, "one is left", func() bool { processes, idle := r.Count(f.ID); return processes == 1 && idle == 1 })
+	testkit.Eventually(t, "one is left", func() bool { processes, idle := r.Count(f.ID); return processes == 1 && idle == 1 })
 	if n := count(t, r, f); n != 2 {
 		t.Errorf("the answer is %d; want 2, by a process that answered before", n)
 	}
@@ -420,7 +421,7 @@ func TestWarmStays(t *testing.T) {
 		t.Errorf("the answer is %d; want 2, by the process that is kept warm", n)
 	}
 	r.Forget("warm")
-	eventually(t, "there is room for others", func() bool {
+	testkit.Eventually(t, "there is room for others", func() bool {
 		_, err := r.Run(t.Context(), other, ask("good", ""))
 		return err == nil
 	})
@@ -452,13 +453,13 @@ func TestForgottenWhileBusy(t *testing.T) {
 		_, err := r.Run(t.Context(), f, ask("good", ""))
 		over <- err
 	}()
-	eventually(t, "it is busy", func() bool { return len(processes(word)) > 0 })
+	testkit.Eventually(t, "it is busy", func() bool { return len(processes(word)) > 0 })
 	r.Forget(f.ID)
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
 	answered := time.Now()
-	eventually(t, "it has ended", func() bool { return len(processes(word)) == 0 })
+	testkit.Eventually(t, "it has ended", func() bool { return len(processes(word)) == 0 })
 	if took := time.Since(answered); took > usual/2 {
 		t.Errorf("it ended %s after its answer, as if it waited for another event", took)
 	}
@@ -479,12 +480,12 @@ func TestIdleEach(t *testing.T) {
 		_, err := r.Run(t.Context(), f, ask("bad", ""))
 		over <- err
 	}()
-	eventually(t, "one is busy", func() bool { n, idle := r.Count(f.ID); return n == 1 && idle == 0 })
+	testkit.Eventually(t, "one is busy", func() bool { n, idle := r.Count(f.ID); return n == 1 && idle == 0 })
 	count(t, r, f)
 	if err := <-over; err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "none is left", func() bool { n, _ := r.Count(f.ID); return n == 0 })
+	testkit.Eventually(t, "none is left", func() bool { n, _ := r.Count(f.ID); return n == 0 })
 	if took := time.Since(began); took < slow+wait {
 		t.Errorf("none is left after %s; the slower one may wait for %s after its call, of %s", took, wait, slow)
 	}
@@ -505,7 +506,7 @@ func TestIdleEnds(t *testing.T) {
 	}
 	count(t, r, f)
 	for range 3 {
-		eventually(t, "it is to end", func() bool { _, idle := r.Count(f.ID); return idle == 0 })
+		testkit.Eventually(t, "it is to end", func() bool { _, idle := r.Count(f.ID); return idle == 0 })
 		if n := count(t, r, f); n != 1 {
 			t.Errorf("the answer is %d, want that of a new process", n)
 		}
@@ -530,7 +531,7 @@ func TestIdle(t *testing.T) {
 	count(t, r, cold)
 	waits := time.Now()
 	count(t, r, warm)
-	eventually(t, "the pool is empty", is(cold, 0))
+	testkit.Eventually(t, "the pool is empty", is(cold, 0))
 	if took := time.Since(waits); took > usual/2 {
 		t.Errorf("it was empty after %s, as if nobody had said how long a process may wait", took)
 	}
@@ -544,9 +545,9 @@ func TestIdle(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	// N-023: the pool refills
-	eventually(t, "two are warm again", is(warm, 2))
+	testkit.Eventually(t, "two are warm again", is(warm, 2))
 	r.Forget("warm")
-	eventually(t, "a version that is forgotten has no process", is(warm, 0))
+	testkit.Eventually(t, "a version that is forgotten has no process", is(warm, 0))
 }
 
 // A trigger's resources go before its function's, and those before the defaults; a process has one size of memory.
@@ -647,7 +648,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("%s: left behind: %v, %v", kind, left, err)
 		}
 	}
-	eventually(t, "no descriptor and no goroutine is left", func() bool {
+	testkit.Eventually(t, "no descriptor and no goroutine is left", func() bool {
 		d, g := held(t)
 		return d <= descriptors && g <= goroutines
 	})

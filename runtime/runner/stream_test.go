@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm/wasmtest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // head begins an answer that is streamed, in a line of shell.
@@ -142,7 +143,7 @@ func TestStreamNobodyTakes(t *testing.T) {
 			if landfall.KindOf(err) != landfall.Canceled {
 				t.Errorf("got %v, want that it was given up", err)
 			}
-			eventually(t, "the process is gone", func() bool { processes, _ := r.Count(f.ID); return processes == 0 })
+			testkit.Eventually(t, "the process is gone", func() bool { processes, _ := r.Count(f.ID); return processes == 0 })
 		})
 	}
 }
@@ -185,7 +186,7 @@ func TestStreamGivenUpInSilence(t *testing.T) {
 	if _, err := r.Run(runner.WithStream(ctx, k), f, ask("bad", "x")); landfall.KindOf(err) != landfall.Canceled {
 		t.Errorf("got %v, want that it was given up", err)
 	}
-	eventually(t, "the process is gone", func() bool { processes, _ := r.Count(f.ID); return processes == 0 })
+	testkit.Eventually(t, "the process is gone", func() bool { processes, _ := r.Count(f.ID); return processes == 0 })
 }
 
 // A module writes parts as a program does.

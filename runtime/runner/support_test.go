@@ -154,18 +154,6 @@ func reason(err error) runner.Reason {
 	return ""
 }
 
-// eventually waits until a condition holds that nothing signals.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not so after %s", what, patience)
-		}
-	}
-}
-
 // processes returns the processes of the machine that have a word in their command line.
 func processes(word string) []string {
 	var found []string

@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // flow is a body that a test sends.
@@ -73,7 +74,7 @@ func send(t *testing.T, r *runner.Runner, f runner.Function, b runner.Body) (str
 // settled waits until the one process of a function is idle, or gone.
 func settled(t *testing.T, r *runner.Runner, f runner.Function) {
 	t.Helper()
-	eventually(t, "nothing is under way", func() bool { processes, idle := r.Count(f.ID); return processes == idle })
+	testkit.Eventually(t, "nothing is under way", func() bool { processes, idle := r.Count(f.ID); return processes == idle })
 }
 
 // A body reaches its function in parts behind the event, and the process goes on when it has read them all.

@@ -7,6 +7,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger/queue"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A message is stored on the disk, by one publisher and by sixteen.
@@ -42,7 +43,7 @@ func BenchmarkDeliver(b *testing.B) {
 	b.ResetTimer()
 	r := &records{}
 	listen(b, broker, r, echo, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Resources.Concurrency = 16 }))
-	eventually(b, "all are through", func() bool { return r.count() == b.N })
+	testkit.Eventually(b, "all are through", func() bool { return r.count() == b.N })
 }
 
 // room is a broker with room for what a benchmark stores.

@@ -25,6 +25,7 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger/queue"
 	"landfall.dev/landfall/runtime/trigger/queue/natstest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // A message fires the trigger at its topic, and the answer lies at the topic for answers.
@@ -37,7 +38,7 @@ func TestSource(t *testing.T) {
 			on(zoo(), "feed", ">"))
 		publish(t, b, shop(), "orders.new", `{"n": 1}`)
 		publish(t, b, shop(), "other", `not for the trigger`)
-		eventually(t, "there is an answer", func() bool { return len(read(t, b, shop(), "bills")) == 1 })
+		testkit.Eventually(t, "there is an answer", func() bool { return len(read(t, b, shop(), "bills")) == 1 })
 		answer := read(t, b, shop(), "bills")[0]
 		if string(answer.Data) != `done with {"n": 1}` || answer.Header["Content-Type"][0] != "text/plain" || answer.Header["Ce-Type"][0] != "dev.landfall.message" {
 			t.Errorf("the answer is %s %v", answer.Data, answer.Header)
@@ -72,7 +73,7 @@ func TestSourceEvents(t *testing.T) {
 		if err := b.PublishAsIs(t.Context(), shop(), nonsense); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "two are through, and one is a dead letter", func() bool {
+		testkit.Eventually(t, "two are through, and one is a dead letter", func() bool {
 			return len(s.calls()) == 2 && len(read(t, b, shop(), "dead.bill")) == 1
 		})
 		if letter := read(t, b, shop(), "dead.bill")[0]; letter.Header["Landfall-Attempts"][0] != "0" || string(letter.Data) != "nonsense" {
@@ -103,7 +104,7 @@ func TestSourceFilter(t *testing.T) {
 		publish(t, b, shop(), "orders.us", "2")
 		publish(t, b, shop(), "orders.us", "3", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "urgent")
 		publish(t, b, shop(), "orders.eu", "4")
-		eventually(t, "three are through", func() bool { return len(s.calls()) >= 3 })
+		testkit.Eventually(t, "three are through", func() bool { return len(s.calls()) >= 3 })
 		// E-065: those that pass, each of them
 		if diff := cmp.Diff([]string{"1", "3", "4"}, s.data()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -132,7 +133,7 @@ func TestSourceDeadLetters(t *testing.T) {
 			on(shop(), "refuses", "orders"),
 			on(shop(), "ends", "orders", func(t *registry.Trigger) { t.ErrorTopic = "errors" }))
 		publish(t, b, shop(), "orders", "x", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order")
-		eventually(t, "all are dead letters", func() bool {
+		testkit.Eventually(t, "all are dead letters", func() bool {
 			return len(read(t, b, shop(), "dead.says")) == 1 && len(read(t, b, shop(), "errors")) == 1 && len(read(t, b, shop(), "dead.refuses")) == 1
 		})
 		if got := read(t, b, shop(), "dead.refuses")[0].Header; got["Landfall-Error"][0] != "the function answered with the status 502" {
@@ -179,7 +180,7 @@ func TestSourceHeadersTooLarge(t *testing.T) {
 			on(shop(), "fails", "large"))
 		publish(t, b, shop(), "orders", "x")
 		publish(t, b, shop(), "large", "y", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order", "ce-large", strings.Repeat("x", room-200))
-		eventually(t, "both are dead letters", func() bool {
+		testkit.Eventually(t, "both are dead letters", func() bool {
 			return len(read(t, b, shop(), "dead.answers")) == 1 && len(read(t, b, shop(), "dead.fails")) == 1
 		})
 		answered, failed := read(t, b, shop(), "dead.answers")[0], read(t, b, shop(), "dead.fails")[0]
@@ -210,7 +211,7 @@ func TestSourceRefused(t *testing.T) {
 	if err := b.PublishAsIs(t.Context(), shop(), landfall.Message{Topic: "orders", Header: http.Header{"Ce-Specversion": {"1.0"}}}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both are dead letters", func() bool { return strings.Count(s.log.String(), `msg="a message is a dead letter now"`) == 2 })
+	testkit.Eventually(t, "both are dead letters", func() bool { return strings.Count(s.log.String(), `msg="a message is a dead letter now"`) == 2 })
 	if text := s.log.String(); strings.Contains(text, "too often") || !strings.Contains(text, "it is no order") || strings.Count(text, "attempts=0") != 2 {
 		t.Errorf("the log is %s", text)
 	}
@@ -227,7 +228,7 @@ func TestSourceBacksOff(t *testing.T) {
 			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
 		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.MaxRetries = 2 }))
 		publish(t, b, shop(), "orders", "x")
-		eventually(t, "it is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) == 1 })
+		testkit.Eventually(t, "it is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) == 1 })
 		close(times)
 		var waits []time.Duration
 		last := <-times
@@ -263,7 +264,7 @@ func TestSourceBusy(t *testing.T) {
 		for i := range n {
 			publish(t, b, shop(), "orders", fmt.Sprint(i))
 		}
-		eventually(t, "all are through", func() bool { return len(read(t, b, shop(), "done")) == n })
+		testkit.Eventually(t, "all are through", func() bool { return len(read(t, b, shop(), "done")) == n })
 		done := bodies(read(t, b, shop(), "done"))
 		slices.Sort(done)
 		// N-030: every message is answered once
@@ -316,7 +317,7 @@ func TestSourceLive(t *testing.T) {
 			t.Helper()
 			publish(t, b, shop(), "orders", data)
 			var by *registry.Trigger
-			eventually(t, data+" is through", func() bool {
+			testkit.Eventually(t, data+" is through", func() bool {
 				calls := s.calls()
 				i := slices.IndexFunc(calls, func(c call) bool { return c.data() == data })
 				if i >= 0 {
@@ -348,14 +349,14 @@ func TestSourceLive(t *testing.T) {
 		if by := got("4"); by != first {
 			t.Errorf("after the way back it was for %p, want %p", by, first)
 		}
-		eventually(t, "what waited is through, too", func() bool { return slices.Contains(s.data(), "later") })
+		testkit.Eventually(t, "what waited is through, too", func() bool { return slices.Contains(s.data(), "later") })
 		// E-113: the source itself knows how far each trigger is
 		if data := s.data(); len(slices.DeleteFunc(data, func(d string) bool { return len(d) > 1 })) != 3 {
 			t.Errorf("some came twice: %q", s.data())
 		}
 		moved := on(shop(), "bill", "returns")
 		s.show(moved)
-		eventually(t, "it hears another topic", func() bool { // from when the source has seen it
+		testkit.Eventually(t, "it hears another topic", func() bool { // from when the source has seen it
 			publish(t, b, shop(), "returns", "5")
 			return slices.Contains(s.data(), "5")
 		})
@@ -366,7 +367,7 @@ func TestSourceLive(t *testing.T) {
 func probed(t *testing.T, b *queue.Broker, s *source, data string) (by *registry.Trigger) {
 	t.Helper()
 	publish(t, b, shop(), "probes", data)
-	eventually(t, data+" is through", func() bool {
+	testkit.Eventually(t, data+" is through", func() bool {
 		calls := s.calls()
 		i := slices.IndexFunc(calls, func(c call) bool { return c.data() == data })
 		if i >= 0 {
@@ -389,7 +390,7 @@ func TestSourceAgain(t *testing.T) {
 			return echo(c)
 		}, bound)
 		publish(t, b, shop(), "orders", "1")
-		eventually(t, "it is taken", func() bool { return len(s.calls()) == 1 })
+		testkit.Eventually(t, "it is taken", func() bool { return len(s.calls()) == 1 })
 		b.Close() // the broker is gone, and the function does not know
 		close(hang)
 		s.stop()
@@ -397,7 +398,7 @@ func TestSourceAgain(t *testing.T) {
 
 		b = open()
 		s = listen(t, b, r, echo, bound)
-		eventually(t, "it comes again", func() bool { return len(read(t, b, shop(), "done")) == 1 })
+		testkit.Eventually(t, "it comes again", func() bool { return len(read(t, b, shop(), "done")) == 1 })
 		if again := s.calls()[0].event.ID(); again != id {
 			t.Errorf("it came as %q, and then as %q", id, again)
 		}
@@ -407,9 +408,9 @@ func TestSourceAgain(t *testing.T) {
 		r.breaks(errors.New("the disk is full"))
 		s = listen(t, b, r, echo, bound)
 		publish(t, b, shop(), "orders", "2")
-		eventually(t, "it ran twice", func() bool { return len(s.calls()) >= 2 })
+		testkit.Eventually(t, "it ran twice", func() bool { return len(s.calls()) >= 2 })
 		r.breaks(nil)
-		eventually(t, "it is done", func() bool { return r.count() == 2 })
+		testkit.Eventually(t, "it is done", func() bool { return r.count() == 2 })
 	})
 }
 
@@ -432,12 +433,12 @@ func TestSourceTailLost(t *testing.T) {
 		}
 		return echo(c)
 	}, on(shop(), "bill", "orders"))
-	eventually(t, "two are done", func() bool { return r.count() == 2 })
+	testkit.Eventually(t, "two are done", func() bool { return r.count() == 2 })
 	s.stop()
 	b.Close()
 
 	s = listen(t, embedded(t, tail)(), r, echo, on(shop(), "bill", "orders"))
-	eventually(t, "the last one is done", func() bool { return r.count() == 3 })
+	testkit.Eventually(t, "the last one is done", func() bool { return r.count() == 3 })
 	if diff := cmp.Diff([]string{"1"}, s.data()); diff != "" {
 		t.Errorf("ran again (-want +got)\n%s", diff)
 	}
@@ -453,7 +454,7 @@ func TestSourceMakesRoom(t *testing.T) {
 		data := strings.Repeat("x", 10_000)
 		for i := range 30 {
 			publish(t, b, shop(), "orders.new", fmt.Sprint(i)+data)
-			eventually(t, "both have it", func() bool { return len(s.calls()) == 2*(i+1) })
+			testkit.Eventually(t, "both have it", func() bool { return len(s.calls()) == 2*(i+1) })
 		}
 		s.show()
 		s.stop()
@@ -481,9 +482,9 @@ func TestSourceHearsNotItself(t *testing.T) {
 	publish(t, b, shop(), "a", "good")
 	publish(t, b, shop(), "a", "bad")
 	publish(t, b, shop(), "a", "last")
-	eventually(t, "all is written", func() bool { return len(read(t, b, shop(), ">")) == 6 })
+	testkit.Eventually(t, "all is written", func() bool { return len(read(t, b, shop(), ">")) == 6 })
 	publish(t, b, shop(), "a", "end")
-	eventually(t, "the end is heard", func() bool { return slices.Contains(s.data(), "end") })
+	testkit.Eventually(t, "the end is heard", func() bool { return slices.Contains(s.data(), "end") })
 	if diff := cmp.Diff([]string{"bad", "end", "good", "last"}, s.data()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -506,7 +507,7 @@ func TestSourceHearsForeignMessages(t *testing.T) {
 		if _, err := b.Publish(t.Context(), shop(), own); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "both are heard", func() bool { return slices.Contains(s.data(), "past us") && slices.Contains(s.data(), "by us") })
+		testkit.Eventually(t, "both are heard", func() bool { return slices.Contains(s.data(), "past us") && slices.Contains(s.data(), "by us") })
 		stored := read(t, b, shop(), "a")
 		if diff := cmp.Diff(map[string][]string{"Kept": {"y"}}, stored[0].Header); diff != "" {
 			t.Errorf("headers that were stored (-want +got)\n%s", diff)
@@ -521,7 +522,7 @@ func TestSourceDeaf(t *testing.T) {
 	s := listen(t, b, &records{}, echo, on(shop(), "wide", "no topic"), on(shop(), "strange", "orders", func(t *registry.Trigger) { t.Filters = []byte(`[{}]`) }),
 		on(shop(), "bill", "orders"))
 	publish(t, b, shop(), "orders", "1")
-	eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
+	testkit.Eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
 	if by := s.calls()[0].trigger.Name; by != "bill" {
 		t.Errorf("it was for %s", by)
 	}
@@ -540,9 +541,9 @@ func TestSourceDoneElsewhere(t *testing.T) {
 			return event.Event{}, &landfall.Error{Op: "test", Err: &runner.FunctionError{Reason: runner.Timeout}}
 		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.MaxRetries, t.Resources.Concurrency = 1, 1 }))
 		publish(t, b, shop(), "orders", "1")
-		eventually(t, "it ran twice", func() bool { return runs.Load() == 2 })
+		testkit.Eventually(t, "it ran twice", func() bool { return runs.Load() == 2 })
 		publish(t, b, shop(), "orders", "2")
-		eventually(t, "the other one is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) > 0 })
+		testkit.Eventually(t, "the other one is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) > 0 })
 		if diff := cmp.Diff([]string{"2"}, bodies(read(t, b, shop(), "dead.bill"))); diff != "" || len(s.calls()) != 4 {
 			t.Errorf("with %d calls the dead letters are (-want +got)\n%s", len(s.calls()), diff)
 		}
@@ -588,9 +589,9 @@ func TestSourceServerLate(t *testing.T) {
 	server.Kill()
 	var tried atomic.Int64
 	s := listen(t, bounded(t, &queue.Broker{URL: server.Behind(func() { tried.Add(1) })}), &records{}, echo, on(shop(), "bill", "orders"))
-	eventually(t, "it tries", func() bool { return tried.Load() > 1 })
+	testkit.Eventually(t, "it tries", func() bool { return tried.Load() > 1 })
 	server.Start()
-	eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
+	testkit.Eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
 }
 
 // A NATS server that wants another password for a while is used again when it wants the old one, without a restart.
@@ -601,20 +602,20 @@ func TestSourcePassword(t *testing.T) {
 	b := bounded(t, &queue.Broker{URL: server.Behind(func() { tried.Add(1) })})
 	s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders"))
 	publish(t, b, shop(), "orders", "1")
-	eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
+	testkit.Eventually(t, "it is through", func() bool { return len(s.calls()) == 1 })
 	server.Kill()
 	server.Demand("another")
 	server.Start()
 	before := tried.Load()
-	eventually(t, "three tries are refused", func() bool { return tried.Load() > before+3 })
+	testkit.Eventually(t, "three tries are refused", func() bool { return tried.Load() > before+3 })
 	server.Kill()
 	server.Demand("")
 	server.Start()
-	eventually(t, "it takes messages", func() bool {
+	testkit.Eventually(t, "it takes messages", func() bool {
 		_, err := b.Publish(t.Context(), shop(), landfall.Message{Topic: "orders", ID: "2", Data: []byte("2")})
 		return err == nil
 	})
-	eventually(t, "they are through", func() bool { return len(s.calls()) == 2 })
+	testkit.Eventually(t, "they are through", func() bool { return len(s.calls()) == 2 })
 }
 
 // What an operator deletes at the NATS server is made again: a consumer, which passes over what was done just now and does not run
@@ -633,7 +634,7 @@ func TestSourceDeleted(t *testing.T) {
 	t.Cleanup(goOn)
 	through := func(data string) {
 		t.Helper()
-		eventually(t, data+" is through", func() bool { return slices.Contains(bodies(read(t, b, shop(), "done")), data) })
+		testkit.Eventually(t, data+" is through", func() bool { return slices.Contains(bodies(read(t, b, shop(), "done")), data) })
 	}
 	conn, err := nats.Connect(server.URL)
 	if err != nil {
@@ -647,7 +648,7 @@ func TestSourceDeleted(t *testing.T) {
 	publish(t, b, shop(), "orders", "before")
 	through("before")
 	publish(t, b, shop(), "orders", "hangs")
-	eventually(t, "it hangs", func() bool { return slices.Contains(s.data(), "hangs") })
+	testkit.Eventually(t, "it hangs", func() bool { return slices.Contains(s.data(), "hangs") })
 	if err := js.DeleteConsumer(t.Context(), "landfall-1", "1-bill"); err != nil {
 		t.Fatal(err)
 	}
@@ -661,7 +662,7 @@ func TestSourceDeleted(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), "landfall-1"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "there is a stream again", func() bool {
+	testkit.Eventually(t, "there is a stream again", func() bool {
 		_, err := b.Publish(t.Context(), shop(), landfall.Message{Topic: "orders", Data: []byte("anew")})
 		return err == nil
 	})
@@ -684,7 +685,7 @@ func TestSourceServerKilled(t *testing.T) {
 		}
 		server.Kill()
 		server.Start()
-		eventually(t, "it takes messages again", func() bool {
+		testkit.Eventually(t, "it takes messages again", func() bool {
 			_, _, err := b.Read(t.Context(), shop(), "orders", 0, 1)
 			return err == nil
 		})
@@ -692,7 +693,7 @@ func TestSourceServerKilled(t *testing.T) {
 	if len(want) < 50 {
 		t.Fatalf("it took %d only", len(want))
 	}
-	eventually(t, "all are answered", func() bool {
+	testkit.Eventually(t, "all are answered", func() bool {
 		got := map[string]bool{}
 		for _, m := range read(t, b, shop(), "done") {
 			got[string(m.Data)] = true

@@ -89,17 +89,6 @@ func bodies(all []landfall.Message) []string {
 	return data
 }
 
-// eventually waits until what is true.
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain until %s", patience, what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
-
 // records are outcomes in memory.
 type records struct {
 	mu   sync.Mutex

@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall/runtime/trigger/schedule"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 const first, second landfall.UID = "aaaaaaa2", "bbbbbbb2"
@@ -267,7 +268,7 @@ func TestOverlap(t *testing.T) {
 	w.pass(time.Minute)
 	one.Pass(t.Context(), t.Context())
 	<-entered
-	eventually(t, "the quick one ends", func() bool { return w.last("shop", "quick").State == store.FiringSucceeded })
+	testkit.Eventually(t, "the quick one ends", func() bool { return w.last("shop", "quick").State == store.FiringSucceeded })
 	w.pass(time.Minute)
 	w.look(other)
 	w.want("while one runs", "aaaaaaa2 slow 2026-11-22T12:00:00Z", "aaaaaaa2 quick 2026-11-22T12:00:00Z", "aaaaaaa2 quick 2026-11-22T12:01:00Z")
@@ -319,7 +320,7 @@ func TestBusy(t *testing.T) {
 	w.mu.Unlock()
 	w.pass(time.Minute)
 	s.Pass(t.Context(), t.Context())
-	eventually(t, "it waits", func() bool { return w.last("shop", "t").State == store.FiringWaiting })
+	testkit.Eventually(t, "it waits", func() bool { return w.last("shop", "t").State == store.FiringWaiting })
 	w.pass(59 * time.Second)
 	s.Wait()
 	if f := w.last("shop", "t"); f.State != store.FiringFailed || f.Problem != "busy" {
@@ -479,7 +480,7 @@ func TestSignsOfLife(t *testing.T) {
 	w.look(one, other)
 	w.pass(time.Minute)
 	one.Pass(t.Context(), t.Context())
-	eventually(t, "it runs", func() bool { return w.last("shop", "now").State == store.FiringRunning })
+	testkit.Eventually(t, "it runs", func() bool { return w.last("shop", "now").State == store.FiringRunning })
 	for range 20 {
 		w.pass(10 * time.Second)
 		one.Pass(t.Context(), t.Context())
@@ -503,7 +504,7 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()
-	eventually(t, "three times", func() bool {
+	testkit.Eventually(t, "three times", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.states[store.FiringSucceeded] >= 3

@@ -192,18 +192,3 @@ func (w *world) last(app, name string) store.Firing {
 	}
 	return all[name]
 }
-
-// eventually waits for what other goroutines do.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	const patience = time.Minute
-	deadline, tick := time.After(patience), time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("%s: not within %s", what, patience)
-		}
-	}
-}
