@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall/sandbox"
-	"landfall.dev/landfall/test/testkit"
 )
 
 // ways are how programs are started on this machine.
@@ -88,7 +87,7 @@ func TestProgramIsNobody(t *testing.T) {
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !strings.HasPrefix(string(line), self(t)+"\x00") {
 				continue
 			}
-			testkit.Eventually(t, "no thread of an init is root's", func() bool {
+			eventually(t, "no thread of an init is root's", func() bool {
 				threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 				if err != nil {
 					t.Fatal(err)
@@ -200,7 +199,7 @@ func TestReserve(t *testing.T) {
 		t.Error("a variable that is none was given to it")
 	}
 	var waiting []int
-	testkit.Eventually(t, "two wait", func() bool {
+	eventually(t, "two wait", func() bool {
 		waiting = children(t, s)
 		return len(waiting) == 2
 	})
@@ -215,7 +214,7 @@ func TestReserve(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, "it has gone", func() bool {
+		eventually(t, "it has gone", func() bool {
 			_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 			return err != nil
 		})
@@ -243,13 +242,13 @@ func TestReserveRests(t *testing.T) {
 	s := sandbox.WithInit(confined(t), "")
 	t.Cleanup(sandbox.ReserveFor(s, 2, 2*time.Second))
 	for range 2 {
-		testkit.Eventually(t, "one waits", func() bool { // a busy machine may look only when it has rested again
+		eventually(t, "one waits", func() bool { // a busy machine may look only when it has rested again
 			if got := said(t, start(t, s, sandbox.Program{Args: shell("echo there")})); got != "there\n" {
 				t.Errorf("it says %q", got)
 			}
 			return len(children(t, s)) > 0
 		})
-		testkit.Eventually(t, "none waits", func() bool { return len(children(t, s)) == 0 })
+		eventually(t, "none waits", func() bool { return len(children(t, s)) == 0 })
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/sandbox"
-	"landfall.dev/landfall/test/testkit"
 )
 
 // In version 2 each limit has its own file; here in a folder that looks like a group.
@@ -99,7 +98,7 @@ func TestMakesRoom(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended well; it should have been killed")
 	}
-	testkit.Eventually(t, "the group is empty", func() bool { return os.Remove(filepath.Join(folder, "server")) == nil })
+	eventually(t, "the group is empty", func() bool { return os.Remove(filepath.Join(folder, "server")) == nil })
 }
 
 // A process begins in its group of version 2, and ends with it; here on a mount that has no controllers, where there is one.

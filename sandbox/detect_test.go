@@ -9,7 +9,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/sandbox"
-	"landfall.dev/landfall/test/testkit"
 )
 
 // Where nothing can confine commands they are refused, with what to do about it; they never run without.
@@ -79,7 +78,7 @@ func TestOffEndsItsProcessGroup(t *testing.T) {
 			t.Parallel()
 			word := "16180" + fmt.Sprint(len(name))
 			show(t, s, sandbox.Command{Shell: `nohup sh -c 'trap "" TERM HUP; while :; do sleep ` + word + `; done' & sleep 0.1`})
-			testkit.Eventually(t, "what was left in the background is gone", func() bool { return len(running(word)) == 0 })
+			eventually(t, "what was left in the background is gone", func() bool { return len(running(word)) == 0 })
 		})
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/sandbox"
-	"landfall.dev/landfall/test/testkit"
 )
 
 const secret = "the-canary-sings"
@@ -416,7 +415,7 @@ func TestEscapeDeathOfTheServer(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			testkit.Eventually(t, "the command runs", func() bool {
+			eventually(t, "the command runs", func() bool {
 				_, err := os.Stat(filepath.Join(dir, "up"))
 				return err == nil && len(running(word)) > 0
 			})
@@ -427,7 +426,7 @@ func TestEscapeDeathOfTheServer(t *testing.T) {
 				t.Fatal("the server ended well; it should have been killed")
 			}
 			if mode == sandbox.Auto {
-				testkit.Eventually(t, "the command is gone without anybody's help", func() bool { return len(running(word)) == 0 })
+				eventually(t, "the command is gone without anybody's help", func() bool { return len(running(word)) == 0 })
 			}
 			next := exec.CommandContext(t.Context(), self(t), "server", string(mode), dir, "true")
 			next.Env = cmd.Env

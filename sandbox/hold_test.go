@@ -17,7 +17,6 @@ import (
 
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/sandbox"
-	"landfall.dev/landfall/test/testkit"
 )
 
 // outcome runs a holder with 64 MiB in one of the ways in which something runs, and says what became of it: "refused" and why, "fits",
@@ -224,7 +223,7 @@ func given(t *testing.T, s *sandbox.Sandbox) []string {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			testkit.Eventually(t, "the group is empty", func() bool { return os.Remove(path) == nil })
+			eventually(t, "the group is empty", func() bool { return os.Remove(path) == nil })
 		})
 		files, err := filepath.Glob(filepath.Join(path, "*"))
 		if err != nil {

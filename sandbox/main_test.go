@@ -82,6 +82,19 @@ func show(t *testing.T, s *sandbox.Sandbox, c sandbox.Command) string {
 	return out.String()
 }
 
+// eventually waits until a condition holds that nothing signals. The room's tests stand on nothing else of ours that they can do without:
+// their binary is also the first process of sandboxes that may hold little memory.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not so after %s", what, patience)
+		}
+	}
+}
+
 // running returns the processes of the machine that have a word in their command line, without those that have ended.
 func running(word string) []int {
 	var found []int
