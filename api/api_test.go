@@ -1,0 +1,322 @@
+// Package api_test asks for every operation of the API as its clients do, over a real database and the real pipeline.
+package api_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// operation is one operation as the OpenAPI document has it.
+type operation struct {
+	row
+
+	method, template string // the template is the path with elements in braces
+	takesJSON        bool   // whether it takes a body of JSON
+}
+
+// request returns the path and the body of the request that succeeds, or with what is not there.
+func (o operation) request(s *seed, missing string) (path, body string) {
+	path, query, body := o.path(o.template), o.query, o.body
+	element, rest, _ := strings.Cut(missing, " ")
+	switch {
+	case strings.HasPrefix(missing, "?"):
+		query = missing
+	case strings.HasPrefix(missing, "{"):
+		body = missing
+	case missing != "":
+		path, body = o.path(o.template, element+"="+lost), cmp.Or(rest, body)
+	}
+	return s.words.Replace(path + query), s.words.Replace(body)
+}
+
+// foreign is the id of an app that the operation is not about.
+func (o operation) foreign() string {
+	if strings.Contains(o.with, "app=bakery") {
+		return shopID
+	}
+	return bakeryID
+}
+
+// operations returns all operations of the document, and fails the test for one that has no row, or a row that has none.
+func operations(t *testing.T) []operation {
+	t.Helper()
+	type described struct {
+		ID   string `json:"operationId"`
+		Body struct {
+			Content map[string]json.RawMessage `json:"content"`
+		} `json:"requestBody"`
+	}
+	document := testkit.Decode[struct {
+		Paths map[string]map[string]described
+	}](t, testkit.Must(api.Document())(t))
+	left := map[string]row{}
+	for _, r := range rows() {
+		if _, twice := left[r.id]; twice {
+			t.Errorf("got two rows of %s, want one", r.id)
+		}
+		left[r.id] = r
+	}
+	var all []operation
+	for path, methods := range document.Paths {
+		for method, d := range methods {
+			r, known := left[d.ID]
+			if !known {
+				t.Errorf("got no row of %s (%s %s), want one: write it", d.ID, method, path)
+				continue
+			}
+			delete(left, d.ID)
+			r.status = cmp.Or(r.status, http.StatusOK)
+			o := operation{row: r, method: strings.ToUpper(method), template: path}
+			_, o.takesJSON = d.Body.Content["application/json"]
+			all = append(all, o)
+		}
+	}
+	for id := range left {
+		t.Errorf("got a row of %s, want none: there is no such operation", id)
+	}
+	slices.SortFunc(all, func(x, y operation) int { return strings.Compare(x.id, y.id) })
+	return all
+}
+
+// Every operation answers as its row says, refuses whom and what it must, and changes nothing when it does.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	all := operations(t)
+	s := newSeed(t)
+	for engine, open := range map[string]func(t *testing.T) *world{
+		"sqlite":   s.copy,
+		"postgres": func(t *testing.T) *world { return s.copyInto(t, storetest.Postgres(t)) },
+	} {
+		t.Run("what changes nothing/"+engine, func(t *testing.T) {
+			t.Parallel()
+			w := open(t)
+			for _, o := range all {
+				w.changesNothing(s, o)
+			}
+		})
+	}
+	for what, test := range map[string]func(*testing.T, *world){
+		"no operation": noOperation, "a deleted app": func(t *testing.T, w *world) { ofDeletedApp(t, s, w, all) }, "more than the scope": moreThanTheScope,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			test(t, s.copy(t))
+		})
+	}
+	for _, o := range all {
+		if o.method == http.MethodGet {
+			continue
+		}
+		for _, scope := range slices.Compact([]store.Scope{o.scope, store.ScopeAdmin}) {
+			t.Run("what changes something/"+o.id+"/"+string(scope), func(t *testing.T) {
+				t.Parallel()
+				w := s.copy(t)
+				before := w.state()
+				w.wantSuccess(s, o, tokenOf(scope, ""))
+				if w.state() == before {
+					t.Errorf("%s: nothing is changed, want a change", o.id)
+				}
+			})
+		}
+	}
+}
+
+// changesNothing makes all requests of an operation that are to change nothing, and fails the test unless they do not.
+func (w *world) changesNothing(s *seed, o operation) {
+	w.t.Helper()
+	before := w.state()
+	w.wantAuthentication(s, o)
+	w.wantScope(s, o)
+	w.wantOther(s, o)
+	w.wantLost(s, o)
+	w.wantBody(s, o)
+	w.wantQuery(s, o)
+	if o.method == http.MethodGet {
+		w.wantSuccess(s, o, tokenOf(store.ScopeAdmin, ""))
+		w.wantSuccess(s, o, tokenOf(o.scope, ""))
+	}
+	if after := w.state(); after != before {
+		w.t.Errorf("%s: got a change of what is stored, want none. Before:\n%s\nAfter:\n%s", o.id, before, after)
+	}
+}
+
+// wantSuccess fails the test unless the operation's request succeeds, as the document has it.
+func (w *world) wantSuccess(s *seed, o operation, token string) {
+	w.t.Helper()
+	path, body := o.request(s, "")
+	a := w.ask(token, o.method, path, body)
+	testkit.Equal(w.t, a.String(), a.status, o.status)
+	testkit.Contains(w.t, a, s.words.Replace(o.says))
+	if a.status == http.StatusNoContent {
+		testkit.Equal(w.t, a.what+": body", a.body, "")
+	}
+}
+
+// problem is an error as clients read it.
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Kind   string `json:"kind"`
+}
+
+// wantProblem fails the test unless an answer has a status, and a problem document that says so and names what is wrong.
+func wantProblem(t *testing.T, a answer, status int, kind string, named ...string) {
+	t.Helper()
+	testkit.Equal(t, a.String(), a.status, status)
+	testkit.Equal(t, a.what+": content type", a.header.Get("Content-Type"), "application/problem+json")
+	var p problem
+	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
+		t.Errorf("%s: got the error %v, want a problem document", a, err)
+	}
+	testkit.Equal(t, a.what+": status in the problem document", p.Status, status)
+	testkit.Equal(t, a.what+": title", p.Title, http.StatusText(status))
+	testkit.Equal(t, a.what+": kind", p.Kind, kind)
+	for _, name := range named {
+		if !strings.Contains(p.Detail, name) {
+			t.Errorf("%s: got the detail %q, want %q in it", a.what, p.Detail, name)
+		}
+	}
+}
+
+// wantAuthentication fails the test unless the operation wants a token that is known.
+func (w *world) wantAuthentication(s *seed, o operation) {
+	w.t.Helper()
+	path, body := o.request(s, "")
+	for token, says := range map[string]string{"": "send a token", "of nobody": "the token is not known"} {
+		a := w.ask(token, o.method, path, body)
+		wantProblem(w.t, a, http.StatusUnauthorized, "unauthorized", says)
+		testkit.Equal(w.t, a.what+": WWW-Authenticate", a.header.Get("WWW-Authenticate"), `Bearer realm="landfall"`)
+	}
+}
+
+// wantScope fails the test unless tokens without the operation's scope are refused.
+func (w *world) wantScope(s *seed, o operation) {
+	w.t.Helper()
+	path, body := o.request(s, "")
+	for _, scope := range scopes() {
+		if scope == o.scope || scope == store.ScopeAdmin || scope == store.ScopeDeploy && o.scope == store.ScopeRead {
+			continue
+		}
+		a := w.ask(tokenOf(scope, ""), o.method, path, body)
+		wantProblem(w.t, a, http.StatusForbidden, "forbidden", "the token lacks the scope "+string(o.scope))
+	}
+}
+
+// wantOther fails the test unless a token for another app is refused, or sees nothing of what is not that app's.
+func (w *world) wantOther(s *seed, o operation) {
+	w.t.Helper()
+	path, body := o.request(s, "")
+	a := w.ask(tokenOf(o.scope, o.foreign()), o.method, path, body)
+	switch status := o.refusedOther(); status {
+	case http.StatusForbidden:
+		wantProblem(w.t, a, status, "forbidden", "the token lacks the scope")
+	case http.StatusNotFound:
+		wantProblem(w.t, a, status, "not-found", "there is no")
+	case http.StatusConflict:
+		wantProblem(w.t, a, status, "conflict", "is taken")
+	default:
+		testkit.Equal(w.t, a.String(), a.status, status)
+		for _, of := range []string{"shop", "hello", "bare", "young"} {
+			if strings.Contains(a.body, of) {
+				w.t.Errorf("%s: got %q in it, want nothing of another app", a, of)
+			}
+		}
+	}
+}
+
+// wantLost fails the test unless what is not there is said to be missing, by its name.
+func (w *world) wantLost(s *seed, o operation) {
+	w.t.Helper()
+	for _, missing := range o.lost {
+		path, body := o.request(s, missing)
+		wantProblem(w.t, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound, "not-found", lost)
+	}
+}
+
+// wantBody fails the test unless a body is refused that cannot be read, or has a field that is not known.
+func (w *world) wantBody(s *seed, o operation) {
+	w.t.Helper()
+	if !o.takesJSON {
+		return
+	}
+	path, body := o.request(s, "")
+	unknown := strings.Replace(body, "{", `{"nosuch":1,`, 1)
+	for bad, status := range map[string]int{"no JSON": http.StatusBadRequest, "": http.StatusBadRequest, unknown: http.StatusUnprocessableEntity} {
+		wantProblem(w.t, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, bad), status, "")
+	}
+}
+
+// wantQuery fails the test unless a query is refused that cannot be read.
+func (w *world) wantQuery(s *seed, o operation) {
+	w.t.Helper()
+	path, body := o.request(s, "")
+	separator := "?"
+	if o.query != "" {
+		separator = "&"
+	}
+	a := w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path+separator+"cursor=%zz", body)
+	wantProblem(w.t, a, http.StatusBadRequest, "invalid", "cursor=%zz")
+}
+
+// noOperation fails the test unless what is no operation is refused with a problem document, and the methods that there are.
+func noOperation(t *testing.T, w *world) {
+	t.Helper()
+	token := tokenOf(store.ScopeAdmin, "")
+	wantProblem(t, w.ask(token, http.MethodGet, "/api/v1/nosuch", ""), http.StatusNotFound, "not-found", "GET /api/v1/nosuch")
+	a := w.ask(token, http.MethodPatch, "/api/v1/apps/shop", "")
+	wantProblem(t, a, http.StatusMethodNotAllowed, "not-found", "PATCH /api/v1/apps/shop")
+	testkit.Equal(t, "Allow", a.header.Get("Allow"), "DELETE, GET, HEAD")
+}
+
+// ofDeletedApp fails the test unless of a deleted app nothing is there any more but what it was.
+func ofDeletedApp(t *testing.T, s *seed, w *world, all []operation) {
+	t.Helper()
+	token := tokenOf(store.ScopeAdmin, "")
+	testkit.Equal(t, "deleting the shop", w.ask(token, http.MethodDelete, "/api/v1/apps/shop?force=true", "").status, http.StatusOK)
+	before := w.state()
+	for _, o := range all {
+		if o.id == "put-fn-app" || !strings.Contains(o.path(o.template), "/shop") && !strings.Contains(o.query, "=shop") {
+			continue
+		}
+		path, body := o.request(s, "")
+		a := w.ask(token, o.method, path, body)
+		if o.id == "show-app" {
+			testkit.Equal(t, a.String(), a.status, http.StatusOK)
+			testkit.Contains(t, a, `"deleted":`)
+			continue
+		}
+		wantProblem(t, a, http.StatusNotFound, "not-found", `"shop"`)
+	}
+	testkit.Equal(t, "what is stored", w.state(), before)
+}
+
+// moreThanTheScope fails the test unless what else an operation asks for than its scope is asked for before anything is changed.
+func moreThanTheScope(t *testing.T, w *world) {
+	t.Helper()
+	before := w.state()
+	deployer, ofShop := tokenOf(store.ScopeDeploy, ""), tokenOf(store.ScopeAdmin, shopID)
+	for _, token := range []string{tokenOf(store.ScopeDeploy, shopID), ofShop} {
+		for _, path := range []string{"/api/v1/runs", "/api/v1/executions"} {
+			wantProblem(t, w.ask(token, http.MethodGet, path, ""), http.StatusForbidden, "forbidden", "for the whole installation")
+		}
+		a := w.ask(token, http.MethodPut, "/api/v1/ns/default/apps/fresh-app", `{}`)
+		wantProblem(t, a, http.StatusForbidden, "forbidden", "the scope admin for the whole installation")
+	}
+	a := w.ask(deployer, http.MethodPut, "/api/v1/ns/default/apps/fresh-app", `{}`)
+	wantProblem(t, a, http.StatusForbidden, "forbidden", "the scope admin for the whole installation")
+	a = w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodDelete, "/api/v1/apps/shop", "")
+	wantProblem(t, a, http.StatusConflict, "conflict", "--force")
+	a = w.ask(ofShop, http.MethodPost, "/api/v1/apps/shop/hook/rotate", "")
+	wantProblem(t, a, http.StatusNotFound, "not-found", "shop has no webhook")
+	testkit.Equal(t, "what is stored", w.state(), before)
+}
