@@ -57,6 +57,7 @@ type seed struct {
 	dir     string // with a database and repositories that nobody has open
 	dump    []byte // of the database, for other engines
 	form    int64  // of the dump
+	state   string // of a copy
 	objects *disk.Store
 	key     secret.Text
 	words   *strings.Replacer // of requests: which uid OLD is, and so on
@@ -306,6 +307,7 @@ func newSeed(t *testing.T) *seed {
 	w.makeRecords()
 	s.words = w.wordsOf()
 	s.dump, s.form = w.dump()
+	s.state = w.state()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
