@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,8 +22,9 @@ import (
 type operation struct {
 	row
 
-	method, template string // the template is the path with elements in braces
-	takesJSON        bool   // whether it takes a body of JSON
+	method, template string          // the template is the path with elements in braces
+	answers          map[string]bool // statuses that are documented
+	takesJSON        bool            // whether it takes a body of JSON
 }
 
 // request returns the path and the body of the request that succeeds, or with what is not there.
@@ -52,8 +54,9 @@ func (o operation) foreign() string {
 func operations(t *testing.T) []operation {
 	t.Helper()
 	type described struct {
-		ID   string `json:"operationId"`
-		Body struct {
+		ID        string                     `json:"operationId"`
+		Responses map[string]json.RawMessage `json:"responses"`
+		Body      struct {
 			Content map[string]json.RawMessage `json:"content"`
 		} `json:"requestBody"`
 	}
@@ -77,7 +80,10 @@ func operations(t *testing.T) []operation {
 			}
 			delete(left, d.ID)
 			r.status = cmp.Or(r.status, http.StatusOK)
-			o := operation{row: r, method: strings.ToUpper(method), template: path}
+			o := operation{row: r, method: strings.ToUpper(method), template: path, answers: map[string]bool{}}
+			for status := range d.Responses {
+				o.answers[status] = true
+			}
 			_, o.takesJSON = d.Body.Content["application/json"]
 			all = append(all, o)
 		}
@@ -109,6 +115,7 @@ func TestOperations(t *testing.T) {
 	}
 	for what, test := range map[string]func(*testing.T, *world){
 		"no operation": noOperation, "a deleted app": func(t *testing.T, w *world) { ofDeletedApp(t, s, w, all) }, "more than the scope": moreThanTheScope,
+		"made or set": func(t *testing.T, w *world) { madeOrSet(t, w, all) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -159,6 +166,9 @@ func (w *world) wantSuccess(s *seed, o operation, token string) {
 	a := w.ask(token, o.method, path, body)
 	testkit.Equal(w.t, a.String(), a.status, o.status)
 	testkit.Contains(w.t, a, s.words.Replace(o.says))
+	if !o.answers[strconv.Itoa(a.status)] {
+		w.t.Errorf("%s: got the status %d, want one that the OpenAPI document names", o.id, a.status)
+	}
 	if a.status == http.StatusNoContent {
 		testkit.Equal(w.t, a.what+": body", a.body, "")
 	}
@@ -322,4 +332,27 @@ func moreThanTheScope(t *testing.T, w *world) {
 	a = w.ask(ofShop, http.MethodPost, "/api/v1/apps/shop/hook/rotate", "")
 	wantProblem(t, a, http.StatusNotFound, "not-found", "shop has no webhook")
 	testkit.Equal(t, "what is stored", w.state(), before)
+}
+
+// madeOrSet fails the test unless a PUT is answered with 201 for what is new and with 200 for what is there, and the document says both.
+func madeOrSet(t *testing.T, w *world, all []operation) {
+	t.Helper()
+	of := map[string]operation{}
+	for _, o := range all {
+		of[o.id] = o
+	}
+	for _, r := range []struct{ id, changed, first, second string }{
+		{"put-namespace", "ns=fresh", "", ""},
+		{"put-fn-app", "app=fresh-app", `{}`, `{}`},
+		{"put-fn-trigger", "trigger=nightly", `{"cron":"0 3 * * *","function":"hello"}`, `{"cron":"0 4 * * *","function":"hello"}`},
+		{"put-fn-function", "function=hello-too", `{"image":"hello"}`, `{"resources":{"memory":67108864}}`},
+	} {
+		o := of[r.id]
+		path := o.path(o.template, r.changed)
+		made := w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodPut, path, r.first)
+		testkit.Equal(t, made.String(), made.status, http.StatusCreated)
+		set := w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodPut, path, r.second)
+		testkit.Equal(t, set.String(), set.status, http.StatusOK)
+		testkit.Equal(t, r.id+": 200 and 201 in the OpenAPI document", o.answers["200"] && o.answers["201"], true)
+	}
 }

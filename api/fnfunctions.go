@@ -20,7 +20,7 @@ func (a *api) registerFnFunctions(h huma.API) {
 	const all, one = "/ns/{ns}/functions", "/ns/{ns}/functions/{function}"
 	register(h, reading("list-fn-functions", all, "The functions of a namespace, by name"), f.listFn)
 	register(h, reading("show-fn-function", one, "One function"), f.showFn)
-	register(h, deploying("put-fn-function", http.MethodPut, one, "Set a function's resources, or make one like another, and release its app with it"), f.putFn)
+	registerPut(h, deploying("put-fn-function", http.MethodPut, one, "Set a function's resources, or make one like another, and release its app with it"), f.putFn)
 	register(h, deploying("delete-fn-function", http.MethodDelete, one, "Release a function's app without it").answering(http.StatusNoContent), f.deleteFn)
 }
 

@@ -20,7 +20,7 @@ func (a *api) registerFnTriggers(h huma.API) {
 	const all, one = "/ns/{ns}/apps/{app}/triggers", "/ns/{ns}/apps/{app}/triggers/{trigger}"
 	register(h, reading("list-fn-triggers", all, "The triggers of an app, by name"), a.listFnTriggers)
 	register(h, reading("show-fn-trigger", one, "One trigger"), a.showFnTrigger)
-	register(h, deploying("put-fn-trigger", http.MethodPut, one, "Make a trigger, or set what it is, and release the app with it"), a.putFnTrigger)
+	registerPut(h, deploying("put-fn-trigger", http.MethodPut, one, "Make a trigger, or set what it is, and release the app with it"), a.putFnTrigger)
 	register(h, deploying("delete-fn-trigger", http.MethodDelete, one, "Release the app without a trigger").answering(http.StatusNoContent), a.deleteFnTrigger)
 }
 

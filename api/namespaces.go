@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,11 +26,11 @@ func (a *api) registerNamespaces(h huma.API) {
 	const all, one, apps, app = "/ns", "/ns/{ns}", "/ns/{ns}/apps", "/ns/{ns}/apps/{app}"
 	register(h, reading("list-namespaces", all, "The namespaces, by name"), a.listNamespaces)
 	register(h, reading("show-namespace", one, "One namespace"), a.showNamespace)
-	register(h, administering("put-namespace", http.MethodPut, one, "Make a namespace, unless it is there"), a.putNamespace)
+	registerPut(h, administering("put-namespace", http.MethodPut, one, "Make a namespace, unless it is there"), a.putNamespace)
 	register(h, administering("delete-namespace", http.MethodDelete, one, "Delete a namespace without apps").answering(http.StatusNoContent), a.deleteNamespace)
 	register(h, reading("list-fn-apps", apps, "The apps of a namespace, by name"), a.listFnApps)
 	register(h, reading("show-fn-app", app, "One app, with its configuration"), a.showFnApp)
-	register(h, deploying("put-fn-app", http.MethodPut, app, "Make an app (scope admin), or set its configuration and release it with that"), a.putFnApp)
+	registerPut(h, deploying("put-fn-app", http.MethodPut, app, "Make an app (scope admin), or set its configuration and release it with that"), a.putFnApp)
 	register(h, administering("delete-fn-app", http.MethodDelete, app, "Delete an app that has no releases").answering(http.StatusNoContent), a.deleteFnApp)
 	a.registerFnTriggers(h)
 	a.registerFnFunctions(h)
@@ -66,6 +67,15 @@ func putting[T any](added bool, v T, err error) (*put[T], error) {
 		p.Status = http.StatusCreated
 	}
 	return p, nil
+}
+
+// registerPut is register for a PUT that makes what it names, or sets what that is. The document has the answers to both.
+func registerPut[I, T any](h huma.API, op operation, handler func(context.Context, *I) (*put[T], error)) {
+	register(h, op, handler)
+	answers := h.OpenAPI().Paths[base+op.path].Put.Responses
+	made := *answers[strconv.Itoa(http.StatusOK)]
+	made.Description = http.StatusText(http.StatusCreated)
+	answers[strconv.Itoa(http.StatusCreated)] = &made
 }
 
 // paged returns the page of items, sorted by name, that comes behind the name in the cursor. show is called only for its items, and
