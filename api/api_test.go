@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"landfall.dev/landfall/api"
@@ -24,7 +25,8 @@ type operation struct {
 
 	method, template string          // the template is the path with elements in braces
 	answers          map[string]bool // statuses that are documented
-	takesJSON        bool            // whether it takes a body of JSON
+	described        *openapi3.Operation
+	takesJSON        bool // whether it takes a body of JSON
 }
 
 // request returns the path and the body of the request that succeeds, or with what is not there.
@@ -53,16 +55,7 @@ func (o operation) foreign() string {
 // operations returns all operations of the document, and fails the test for one that has no row, or a row that has none.
 func operations(t *testing.T) []operation {
 	t.Helper()
-	type described struct {
-		ID        string                     `json:"operationId"`
-		Responses map[string]json.RawMessage `json:"responses"`
-		Body      struct {
-			Content map[string]json.RawMessage `json:"content"`
-		} `json:"requestBody"`
-	}
-	document := testkit.Decode[struct {
-		Paths map[string]map[string]described
-	}](t, testkit.Must(api.Document())(t))
+	document := testkit.Must(openapi3.NewLoader().LoadFromData(testkit.Must(api.Document())(t)))(t)
 	left := map[string]row{}
 	for _, r := range rows() {
 		if _, twice := left[r.id]; twice {
@@ -71,21 +64,17 @@ func operations(t *testing.T) []operation {
 		left[r.id] = r
 	}
 	var all []operation
-	for path, methods := range document.Paths {
-		for method, d := range methods {
-			r, known := left[d.ID]
+	for path, item := range document.Paths.Map() {
+		for method, described := range item.Operations() {
+			r, known := left[described.OperationID]
 			if !known {
-				t.Errorf("got no row of %s (%s %s), want one: write it", d.ID, method, path)
+				t.Errorf("got no row of %s (%s %s), want one: write it", described.OperationID, method, path)
 				continue
 			}
-			delete(left, d.ID)
+			delete(left, described.OperationID)
 			r.status = cmp.Or(r.status, http.StatusOK)
-			o := operation{row: r, method: strings.ToUpper(method), template: path, answers: map[string]bool{}}
-			for status := range d.Responses {
-				o.answers[status] = true
-			}
-			_, o.takesJSON = d.Body.Content["application/json"]
-			all = append(all, o)
+			takesJSON := described.RequestBody != nil && described.RequestBody.Value.Content["application/json"] != nil
+			all = append(all, operation{row: r, method: method, template: path, described: described, takesJSON: takesJSON})
 		}
 	}
 	for id := range left {
@@ -166,9 +155,7 @@ func (w *world) wantSuccess(s *seed, o operation, token string) {
 	a := w.ask(token, o.method, path, body)
 	testkit.Equal(w.t, a.String(), a.status, o.status)
 	testkit.Contains(w.t, a, s.words.Replace(o.says))
-	if !o.answers[strconv.Itoa(a.status)] {
-		w.t.Errorf("%s: got the status %d, want one that the OpenAPI document names", o.id, a.status)
-	}
+	wantDescribed(w.t, o, a)
 	if a.status == http.StatusNoContent {
 		testkit.Equal(w.t, a.what+": body", a.body, "")
 	}
@@ -351,8 +338,34 @@ func madeOrSet(t *testing.T, w *world, all []operation) {
 		path := o.path(o.template, r.changed)
 		made := w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodPut, path, r.first)
 		testkit.Equal(t, made.String(), made.status, http.StatusCreated)
+		wantDescribed(t, o, made)
 		set := w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodPut, path, r.second)
 		testkit.Equal(t, set.String(), set.status, http.StatusOK)
-		testkit.Equal(t, r.id+": 200 and 201 in the OpenAPI document", o.answers["200"] && o.answers["201"], true)
+		wantDescribed(t, o, set)
+	}
+}
+
+// wantDescribed fails the test unless an answer is one that the document has, in what its status, its type and its JSON are.
+func wantDescribed(t *testing.T, o operation, a answer) {
+	t.Helper()
+	described := o.described.Responses.Value(strconv.Itoa(a.status))
+	if described == nil && a.status >= http.StatusBadRequest {
+		described = o.described.Responses.Default()
+	}
+	if described == nil {
+		t.Errorf("%s: got the status %d, want one that the OpenAPI document names", o.id, a.status)
+		return
+	}
+	if len(described.Value.Content) == 0 {
+		return // the document says nothing of archives and logs, and 204 has nothing
+	}
+	media := described.Value.Content[a.header.Get("Content-Type")]
+	if media == nil {
+		t.Errorf("%s: got the type %q, want one that the OpenAPI document names", o.id, a.header.Get("Content-Type"))
+		return
+	}
+	value := testkit.Decode[any](t, []byte(a.body))
+	if err := media.Schema.Value.VisitJSON(value, openapi3.MultiErrors()); err != nil {
+		t.Errorf("%s: got %v, want an answer as the OpenAPI document has it", a, err)
 	}
 }

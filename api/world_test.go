@@ -97,7 +97,7 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		DB: db, Pipeline: w.pipeline, Repositories: w.repos, URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil }, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {
-			return []client.Trigger{{Name: "hello"}}, nil
+			return []client.Trigger{{Name: "hello", Kind: landfall.HTTPTrigger}}, nil
 		},
 		Now: time.Now, Logger: logger,
 	}))
