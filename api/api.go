@@ -127,6 +127,16 @@ func Register(h huma.API, c Config) {
 	a.registerSecrets(h)
 	a.registerExecutions(h)
 	a.registerNamespaces(h)
+	describeKind(h)
+}
+
+// describeKind adds to the problems of the document what the framework's do not have: see problem.
+func describeKind(h huma.API) {
+	kind := &huma.Schema{Type: huma.TypeString, Description: "What is wrong, for programs; absent when a body or parameter does not fit this document."}
+	for _, k := range landfall.Kinds() {
+		kind.Enum = append(kind.Enum, k.String())
+	}
+	h.OpenAPI().Components.Schemas.Map()["ErrorModel"].Properties["kind"] = kind
 }
 
 // Document returns the OpenAPI document as JSON.

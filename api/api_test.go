@@ -188,13 +188,20 @@ func wantProblem(t *testing.T, a answer, status int, kind string, named ...strin
 	}
 }
 
+// wantRefused is wantProblem for an operation, whose document describes such problems.
+func wantRefused(t *testing.T, o operation, a answer, status int, kind string, named ...string) {
+	t.Helper()
+	wantProblem(t, a, status, kind, named...)
+	wantDescribed(t, o, a)
+}
+
 // wantAuthentication fails the test unless the operation wants a token that is known.
 func (w *world) wantAuthentication(s *seed, o operation) {
 	w.t.Helper()
 	path, body := o.request(s, "")
 	for token, says := range map[string]string{"": "send a token", "of nobody": "the token is not known"} {
 		a := w.ask(token, o.method, path, body)
-		wantProblem(w.t, a, http.StatusUnauthorized, "unauthorized", says)
+		wantRefused(w.t, o, a, http.StatusUnauthorized, "unauthorized", says)
 		testkit.Equal(w.t, a.what+": WWW-Authenticate", a.header.Get("WWW-Authenticate"), `Bearer realm="landfall"`)
 	}
 }
@@ -208,7 +215,7 @@ func (w *world) wantScope(s *seed, o operation) {
 			continue
 		}
 		a := w.ask(tokenOf(scope, ""), o.method, path, body)
-		wantProblem(w.t, a, http.StatusForbidden, "forbidden", "the token lacks the scope "+string(o.scope))
+		wantRefused(w.t, o, a, http.StatusForbidden, "forbidden", "the token lacks the scope "+string(o.scope))
 	}
 }
 
@@ -219,11 +226,11 @@ func (w *world) wantOther(s *seed, o operation) {
 	a := w.ask(tokenOf(o.scope, o.foreign()), o.method, path, body)
 	switch status := o.refusedOther(); status {
 	case http.StatusForbidden:
-		wantProblem(w.t, a, status, "forbidden", "the token lacks the scope")
+		wantRefused(w.t, o, a, status, "forbidden", "the token lacks the scope")
 	case http.StatusNotFound:
-		wantProblem(w.t, a, status, "not-found", "there is no")
+		wantRefused(w.t, o, a, status, "not-found", "there is no")
 	case http.StatusConflict:
-		wantProblem(w.t, a, status, "conflict", "is taken")
+		wantRefused(w.t, o, a, status, "conflict", "is taken")
 	default:
 		testkit.Equal(w.t, a.String(), a.status, status)
 		for _, of := range []string{"shop", "hello", "bare", "young"} {
@@ -239,7 +246,7 @@ func (w *world) wantLost(s *seed, o operation) {
 	w.t.Helper()
 	for _, missing := range o.lost {
 		path, body := o.request(s, missing)
-		wantProblem(w.t, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound, "not-found", lost)
+		wantRefused(w.t, o, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound, "not-found", lost)
 	}
 }
 
@@ -252,7 +259,7 @@ func (w *world) wantBody(s *seed, o operation) {
 	path, body := o.request(s, "")
 	unknown := strings.Replace(body, "{", `{"nosuch":1,`, 1)
 	for bad, status := range map[string]int{"no JSON": http.StatusBadRequest, "": http.StatusBadRequest, unknown: http.StatusUnprocessableEntity} {
-		wantProblem(w.t, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, bad), status, "")
+		wantRefused(w.t, o, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, bad), status, "")
 	}
 }
 
@@ -265,7 +272,7 @@ func (w *world) wantQuery(s *seed, o operation) {
 		separator = "&"
 	}
 	a := w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path+separator+"cursor=%zz", body)
-	wantProblem(w.t, a, http.StatusBadRequest, "invalid", "cursor=%zz")
+	wantRefused(w.t, o, a, http.StatusBadRequest, "invalid", "cursor=%zz")
 }
 
 // noOperation fails the test unless what is no operation is refused with a problem document, and the methods that there are.
