@@ -96,7 +96,7 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "api/client deploy pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest test/testkit"},
+		{"api", "api/client deploy pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
 		{"api/client", "", ""},
 		{"web", "api api/client store", "pipeline"},
 		{
