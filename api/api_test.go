@@ -23,8 +23,7 @@ import (
 type operation struct {
 	row
 
-	method, template string          // the template is the path with elements in braces
-	answers          map[string]bool // statuses that are documented
+	method, template string // the template is the path with elements in braces
 	described        *openapi3.Operation
 	takesJSON        bool // whether it takes a body of JSON
 }
@@ -103,8 +102,10 @@ func TestOperations(t *testing.T) {
 		})
 	}
 	for what, test := range map[string]func(*testing.T, *world){
-		"no operation": noOperation, "a deleted app": func(t *testing.T, w *world) { ofDeletedApp(t, s, w, all) }, "more than the scope": moreThanTheScope,
-		"made or set": func(t *testing.T, w *world) { madeOrSet(t, w, all) },
+		"no operation":        noOperation,
+		"a deleted app":       func(t *testing.T, w *world) { ofDeletedApp(t, s, w, all) },
+		"more than the scope": moreThanTheScope,
+		"made or set":         func(t *testing.T, w *world) { madeOrSet(t, w, all) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -128,8 +129,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// changesNothing makes all requests of an operation that are to change nothing, and fails the test unless they do not. It returns the
-// state after them.
+// changesNothing makes all requests of an operation that are to change nothing, and fails the test unless they do not. It
+// returns the state after them.
 func (w *world) changesNothing(s *seed, o operation, before string) (after string) {
 	w.t.Helper()
 	w.wantAuthentication(s, o)
@@ -258,7 +259,9 @@ func (w *world) wantBody(s *seed, o operation) {
 	}
 	path, body := o.request(s, "")
 	unknown := strings.Replace(body, "{", `{"nosuch":1,`, 1)
-	for bad, status := range map[string]int{"no JSON": http.StatusBadRequest, "": http.StatusBadRequest, unknown: http.StatusUnprocessableEntity} {
+	for bad, status := range map[string]int{
+		"no JSON": http.StatusBadRequest, "": http.StatusBadRequest, unknown: http.StatusUnprocessableEntity,
+	} {
 		wantRefused(w.t, o, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, bad), status, "")
 	}
 }
@@ -289,7 +292,8 @@ func noOperation(t *testing.T, w *world) {
 func ofDeletedApp(t *testing.T, s *seed, w *world, all []operation) {
 	t.Helper()
 	token := tokenOf(store.ScopeAdmin, "")
-	testkit.Equal(t, "deleting the shop", w.ask(token, http.MethodDelete, "/api/v1/apps/shop?force=true", "").status, http.StatusOK)
+	deleted := w.ask(token, http.MethodDelete, "/api/v1/apps/shop?force=true", "")
+	testkit.Equal(t, deleted.String(), deleted.status, http.StatusOK)
 	before := w.state()
 	for _, o := range all {
 		if o.id == "put-fn-app" || !strings.Contains(o.path(o.template), "/shop") && !strings.Contains(o.query, "=shop") {
@@ -307,7 +311,8 @@ func ofDeletedApp(t *testing.T, s *seed, w *world, all []operation) {
 	testkit.Equal(t, "what is stored", w.state(), before)
 }
 
-// moreThanTheScope fails the test unless what else an operation asks for than its scope is asked for before anything is changed.
+// moreThanTheScope fails the test unless what else an operation asks for than its scope is asked for before anything is
+// changed.
 func moreThanTheScope(t *testing.T, w *world) {
 	t.Helper()
 	before := w.state()
@@ -328,7 +333,8 @@ func moreThanTheScope(t *testing.T, w *world) {
 	testkit.Equal(t, "what is stored", w.state(), before)
 }
 
-// madeOrSet fails the test unless a PUT is answered with 201 for what is new and with 200 for what is there, and the document says both.
+// madeOrSet fails the test unless a PUT is answered with 201 for what is new and with 200 for what is there, and the
+// document says both.
 func madeOrSet(t *testing.T, w *world, all []operation) {
 	t.Helper()
 	of := map[string]operation{}

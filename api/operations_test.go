@@ -14,13 +14,13 @@ type row struct {
 	scope  store.Scope // that a token needs
 	status int         // of success; 0: 200
 
-	// The request that succeeds, in which words in capitals stand for what the seed made. Its path is the operation's, with the elements
-	// that "with" names ("app=bakery tag=extra") and else with the usual ones.
+	// The request that succeeds, in which words in capitals stand for what the seed made. Its path is the operation's, with
+	// the elements that "with" names ("app=bakery tag=extra") and else with the usual ones.
 	with, query, body string
 	says              string // is in the answer
 
-	// lost are requests of what is not there: the element of the path, the query ("?…") or the body ("{…") that names it "nosuch", or an
-	// element and a body.
+	// lost are requests of what is not there: the element of the path, the query ("?…") or the body ("{…") that names it
+	// "nosuch", or an element and a body.
 	lost []string
 
 	// other is what a token of the needed scope gets that is good for another app only. With 200, it sees nothing of the shop.

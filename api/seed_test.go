@@ -1,0 +1,281 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets/disk"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/versioning"
+)
+
+// The apps of the seed: one with releases, one whose repository is elsewhere, and one to which nothing was pushed.
+const (
+	shopID   = "shop-id"
+	bakeryID = "bakery-id"
+	youngID  = "young-id"
+)
+
+// The records of the seed whose names the test chooses.
+const (
+	executionID = "7d0c6c1e-3a0f-4a43-9f39-0b1f6f5b8c11"
+	queuedRun   = "queued-run"
+)
+
+// seed is what every world begins with. It is made once, and copied.
+type seed struct {
+	dir     string // with a database and repositories that nobody has open
+	dump    []byte // of the database, for other engines
+	form    int64  // of the dump
+	state   string // of a copy
+	objects *disk.Store
+	key     secret.Text
+	words   *strings.Replacer // of requests: which uid OLD is, and so on
+}
+
+// newSeed makes the apps, and releases them with the real pipeline.
+func newSeed(t *testing.T) *seed {
+	t.Helper()
+	s := &seed{dir: t.TempDir(), key: testkit.Must(secret.NewKey())(t), objects: testkit.Must(disk.Open(t.TempDir()))(t)}
+	t.Cleanup(func() {
+		if err := s.objects.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(s.dir, "landfall.db")
+	if err := os.Rename(storetest.SQLite(t), path); err != nil {
+		t.Fatal(err)
+	}
+	db := testkit.Must(store.Open(t.Context(), path))(t)
+	w := newWorld(t, s, db, filepath.Join(s.dir, "git"))
+	w.makeApps()
+	w.release()
+	w.makeRecords()
+	s.words = w.wordsOf()
+	s.dump, s.form = w.dump()
+	s.state = w.state()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// makeApps makes the apps, and a token of each scope for all apps, and for each of them.
+func (w *world) makeApps() {
+	w.t.Helper()
+	w.update(func(ctx context.Context, tx *store.Tx) error {
+		err := errors.Join(tx.EnsureNamespace(ctx, landfall.DefaultNamespace, 0), tx.EnsureNamespace(ctx, "bare", 0))
+		for id, repository := range map[string]string{shopID: "", bakeryID: "https://git.example/bakery.git", youngID: ""} {
+			app := landfall.App{
+				ID: id, Namespace: landfall.DefaultNamespace, Name: strings.TrimSuffix(id, "-id"), Branch: "main", Repository: repository,
+				UIDSpace: uuid.New(), Created: time.Now(),
+			}
+			err = errors.Join(err, tx.CreateApp(ctx, app))
+		}
+		err = errors.Join(err, tx.CreateHook(ctx, landfall.Hook{ID: "bakery-hook", App: bakeryID, Secret: "hook secret"}, 0),
+			tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery-1", Event: "ping", Decision: "It was a ping", Received: time.Now()}))
+		for _, scope := range scopes() {
+			for _, app := range []string{"", shopID, bakeryID} {
+				text := tokenOf(scope, app)
+				token := store.Token{Hash: landfall.DigestOf([]byte(text)), Name: string(scope) + app, Scope: scope, App: app}
+				err = errors.Join(err, tx.PutToken(ctx, token))
+			}
+		}
+		return err
+	})
+	for _, id := range []string{shopID, youngID} {
+		if err := w.repos.Create(w.t.Context(), id, "main"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// setSecret gives a secret of the shop a value.
+func (w *world) setSecret(name, value string) {
+	w.t.Helper()
+	shop := testkit.Must(w.db.App(w.t.Context(), shopID))(w.t)
+	s := pipeline.NewSecret{Name: name, Value: secret.Text(value), Actor: "ada"}
+	if _, err := w.pipeline.SetSecret(w.t.Context(), shop, s); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// The spec files of the shop.
+const (
+	appSpec = `apiVersion: landfall.dev/v1
+kind: App
+metadata: {name: shop}
+spec:
+  static:
+    - {src: site, path: /}
+  config: {currency: EUR}
+`
+	functionSpec = `apiVersion: fission.io/v1
+kind: Environment
+metadata: {name: env}
+spec: {version: 2, runtime: {image: fission/python-env}}
+---
+apiVersion: fission.io/v1
+kind: Package
+metadata: {name: hello-pkg}
+spec: {environment: {name: env}, deployment: {url: "archive://hello"}}
+---
+kind: ArchiveUploadSpec
+name: hello
+include: ["hello/*"]
+---
+apiVersion: fission.io/v1
+kind: Function
+metadata: {name: hello}
+spec:
+  secrets: [{name: STRIPE_KEY, namespace: default}]
+  environment: {name: env}
+  package: {packageref: {name: hello-pkg}, functionName: hello.main}
+---
+apiVersion: fission.io/v1
+kind: Function
+metadata: {name: idle}
+spec:
+  environment: {name: env}
+  package: {packageref: {name: hello-pkg}, functionName: hello.main}
+---
+apiVersion: fission.io/v1
+kind: HTTPTrigger
+metadata: {name: hello}
+spec: {functionref: {type: name, name: hello}, methods: [GET], relativeurl: /api/hello}
+`
+)
+
+// release makes four releases: of two pushes, and of two secrets that were set. The last is live, the one before it is
+// what a rollback goes to, the second has the tag spare, and the first has expired.
+func (w *world) release() {
+	w.t.Helper()
+	w.setSecret("STRIPE_KEY", "first-value")
+	w.setSecret("UNUSED_KEY", "unused-value")
+	w.push("main", "first page")
+	first := testkit.Must(w.db.App(w.t.Context(), shopID))(w.t).Live
+	w.push("main", "second page")
+	second := testkit.Must(w.db.App(w.t.Context(), shopID))(w.t).Live
+	w.setSecret("STRIPE_KEY", "second-value")
+	w.setSecret("STRIPE_KEY", "third-value")
+	w.commit("refs/landfall/apply/abcdefgh", "third page")
+	w.update(func(ctx context.Context, tx *store.Tx) error {
+		shop, err := tx.App(ctx, shopID)
+		if err != nil {
+			return err
+		}
+		by := deploy.Mover{Actor: "ada", Reason: "tagged", At: time.Now()}
+		tag := landfall.Tag{App: shopID, Name: "spare", Kind: landfall.HandTag, Release: second}
+		return errors.Join(deploy.SetTag(ctx, tx, tag, by), deploy.Expire(ctx, tx, shop, first, by.At))
+	})
+}
+
+// gitOf runs git in the shop's repository.
+func (w *world) gitOf(args ...string) string {
+	w.t.Helper()
+	args = append([]string{"--git-dir", w.repos.Path(shopID), "-c", "user.name=Ada", "-c", "user.email=ada@example.com"}, args...)
+	out, err := exec.CommandContext(w.t.Context(), "git", args...).CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// commit makes a commit with a page, and lets a reference name it.
+func (w *world) commit(ref landfall.RefName, page string) remote.Update {
+	w.t.Helper()
+	tree := w.t.TempDir()
+	for name, text := range map[string]string{
+		"specs/app.yaml": appSpec, "specs/functions.yaml": functionSpec, "site/index.html": page,
+		"hello/hello.py": "def main(event):\n    return 'hello'\n",
+	} {
+		path := filepath.Join(tree, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.gitOf("--work-tree", tree, "add", "--all")
+	sha := landfall.CommitSHA(w.gitOf("commit-tree", w.gitOf("write-tree"), "-m", page))
+	before := testkit.Must(w.repos.Heads(w.t.Context(), shopID))(w.t)[ref]
+	w.gitOf("update-ref", string(ref), string(sha))
+	return remote.Update{Ref: ref, Before: before, After: sha, Forced: before != "", Message: page}
+}
+
+// push pushes a page to a branch, and works until it is released.
+func (w *world) push(branch, page string) {
+	w.t.Helper()
+	update := w.commit(landfall.RefName(landfall.BranchPrefix+branch), page)
+	runs := testkit.Must(pipeline.Doors{Pipeline: w.pipeline}.Accept(
+		w.t.Context(), remote.Repository{App: shopID, Name: "shop", Actor: "ada"}, []remote.Update{update}))(w.t)
+	ctx, stop := context.WithCancel(w.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.pipeline.Run(ctx, pipeline.Duties{Work: true}) }()
+	late := time.After(testkit.Patience)
+	run := testkit.Must(w.db.Run(w.t.Context(), runs[0]))(w.t)
+	for !run.State.Final() {
+		select {
+		case <-w.shown:
+		case <-late:
+			w.t.Fatalf("the run is still %s", run.State)
+		}
+		run = testkit.Must(w.db.Run(w.t.Context(), runs[0]))(w.t)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		w.t.Fatal(err)
+	}
+	if run.State != landfall.RunSucceeded {
+		w.t.Fatalf("the push of %q is %s: %s", page, run.State, run.Reason)
+	}
+}
+
+// makeRecords makes what else there is to show: an alias, an execution with a log, and a run that waits.
+func (w *world) makeRecords() {
+	w.t.Helper()
+	w.update(func(ctx context.Context, tx *store.Tx) error {
+		row, err := tx.UnitInNamespace(ctx, landfall.DefaultNamespace, landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"})
+		if err != nil {
+			return err
+		}
+		to := []versioning.Weight{{Selector: "1", Percent: 100}}
+		_, err = versioning.SetAlias(ctx, tx, row, versioning.Pointing{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
+		done := store.ExecutionRecord{Log: []string{"a line of the log\n"}, Execution: landfall.Execution{
+			ID: executionID, AppID: shopID, Namespace: landfall.DefaultNamespace, Function: "hello", Number: 1,
+			State: landfall.ExecutionSucceeded, Created: time.Now(), Started: time.Now(), Finished: time.Now(),
+		}}
+		waits := landfall.Run{
+			ID: queuedRun, App: shopID, Commit: landfall.CommitSHA(strings.Repeat("e", 40)), Branch: "draft",
+			State: landfall.RunQueued, UID: "eeeeeeee", Created: time.Now(),
+		}
+		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done}), tx.CreateRun(ctx, waits))
+	})
+}
+
+// wordsOf returns what the words in capitals of requests stand for.
+func (w *world) wordsOf() *strings.Replacer {
+	w.t.Helper()
+	ctx := w.t.Context()
+	releases := testkit.Must(w.db.Releases(ctx, shopID))(w.t) // the newest first
+	runs := testkit.Must(w.db.Runs(ctx, shopID, time.Time{}, 10))(w.t)
+	heads := testkit.Must(w.repos.Heads(ctx, shopID))(w.t)
+	if len(releases) != 4 || releases[3].Expired.IsZero() || len(runs) != 3 {
+		w.t.Fatalf("got the releases %+v and the runs %+v, want four, of which the oldest has expired, and three", releases, runs)
+	}
+	return strings.NewReplacer("PREVIOUS", string(releases[1].ID), "OLD", string(releases[3].ID), "RUN", runs[1].ID,
+		"DRAFT", string(heads["refs/landfall/apply/abcdefgh"]))
+}
