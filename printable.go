@@ -26,12 +26,17 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// Plain is Uncoloured without what is only there to set words apart.
-func Plain(line string) string { return strings.Join(strings.Fields(Uncoloured(line)), " ") }
+// Plain is Uncoloured without what is only there to set words apart, ends of lines included.
+func Plain(line string) string { return Printable(strings.Join(strings.Fields(unstyled(line)), " ")) }
 
 // Uncoloured returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
 // last carriage return, with blanks for tabs, and else Printable.
 func Uncoloured(line string) string {
+	return Printable(strings.ReplaceAll(unstyled(line), "\t", "    "))
+}
+
+// unstyled returns what is left of a line after its last carriage return without escape sequences.
+func unstyled(line string) string {
 	line = strings.TrimRight(line, "\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder
@@ -46,7 +51,7 @@ func Uncoloured(line string) string {
 			line = line[len(EscapeSequence(line)):]
 		}
 	}
-	return Printable(strings.ReplaceAll(b.String(), "\t", "    "))
+	return b.String()
 }
 
 // Escape begins every escape sequence.
@@ -70,7 +75,8 @@ func EscapeSequence(s string) string {
 		}
 		return s
 	case ']', 'P', 'X', '^', '_':
-		for i := 2; i < len(s); i++ {
+		const longest = 4 << 10 // titles and links are shorter; without a bound many that have no end take quadratic time
+		for i := 2; i < min(len(s), longest); i++ {
 			switch {
 			case s[i] == '\a':
 				return s[:i+1]

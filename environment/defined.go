@@ -5,34 +5,46 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 var (
 	pythonFunction = regexp.MustCompile(`(?m)^(?:async[ \t]+)?def[ \t]+(\w+)`)
 	// By these a module of Python may have names that do not stand in it.
-	pythonDynamic = regexp.MustCompile(`\bimport\s*\(?\s*\*|\b(?:globals|locals|vars|exec|eval|setattr|__dict__|__getattr__)\b`)
+	pythonDynamic = regexp.MustCompile(`\bimport[\s\\(]*\*|sys\s*\.\s*modules|f_globals|` +
+		`\b(?:globals|locals|vars|exec|eval|setattr|__dict__|__getattr__|__getattribute__|__setattr__|__class__)\b`)
 )
 
-// Undefined returns an error, Invalid, when the function of an entry point is surely not in the file of Python that it means: other functions
-// are, its name stands nowhere in the code, and no name can come from elsewhere. nil when it is there, or when only a call can tell.
-func (e Environment) Undefined(file string, source []byte, entrypoint string) error {
-	if e.name != "python" && e.name != "python-fastapi" || source == nil {
-		return nil
-	}
+// Undefined returns an error, Invalid, when the function of an entry point is not in the file of Python that it means, as far as one sees:
+// other functions are, and its name stands nowhere in the file, not even in a text or a comment. nil when it is there, when only a call can
+// tell, and when it is not certain which file is meant. The files of the package are known as for Source.
+func (e Environment) Undefined(files map[string]bool, source []byte, entrypoint string) error {
+	const usual = "main"
+	file, packages := e.Source(files, entrypoint), pack{listed: files}
 	module, function, named := cutLast(entrypoint)
-	if module = strings.ReplaceAll(module, ".", "/"); named && !slices.Contains([]string{module + ".py", module + "/__init__.py"}, file) {
-		return nil
+	if !named {
+		module = usual
 	}
 	if function == "" {
-		function = "main"
+		function = usual
 	}
-	code := pythonCode(source)
+	module = strings.ReplaceAll(module, ".", "/")
+	switch {
+	case e.name != "python" && e.name != "python-fastapi", source == nil:
+		return nil
+	case e.name == "python-fastapi" && function == usual: // an application may have another name
+		return nil
+	case file != module+".py" || packages.has(module+"/__init__.py"):
+		return nil
+	case len(function) > maxName || strings.IndexFunc(function, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0:
+		return nil // Python takes several spellings for one name
+	}
 	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(function) + `\b`)
-	if len(function) > maxName || word.Match(code) || pythonDynamic.Match(code) {
+	if word.Match(source) || pythonDynamic.Match(source) {
 		return nil
 	}
 	var functions []string // without any, it is another kind of file than one that somebody mistyped a name of
-	for _, found := range pythonFunction.FindAllSubmatch(code, -1) {
+	for _, found := range pythonFunction.FindAllSubmatch(pythonCode(source), -1) {
 		functions = append(functions, string(bytes.Clone(found[1])))
 	}
 	if len(functions) == 0 {

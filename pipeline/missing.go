@@ -29,7 +29,14 @@ func MissingFiles(s *spec.Spec, files []landfall.File) (problems, warnings []spe
 	if s.App != nil && s.App.Build != nil {
 		return nil, nil
 	}
+	used := map[string]bool{} // archives that a push looks at
+	for _, p := range s.Packages {
+		used[p.Source.Name], used[p.Deployment.Name] = true, true
+	}
 	for _, a := range s.Archives {
+		if !used[a.Name] {
+			continue // of which there is a warning
+		}
 		archive := archiveOf(a)
 		archive.Name = a.Name
 		_, without, err := builder.SelectArchive(archive, files)
@@ -96,7 +103,7 @@ func checkEntry(ctx context.Context, env environment.Environment, entrypoint str
 			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
 				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
 	}
-	return file, source, env.Undefined(strings.TrimPrefix(env.Source(d.modes, entrypoint), "./"), source, entrypoint)
+	return file, source, env.Undefined(d.modes, source, entrypoint)
 }
 
 // readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.

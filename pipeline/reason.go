@@ -91,20 +91,28 @@ func (e *errorFinder) add(text string) {
 	}
 }
 
-// networkFailure is what tools say that did not get an answer of a host.
-var networkFailure = regexp.MustCompile(`(?i)No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|` +
-	`\b(403|407|502|503)\b|Forbidden|Bad Gateway|\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|connection (refused|reset|error)|` +
-	`fetch failed|dial tcp|tunnel|timed? ?out|unreachable|network`)
+var (
+	// networkFailure is what tools say that did not get an answer of a host.
+	networkFailure = regexp.MustCompile(`No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|` +
+		`\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|[Cc]onnection (refused|reset|error)|fetch failed|dial tcp|CONNECT tunnel|` +
+		`[Nn]etwork is unreachable|returned error: \d{3}|status code:? \d{3}|\b(403 Forbidden|407 Proxy|502 Bad Gateway)|npm error.* E?(403|407|502)\b`)
+	// codePlace is a place in a file that a compiler names: what it says is of the code.
+	codePlace = regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*(:\d+|\(\d+)`)
+)
 
 // reasonOf returns the reason of a failed build: the line that names the error, or else the line about the host that it failed for want of.
 // Lines about hosts begin with their names.
 func reasonOf(line string, notReached []string) string {
+	if len(notReached) == 0 || codePlace.MatchString(logPrefix.ReplaceAllString(line, "")) {
+		return line
+	}
 	for _, missed := range notReached {
-		if host, _, _ := strings.Cut(missed, " "); strings.Contains(line, host) {
+		host, _, _ := strings.Cut(missed, " ")
+		if host != "" && regexp.MustCompile(`(^|[^\w.-])`+regexp.QuoteMeta(host)+`($|[^\w-])`).MatchString(line) {
 			return missed
 		}
 	}
-	if len(notReached) > 0 && (line == "" || networkFailure.MatchString(line)) {
+	if line == "" || networkFailure.MatchString(line) {
 		return notReached[len(notReached)-1]
 	}
 	return line

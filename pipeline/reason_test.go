@@ -46,6 +46,11 @@ func TestReasonIsAHost(t *testing.T) {
 		{"fatal: unable to access 'https://elsewhere/': CONNECT tunnel failed", other},
 		{"", other},
 		{"TypeError: page is not a function", "TypeError: page is not a function"},
+		{"src/api.ts(12,5): error TS2339: Property 'timeout' does not exist on type 'Options'.", "src/api.ts(12,5): error TS2339: Property 'timeout' does not exist on type 'Options'."},
+		{"src/network.ts:403:7 - error TS2322: fetch failed", "src/network.ts:403:7 - error TS2322: fetch failed"},
+		{"AssertionError: expected 200 to equal 403", "AssertionError: expected 200 to equal 403"},
+		{"ImportError: cannot import name 'Forbidden'", "ImportError: cannot import name 'Forbidden'"},
+		{"TypeError: cannot read old-registry.example.com.au", "TypeError: cannot read old-registry.example.com.au"},
 	} {
 		// K-012: a host that the proxy of builds refused is named
 		if got := pipeline.ReasonFor(test.line, registry, other); got != test.want {

@@ -75,7 +75,7 @@ func Open(at string) (*Store, error) {
 	if err := os.MkdirAll(at, folderMode); err != nil {
 		return nil, failure(op, "", err)
 	}
-	opened, err := openFolder(at)
+	opened, err := openFolder(at, "")
 	if err != nil {
 		return nil, failure(op, "", err)
 	}
@@ -83,7 +83,8 @@ func Open(at string) (*Store, error) {
 	return s, nil
 }
 
-func openFolder(at string) (_ *folder, err error) {
+// openFolder opens what is at a path. With a mark it opens nothing but what has that mark, and leaves everything else as it is.
+func openFolder(at, mark string) (_ *folder, err error) {
 	root, err := os.OpenRoot(at)
 	if err != nil {
 		return nil, err
@@ -94,6 +95,12 @@ func openFolder(at string) (_ *folder, err error) {
 			err = errors.Join(err, f.close())
 		}
 	}()
+	if f.mark, err = readMark(root.FS()); err != nil {
+		return nil, err
+	}
+	if mark != "" && f.mark != mark {
+		return nil, fmt.Errorf("%s has the mark %q", at, f.mark)
+	}
 	if f.lock, err = root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
@@ -113,9 +120,6 @@ func openFolder(at string) (_ *folder, err error) {
 		return nil, err
 	}
 	if f.parts, err = root.Open(partsName); err != nil { // nobody removes it from now on
-		return nil, err
-	}
-	if f.mark, err = readMark(root.FS()); err != nil {
 		return nil, err
 	}
 	var parts unix.Stat_t
@@ -148,31 +152,32 @@ func (s *Store) find() (*folder, error) {
 	if opened := s.opened.Load(); opened.isAt(s.at) {
 		return opened, nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.findAgain()
 }
 
-// findAgain opens what is at the folder's path now, if it has the mark of the folder that was there.
+// findAgain opens what is at the folder's path now, if it has the mark of the folder that was there. The caller holds mu.
 func (s *Store) findAgain() (*folder, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	opened := s.opened.Load()
 	if opened.isAt(s.at) {
 		return opened, nil
 	}
-	mark, err := readMark(os.DirFS(s.at))
-	if err == nil && (mark == "" || mark != opened.mark) {
-		err = fs.ErrNotExist
+	if opened.mark == "" {
+		return nil, gone(fs.ErrNotExist)
 	}
+	fresh, err := openFolder(s.at, opened.mark)
 	if err != nil {
-		return nil, &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: err,
-			Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
-	}
-	fresh, err := openFolder(s.at)
-	if err != nil {
-		return nil, err
+		return nil, gone(err)
 	}
 	s.opened.Store(fresh) // what is open of the other stays open until nobody uses it
 	return fresh, nil
+}
+
+// gone is the error while the folder is not at its path.
+func gone(cause error) error {
+	return &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: errors.Join(cause, fs.ErrNotExist),
+		Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
 }
 
 // removeParts removes what writers that were killed left. The folder stays: a full disk may have no room for a new one.
@@ -213,7 +218,7 @@ func (s *Store) Close() error {
 // removeEmpty removes a folder that has nothing but what openFolder puts into it.
 func (f *folder) removeEmpty(at string) {
 	files, err := fs.ReadDir(f.root.FS(), ".")
-	if err != nil || slices.ContainsFunc(files, func(e fs.DirEntry) bool { return e.Name() != partsName && e.Name() != lockName }) {
+	if err != nil || !f.isAt(at) || slices.ContainsFunc(files, func(e fs.DirEntry) bool { return e.Name() != partsName && e.Name() != lockName }) {
 		return
 	}
 	_ = f.root.Remove(partsName)
@@ -279,6 +284,9 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 		err = f.link(part, key)
 		if errors.Is(err, unix.ENOTDIR) { // an object is where a folder would be
 			err = fs.ErrExist
+		}
+		if err == nil && !f.isAt(s.at) {
+			err = gone(nil) // with what was just stored
 		}
 	}
 	removed := unix.Unlinkat(int(f.parts.Fd()), part, 0) // if it stays, the next start removes it
@@ -485,18 +493,26 @@ func (s *Store) Mark(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", failure(op, markName, err)
 	}
+	if mark != f.mark { // another process set it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if marked := *f; s.opened.Load() == f {
+			marked.mark = mark
+			s.opened.Store(&marked)
+		}
+	}
 	return mark, nil
 }
 
 // SetMark leaves a mark in the store, in place of any other. It is no object.
 func (s *Store) SetMark(ctx context.Context, mark string) error {
 	const op = "disk.mark"
-	f, err := s.find()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := s.findAgain()
 	if err != nil {
 		return failure(op, markName, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	marked := *f
 	marked.mark = mark
 	fresh := path.Join(partsName, rand.Text())

@@ -241,6 +241,24 @@ func TestGone(t *testing.T) {
 	wantGone("emptied")
 }
 
+// An object whose folder goes away while it is written is not stored: a copy of the folder does not have it.
+func TestGoneWhileWriting(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "objects")
+	store := open(t, folder)
+	create(t, store, "a", "content")
+	if err := store.SetMark(t.Context(), "mine"); err != nil {
+		t.Fatal(err)
+	}
+	reader := io.MultiReader(strings.NewReader("x"), readerFunc(func([]byte) (int, error) {
+		return 0, errors.Join(os.Rename(folder, folder+".away"), os.CopyFS(folder, os.DirFS(folder+".away")), io.EOF)
+	}))
+	if _, err := store.Create(t.Context(), "b", reader, 1); landfall.KindOf(err) != landfall.Unavailable {
+		t.Errorf("got %v, want Unavailable", err)
+	}
+	create(t, store, "b", "again")
+}
+
 // A start that is refused leaves no folder that was not there.
 func TestUnused(t *testing.T) {
 	t.Parallel()

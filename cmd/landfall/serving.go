@@ -73,11 +73,12 @@ func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, e
 	}
 }
 
-// asGiven returns an error about a setting with the name by which it was given: that of a flag, if it was one.
+// asGiven returns an error about a setting with the name by which it was given: that of a flag, if it was one. An error about two
+// variables stays as it is.
 func asGiven(cmd *cobra.Command, err error) error {
 	setting, ok := strings.CutPrefix(landfall.MessageOf(err), envPrefix)
 	name, text, _ := strings.Cut(setting, " ")
-	if flag := cmd.Flags().Lookup(flagOf(name)); err != nil && ok && flag != nil && flag.Changed {
+	if flag := cmd.Flags().Lookup(flagOf(name)); err != nil && ok && flag != nil && flag.Changed && !strings.HasPrefix(text, "and ") {
 		return &landfall.Error{Op: "config", Kind: landfall.KindOf(err), Message: "--" + flag.Name + " " + text, Err: err}
 	}
 	return err
