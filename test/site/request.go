@@ -19,26 +19,7 @@ import (
 // Post posts with the site's token.
 func (s *Site) Post(address, contentType, body string, header ...string) Page {
 	s.T.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, address, strings.NewReader(body))
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+s.Token)
-	r.Header.Set("Content-Type", contentType)
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	c := http.Client{Transport: client.LocalTransport(), Timeout: testkit.Patience}
-	resp, err := c.Do(r)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return Page{Body: string(data), Status: resp.StatusCode, Header: resp.Header}
+	return s.Send(http.MethodPost, address, body, append([]string{"Content-Type", contentType}, header...)...)
 }
 
 // Page is what a visitor gets.
@@ -236,20 +217,5 @@ func (p *Person) SignIn(at, token string) (Page, string) {
 // ReadAs gets an address with the administrator's token.
 func (s *Site) ReadAs(address string) Page {
 	s.T.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address, nil)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+s.Token)
-	c := http.Client{Transport: client.LocalTransport(), Timeout: testkit.Patience}
-	resp, err := c.Do(r)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	return Page{Status: resp.StatusCode, Body: string(body), Header: resp.Header}
+	return s.Send(http.MethodGet, address, "")
 }
