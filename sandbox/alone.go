@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -84,8 +83,8 @@ func (s *Sandbox) empty(word string, command Command) (*alone, error) {
 func (a *alone) tell(command Command, argv []string) (heard bool, err error) {
 	a.command, a.argv = command, argv
 	err = a.makePlan()
-	if err == nil && !a.group.limit(command.Limits) {
-		err = errors.New("the limits of a control group cannot be set")
+	if err == nil {
+		err = a.group.limit(command.Limits)
 	}
 	if err != nil {
 		a.drop()

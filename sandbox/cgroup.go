@@ -218,7 +218,7 @@ func (g groups) folders() []string {
 // make makes the groups of one command, with its limits; none when a limit cannot be set.
 func (g groups) make(l Limits) group {
 	made := g.makeUnlimited(l.CPU > 0)
-	if !made.limit(l) {
+	if made.limit(l) != nil {
 		made.remove()
 		return group{}
 	}
@@ -246,41 +246,65 @@ func (g groups) makeUnlimited(cpu bool) group {
 	return made
 }
 
-// limit sets the limits, and reports whether it could. Each has its file in version 2, and another in version 1.
-func (g group) limit(l Limits) bool {
+// limit sets the limits. Each has its file in version 2, and another in version 1.
+func (g group) limit(l Limits) error {
 	const period = 100_000 // microseconds, which is the kernel's own
 	memory, quota := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.CPU*(period/1000))
-	if g.memory != "" && !anyOf(g.memory, setting{"memory.max", memory}, setting{"memory.limit_in_bytes", memory}) {
-		return false
-	}
-	if g.memory != "" { // where swap is not counted, there may be no such file
-		anyOf(g.memory, setting{"memory.swap.max", "0"}, setting{"memory.memsw.limit_in_bytes", memory})
+	var errs []error
+	if g.memory != "" {
+		errs = append(errs, anyOf(g.memory, setting{"memory.max", memory}, setting{"memory.limit_in_bytes", memory}))
+		// Where swap is not counted, there may be no such file.
+		_ = anyOf(g.memory, setting{"memory.swap.max", "0"}, setting{"memory.memsw.limit_in_bytes", memory})
 		if !g.whole { // version 1 counts TCP apart
-			anyOf(g.memory, setting{"memory.kmem.tcp.limit_in_bytes", memory})
+			_ = anyOf(g.memory, setting{"memory.kmem.tcp.limit_in_bytes", memory})
 		}
 	}
-	if g.processes != "" && !anyOf(g.processes, setting{"pids.max", strconv.Itoa(l.Processes)}) {
-		return false
+	if g.processes != "" {
+		errs = append(errs, anyOf(g.processes, setting{"pids.max", strconv.Itoa(l.Processes)}))
 	}
-	return g.cpu == "" || l.CPU == 0 ||
-		anyOf(g.cpu, setting{"cpu.max", quota + " " + strconv.Itoa(period)}, setting{"cpu.cfs_quota_us", quota})
+	if g.cpu != "" && l.CPU != 0 {
+		errs = append(errs, anyOf(g.cpu, setting{"cpu.max", quota + " " + strconv.Itoa(period)}, setting{"cpu.cfs_quota_us", quota}))
+	}
+	return errors.Join(errs...)
 }
 
-// anyOf writes the first of the settings that the group knows, and reports whether there is one.
-func anyOf(folder string, settings ...setting) bool {
-	return slices.ContainsFunc(settings, func(s setting) bool { return s.write(folder) == nil })
+// anyOf writes the first of the settings that the group knows; without one, the error has what happened to each.
+func anyOf(folder string, settings ...setting) error {
+	var errs []error
+	for _, s := range settings {
+		err := s.write(folder)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // setting is a file of a control group and what to write to it.
 type setting struct{ file, value string }
 
+// write writes it. The kernel may stop to serve a signal before it has done what the file asks for; it is asked again then.
 func (s setting) write(folder string) error {
-	fd, err := unix.Open(folder+"/"+s.file, unix.O_WRONLY|unix.O_CLOEXEC, 0) // without package os, which would try to wait for it
+	path := folder + "/" + s.file
+	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) }) // package os would try to wait for it
 	if err != nil {
-		return err
+		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	_, err = unix.Write(fd, []byte(s.value))
-	return errors.Join(err, unix.Close(fd))
+	_, err = again(func() (int, error) { return unix.Write(fd, []byte(s.value)) })
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
+		return &os.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}
+
+// again repeats a system call for as long as signals interrupt it.
+func again(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }
 
 func (g group) folders() []string { return groups(g).folders() }

@@ -2,11 +2,16 @@ package sandbox_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,8 +23,8 @@ import (
 func TestGroupOfVersion2(t *testing.T) {
 	t.Parallel()
 	g, folder := sandbox.NewGroup(t.TempDir())
-	if g.Limit(sandbox.Limits{Memory: 64 * mib, Processes: 40, CPU: 250}) {
-		t.Error("limits were set where there are no files for them")
+	if err := g.Limit(sandbox.Limits{Memory: 64 * mib, Processes: 40, CPU: 250}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without files for the limits: %v", err)
 	}
 	want := map[string]string{
 		"memory.max": "67108864", "memory.swap.max": "0", "pids.max": "40", "cpu.max": "25000 100000", "cgroup.kill": "1", "cgroup.procs": "",
@@ -29,13 +34,41 @@ func TestGroupOfVersion2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !g.Limit(sandbox.Limits{Memory: 64 * mib, Processes: 40, CPU: 250}) {
-		t.Error("the limits cannot be set")
+	if err := g.Limit(sandbox.Limits{Memory: 64 * mib, Processes: 40, CPU: 250}); err != nil {
+		t.Error(err)
 	}
 	g.Kill()
 	for name, want := range want {
 		if got, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(got) != want {
 			t.Errorf("%s has %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
+// Go's runtime interrupts threads by signals, and the kernel stops to serve one before it has set a limit of version 1.
+func TestLimitAmongSignals(t *testing.T) {
+	t.Parallel()
+	g, ok := sandbox.MemoryGroup(confined(t))
+	if !ok {
+		t.Log("nobody can make a group here")
+		return
+	}
+	defer g.Remove()
+	runtime.LockOSThread() // the one that gets the signals
+	defer runtime.UnlockOSThread()
+	ctx, stop := context.WithCancel(t.Context())
+	var signals sync.WaitGroup
+	defer signals.Wait()
+	defer stop()
+	thread := unix.Gettid()
+	signals.Go(func() {
+		for ctx.Err() == nil {
+			_ = unix.Tgkill(unix.Getpid(), thread, unix.SIGURG)
+		}
+	})
+	for range 5_000 {
+		if err := g.Limit(sandbox.Limits{Memory: 64 * mib}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

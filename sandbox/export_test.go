@@ -81,8 +81,14 @@ func NewGroup(parent string) (g Group, folder string) {
 	return Group{made}, made.memory
 }
 
+// MemoryGroup makes a group for memory as this sandbox does, whatever the version; ok is false where none can be made.
+func MemoryGroup(s *Sandbox) (g Group, ok bool) {
+	made := groups{memory: s.groups.memory, whole: s.groups.whole}.makeUnlimited(false)
+	return Group{made}, made.memory != ""
+}
+
 // Limit sets the limits.
-func (g Group) Limit(l Limits) bool { return g.limit(l) }
+func (g Group) Limit(l Limits) error { return g.limit(l) }
 
 // Start starts a process in it.
 func (g Group) Start(cmd *exec.Cmd) (err error) {

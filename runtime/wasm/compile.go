@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"runtime"
 	"slices"
@@ -31,9 +32,11 @@ const word = "compile-module"
 // Compiler returns the program that Open takes, when it is a binary whose main calls Forward first.
 func Compiler(binary string) []string { return []string{binary, word} }
 
-// These bound one compilation.
+// These bound one compilation. It may take the processors' time, however long it waits for them on a busy machine, and it ends in
+// any case.
 const (
-	compileTime   = 60 * time.Second
+	compileTime   = 2 * time.Minute // of all processors together
+	compileEnd    = 10 * time.Minute
 	mib           = 1 << 20
 	compileMemory = 1024 * mib
 )
@@ -53,7 +56,7 @@ func Forward(args []string) (code int, handled bool) {
 	if len(args) != count || args[0] != word {
 		return 0, false
 	}
-	if err := limitMemory(compileMemory); err != nil {
+	if err := errors.Join(limitMemory(compileMemory), limitTime(compileTime)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return notStarted, true
 	}
@@ -88,11 +91,30 @@ func limitMemory(more uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
+// limitTime ends this process, saying why, when it has taken so much of the processors' time, or less where less was allowed before.
+func limitTime(most time.Duration) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CPU, &limit); err != nil {
+		return err
+	}
+	const grace = 5 // seconds until the kernel ends a process that does not
+	limit.Cur = min(limit.Cur, uint64(most.Seconds()))
+	limit.Max = min(limit.Max, limit.Cur+grace)
+	over := make(chan os.Signal, 1)
+	signal.Notify(over, unix.SIGXCPU)
+	go func() {
+		<-over
+		fmt.Printf("it took more than %d s of the processors' time to compile", limit.Cur)
+		os.Exit(refused)
+	}()
+	return unix.Setrlimit(unix.RLIMIT_CPU, &limit)
+}
+
 // compileApart compiles in a process of its own, with nothing of this one's environment.
 func compileApart(ctx context.Context, compiler []string, module []byte, cache string) error {
-	ctx, cancel := context.WithTimeout(ctx, compileTime)
+	limited, cancel := context.WithTimeout(ctx, compileEnd)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, compiler[0], append(slices.Clone(compiler[1:]), cache)...)
+	cmd := exec.CommandContext(limited, compiler[0], append(slices.Clone(compiler[1:]), cache)...)
 	cmd.Env = []string{"GOTRACEBACK=none"}
 	cmd.Stdin = bytes.NewReader(module)
 	const wait = time.Second
@@ -105,7 +127,9 @@ func compileApart(ctx context.Context, compiler []string, module []byte, cache s
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return invalid("it took more than %s to compile", compileTime)
+		return failed(context.Cause(ctx))
+	case limited.Err() != nil:
+		return invalid("it took more than %.0f minutes to compile", compileEnd.Minutes())
 	case exited && fault.ExitCode() == refused:
 		return invalid("%s", landfall.Plain(string(out)))
 	case exited && outOfMemory.Match(fault.Stderr):

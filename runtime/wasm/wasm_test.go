@@ -299,6 +299,32 @@ func TestCompilerBomb(t *testing.T) {
 	}
 }
 
+// What a module takes of the processors bounds its compilation, not how long it waits for them; here less is allowed than it takes. A
+// compilation that nobody waits for any more says nothing of the module.
+func TestCompileTime(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := append([]string{"/bin/sh", "-c", `ulimit -S -t 1; exec "$@"`, "sh"}, wasm.Compiler(self)...)
+	m, err := wasm.Open(t.Context(), filepath.Join(t.TempDir(), "wasm"), wasm.Limits{}, compiler...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	long := wasmtest.Source{Body: bytes.Repeat([]byte{0x41, 0, 0x04, 0x40, 0x0b}, 2_000_000)}.Bytes() // so many ifs
+	err = m.Check(t.Context(), bytes.NewReader(long))
+	if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "more than 1 s of the processors' time") {
+		t.Errorf("the error is %v, want that it took too long", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
+	if err := m.Check(ctx, bytes.NewReader(long)); landfall.KindOf(err) == landfall.Invalid {
+		t.Errorf("of one that was stopped: %v", err)
+	}
+}
+
 // spins are modules that never end: in a loop, by calling themselves, by sleeping.
 func spins() map[string]wasmtest.Source {
 	loop := wasmtest.Source{Body: []byte{0x03, 0x40, 0x0c, 0, 0x0b}}
