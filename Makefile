@@ -47,7 +47,7 @@ SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
 BENCH := . ./echo ./peer ./report
 # Tests wait more than they compute: four of a package at a time keep two processors at work.
-GOTEST = $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
+GOTEST = build/bin/testservers $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json
 
 .PHONY: help
@@ -85,7 +85,7 @@ folder: build ## write testdata/folders/COMMIT.tar.gz: a data folder of this com
 	@tools/folder/make.sh build/landfall testdata/folders/$$(git rev-parse --short=7 HEAD).tar.gz
 
 # What tests need beside Go's packages; several are made at a time with -j.
-TEST_TOOLS := $(FLASK) $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) $(OCI_CONFORMANCE) $(NPM_PACKAGES) build/sites/vite/.installed build/bin/testreport
+TEST_TOOLS := $(FLASK) $(GITHUB_OPENAPI) $(VERSITYGW) $(TOXIPROXY) $(NATS_SERVER) $(OCI_CONFORMANCE) $(NPM_PACKAGES) build/sites/vite/.installed build/bin/testreport build/bin/testservers
 $(TEST_TOOLS): | needs
 
 .PHONY: test
@@ -184,9 +184,9 @@ needs:
 
 build/openapi/api.github.com.json: $(GITHUB_OPENAPI) ;
 
-.PHONY: build/bin/testreport
-build/bin/testreport:
-	@$(GO) build -o $@ ./tools/testreport
+.PHONY: build/bin/testreport build/bin/testservers
+build/bin/testreport build/bin/testservers:
+	@$(ALIKE) $(GO) build -o $@ ./tools/$(@F)
 
 $(GOLANGCI_LINT):
 	@echo "installing golangci-lint $(GOLANGCI_LINT_VERSION), about a minute"

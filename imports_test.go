@@ -139,6 +139,7 @@ func rooms() []room {
 		{"tools/image", "", ""},
 		{"tools/openapi", "api", ""},
 		{"tools/testreport", "", ""},
+		{"tools/testservers", "assets/s3/s3test store/storetest", ""},
 	}
 }
 
@@ -161,7 +162,7 @@ func libraries() []library {
 		{"log", "", "", "the log is log/slog"},
 		{"log/slog", every, "", "written by the edges only"},
 		{"net/http/cgi", "remote test/forge", every, "the remote is git's own http-backend"},
-		{"os/exec", "remote builder sandbox store/storetest assets/s3/s3test runtime/trigger/queue/natstest cmd/landfall runtime/wasm test/site test/forge test/machine", every, "processes start where their arguments are typed, or in the sandbox"},
+		{"os/exec", "remote builder sandbox store/storetest assets/s3/s3test runtime/trigger/queue/natstest cmd/landfall runtime/wasm test/site test/forge test/machine tools/testservers", every, "processes start where their arguments are typed, or in the sandbox"},
 		{"unsafe", "environment/go/adaptor", "", "system calls that Go's scheduler need not watch; nothing else needs it"},
 
 		{"filippo.io/age", "secret", "", "secrets are sealed in one room"},

@@ -24,15 +24,15 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Postgres returns the address of an empty, migrated database on a real server, which the first call of a test program
-// starts and which ends with the program. The database ends with t.
+// Postgres returns the address of an empty, migrated database on a real server: the one that Share started, or else one that the first
+// call of a test program starts and that ends with the program. The database ends with t.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := fmt.Sprintf("test%d", s.last.Add(1))
+	name := fmt.Sprintf("test%d_%d", os.Getpid(), s.last.Add(1))
 	if err := s.exec(`CREATE DATABASE ` + name + ` TEMPLATE ` + template); err != nil {
 		t.Fatal(err)
 	}
@@ -174,13 +174,35 @@ type server struct {
 	alive io.WriteCloser // open until the server is to end; a signal's name in it ends and starts it
 	ended chan struct{}  // closed when it has
 	last  atomic.Int64
-	mu    sync.Mutex // a template cannot be copied twice at once
 }
 
 // template is the name of a server's migrated database.
 const template = "landfall_template"
 
-var shared = sync.OnceValues(startMigrated)
+// portVariable says where the server is that Share started.
+const portVariable = "LANDFALL_TEST_POSTGRES_PORT"
+
+var shared = sync.OnceValues(func() (*server, error) {
+	if port := os.Getenv(portVariable); port != "" {
+		return &server{port: port}, nil
+	}
+	return startMigrated()
+})
+
+// Share starts the server that Postgres uses in this program and in all that it starts, until end.
+func Share() (end func(), err error) {
+	s, err := startMigrated()
+	if err != nil {
+		return nil, err
+	}
+	return s.end, os.Setenv(portVariable, s.port)
+}
+
+// end ends the server, and waits for it.
+func (s *server) end() {
+	_ = s.alive.Close()
+	<-s.ended
+}
 
 // startMigrated starts a server that has a migrated database.
 func startMigrated() (*server, error) {
@@ -373,15 +395,16 @@ func (s *server) ask(query string) (string, error) {
 
 // exec runs one statement that needs no database of its own.
 func (s *server) exec(statement string) error {
-	if strings.HasPrefix(statement, "CREATE") {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-	}
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.url("postgres"))
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, statement)
+	if strings.HasPrefix(statement, "CREATE") { // a template cannot be copied twice at once
+		_, err = conn.Exec(ctx, `SELECT pg_advisory_lock(1)`)
+	}
+	if err == nil {
+		_, err = conn.Exec(ctx, statement)
+	}
 	return errors.Join(err, conn.Close(ctx))
 }

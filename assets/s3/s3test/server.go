@@ -21,8 +21,8 @@ import (
 	"landfall.dev/landfall/porttest"
 )
 
-// Bucket returns where an empty bucket is, on a real server (versitygw), which the first call of a test program starts and
-// which ends with the program. The bucket itself is not made yet.
+// Bucket returns where an empty bucket is, on a real server (versitygw): the one that Share started, or else one that the first call of a
+// test program starts and that ends with the program. The bucket itself is not made yet.
 func Bucket(t testing.TB) s3.Config {
 	t.Helper()
 	c, _ := BucketInFolder(t)
@@ -38,7 +38,7 @@ func BucketInFolder(t testing.TB) (c s3.Config, folder string) {
 	}
 	c = s3.Config{
 		Endpoint: s.endpoint, Insecure: true, Region: "us-east-1", AccessKey: accessKey, SecretKey: secretKey,
-		Bucket: fmt.Sprintf("test-%d", s.last.Add(1)), Style: s3.PathStyle,
+		Bucket: fmt.Sprintf("test-%d-%d", os.Getpid(), s.last.Add(1)), Style: s3.PathStyle,
 	}
 	return c, filepath.Join(s.data, c.Bucket)
 }
@@ -52,17 +52,32 @@ const (
 type server struct {
 	endpoint string
 	data     string
-	alive    io.Closer // open until the program ends
+	alive    io.Closer // open until the server is to end, at the latest with this program
 	last     atomic.Int64
 }
 
+// These say where the server is that Share started, and its folder.
+const (
+	endpointVariable = "LANDFALL_TEST_S3_ENDPOINT"
+	dataVariable     = "LANDFALL_TEST_S3_DATA"
+)
+
 var shared = sync.OnceValues(func() (*server, error) {
+	if endpoint := os.Getenv(endpointVariable); endpoint != "" {
+		return &server{endpoint: endpoint, data: os.Getenv(dataVariable)}, nil
+	}
+	return start()
+})
+
+// Share starts the server that Bucket uses in this program and in all that it starts, until end.
+func Share() (end func(), err error) {
 	s, err := start()
 	if err != nil {
-		return nil, fmt.Errorf("the S3 server, which the tests need, did not start: %w", err)
+		return nil, err
 	}
-	return s, nil
-})
+	end = func() { _ = s.alive.Close() }
+	return end, errors.Join(os.Setenv(endpointVariable, s.endpoint), os.Setenv(dataVariable, s.data))
+}
 
 const (
 	startPatience = time.Minute
@@ -73,7 +88,12 @@ const (
 // server and its folder away.
 const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
 
-func start() (*server, error) {
+func start() (s *server, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the S3 server, which the tests need, did not start: %w", err)
+		}
+	}()
 	dir, err := os.MkdirTemp("", "landfall-s3-")
 	if err != nil {
 		return nil, err
