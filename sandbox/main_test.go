@@ -202,6 +202,8 @@ func probe(args []string) int {
 		return probeBurn(args[1])
 	case "hold":
 		return hold(args[1])
+	case "twice":
+		return probeTwice()
 	case "greedy":
 		probeGreedy()
 	case "modest":

@@ -35,7 +35,11 @@ func (r *run) memory(processes []process, open *opened) int64 {
 		if total > r.command.Limits.Memory {
 			return total
 		}
-		total += int64(p.threads)*threadBytes + resident(p.pid, confined)
+		total += int64(p.threads) * threadBytes
+		if sharesMemory(p.pid, p.parent) { // until it starts its own program
+			continue
+		}
+		total += resident(p.pid, confined)
 		if confined {
 			total += int64(countLines(p.pid, "maps", r.command.Limits.Memory/mappingBytes)) * mappingBytes
 		}
@@ -64,6 +68,13 @@ func (r *run) initOf(processes []process) int {
 		}
 	}
 	return 0
+}
+
+// sharesMemory reports whether a process has the memory of another one, and not its own, as far as the kernel tells.
+func sharesMemory(pid, other int) bool {
+	const memory = 1 // KCMP_VM
+	order, _, errno := unix.RawSyscall6(unix.SYS_KCMP, uintptr(pid), uintptr(other), memory, 0, 0, 0)
+	return errno == 0 && order == 0
 }
 
 // resident returns what a process has in memory and in swap, with the tables that say where. Files in memory that a confined one has

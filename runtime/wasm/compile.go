@@ -56,13 +56,23 @@ func Forward(args []string) (code int, handled bool) {
 	if len(args) != count || args[0] != word {
 		return 0, false
 	}
-	if err := errors.Join(limitMemory(compileMemory), limitTime(compileTime)); err != nil {
+	over, most, err := limitTime(compileTime)
+	if err = errors.Join(err, limitMemory(compileMemory)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return notStarted, true
 	}
-	module, err := io.ReadAll(os.Stdin)
-	if err == nil {
-		err = compileHere(context.Background(), module, args[1])
+	ended := make(chan error, 1)
+	go func() {
+		module, err := io.ReadAll(os.Stdin)
+		if err == nil {
+			err = compileHere(context.Background(), module, args[1])
+		}
+		ended <- err
+	}()
+	select {
+	case err = <-ended:
+	case <-over:
+		err = invalid("it took more than %.0f s of the processors' time to compile", most.Seconds())
 	}
 	switch {
 	case err == nil:
@@ -91,23 +101,19 @@ func limitMemory(more uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
-// limitTime ends this process, saying why, when it has taken so much of the processors' time, or less where less was allowed before.
-func limitTime(most time.Duration) error {
+// limitTime lets over receive when this process has taken so much of the processors' time, or less where less was allowed before: most.
+// The kernel ends it soon after.
+func limitTime(allowed time.Duration) (over <-chan os.Signal, most time.Duration, err error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CPU, &limit); err != nil {
-		return err
+		return nil, 0, err
 	}
-	const grace = 5 // seconds until the kernel ends a process that does not
-	limit.Cur = min(limit.Cur, uint64(most.Seconds()))
+	const grace = 5 // seconds
+	limit.Cur = min(limit.Cur, uint64(allowed.Seconds()))
 	limit.Max = min(limit.Max, limit.Cur+grace)
-	over := make(chan os.Signal, 1)
-	signal.Notify(over, unix.SIGXCPU)
-	go func() {
-		<-over
-		fmt.Printf("it took more than %d s of the processors' time to compile", limit.Cur)
-		os.Exit(refused)
-	}()
-	return unix.Setrlimit(unix.RLIMIT_CPU, &limit)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGXCPU)
+	return signals, time.Duration(limit.Cur) * time.Second, unix.Setrlimit(unix.RLIMIT_CPU, &limit) // #nosec G115 -- at most allowed
 }
 
 // compileApart compiles in a process of its own, with nothing of this one's environment.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ func main() {
 // run runs the command, and returns its exit code.
 func run(args []string) (code int, err error) {
 	if len(args) == 0 {
-		return 2, errors.New("a command is missing, such as: testservers go test ./...")
+		return 2, errors.New("type a command behind it, such as: testservers go test ./store")
 	}
 	endDatabases, err := storetest.Share()
 	if err != nil {
@@ -35,7 +36,7 @@ func run(args []string) (code int, err error) {
 		return 1, err
 	}
 	defer endBuckets()
-	cmd := exec.Command(args[0], args[1:]...) // #nosec G204 -- what somebody typed
+	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...) // #nosec G204 -- what somebody typed
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
