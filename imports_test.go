@@ -67,18 +67,18 @@ func rooms() []room {
 		{"environment/container", "secret", ""},
 		{"environment/go/adaptor", "", ""},
 		{"wire", "", ""},
-		{"runtime/registry", "contract route", ""},
-		{"runtime/images", "runtime/registry wire", ""},
+		{"runtime/registry", "route", ""},
+		{"runtime/images", "wire", ""},
 		{"runtime/invoke", "contract event runtime/images runtime/registry runtime/runner", "logtest"},
-		{"runtime/execution", "crashpoint event runtime/registry runtime/runner store trace", "store/storetest"},
+		{"runtime/execution", "contract crashpoint event runtime/runner store trace", "store/storetest"},
 		{"runtime/packages", "unpack", ""},
 		{"runtime/gateway", "contract event runtime/registry runtime/runner runtime/trigger trace wire", "logtest sandbox"},
-		{"runtime/call", "event runtime/invoke runtime/registry runtime/runner secret", ""},
+		{"runtime/call", "event runtime/invoke runtime/runner secret", ""},
 		{"runtime/router", "event runtime/call runtime/invoke runtime/registry runtime/runner secret", "logtest sandbox runtime/trigger"},
 		{"runtime/runner", "event sandbox secret runtime/wasm", "runtime/wasm/wasmtest"},
 		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/runner", "logtest runtime/trigger/queue/natstest"},
 		{"runtime/trigger/queue/natstest", "porttest", ""},
-		{"runtime/trigger", "event runtime/registry trace", "contract"},
+		{"runtime/trigger", "contract event runtime/registry trace", ""},
 		{"runtime/trigger/schedule", "crashpoint cron event runtime/registry runtime/runner runtime/trigger store", "logtest store/storetest"},
 		// What neither of them may tell.
 		{"secret", "", ""},
@@ -90,7 +90,7 @@ func rooms() []room {
 
 		// What they stand on, and what stands on them.
 		{"store", "", "logtest store/storetest"},
-		{"fsck", "assets pipeline secret store versioning", ""},
+		{"fsck", "assets secret store versioning", ""},
 		{"backup", "assets store", "assets/disk remote store/storetest"},
 		{"store/storetest", "porttest store", ""},
 		{"crashpoint", "", ""},
@@ -120,7 +120,7 @@ func rooms() []room {
 
 		// Stories of people, with the program as it is built, and what they are told with.
 		{"test/testkit", "", ""},
-		{"test/site", "api/client assets assets/disk assets/s3 assets/s3/s3test logtest pipeline porttest store store/storetest", ""},
+		{"test/site", "api/client assets assets/disk assets/s3 assets/s3/s3test logtest porttest store store/storetest", ""},
 		{"test/machine", "test/site", ""},
 		{"test/forge", "api/client github/githubtest test/site", ""},
 		{"test/browser", "test/site", ""},

@@ -18,6 +18,9 @@ const (
 // SecretUnit is the kind of a secret. It is set by hand, and stands in no spec.
 const SecretUnit UnitKind = "secret"
 
+// ConfigName is the name of the one unit that an app's tenant configuration is.
+const ConfigName = "config"
+
 // UnitKinds lists the kinds in the order in which lists and trackers show them: functions and packages first.
 func UnitKinds() []UnitKind {
 	return []UnitKind{

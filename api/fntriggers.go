@@ -95,9 +95,9 @@ func (a *api) fnTriggerOf(ctx context.Context, app landfall.App, u store.GroupUn
 	}
 	shown := client.FnTrigger{
 		AppID: app.ID, Name: t.Name, Kind: t.Kind, Config: t.Config, Resources: resources(t.Resources), Created: notes.Created, Updated: v.Created,
-		Methods: t.Methods, URL: t.URL, Prefix: t.Prefix, Host: t.Host, Access: t.Access,
-		Cron: t.Cron, TimeZone: t.TimeZone, Method: t.Method, Subpath: t.Subpath,
-		Topic: t.Topic, RespTopic: t.RespTopic, ErrorTopic: t.ErrorTopic, MaxRetries: t.MaxRetries, ContentType: t.ContentType,
+		Methods: t.HTTP.Methods, URL: t.HTTP.URL, Prefix: t.HTTP.Prefix, Host: t.HTTP.Host, Access: string(t.HTTP.Access),
+		Cron: t.Time.Cron, TimeZone: t.Time.TimeZone, Method: t.Time.Method, Subpath: t.Time.Subpath,
+		Topic: t.Queue.Topic, RespTopic: t.Queue.RespTopic, ErrorTopic: t.Queue.ErrorTopic, MaxRetries: t.Queue.MaxRetries, ContentType: t.Queue.ContentType,
 	}
 	if len(t.Weights) == 0 {
 		shown.Function = a.qualified(app.Namespace, t.Function)

@@ -103,8 +103,8 @@ func (a *api) secretUsers(ctx context.Context, app landfall.App) (map[string][]s
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range f.Secrets {
-			users[name] = append(users[name], u.Unit.Name)
+		for _, s := range f.Secrets {
+			users[s.Name] = append(users[s.Name], u.Unit.Name)
 		}
 	}
 	return users, nil

@@ -14,7 +14,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -242,7 +241,7 @@ func withPackageRef(v landfall.Version) (json.RawMessage, error) {
 		return v.Spec, nil
 	}
 	var content struct {
-		Package jsontext.Value `json:"packageref"` // as of versioning.FunctionContent
+		Package jsontext.Value `json:"packageref"` // as of landfall.FunctionContent
 	}
 	if err := jsonv2.Unmarshal(v.Content, &content); err != nil || content.Package == nil {
 		return v.Spec, err
@@ -285,11 +284,9 @@ func packageObject(c *client.Version, v landfall.Version) error {
 	if err := json.Unmarshal(v.Spec, &spec); err != nil {
 		return err
 	}
-	var content pipeline.PackageContent
-	if v.Content != nil {
-		if err := json.Unmarshal(v.Content, &content); err != nil {
-			return err
-		}
+	content, err := landfall.ReadContent[landfall.PackageContent](v.Content)
+	if err != nil {
+		return err
 	}
 	c.Status = &client.VersionStatus{BuildStatus: "none"}
 	_, commanded := spec["buildcmd"]
@@ -298,7 +295,7 @@ func packageObject(c *client.Version, v landfall.Version) error {
 	if content.Deployment != nil && (commanded || byBuilder && content.Deployment.Key != content.Source.Key) {
 		c.Status.BuildStatus = "succeeded"
 	}
-	for name, archive := range map[string]*pipeline.ArchiveContent{"source": content.Source, "deployment": content.Deployment} {
+	for name, archive := range map[string]*landfall.Archive{"source": content.Source, "deployment": content.Deployment} {
 		shown := map[string]any{"checksum": map[string]any{}}
 		if archive != nil {
 			shown = map[string]any{

@@ -249,6 +249,9 @@ func ParseRef(s string) Ref {
 	return Ref{s[:i], landfall.Digest(s[i+len(refSeparator):])}
 }
 
+// RefOf names the manifest of a version of a static unit; without a key when it is not stored.
+func RefOf(c landfall.StaticContent) Ref { return Ref{Key: c.Manifest, Digest: c.Digest} }
+
 // Load returns the manifest that ref names. One that says something else than it should is Internal.
 func Load(ctx context.Context, store Opener, ref Ref) (*Manifest, error) {
 	object, err := store.Open(ctx, ref.Key)

@@ -56,11 +56,7 @@ func (u Unit) Spec() json.RawMessage {
 		exclude[i] = clean(pattern)
 	}
 	slices.Sort(exclude)
-	return canonical(struct {
-		Exclude  []string `json:"exclude,omitempty"`
-		Fallback string   `json:"fallback,omitempty"`
-		Path     string   `json:"path"`
-	}{slices.Compact(exclude), u.Rule.Fallback, u.Rule.Path})
+	return canonical(landfall.StaticSpec{Exclude: slices.Compact(exclude), Fallback: u.Rule.Fallback, Path: u.Rule.Path})
 }
 
 // Content returns the unit's files as canonical JSON, for its digest: pairs of path and content id, sorted by path.

@@ -36,7 +36,7 @@ func newVersions(b *testing.B) []runner.Function {
 		if err := os.WriteFile(filepath.Join(dir, "function"), program, 0o755); err != nil {
 			b.Fatal(err)
 		}
-		all[i] = runner.Function{ID: fmt.Sprintf("version-%d", i), Args: []string{"./function"}, Dir: dir}
+		all[i] = runner.Function{Function: landfall.Function{ID: fmt.Sprintf("version-%d", i)}, Args: []string{"./function"}, Dir: dir}
 	}
 	return all
 }

@@ -190,10 +190,13 @@ type Cache struct {
 // kept bounds a Cache, of which each may have some megabytes.
 const kept = 256
 
-// Of is the function Of with a memory.
+// Of is the function Of with a memory; a nil Cache has none.
 func (c *Cache) Of(text json.RawMessage) *Contract {
 	if len(text) == 0 {
 		return nil
+	}
+	if c == nil {
+		return Of(text)
 	}
 	c.once.Do(func() { c.kept, _ = lru.New[string, *Contract](kept) }) // it fails for a size below one
 	if known, ok := c.kept.Get(string(text)); ok {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
-	"landfall.dev/landfall/spec"
 )
 
 // A function of Python that is surely not in its file is found without a call; where only a call can tell, nothing is said.
@@ -30,7 +30,7 @@ func TestUndefined(t *testing.T) {
 		{"python-fastapi", "main.web", "main.py", "def x(): pass", "main.py has no function web; it has x"},
 		{"nodejs", "index.main", "index.js", "def x(): pass", ""},
 	} {
-		env, err := environment.Of(test.language, spec.Runtime{})
+		env, err := environment.Of(landfall.Environment{Name: test.language})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestMissingBelow(t *testing.T) {
 	for language, test := range map[string]struct{ entry, file string }{
 		"python": {"src.main", "app/main.py"}, "nodejs": {"src/index", "app/index.js"}, "binary": {"bin/hello", "app/hello"},
 	} {
-		env, err := environment.Of(language, spec.Runtime{})
+		env, err := environment.Of(landfall.Environment{Name: language})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,25 +83,25 @@ var (
 
 // Of returns the environment that an Environment document means: by the last element of its image, without tag
 // (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27). The image may be empty; of
-// programs the runtime says, too, whether they are Fission's. The image of
+// programs it says, too, whether they are Fission's. The image of
 // an environment whose name begins with container is the one to run, unless it is one of ours.
 // Invalid, with the names that are known, for another.
-func Of(name string, runtime spec.Runtime) (Environment, error) {
-	if Pulled(name, runtime.Image) != "" {
+func Of(e landfall.Environment) (Environment, error) {
+	if Pulled(e.Name, e.Image) != "" {
 		return environments()["container"], nil
 	}
-	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(runtime.Image)), ownName.FindStringSubmatch(name)} {
+	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name)} {
 		switch {
 		case len(found) == 0:
-		case found[1] == "binary" && (runtime.Programs == spec.Requests || runtime.Programs == spec.Either):
-			return environments()[runtime.Programs], nil
+		case found[1] == "binary" && (e.Programs == spec.Requests || e.Programs == spec.Either):
+			return environments()[e.Programs], nil
 		default:
 			return environments()[found[1]], nil
 		}
 	}
 	return Environment{}, &landfall.Error{Op: "environment.Of", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env, go-env, wasm-env, "+
-			"binary-env, container-env or python-fastapi-env, or its name begin with python, node, nodejs, go, wasm, binary, container or python-fastapi", name)}
+			"binary-env, container-env or python-fastapi-env, or its name begin with python, node, nodejs, go, wasm, binary, container or python-fastapi", e.Name)}
 }
 
 // lastElement returns the last element of an image's name, without its tag.

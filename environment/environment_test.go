@@ -13,7 +13,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/spec"
 )
 
 // An Environment document means one of ours by its image, else by its name.
@@ -45,7 +44,7 @@ func TestOf(t *testing.T) {
 		{"pythonic", "", ""},
 		{"", "", ""},
 	} {
-		e, err := environment.Of(test.name, spec.Runtime{Image: test.image})
+		e, err := environment.Of(landfall.Environment{Name: test.name, Image: test.image})
 		key, _, _ := strings.Cut(e.Key(), "-")
 		switch {
 		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env, container-env or python-fastapi-env")):

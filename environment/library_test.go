@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
-	"landfall.dev/landfall/spec"
 )
 
 // A function needs FastAPI when it cannot be loaded without, and its package does not bring it.
@@ -30,7 +30,7 @@ func TestNeedsFastAPI(t *testing.T) {
 		{"python", "f.main", "import fastapi_like\ndef main():\n    return 1", "", false},
 		{"node", "f", "import fastapi", "", false},
 	} {
-		env, err := environment.Of(test.language, spec.Runtime{})
+		env, err := environment.Of(landfall.Environment{Name: test.language})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestEitherProgram(t *testing.T) {
 		{spec.Either, files{"a": plain}, "../a", ""},
 		{spec.Either, files{"a": plain}, "b", ""},
 	} {
-		e, err := environment.Of("binary", spec.Runtime{Image: "fission/binary-env", Programs: c.programs})
+		e, err := environment.Of(landfall.Environment{Name: "binary", Image: "fission/binary-env", Programs: c.programs})
 		if err != nil {
 			t.Fatal(err)
 		}

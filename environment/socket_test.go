@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
-	"landfall.dev/landfall/spec"
 )
 
 // A function takes a WebSocket when the one that an entry point exports does, whatever else its file has.
@@ -51,7 +51,7 @@ func TestSocket(t *testing.T) {
 		{"python", "f.main", "def main(queue, event):\n    return 1\ndef other(queue):\n    return queue.receive()", 0},
 		{"binary", "f", "module.exports = async function(ws, clients) {\n}", 0},
 	} {
-		env, err := environment.Of(test.language, spec.Runtime{})
+		env, err := environment.Of(landfall.Environment{Name: test.language})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestSocketOfHardSources(t *testing.T) {
 		{"node", "f." + strings.Repeat("a", size/4), "a", ""},
 		{"node", "f.a", "exports.a=", strings.Repeat("b", size/4) + "\nvar "},
 	} {
-		env, err := environment.Of(test.language, spec.Runtime{})
+		env, err := environment.Of(landfall.Environment{Name: test.language})
 		if err != nil {
 			t.Fatal(err)
 		}

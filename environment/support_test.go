@@ -19,7 +19,6 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
-	"landfall.dev/landfall/spec"
 )
 
 // patience is how long a test waits for what happens at once on a machine that has nothing else to do.
@@ -212,7 +211,7 @@ func buildGo(t testing.TB, source fs.FS) (program string, err error) {
 // of returns the environment of a language.
 func of(t testing.TB, language string) environment.Environment {
 	t.Helper()
-	e, err := environment.Of(language, spec.Runtime{})
+	e, err := environment.Of(landfall.Environment{Name: language})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +230,7 @@ func function(t testing.TB, language, entrypoint string, content files) runner.F
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := runner.Function{ID: t.Name(), Args: args, Dir: dir, Form: form}
+	f := runner.Function{Function: landfall.Function{ID: t.Name()}, Args: args, Dir: dir, Form: form}
 	if e.Modules() {
 		if f.Module, err = modules().Load(t.Context(), filepath.Join(dir, args[0])); err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func TestUploads(t *testing.T) {
 				content = files{"main*": goProgram(t, fstest.MapFS{"main.go": &fstest.MapFile{Data: []byte(text), Mode: os.FileMode(0o644)}})}
 			}
 			f := function(t, c.language, c.entry, content)
-			f.Parts, f.Env, f.Resources.Concurrency = true, map[string]string{"LANDFALL_STREAM_BODY": "true"}, 1
+			f.Body, f.Env, f.Resources.Concurrency = 1<<30, map[string]string{"LANDFALL_STREAM_BODY": "true"}, 1
 			return f
 		}
 		send := func(t *testing.T, r *runner.Runner, f runner.Function, s *sent) (string, error) {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
@@ -40,13 +38,19 @@ type Repositories interface {
 	Path(app string) string
 }
 
+// Builds are what builds made and is kept.
+type Builds interface {
+	// Check returns the files of one whose bytes are other ones than the build made.
+	Check(b store.Build) (damaged []string, err error)
+}
+
 // Check is what is gone over. It changes nothing. While it runs nothing may be collected; pushes may come in.
 type Check struct {
 	DB           *store.DB
 	Objects      Objects
-	Repositories Repositories     // nil: there are none
-	Builds       *pipeline.Builds // what builds made
-	Secrets      *secret.Keeper   // nil: secrets are not opened
+	Repositories Repositories   // nil: there are none
+	Builds       Builds         // nil: they are not looked at
+	Secrets      *secret.Keeper // nil: secrets are not opened
 }
 
 // Run goes over everything, and calls found with each damage. An error says that it could not be gone over: also one of found,
@@ -245,14 +249,14 @@ func (r *running) secret(v landfall.Version, f landfall.Finding) error {
 
 // static goes over the manifest of a static unit, and the objects that it names.
 func (r *running) static(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
-	var content pipeline.StaticContent
-	if err := json.Unmarshal(v.Content, &content); err != nil {
-		f.What, f.Problem, f.Remedy = "rows", "what is stored of it cannot be read: "+err.Error(), remedyRestore
+	content, err := landfall.ReadContent[landfall.StaticContent](v.Content)
+	if err != nil {
+		f.What, f.Problem, f.Remedy = "rows", landfall.MessageOf(err), remedyRestore
 		return r.report(f)
 	}
 	r.done.Manifests++
 	f.Key, f.Remedy = content.Manifest, r.again(ctx, app, v)
-	manifest, err := assets.Load(ctx, r.Objects, content.Ref())
+	manifest, err := assets.Load(ctx, r.Objects, assets.RefOf(content))
 	if err != nil {
 		if stopped(err) {
 			return err
@@ -280,18 +284,12 @@ func (r *running) static(ctx context.Context, app landfall.App, v landfall.Versi
 
 // archives goes over the archives of a package.
 func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
-	if v.Content == nil {
-		return nil
-	}
-	var content pipeline.PackageContent
-	if err := json.Unmarshal(v.Content, &content); err != nil {
-		f.What, f.Problem, f.Remedy = "rows", "what is stored of it cannot be read: "+err.Error(), remedyRestore
+	content, err := landfall.ReadContent[landfall.PackageContent](v.Content)
+	if err != nil {
+		f.What, f.Problem, f.Remedy = "rows", landfall.MessageOf(err), remedyRestore
 		return r.report(f)
 	}
-	for _, a := range []*pipeline.ArchiveContent{content.Source, content.Deployment} {
-		if a == nil {
-			continue
-		}
+	for _, a := range content.Archives() {
 		problem, err := r.object(ctx, a.Key, a.Digest, a.Size)
 		if err != nil {
 			return err

@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/execution"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger"
 )
 
@@ -64,7 +64,7 @@ func newFunctionCalls() functionCalls {
 }
 
 // of returns the counters of a version. The caller holds the lock.
-func (c *functionCalls) of(f *registry.Function, now time.Time) *callsOf {
+func (c *functionCalls) of(f *landfall.Function, now time.Time) *callsOf {
 	v := functionVersion{f.Namespace, f.Name, string(f.Version)}
 	of, ok := c.versions[v]
 	switch {
@@ -127,7 +127,7 @@ func (c *functionCalls) drop(which func(*callsOf) bool) {
 var _ execution.Meter = (*Metrics)(nil)
 
 // Called counts a call of a function.
-func (m *Metrics) Called(f *registry.Function, outcome execution.Outcome, took time.Duration) {
+func (m *Metrics) Called(f *landfall.Function, outcome execution.Outcome, took time.Duration) {
 	m.functions.mu.Lock()
 	of := m.functions.of(f, time.Now())
 	m.functions.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Metrics) Proxied(sent, received int) {
 }
 
 // Unfit counts data that does not fit the contract of a function.
-func (m *Metrics) Unfit(f *registry.Function, side trigger.Side) {
+func (m *Metrics) Unfit(f *landfall.Function, side trigger.Side) {
 	m.functions.mu.Lock()
 	of := m.functions.of(f, time.Now())
 	m.functions.mu.Unlock()

@@ -115,7 +115,7 @@ func (f *fixture) eventful() {
 	f.StepDone(landfall.StepBuild, time.Second)
 	f.Released(time.Second)
 	f.Answered("shop", http.StatusOK, 10)
-	f.Called(&registry.Function{Namespace: "default", Name: "hello", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
+	f.Called(&landfall.Function{Namespace: "default", Name: "hello", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
 	f.Unrecorded(1)
 }
 
@@ -125,9 +125,9 @@ func TestFunctionCalls(t *testing.T) {
 	f := newFixture(t)
 	const versions, own = 1000, 200
 	for i := range versions {
-		f.Called(&registry.Function{Namespace: "default", Name: "hello", Version: landfall.UID(fmt.Sprint("v", i))}, execution.Succeeded, time.Second)
+		f.Called(&landfall.Function{Namespace: "default", Name: "hello", Version: landfall.UID(fmt.Sprint("v", i))}, execution.Succeeded, time.Second)
 	}
-	hello := &registry.Function{Namespace: "default", Name: "hello", Version: "v0"}
+	hello := &landfall.Function{Namespace: "default", Name: "hello", Version: "v0"}
 	f.Called(hello, execution.Failed, time.Minute)
 	f.Called(hello, execution.Busy, 0)
 	f.want(`landfall_function_calls_total{function="hello",namespace="default",outcome="succeeded",version="v0"} 1`,
@@ -207,7 +207,7 @@ func TestCounted(t *testing.T) {
 	f.Answered("shop", http.StatusNotFound, 5)
 	f.Answered("shop", http.StatusInternalServerError, 5)
 	f.Answered("", http.StatusNotFound, 7)
-	f.Called(&registry.Function{App: "id of the shop", Namespace: "default", Name: "of-the-shop", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
+	f.Called(&landfall.Function{App: "id of the shop", Namespace: "default", Name: "of-the-shop", Version: "owf2k7qa"}, execution.Succeeded, time.Second)
 	f.Delivered("a_word_of_a_stranger", webhook.Refused)
 	f.Delivered("another_one", webhook.Refused)
 	f.Fired(store.FiringSkipped)

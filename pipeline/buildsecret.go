@@ -75,8 +75,8 @@ func (w *worker) findBuildSecrets(ctx context.Context, line landfall.Line) error
 
 // pullSecret returns the name of the secret by which an environment's image is pulled; empty: it is not pulled, or names none.
 func pullSecret(e spec.Environment) string {
-	runtime, _, err := spec.ReadEnvironmentVersion(e.Spec)
-	if err != nil || environment.Pulled(e.Name, runtime.Image) == "" {
+	read, _, err := spec.ReadEnvironmentVersion(e.Name, e.Spec)
+	if err != nil || environment.Pulled(e.Name, read.Image) == "" {
 		return ""
 	}
 	return spec.ReadPullSecret(e.Spec)

@@ -17,9 +17,6 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// ConfigName is the name of the one unit that an app's tenant configuration is.
-const ConfigName = "config"
-
 // planned is what a commit comes to, before anything of it is stored.
 type planned struct {
 	statics   map[landfall.UnitID]assets.Unit
@@ -105,7 +102,7 @@ func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error
 	var declared []versioning.Declared
 	if app.Config != nil {
 		declared = append(declared, versioning.Declared{
-			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: ConfigName}, Spec: app.Config, Where: app.Pos.String()})
+			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}, Spec: app.Config, Where: app.Pos.String()})
 	}
 	units, warnings, err := assets.Select(rulesOf(app), tree.Of(files).Expand(maxOutputFiles))
 	if err != nil {
@@ -162,7 +159,7 @@ func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, 
 		if plan.deployment, err = w.archive(archives, p.Deployment, files); err != nil {
 			return nil, err
 		}
-		if env, err := environment.Of(p.Environment, runtimeOf(w.spec, p.Environment)); err == nil && plan.source != nil && plan.deployment == nil {
+		if env, err := environmentOf(w.spec, p.Environment); err == nil && plan.source != nil && plan.deployment == nil {
 			plan.pkg.BuildCommand, plan.warmup, plan.builder = buildCommand(w.spec, p, env)
 		}
 		d := declaredObject(landfall.PackageUnit, p.Object)

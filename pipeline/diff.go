@@ -118,14 +118,11 @@ func (p *Pipeline) packageChange(ctx context.Context, before, after json.RawMess
 // archived lists the files of a package's archives; of a source that is the deployment, once.
 func (p *Pipeline) archived(ctx context.Context, content json.RawMessage) (map[string]builder.ArchivedFile, error) {
 	all := map[string]builder.ArchivedFile{}
-	if content == nil {
-		return all, nil
-	}
-	var c PackageContent
-	if err := json.Unmarshal(content, &c); err != nil {
+	c, err := landfall.ReadContent[landfall.PackageContent](content)
+	if err != nil {
 		return nil, err
 	}
-	archives := map[string]*ArchiveContent{"source": c.Source}
+	archives := map[string]*landfall.Archive{"source": c.Source}
 	if c.Deployment != nil && (c.Source == nil || c.Source.Key != c.Deployment.Key) {
 		archives["deployment"] = c.Deployment
 	}

@@ -362,7 +362,7 @@ func (p *Pipeline) PutFunction(ctx context.Context, app landfall.App, f NewFunct
 		if err != nil {
 			return "", false, err
 		}
-		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: stored.Package}, {Kind: landfall.EnvironmentUnit, Name: stored.Environment}}
+		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(d.Spec)}, {Kind: landfall.EnvironmentUnit, Name: stored.Environment.Name}}
 		added, err := h.put(ctx, d)
 		if err == nil {
 			err = h.annotate(ctx, id, f.Annotations)
@@ -437,7 +437,9 @@ func (h *hand) dropSecrets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		named = append(named, f.Secrets...)
+		for _, s := range f.Secrets {
+			named = append(named, s.Name)
+		}
 	}
 	h.units = slices.DeleteFunc(h.units, func(u store.GroupUnit) bool {
 		return u.Unit.Kind == landfall.SecretUnit && !slices.Contains(named, u.Unit.Name)
@@ -450,7 +452,7 @@ func (h *hand) dropSecrets(ctx context.Context) error {
 func (p *Pipeline) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (HandMade, error) {
 	return p.byHand(ctx, app, actor, func(ctx context.Context, h *hand) (string, bool, error) {
 		const message = "Set the configuration"
-		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: ConfigName}
+		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}
 		if err := h.tx.AnnotateApp(ctx, app.ID, annotations); err != nil {
 			return "", false, err
 		}

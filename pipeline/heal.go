@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
@@ -40,14 +39,12 @@ func (w *worker) intact(ctx context.Context, v landfall.Version) (bool, error) {
 			objects = append(objects, object{f.Key, f.Digest})
 		}
 	case landfall.PackageUnit:
-		var content PackageContent
-		if err := json.Unmarshal(v.Content, &content); err != nil {
+		content, err := landfall.ReadContent[landfall.PackageContent](v.Content)
+		if err != nil {
 			return false, err
 		}
-		for _, a := range []*ArchiveContent{content.Source, content.Deployment} {
-			if a != nil {
-				objects = append(objects, object{a.Key, a.Digest})
-			}
+		for _, a := range content.Archives() {
+			objects = append(objects, object{a.Key, a.Digest})
 		}
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger,
 		landfall.SecretUnit:

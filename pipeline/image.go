@@ -34,11 +34,11 @@ func (w *worker) pinImages(ctx context.Context) error {
 	}
 	pinned := map[string]string{}
 	for i, e := range w.spec.Environments {
-		runtime, _, err := spec.ReadEnvironmentVersion(e.Spec)
+		read, _, err := spec.ReadEnvironmentVersion(e.Name, e.Spec)
 		if err != nil {
 			return err
 		}
-		image := environment.Pulled(e.Name, runtime.Image)
+		image := environment.Pulled(e.Name, read.Image)
 		if image == "" {
 			continue
 		}

@@ -70,7 +70,7 @@ func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File,
 	packages := committed(s, files, open)
 	var problems []spec.Problem
 	for _, f := range s.Functions {
-		env, err := environment.Of(f.Environment, runtimeOf(s, f.Environment))
+		env, err := environmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
 		if err != nil || !ok {
 			continue // of the environment there is another problem
@@ -131,7 +131,7 @@ func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]depl
 	for _, p := range s.Packages {
 		ref := p.Deployment
 		command := p.BuildCommand
-		if env, err := environment.Of(p.Environment, runtimeOf(s, p.Environment)); err == nil && ref.IsZero() {
+		if env, err := environmentOf(s, p.Environment); err == nil && ref.IsZero() {
 			command, _, _ = buildCommand(s, p, env)
 			ref = p.Source
 		}

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"slices"
@@ -20,15 +19,10 @@ type Modules interface {
 	Check(ctx context.Context, module io.Reader) error
 }
 
-// runtimeOf returns the runtime of an environment; nothing when the spec has no such environment.
-func runtimeOf(s *spec.Spec, name string) spec.Runtime {
-	for _, e := range s.Environments {
-		if e.Name == name {
-			runtime, _, _ := spec.ReadEnvironmentVersion(e.Spec) // it was read before
-			return runtime
-		}
-	}
-	return spec.Runtime{}
+// environmentOf returns how the functions of an environment of a spec are run. Invalid when that is not known.
+func environmentOf(s *spec.Spec, name string) (environment.Environment, error) {
+	e, _ := s.Environment(name)
+	return environment.Of(e)
 }
 
 // Opener reads a file.
@@ -76,8 +70,8 @@ func (w *worker) deployed(ctx context.Context, id landfall.UnitID) (deployment, 
 
 // builtBefore returns the files of a package that was stored for an earlier version of it.
 func (w *worker) builtBefore(ctx context.Context, id landfall.UnitID) (deployment, error) {
-	var content PackageContent
-	if err := json.Unmarshal(w.current[id].Content, &content); err != nil || content.Deployment == nil {
+	content, err := landfall.ReadContent[landfall.PackageContent](w.current[id].Content)
+	if err != nil || content.Deployment == nil {
 		return deployment{}, err
 	}
 	stored, err := w.Objects.Open(ctx, content.Deployment.Key)

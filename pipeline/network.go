@@ -77,7 +77,7 @@ func (s sideOf) network(function string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	environment, err := s(landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment})
+	environment, err := s(landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name})
 	if err != nil {
 		return false, err
 	}

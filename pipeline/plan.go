@@ -239,35 +239,8 @@ func changedPaths(before, after []landfall.File) []string {
 	return changed
 }
 
-// StaticContent is what a static unit's version keeps: where its manifest is.
-type StaticContent struct {
-	Manifest string          `json:"manifest"` // object key
-	Digest   landfall.Digest `json:"digest"`   // of the manifest
-	Files    int             `json:"files"`
-	Bytes    int64           `json:"bytes"`
-}
-
-// Ref names the manifest.
-func (c StaticContent) Ref() assets.Ref { return assets.Ref{Key: c.Manifest, Digest: c.Digest} }
-
-// PackageContent is what a package's version keeps: where its archives are.
-type PackageContent struct {
-	Source     *ArchiveContent `json:"source,omitempty"`
-	Deployment *ArchiveContent `json:"deployment,omitempty"`
-}
-
-// ArchiveContent is one stored archive.
-type ArchiveContent struct {
-	Key    string          `json:"key"`
-	Digest landfall.Digest `json:"digest"`
-	Size   int64           `json:"size"`
-}
-
 // manifestRef returns the manifest of a static unit's version; without a key when it is not stored.
 func manifestRef(content json.RawMessage) assets.Ref {
-	var c StaticContent
-	if content == nil || json.Unmarshal(content, &c) != nil {
-		return assets.Ref{}
-	}
-	return c.Ref()
+	c, _ := landfall.ReadContent[landfall.StaticContent](content)
+	return assets.RefOf(c)
 }

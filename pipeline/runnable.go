@@ -26,7 +26,7 @@ func (w *worker) checkFunctions(ctx context.Context) error {
 	of := "" // the package whose it is
 	for _, f := range byPackage(w.spec.Functions) {
 		_, known := w.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]
-		env, err := environment.Of(f.Environment, runtimeOf(w.spec, f.Environment))
+		env, err := environmentOf(w.spec, f.Environment)
 		if known || err != nil {
 			continue
 		}
@@ -157,7 +157,7 @@ func BrokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open
 	defer image.remove()
 	var problems []spec.Problem
 	for _, f := range byPackage(s.Functions) {
-		env, err := environment.Of(f.Environment, runtimeOf(s, f.Environment))
+		env, err := environmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
 		if err != nil || !env.Images() || !ok || env.Missing(known.modes, f.FunctionName) != nil {
 			continue // of which there is another problem

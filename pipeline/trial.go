@@ -14,27 +14,11 @@ import (
 
 // Trials runs functions that are not released yet, for the tests of their contracts.
 type Trials interface {
-	// Try gives an event to a function and returns its answer. Invalid, with a sentence, when the function gave none.
-	Try(ctx context.Context, t Trial, e event.Event) (event.Event, error)
-	// Done ends what runs of the trial with that ID.
+	// Try gives an event to a function, whose secrets have the value StandInSecret, and returns its answer. Invalid, with a sentence, when
+	// the function gave none.
+	Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error)
+	// Done ends what runs of the function with that ID.
 	Done(id string)
-}
-
-// Trial is a function that is not released yet.
-type Trial struct {
-	ID         string // of this trial alone
-	Namespace  string
-	Name       string
-	Version    landfall.UID // that it would be
-	Env        string       // its environment
-	Runtime    spec.Runtime // of that
-	Package    ArchiveContent
-	Entrypoint string
-	Resources  landfall.Resources
-	Body       int64 // as a version has it: the function takes bodies in parts
-	Config     map[string]string
-	Secrets    []string // names of those that it gets, each with the value StandInSecret
-	Folders    []string // as a version has them
 }
 
 // StandInSecret is what a function gets for each of its secrets while it is tested: what comes of a test is shown.
@@ -101,51 +85,40 @@ func (w *worker) testFunction(ctx context.Context, f *spec.Function) error {
 	return nil
 }
 
-// trial returns the function as it would be released, but for its secrets.
-func (w *worker) trial(f *spec.Function) (Trial, error) {
-	stored, err := spec.ReadFunctionVersion(f.Spec)
+// trial returns the function as it would be released, with an ID of its own, and secrets without a value.
+func (w *worker) trial(declared *spec.Function) (landfall.Function, error) {
+	f, err := spec.ReadFunctionVersion(declared.Spec)
 	if err != nil {
-		return Trial{}, err
+		return f, err
 	}
-	t := Trial{
-		ID: "test " + w.run.ID + " " + strconv.FormatInt(w.run.Attempt, 10) + " " + f.Name, Namespace: w.app.Namespace, Name: f.Name, Version: w.run.UID,
-		Env: f.Environment, Entrypoint: f.FunctionName, Resources: stored.Resources, Folders: stored.Folders,
-		Body: stored.Body,
-	}
+	f.ID = "test " + w.run.ID + " " + strconv.FormatInt(w.run.Attempt, 10) + " " + declared.Name
+	f.Namespace, f.Name, f.Version = w.app.Namespace, declared.Name, w.run.UID
 	for _, e := range w.spec.Environments {
-		if e.Name != f.Environment {
+		if e.Name != declared.Environment {
 			continue
 		}
 		var resources landfall.Resources
-		if t.Runtime, resources, err = spec.ReadEnvironmentVersion(e.Spec); err != nil {
-			return t, err
+		if f.Environment, resources, err = spec.ReadEnvironmentVersion(e.Name, e.Spec); err != nil {
+			return f, err
 		}
-		t.Resources = t.Resources.Or(resources)
+		f.Resources = f.Resources.Or(resources)
 	}
-	t.Resources.KeepWarm = 0
+	f.Resources.KeepWarm = 0
 	var config json.RawMessage
 	if w.spec.App != nil {
 		config = w.spec.App.Config
 	}
-	if t.Config, err = spec.ReadConfigVersion(config); err != nil {
-		return t, err
+	if f.Config, err = spec.ReadConfigVersion(config); err != nil {
+		return f, err
 	}
-	for _, s := range f.Secrets {
-		t.Secrets = append(t.Secrets, s.Name)
-	}
-	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: f.Package}
+	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: declared.Package}
 	content := w.current[id].Content
 	if stored, ok := w.stored[id]; ok {
 		content = stored.Content
 	}
-	var archives PackageContent
-	if len(content) > 0 {
-		if err := json.Unmarshal(content, &archives); err != nil {
-			return t, err
-		}
-	}
+	archives, err := landfall.ReadContent[landfall.PackageContent](content)
 	if archives.Deployment != nil {
-		t.Package = *archives.Deployment
+		f.Package = *archives.Deployment
 	}
-	return t, nil
+	return f, err
 }

@@ -135,7 +135,7 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 	w.stats.FilesUploaded += plan.Uploads()
 	w.stats.BytesUploaded += plan.Bytes()
 	w.noteFiles(u.Unit, assets.Diff(before, manifest))
-	content := StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: len(manifest.Files())}
+	content := landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: len(manifest.Files())}
 	for _, f := range manifest.Files() {
 		content.Bytes += f.Size
 	}
@@ -238,15 +238,13 @@ func (w *worker) noteFiles(id landfall.UnitID, change landfall.FileChange) {
 // countFiles counts the static files of the release.
 func (w *worker) countFiles(context.Context) error {
 	for id, unit := range w.statics {
-		var c StaticContent
+		content := w.current[id].Content
 		if stored, ok := w.stored[id]; ok {
-			if err := json.Unmarshal(stored.Content, &c); err != nil {
-				return err
-			}
-		} else if content := w.current[id].Content; content != nil {
-			if err := json.Unmarshal(content, &c); err != nil {
-				return err
-			}
+			content = stored.Content
+		}
+		c, err := landfall.ReadContent[landfall.StaticContent](content)
+		if err != nil {
+			return err
 		}
 		w.stats.Files += len(unit.Entries)
 		w.stats.Bytes += c.Bytes
@@ -273,7 +271,7 @@ func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioni
 	if len(refused) > 0 || !plan.unzipped && (isZip(plan.source) || isZip(plan.deployment)) { // for the same reason as below
 		return versioning.Stored{}, versioning.ErrPlanAgain
 	}
-	var content PackageContent
+	var content landfall.PackageContent
 	if plan.source != nil {
 		if content.Source, err = w.uploadArchive(ctx, prefix+"source.zip", plan.source); err != nil {
 			return versioning.Stored{}, err
@@ -298,7 +296,7 @@ func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioni
 }
 
 // uploadArchive stores an archive, made in a file of its own first because its size must be known.
-func (w *worker) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*ArchiveContent, error) {
+func (w *worker) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
 	if err := os.MkdirAll(w.Scratch, 0o700); err != nil {
 		return nil, err
 	}
@@ -319,7 +317,7 @@ func (w *worker) uploadArchive(ctx context.Context, key string, files []builder.
 }
 
 // storeFile stores a file as an object. Where the same bytes lie already, by an earlier attempt, they stay.
-func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*ArchiveContent, error) {
+func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*landfall.Archive, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
@@ -333,11 +331,11 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*Archiv
 	}
 	if w.run.Attempt > 1 { // it need not travel again
 		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(ignoreNotFound(err)) != nil {
-			return &ArchiveContent{Key: key, Digest: digest, Size: size}, err
+			return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 		}
 	}
 	if _, err = w.Objects.Create(ctx, key, f, size); err == nil {
-		return &ArchiveContent{Key: key, Digest: digest, Size: size}, nil
+		return &landfall.Archive{Key: key, Digest: digest, Size: size}, nil
 	}
 	if landfall.KindOf(err) != landfall.Conflict {
 		return nil, err
@@ -348,7 +346,7 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*Archiv
 			"the object store says that %q is there, and that it is not", key)}
 	}
 	if err = unlessDamaged(err); err != nil || same {
-		return &ArchiveContent{Key: key, Digest: digest, Size: size}, err
+		return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 	}
 	const digits = 8
 	return w.storeFile(ctx, key+"~"+digest.Hex()[:digits], f)

@@ -95,22 +95,22 @@ func (r served) place() string {
 // Patterns returns the patterns under which an HTTP trigger is served: of http.ServeMux one for each method, and two
 // with a prefix. A URL that ends in "/" matches itself only. Those with a route.Expression are METHOD HOST/PATH, too.
 func (t Trigger) Patterns() []string {
-	paths := []string{t.URL}
-	switch base := strings.TrimSuffix(t.URL, "/"); {
-	case route.Needed(t.URL) && t.Prefix:
-		paths = []string{route.Below(t.URL)}
-	case route.Needed(t.URL):
-	case t.Prefix && base == "":
+	paths := []string{t.HTTP.URL}
+	switch base := strings.TrimSuffix(t.HTTP.URL, "/"); {
+	case route.Needed(t.HTTP.URL) && t.HTTP.Prefix:
+		paths = []string{route.Below(t.HTTP.URL)}
+	case route.Needed(t.HTTP.URL):
+	case t.HTTP.Prefix && base == "":
 		paths = []string{"/"}
-	case t.Prefix:
+	case t.HTTP.Prefix:
 		paths = []string{base, base + "/"}
-	case strings.HasSuffix(t.URL, "/"):
-		paths = []string{t.URL + "{$}"}
+	case strings.HasSuffix(t.HTTP.URL, "/"):
+		paths = []string{t.HTTP.URL + "{$}"}
 	}
-	patterns := make([]string, 0, len(t.Methods)*len(paths))
-	for _, method := range t.Methods {
+	patterns := make([]string, 0, len(t.HTTP.Methods)*len(paths))
+	for _, method := range t.HTTP.Methods {
 		for _, path := range paths {
-			patterns = append(patterns, method+" "+t.Host+path)
+			patterns = append(patterns, method+" "+t.HTTP.Host+path)
 		}
 	}
 	return patterns
@@ -118,20 +118,20 @@ func (t Trigger) Patterns() []string {
 
 // checkRoute says what is wrong with a trigger's address by itself, or "".
 func checkRoute(t Trigger) string {
-	if t.URL == "" {
+	if t.HTTP.URL == "" {
 		return "is no address: give relativeurl or prefix"
 	}
-	if !strings.HasPrefix(t.URL, "/") {
+	if !strings.HasPrefix(t.HTTP.URL, "/") {
 		return "must begin with /"
 	}
-	expression := route.Needed(t.URL)
-	for _, c := range []byte(t.URL) {
+	expression := route.Needed(t.HTTP.URL)
+	for _, c := range []byte(t.HTTP.URL) {
 		if c <= ' ' || c == 0x7f || !expression && (c == '?' || c == '#') {
 			return "must not contain spaces, control characters, ? or #"
 		}
 	}
 	if expression {
-		if _, err := route.Parse(t.URL); err != nil {
+		if _, err := route.Parse(t.HTTP.URL); err != nil {
 			return "is no route: " + landfall.MessageOf(err)
 		}
 		return ""
@@ -155,7 +155,7 @@ func register(mux *http.ServeMux, patterns []string) (ok bool) {
 // conflict, and one with a host precedes those without, so each host is looked at by itself.
 func (r *reader) checkRoutes() {
 	slices.SortFunc(r.routes, func(a, b served) int {
-		return cmp.Or(cmp.Compare(a.trigger.Host, b.trigger.Host), cmp.Compare(a.pos.File, b.pos.File),
+		return cmp.Or(cmp.Compare(a.trigger.HTTP.Host, b.trigger.HTTP.Host), cmp.Compare(a.pos.File, b.pos.File),
 			cmp.Compare(a.pos.Line, b.pos.Line))
 	})
 	patterns := 0
@@ -173,10 +173,10 @@ func (r *reader) checkRoutes() {
 	r.checkExpressions()
 	mux, first := http.NewServeMux(), 0
 	for i, later := range r.routes {
-		if route.Needed(later.trigger.URL) {
+		if route.Needed(later.trigger.HTTP.URL) {
 			continue
 		}
-		if later.trigger.Host != r.routes[first].trigger.Host {
+		if later.trigger.HTTP.Host != r.routes[first].trigger.HTTP.Host {
 			mux, first = http.NewServeMux(), i
 		}
 		if register(mux, later.trigger.Patterns()) {
@@ -187,7 +187,7 @@ func (r *reader) checkRoutes() {
 			return
 		}
 		for _, earlier := range r.routes[first:i] {
-			if route.Needed(earlier.trigger.URL) {
+			if route.Needed(earlier.trigger.HTTP.URL) {
 				continue
 			}
 			pair := http.NewServeMux()
@@ -202,7 +202,7 @@ func (r *reader) checkRoutes() {
 // conflict reports two routes of which neither is more specific.
 func (r *reader) conflict(later, earlier served) {
 	r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
-		quote(later.trigger.URL), later.trigger.Name, quote(earlier.trigger.URL), earlier.trigger.Name, earlier.place())
+		quote(later.trigger.HTTP.URL), later.trigger.Name, quote(earlier.trigger.HTTP.URL), earlier.trigger.Name, earlier.place())
 }
 
 // checkExpressions reports routes with the same regular expressions, and those that are too many: a request may be compared with each.
@@ -210,10 +210,10 @@ func (r *reader) checkExpressions() {
 	const most = 5 * route.MaxSize // instructions of all of them
 	first, size := map[string]served{}, 0
 	for _, s := range r.routes {
-		if !route.Needed(s.trigger.URL) {
+		if !route.Needed(s.trigger.HTTP.URL) {
 			continue
 		}
-		e, err := route.Parse(s.trigger.URL)
+		e, err := route.Parse(s.trigger.HTTP.URL)
 		if err != nil {
 			continue // which was reported
 		}
@@ -222,8 +222,8 @@ func (r *reader) checkExpressions() {
 				s.trigger.Name, most)
 			return
 		}
-		for _, method := range s.trigger.Methods {
-			key := method + " " + s.trigger.Host + e.Key
+		for _, method := range s.trigger.HTTP.Methods {
+			key := method + " " + s.trigger.HTTP.Host + e.Key
 			if earlier, taken := first[key]; taken {
 				r.conflict(s, earlier)
 				break

@@ -242,20 +242,20 @@ func TestPatterns(t *testing.T) {
 		path    string
 		want    int
 	}{
-		{trigger: spec.Trigger{URL: "/a"}, path: "/a", want: http.StatusOK},
-		{trigger: spec.Trigger{URL: "/a"}, path: "/a/b", want: http.StatusNotFound},
-		{trigger: spec.Trigger{URL: "/"}, path: "/", want: http.StatusOK},
-		{trigger: spec.Trigger{URL: "/"}, path: "/a", want: http.StatusNotFound},
-		{trigger: spec.Trigger{URL: "/{id}/x"}, path: "/5/x", want: http.StatusOK},
-		{trigger: spec.Trigger{URL: "/api", Prefix: true}, path: "/api", want: http.StatusOK},
-		{trigger: spec.Trigger{URL: "/api/", Prefix: true}, path: "/api/v1/x", want: http.StatusOK},
-		{trigger: spec.Trigger{URL: "/api", Prefix: true}, path: "/apis", want: http.StatusNotFound},
-		{trigger: spec.Trigger{URL: "/", Prefix: true}, path: "/any/where", want: http.StatusOK},
-		{trigger: spec.Trigger{URL: "/a", Host: "other.example.com"}, path: "/a", want: http.StatusNotFound},
-		{trigger: spec.Trigger{URL: "/a", Host: "example.com"}, path: "/a", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a"}}}, path: "/a", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a"}}}, path: "/a/b", want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/"}}}, path: "/", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/"}}}, path: "/a", want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/{id}/x"}}}, path: "/5/x", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api", Prefix: true}}}, path: "/api", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api/", Prefix: true}}}, path: "/api/v1/x", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/api", Prefix: true}}}, path: "/apis", want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/", Prefix: true}}}, path: "/any/where", want: http.StatusOK},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a", Host: "other.example.com"}}}, path: "/a", want: http.StatusNotFound},
+		{trigger: spec.Trigger{Trigger: landfall.Trigger{HTTP: landfall.HTTPSource{URL: "/a", Host: "example.com"}}}, path: "/a", want: http.StatusOK},
 	} {
 		mux := http.NewServeMux()
-		c.trigger.Methods = []string{http.MethodGet}
+		c.trigger.HTTP.Methods = []string{http.MethodGet}
 		for _, p := range c.trigger.Patterns() {
 			mux.HandleFunc(p, func(http.ResponseWriter, *http.Request) {})
 		}

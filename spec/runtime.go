@@ -4,17 +4,11 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
 )
-
-// Runtime is what an environment says of the place where its functions run.
-type Runtime struct {
-	Image    string
-	Env      map[string]string // variables that its functions get, below the configuration of the app
-	Programs string            // how programs are spoken to: Events, Requests or Either; empty: Events
-}
 
 // These say how the programs of an environment are spoken to.
 const (
@@ -47,9 +41,9 @@ type variableSpec struct {
 	Value string `json:"value"`
 }
 
-// runtime returns what a version says.
-func (s runtimeSpec) runtime() Runtime {
-	r := Runtime{Image: s.Image, Programs: s.Programs}
+// environment returns what a version says of the environment with a name.
+func (s runtimeSpec) environment(name string) landfall.Environment {
+	r := landfall.Environment{Name: name, Image: s.Image, Programs: s.Programs}
 	for _, v := range s.variables() {
 		if containerVariable.MatchString(v.Name) {
 			if r.Env == nil {
@@ -101,16 +95,30 @@ func (d *document) checkRuntime(environment string, s runtimeSpec, n nodes) {
 	}
 }
 
-// ReadEnvironmentVersion returns the runtime of an environment's version, and what it gives functions that ask for nothing.
-func ReadEnvironmentVersion(stored json.RawMessage) (runtime Runtime, resources landfall.Resources, err error) {
+// Environment returns the environment with a name; nothing but that when the spec does not define it, or it cannot be read.
+func (s *Spec) Environment(name string) (e landfall.Environment, defined bool) {
+	i := slices.IndexFunc(s.Environments, func(e Environment) bool { return e.Name == name })
+	if i < 0 {
+		return landfall.Environment{Name: name}, false
+	}
+	e, _, err := ReadEnvironmentVersion(name, s.Environments[i].Spec)
+	return e, err == nil
+}
+
+// ReadEnvironmentVersion returns what a version says of the environment with a name, and what it gives functions that ask for nothing.
+// Without a version nothing but the name is known.
+func ReadEnvironmentVersion(name string, stored json.RawMessage) (landfall.Environment, landfall.Resources, error) {
+	if len(stored) == 0 {
+		return landfall.Environment{Name: name}, landfall.Resources{}, nil
+	}
 	var s struct {
 		resourceFields
 
 		Runtime runtimeSpec `json:"runtime"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return runtime, resources, unreadable(err)
+		return landfall.Environment{Name: name}, landfall.Resources{}, unreadable(err)
 	}
-	resources, _, err = s.resources()
-	return s.Runtime.runtime(), resources, err
+	resources, _, err := s.resources()
+	return s.Runtime.environment(name), resources, err
 }

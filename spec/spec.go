@@ -119,29 +119,10 @@ type Environment struct{ Object }
 // same Spec.
 type Trigger struct {
 	Object
-	Kind      landfall.UnitKind  // HTTPTrigger, TimeTrigger or QueueTrigger
-	Function  landfall.Reference // zero when Weights decide
-	Weights   []Weight           // sorted by function; they sum to 100
-	Config    map[string]string  // over the app's
-	Filters   json.RawMessage    // canonical JSON, which event.ParseFilters takes; nil when absent
-	Resources landfall.Resources // over the function's
+	landfall.Trigger
 
-	// HTTP only.
-	Host    string   // empty: every host of the app
-	Methods []string // sorted, without repeats, at least one
-	URL     string   // "/…"; matched exactly, "{name}" stands for one segment; with Prefix everything below matches too
-	Prefix  bool
-	Trim    string // how the path begins that the function does not see: the prefix, unless keepPrefix says otherwise
-	Access  string // "public", "token" or "signed-in"; empty: public
-
-	// Time only.
-	Cron, TimeZone  string
-	Method, Subpath string // of the request that a firing stands for
-
-	// Queue only.
-	Topic, RespTopic, ErrorTopic string
-	MaxRetries                   int
-	ContentType                  string
+	Function landfall.Reference // zero when Weights decide
+	Weights  []Weight           // sorted by function; they sum to 100
 }
 
 // Weight is a function's share of a trigger's events.

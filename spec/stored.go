@@ -15,20 +15,9 @@ import (
 
 // A version keeps its document's spec as canonical JSON, which was validated when the version was made. These read it back.
 
-// StoredFunction is what a function's version says about running it.
-type StoredFunction struct {
-	Environment string
-	Package     string
-	Entrypoint  string // within the package; may be empty
-	Resources   landfall.Resources
-	Secrets     []string        // names of those that it gets
-	Folders     []string        // in which it finds secrets and config maps as files: /secrets/NAMESPACE/NAME and /configs/NAMESPACE/NAME
-	Body        int64           // bytes of a request's body, which it gets in parts; 0: it gets bodies as a whole
-	Contract    json.RawMessage // which contract.Of takes; nil: none
-}
-
-// ReadFunctionVersion reads the spec of a function's version. Invalid when it is none that could be run.
-func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
+// ReadFunctionVersion returns what the spec of a function's version says of running it: of its environment and its secrets the names.
+// Invalid when it is none that could be run.
+func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error) {
 	var s struct {
 		resourceFields
 		bodyFields
@@ -38,26 +27,35 @@ func ReadFunctionVersion(stored json.RawMessage) (StoredFunction, error) {
 		ConfigMaps  json.RawMessage `json:"configmaps"`
 		Environment reference       `json:"environment"`
 		Package     struct {
-			Ref          reference `json:"packageref"`
-			FunctionName string    `json:"functionName"`
+			FunctionName string `json:"functionName"`
 		} `json:"package"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return StoredFunction{}, unreadable(err)
+		return f, unreadable(err)
 	}
-	var secrets []string
+	f = landfall.Function{
+		Environment: landfall.Environment{Name: s.Environment.Name}, Entrypoint: s.Package.FunctionName,
+		Folders: folders(s.Secrets, s.ConfigMaps), Contract: s.Contract,
+	}
 	for _, named := range s.Secrets {
-		secrets = append(secrets, named.Name)
+		f.Secrets = append(f.Secrets, landfall.SealedSecret{Name: named.Name})
 	}
-	resources, _, err := s.resources()
-	if err != nil {
-		return StoredFunction{}, err
+	if f.Resources, _, err = s.resources(); err != nil {
+		return f, err
 	}
-	body, _, err := s.body()
-	return StoredFunction{
-		Environment: s.Environment.Name, Package: s.Package.Ref.Name, Entrypoint: s.Package.FunctionName, Resources: resources,
-		Secrets: secrets, Folders: folders(s.Secrets, s.ConfigMaps), Body: body, Contract: s.Contract,
-	}, err
+	f.Body, _, err = s.body()
+	return f, err
+}
+
+// ReadPackage returns the name of the package that a function's version names.
+func ReadPackage(stored json.RawMessage) string {
+	var s struct {
+		Package struct {
+			Ref reference `json:"packageref"`
+		} `json:"package"`
+	}
+	_ = json.Unmarshal(stored, &s) // it was read before
+	return s.Package.Ref.Name
 }
 
 // ReadNetwork reports whether a function may reach the network: as its version says, else as that of its environment does, which may be
@@ -194,10 +192,10 @@ func ReadPullSecret(stored json.RawMessage) string {
 func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, error) {
 	var s triggerSpec
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return Trigger{Kind: unit.Kind, Object: Object{Name: unit.Name}}, unreadable(err)
+		return Trigger{Trigger: landfall.Trigger{Kind: unit.Kind}, Object: Object{Name: unit.Name}}, unreadable(err)
 	}
-	t, _, err := s.trigger(unit.Kind)
-	t.Object = Object{Name: unit.Name, Spec: stored}
+	read, _, err := s.trigger(unit.Kind)
+	t := Trigger{Object: Object{Name: unit.Name, Spec: stored}, Trigger: read}
 	if err != nil {
 		return t, err
 	}

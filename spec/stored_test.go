@@ -58,14 +58,14 @@ metadata: {name: python}
 spec: {runtime: {image: fission/python-env}, resources: {limits: {cpu: "2"}}}
 `))
 	got, err := spec.ReadFunctionVersion(s.Functions[0].Spec)
-	want := spec.StoredFunction{Environment: "python", Package: "hello-pkg", Entrypoint: "hello.main", Resources: landfall.Resources{
+	want := landfall.Function{Environment: landfall.Environment{Name: "python"}, Entrypoint: "hello.main", Resources: landfall.Resources{
 		Memory: 1536 << 20, MilliCPU: 250, Disk: 10_000_000, Timeout: 5 * time.Second, IdleTimeout: time.Minute, Concurrency: 3, KeepWarm: 2},
-		Secrets: []string{"STRIPE_KEY", "db-password"}, Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20}
-	if err != nil || !reflect.DeepEqual(got, want) {
+		Secrets: []landfall.SealedSecret{{Name: "STRIPE_KEY"}, {Name: "db-password"}}, Folders: []string{"/secrets/default/STRIPE_KEY", "/secrets/default/db-password"}, Body: 100 << 20}
+	if err != nil || !reflect.DeepEqual(got, want) || spec.ReadPackage(s.Functions[0].Spec) != "hello-pkg" {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
-	runtime, resources, err := spec.ReadEnvironmentVersion(s.Environments[0].Spec)
-	if err != nil || runtime.Image != "fission/python-env" || resources != (landfall.Resources{MilliCPU: 2000}) {
+	runtime, resources, err := spec.ReadEnvironmentVersion("python", s.Environments[0].Spec)
+	if err != nil || runtime.Name != "python" || runtime.Image != "fission/python-env" || resources != (landfall.Resources{MilliCPU: 2000}) {
 		t.Errorf("environment: got %+v %+v %v", runtime, resources, err)
 	}
 }
@@ -248,8 +248,8 @@ metadata: {name: python}
 spec: {runtime: {image: fission/python-env}}
 `))
 		trigger := s.Triggers[0]
-		if got, err := spec.ReadTriggerVersion(landfall.UnitID{Kind: trigger.Kind, Name: trigger.Name}, trigger.Spec); err != nil || got.Trim != want {
-			t.Errorf("%s: got %q, %v, want %q", fields, got.Trim, err, want)
+		if got, err := spec.ReadTriggerVersion(landfall.UnitID{Kind: trigger.Kind, Name: trigger.Name}, trigger.Spec); err != nil || got.HTTP.Trim != want {
+			t.Errorf("%s: got %q, %v, want %q", fields, got.HTTP.Trim, err, want)
 		}
 	}
 }

@@ -73,12 +73,12 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 			return
 		}
 		d.checkLimits(spec, n)
-		t, field, err := known.trigger(kind)
+		read, field, err := known.trigger(kind)
 		if err != nil {
 			d.problemf(n.at("spec", field), "%s %s: %s", kindName, o.Name, landfall.MessageOf(err))
 			return
 		}
-		t.Object = o
+		t := Trigger{Object: o, Trigger: read}
 		d.checkSizes(kindName+" "+o.Name, t.Resources, n)
 		d.target(&t, known.Function, n)
 		if t.Resources.Concurrency > 0 {
@@ -100,19 +100,20 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 }
 
 // trigger returns what the fields say beside the function. When a field is wrong, it is named, and the error is Invalid.
-func (s triggerSpec) trigger(kind landfall.UnitKind) (t Trigger, field string, err error) {
-	t = Trigger{Kind: kind, Config: s.Config, Filters: s.Filters}
+func (s triggerSpec) trigger(kind landfall.UnitKind) (t landfall.Trigger, field string, err error) {
+	t = landfall.Trigger{Kind: kind, Config: s.Config, Filters: s.Filters}
 	if t.Resources, field, err = s.resources(); err != nil {
 		return t, field, err
 	}
 	switch kind {
 	case landfall.HTTPTrigger:
-		s.route(&t)
+		t.HTTP = s.http()
 	case landfall.TimeTrigger:
-		t.Cron, t.TimeZone, t.Method, t.Subpath = s.Cron, s.TimeZone, s.Method, s.Subpath
+		t.Time = landfall.TimeSource{Cron: s.Cron, TimeZone: s.TimeZone, Method: s.Method, Subpath: s.Subpath}
 	case landfall.QueueTrigger:
-		t.Topic, t.RespTopic, t.ErrorTopic, t.MaxRetries = s.Topic, s.RespTopic, s.ErrorTopic, s.MaxRetries
-		t.ContentType = s.ContentType
+		t.Queue = landfall.QueueSource{
+			Topic: s.Topic, RespTopic: s.RespTopic, ErrorTopic: s.ErrorTopic, MaxRetries: s.MaxRetries, ContentType: s.ContentType,
+		}
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit,
 		landfall.SecretUnit:
 	}
@@ -220,42 +221,43 @@ func httpMethods() []string {
 	return []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 }
 
-// route fills in what only HTTP triggers have. As in Fission, prefix counts before relativeurl.
-func (s triggerSpec) route(t *Trigger) {
+// http returns what only HTTP triggers have. As in Fission, prefix counts before relativeurl.
+func (s triggerSpec) http() landfall.HTTPSource {
 	methods := slices.Clone(s.Methods)
 	if s.Method != "" {
 		methods = append(methods, s.Method)
 	}
 	slices.Sort(methods)
-	t.Methods, t.Host, t.URL, t.Access = slices.Compact(methods), s.Host, s.URL, s.Access
+	source := landfall.HTTPSource{Methods: slices.Compact(methods), Host: s.Host, URL: s.URL, Access: landfall.Access(s.Access)}
 	if s.Prefix != "" {
-		t.URL, t.Prefix = s.Prefix, true
+		source.URL, source.Prefix = s.Prefix, true
 		if !s.Keep {
-			t.Trim = s.Prefix
+			source.Trim = s.Prefix
 		}
 	}
+	return source
 }
 
 // time checks what only time triggers have.
 func (d *document) time(t Trigger, n nodes) {
-	if _, err := cron.Zone(t.TimeZone); err != nil {
+	if _, err := cron.Zone(t.Time.TimeZone); err != nil {
 		d.problemf(n.at("spec", "timeZone"), "TimeTrigger %s: %s", t.Name, landfall.MessageOf(err))
 		return
 	}
-	if _, err := cron.Parse(t.Cron, t.TimeZone); err != nil {
-		d.problemf(n.at("spec", "cron"), "TimeTrigger %s: cron %s: %s", t.Name, quote(t.Cron), landfall.MessageOf(err))
+	if _, err := cron.Parse(t.Time.Cron, t.Time.TimeZone); err != nil {
+		d.problemf(n.at("spec", "cron"), "TimeTrigger %s: cron %s: %s", t.Name, quote(t.Time.Cron), landfall.MessageOf(err))
 	}
-	if !slices.Contains(httpMethods(), t.Method) {
-		d.problemf(n.at("spec", "method"), "TimeTrigger %s: unknown method %s; known: %s", t.Name, quote(t.Method), strings.Join(httpMethods(), ", "))
+	if !slices.Contains(httpMethods(), t.Time.Method) {
+		d.problemf(n.at("spec", "method"), "TimeTrigger %s: unknown method %s; known: %s", t.Name, quote(t.Time.Method), strings.Join(httpMethods(), ", "))
 	}
-	if _, err := url.ParseRequestURI(t.Subpath); err != nil || !strings.HasPrefix(t.Subpath, "/") || strings.HasPrefix(t.Subpath, "//") {
-		d.problemf(n.at("spec", "subpath"), "TimeTrigger %s: subpath %s is no path; it begins with / and may have a query", t.Name, quote(t.Subpath))
+	if _, err := url.ParseRequestURI(t.Time.Subpath); err != nil || !strings.HasPrefix(t.Time.Subpath, "/") || strings.HasPrefix(t.Time.Subpath, "//") {
+		d.problemf(n.at("spec", "subpath"), "TimeTrigger %s: subpath %s is no path; it begins with / and may have a query", t.Name, quote(t.Time.Subpath))
 	}
 }
 
 // http reads what only HTTP triggers have.
 func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
-	for _, m := range t.Methods {
+	for _, m := range t.HTTP.Methods {
 		if !slices.Contains(httpMethods(), m) {
 			d.problemf(n.at("spec", "method"), "HTTPTrigger %s: unknown method %s; known: %s", t.Name, quote(m),
 				strings.Join(httpMethods(), ", "))
@@ -263,7 +265,7 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 		}
 	}
 	at := n.at("spec", "relativeurl")
-	if t.Prefix {
+	if t.HTTP.Prefix {
 		at = n.at("spec", "prefix")
 	}
 	if s.Host != "" && !isObjectName(s.Host) {
@@ -277,11 +279,11 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 			quote(s.Access))
 	}
 	if wrong := checkRoute(*t); wrong != "" {
-		d.problemf(at, "HTTPTrigger %s: %s %s", t.Name, quote(t.URL), wrong)
+		d.problemf(at, "HTTPTrigger %s: %s %s", t.Name, quote(t.HTTP.URL), wrong)
 		return
 	}
-	for segment := range strings.SplitSeq(t.URL, "/") {
-		if route.Needed(t.URL) {
+	for segment := range strings.SplitSeq(t.HTTP.URL, "/") {
+		if route.Needed(t.HTTP.URL) {
 			break // it says what it stands for
 		}
 		if name, parameter := strings.CutPrefix(segment, ":"); parameter {
@@ -305,18 +307,18 @@ func (d *document) queue(t Trigger, n nodes) {
 			d.problemf(n.at(append([]string{"spec"}, path...)...), "%s %s: %s", queueKind, t.Name, landfall.MessageOf(err))
 		}
 	}
-	if t.Topic == "" {
+	if t.Queue.Topic == "" {
 		d.problemf(n.at("spec", "topic"), "%s %s has no topic", queueKind, t.Name)
 	} else {
-		wrong(landfall.CheckTopicPattern(t.Topic), "topic")
+		wrong(landfall.CheckTopicPattern(t.Queue.Topic), "topic")
 	}
-	for field, topic := range map[string]string{"respTopic": t.RespTopic, "errorTopic": t.ErrorTopic} {
+	for field, topic := range map[string]string{"respTopic": t.Queue.RespTopic, "errorTopic": t.Queue.ErrorTopic} {
 		if topic != "" {
 			wrong(landfall.CheckTopic(topic), field)
 		}
 	}
-	if t.MaxRetries < 0 {
-		d.problemf(n.at("spec", "maxRetries"), "%s %s: maxRetries is %d; it must be 0 or more", queueKind, t.Name, t.MaxRetries)
+	if t.Queue.MaxRetries < 0 {
+		d.problemf(n.at("spec", "maxRetries"), "%s %s: maxRetries is %d; it must be 0 or more", queueKind, t.Name, t.Queue.MaxRetries)
 	}
 }
 

@@ -194,22 +194,10 @@ func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landf
 	return tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
 }
 
-// FunctionContent is what a function's version keeps beside its spec: the version of its package.
-type FunctionContent struct {
-	Package PackageRef `json:"packageref"`
-}
-
-// PackageRef names one version of a package, as Fission's packageref does.
-type PackageRef struct {
-	Name            string `json:"name"` // with the version's suffix: "hello-pkg-owf2k7qa"
-	Namespace       string `json:"namespace"`
-	ResourceVersion string `json:"resourceversion"` // the package version's number
-}
-
 func functionContent(u Unit, namespace string, inForce map[landfall.UnitID]store.GroupUnit) (json.RawMessage, error) {
 	for _, ref := range u.Refs {
 		if p, ok := inForce[ref]; ok && ref.Kind == landfall.PackageUnit {
-			return json.Marshal(FunctionContent{PackageRef{
+			return json.Marshal(landfall.FunctionContent{Package: landfall.PackageRef{
 				Name: ref.Name + "-" + string(p.UID), Namespace: namespace, ResourceVersion: strconv.FormatInt(p.Number, 10)}})
 		}
 	}

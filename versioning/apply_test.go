@@ -177,10 +177,10 @@ func (s *shop) units(t tester, group landfall.UID) []store.GroupUnit {
 }
 
 // packageOf is the package version that a function's newest version runs from.
-func (s *shop) packageOf(t tester, name string) versioning.PackageRef {
+func (s *shop) packageOf(t tester, name string) landfall.PackageRef {
 	t.Helper()
 	versions := s.versions(t, fn(name))
-	var content versioning.FunctionContent
+	var content landfall.FunctionContent
 	if err := json.Unmarshal(versions[len(versions)-1].Content, &content); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -194,11 +194,11 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		s := newShop(t)
 		s.must(t, change{uid: uid, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"), declarePackage("hello-pkg", "1")}})
 		// B-087: packages are applied before the functions that name them, in whatever order they are declared
-		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "hello-pkg-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), landfall.PackageRef{Name: "hello-pkg-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		s.must(t, change{uid: aub, units: []versioning.Declared{declareFunction("hello", "main", "hello-pkg"), declarePackage("hello-pkg", "2")}})
 		// B-095: the same package with a later version: the reference follows, and the function has changed
 		testkit.Same(t, "after a change of the package", s.packageOf(t, "hello"),
-			versioning.PackageRef{Name: "hello-pkg-aubaaaaa", Namespace: "default", ResourceVersion: "2"})
+			landfall.PackageRef{Name: "hello-pkg-aubaaaaa", Namespace: "default", ResourceVersion: "2"})
 	})
 	t.Run("the last version of an unchanged package", func(t *testing.T) {
 		t.Parallel()
@@ -208,7 +208,7 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		// B-096: other fields differ: the function has changed
 		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
 		// B-093: field by field: what did not change is as before
-		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "p-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), landfall.PackageRef{Name: "p-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		// B-092: it was compared with the last of its tracker
 		testkit.Same(t, "its specs", []string{string(s.versions(t, fn("hello"))[0].Spec), string(s.versions(t, fn("hello"))[1].Spec)},
 			[]string{`{"entry":"main","package":"p"}`, `{"entry":"main.other","package":"p"}`})
@@ -220,7 +220,7 @@ func TestFunctionsNameTheirPackage(t *testing.T) {
 		s.must(t, change{uid: uid, units: append(both, declareFunction("hello", "main", "p"))})
 		s.must(t, change{uid: aub, units: append(both, declareFunction("hello", "main", "q"))})
 		// B-094: the name of the package changed: the function has, and refers to the new one's latest version
-		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), versioning.PackageRef{Name: "q-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
+		testkit.Same(t, "the function's package", s.packageOf(t, "hello"), landfall.PackageRef{Name: "q-uidaaaaa", Namespace: "default", ResourceVersion: "1"})
 		testkit.Same(t, "the function's tracker", s.tracker(t, fn("hello")), "uidaaaaa aubaaaaa")
 		testkit.Same(t, "the package's tracker", s.tracker(t, pkg("q")), "uidaaaaa")
 	})

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
@@ -42,6 +43,7 @@ func (s *server) buildServing() error {
 	if s.db != nil {
 		s.recorder = &execution.Recorder{
 			DB: s.db, Process: s.process, Limits: s.config.Executions, Logger: s.logger, Meter: s.metrics,
+			Contracts: &s.contracts,
 		}
 	}
 	if s.config.has(roleGateway) || s.config.has(roleTrigger) || s.config.has(roleRegistry) {
@@ -115,10 +117,11 @@ func (s *server) untouched() string {
 // buildTriggers builds the trigger manager, and what fires triggers by itself.
 func (s *server) buildTriggers() {
 	s.triggers = &trigger.Manager{
-		Table:   s.registry.Table,
-		Tracer:  s.tracer,
-		Unfit:   s.metrics.Unfit,
-		Address: func(f *registry.Function) string { return s.config.URL.JoinPath(invoke.AddressOf(f)).String() },
+		Table:     s.registry.Table,
+		Tracer:    s.tracer,
+		Contracts: &s.contracts,
+		Unfit:     s.metrics.Unfit,
+		Address:   func(f *landfall.Function) string { return s.config.URL.JoinPath(invoke.AddressOf(f)).String() },
 		Release: func(host string) (app, selector string, joined, known bool) {
 			h := s.hosts.Classify(host)
 			return h.App, h.Selector, h.Joined, h.Kind == gateway.ReleaseHost

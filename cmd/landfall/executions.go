@@ -14,7 +14,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // runAccepted runs the function that an execution was accepted for, as it was then, whatever the names mean by now.
@@ -27,7 +26,7 @@ func (s *server) runAccepted(ctx context.Context, x landfall.Execution, e event.
 	if x.Trigger == "" {
 		return s.triggers.Call(ctx, f, e)
 	}
-	t := s.registry.Table().Trigger(registry.Origin{Release: x.Release, Trigger: x.Trigger}, f.ID)
+	t := s.registry.Table().Trigger(landfall.Origin{Release: x.Release, Trigger: x.Trigger}, f.ID)
 	if t == nil {
 		return event.Event{}, &landfall.Error{Op: "functions.runAccepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
 			"the release %s, whose trigger %s the execution came through, is not accessible any more", x.Release, x.Trigger)}
@@ -36,7 +35,7 @@ func (s *server) runAccepted(ctx context.Context, x landfall.Execution, e event.
 }
 
 // source is where functions are found.
-func (s *server) source() tableSource { return tableSource{s.db, s.process, s.logger, &s.contracts} }
+func (s *server) source() tableSource { return tableSource{s.db, s.process, s.logger} }
 
 // recordRest writes what is known of executions when nothing runs any more.
 func (s *server) recordRest() {

@@ -28,7 +28,7 @@ type functionHost struct {
 	runner   *runner.Runner
 	packages *packages.Cache
 	table    func() *registry.Table
-	network  func(f *registry.Function) *sandbox.Proxy // of a function whose spec asks for one; nil: none gets one
+	network  func(f *landfall.Function) *sandbox.Proxy // of a function whose spec asks for one; nil: none gets one
 	secrets  *secret.Keeper                            // nil: no function that names any is run
 	recorder *execution.Recorder                       // nil: nothing is recorded
 	logger   *slog.Logger
@@ -63,11 +63,11 @@ func newFunctionHost(r *runner.Runner, p *packages.Cache, table func() *registry
 var _ trigger.Functions = (*functionHost)(nil)
 
 // Run implements trigger.Functions. It records the execution.
-func (h *functionHost) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (h *functionHost) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	return h.recorder.Run(ctx, f, e, func(ctx context.Context, e event.Event) (event.Event, error) { return h.run(ctx, f, e) })
 }
 
-func (h *functionHost) run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (h *functionHost) run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	p, err := h.place(ctx, f)
 	if err != nil {
 		return event.Event{}, err
@@ -85,12 +85,12 @@ type byName struct{ *trigger.Manager }
 var _ invoke.Functions = byName{}
 
 // Run implements invoke.Functions.
-func (b byName) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (b byName) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	return b.Call(ctx, f, e)
 }
 
 // redact takes a function's secrets out of a text.
-func (h *functionHost) redact(f *registry.Function, text string) string {
+func (h *functionHost) redact(f *landfall.Function, text string) string {
 	h.mu.Lock()
 	p := h.ready[f.ID]
 	h.mu.Unlock()
@@ -101,7 +101,7 @@ func (h *functionHost) redact(f *registry.Function, text string) string {
 }
 
 // place returns how a function is run here. Its package is unpacked by its first call. It stays until leave.
-func (h *functionHost) place(ctx context.Context, f *registry.Function) (*placed, error) {
+func (h *functionHost) place(ctx context.Context, f *landfall.Function) (*placed, error) {
 	if p := h.called(f.ID, nil); p != nil {
 		return p, nil
 	}
@@ -114,7 +114,7 @@ func (h *functionHost) place(ctx context.Context, f *registry.Function) (*placed
 	if err != nil {
 		return nil, err
 	}
-	function := runner.Function{ID: f.ID, App: f.App, Args: args, Dir: u.dir, Env: variables(f), Form: form, Parts: f.Body > 0}
+	function := runner.Function{Function: *f, Args: args, Dir: u.dir, Env: variables(f), Form: form}
 	if f.Network && h.network != nil {
 		function.Proxy = h.network(f)
 	}
@@ -146,12 +146,12 @@ type unpacked struct {
 }
 
 // unpack unpacks a function's package, unless it is. It stays until opened is called with its folder.
-func (h *functionHost) unpack(ctx context.Context, f *registry.Function) (unpacked, error) {
+func (h *functionHost) unpack(ctx context.Context, f *landfall.Function) (unpacked, error) {
 	if f.Package.Key == "" {
 		return unpacked{}, &landfall.Error{Op: "functions.unpack", Kind: landfall.NotFound, Message: "the package of " + f.Name +
 			" is not stored here: archives that are given by a URL or as a literal are not fetched"}
 	}
-	env, err := languageOf(f.Environment)
+	env, err := environment.Of(f.Environment)
 	if err != nil {
 		return unpacked{}, err
 	}
@@ -165,7 +165,7 @@ func (h *functionHost) unpack(ctx context.Context, f *registry.Function) (unpack
 }
 
 // folderOf returns the name of the folder of a function's package.
-func folderOf(f *registry.Function, env environment.Environment) string {
+func folderOf(f *landfall.Function, env environment.Environment) string {
 	return f.Package.Digest.Hex() + "-" + env.Key()
 }
 
@@ -173,7 +173,7 @@ func folderOf(f *registry.Function, env environment.Environment) string {
 const prepareLimit = 10 * time.Second
 
 // prepare makes functions ready whose first call would otherwise take long: those that are modules.
-func (h *functionHost) prepare(ctx context.Context, functions map[string]*registry.Function) {
+func (h *functionHost) prepare(ctx context.Context, functions map[string]*landfall.Function) {
 	ready := make(chan struct{})
 	h.preparing.Go(func() {
 		defer close(ready)
@@ -188,9 +188,9 @@ func (h *functionHost) prepare(ctx context.Context, functions map[string]*regist
 	}
 }
 
-func (h *functionHost) placeModules(ctx context.Context, functions map[string]*registry.Function) {
+func (h *functionHost) placeModules(ctx context.Context, functions map[string]*landfall.Function) {
 	for _, f := range functions {
-		env, err := languageOf(f.Environment)
+		env, err := environment.Of(f.Environment)
 		if err != nil || !env.Modules() || f.Package.Key == "" {
 			continue // which its calls are told
 		}
@@ -254,7 +254,7 @@ func (h *functionHost) opened(folder string) {
 }
 
 // identity tells a function who it is, and an adaptor how the function takes bodies.
-func identity(f *registry.Function) map[string]string {
+func identity(f *landfall.Function) map[string]string {
 	env := map[string]string{"LANDFALL_FUNCTION": f.Name, "LANDFALL_VERSION": string(f.Version), "LANDFALL_NAMESPACE": f.Namespace}
 	if f.Body > 0 {
 		env["LANDFALL_STREAM_BODY"] = "true"
@@ -263,7 +263,7 @@ func identity(f *registry.Function) map[string]string {
 }
 
 // variables returns what a function gets as environment: the app's configuration over what its environment says, and who it is.
-func variables(f *registry.Function) map[string]string {
+func variables(f *landfall.Function) map[string]string {
 	env := identity(f)
 	for name, value := range f.Environment.Env {
 		if _, ours := env[name]; !ours {
@@ -319,7 +319,7 @@ func (h *functionHost) tidy(now time.Time) error {
 
 // inherited returns the folders of functions that an earlier start of the server unpacked and nobody has called since: they stay as
 // long as those that were called once, while there is room for all.
-func (h *functionHost) inherited(now time.Time, functions map[string]*registry.Function) map[string]bool {
+func (h *functionHost) inherited(now time.Time, functions map[string]*landfall.Function) map[string]bool {
 	var all int64
 	for _, size := range h.packages.Sizes() {
 		all += size
@@ -329,14 +329,14 @@ func (h *functionHost) inherited(now time.Time, functions map[string]*registry.F
 	}
 	folders := map[string]bool{}
 	for _, f := range functions {
-		if env, err := languageOf(f.Environment); err == nil {
+		if env, err := environment.Of(f.Environment); err == nil {
 			folders[folderOf(f, env)] = true
 		}
 	}
 	return folders
 }
 
-func (h *functionHost) forget(now time.Time, needed map[string]*registry.Function) {
+func (h *functionHost) forget(now time.Time, needed map[string]*landfall.Function) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, p := range h.ready {

@@ -75,8 +75,8 @@ func TestTidyUnderCalls(t *testing.T) {
 	go func() {
 		defer close(over)
 		for i := range calls {
-			f := registry.Function{ID: fmt.Sprint(i / 2), Environment: registry.Environment{Name: "binary"},
-				Package: registry.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}}
+			f := landfall.Function{ID: fmt.Sprint(i / 2), Environment: landfall.Environment{Name: "binary"},
+				Package: landfall.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}}
 			e := event.New()
 			e.SetID("1")
 			e.SetSource("/me")
@@ -110,18 +110,18 @@ func TestTidyUnused(t *testing.T) {
 	run := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
 	t.Cleanup(run.Close)
 	const count = 4
-	var called []*registry.Function
+	var called []*landfall.Function
 	release := registry.Release{ID: "aaaaaaa2"}
 	for i := range count {
-		f := &registry.Function{ID: fmt.Sprint(i), Environment: registry.Environment{Name: []string{"binary", "python"}[i%2]},
+		f := &landfall.Function{ID: fmt.Sprint(i), Environment: landfall.Environment{Name: []string{"binary", "python"}[i%2]},
 			Resources: landfall.Resources{IdleTimeout: time.Millisecond}, Entrypoint: []string{"main", "main.main"}[i%2],
-			Package: registry.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}}
+			Package: landfall.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}}
 		called = append(called, f)
 		release.Triggers = append(release.Triggers, &registry.Trigger{Name: f.ID, Function: f})
 	}
 	table := registry.New([]registry.App{{ID: "1", Name: "shop", Live: release.ID, Releases: []registry.Release{release}}})
 	host := newFunctionHost(run, unpacked, func() *registry.Table { return table }, slog.New(slog.DiscardHandler))
-	call := func(f *registry.Function) {
+	call := func(f *landfall.Function) {
 		e := event.New()
 		e.SetID("1")
 		e.SetSource("/me")

@@ -14,7 +14,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/runtime/images"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
@@ -24,7 +23,7 @@ const imageFolder = "function"
 
 // image returns what the image of a function has: what runs here, where it runs here. It stays until the function that it returns is
 // called.
-func (h *functionHost) image(ctx context.Context, f *registry.Function) (images.Content, func(), error) {
+func (h *functionHost) image(ctx context.Context, f *landfall.Function) (images.Content, func(), error) {
 	u, err := h.unpack(ctx, f)
 	if err != nil {
 		return images.Content{}, nil, err
@@ -73,7 +72,7 @@ func (s *server) imageDoor() http.Handler {
 			if app == nil {
 				return s.admitToken(r, secret, store.ScopeRead, nil)
 			}
-			return s.admitToken(r, secret, store.ScopeRead, &registry.Function{App: *app})
+			return s.admitToken(r, secret, store.ScopeRead, &landfall.Function{App: *app})
 		},
 	}
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"sync"
 
-	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/sandbox"
 )
 
@@ -17,7 +17,7 @@ const (
 const mostHosts = 100
 
 // networkOf returns the way to the network of a function whose spec asks for one.
-func (s *server) networkOf(f *registry.Function) *sandbox.Proxy {
+func (s *server) networkOf(f *landfall.Function) *sandbox.Proxy {
 	logger := s.logger.With("namespace", f.Namespace, "function", f.Name, "version", f.Version)
 	var mu sync.Mutex
 	asked := map[string]bool{}

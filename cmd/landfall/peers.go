@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
@@ -45,12 +46,12 @@ type afar struct {
 var _ trigger.Functions = afar{}
 
 // Run implements trigger.Functions.
-func (a afar) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (a afar) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	return a.recorder.Run(ctx, f, e, func(ctx context.Context, e event.Event) (event.Event, error) { return a.router.Run(ctx, f, e) })
 }
 
 // redact takes the secrets of a function that runs elsewhere out of a text.
-func (s *server) redact(f *registry.Function, text string) string {
+func (s *server) redact(f *landfall.Function, text string) string {
 	if len(f.Secrets) == 0 {
 		return text
 	}
@@ -85,7 +86,7 @@ func (s *server) buildRunner() {
 }
 
 // lookUp finds the function that another process has run here.
-func (s *server) lookUp(ctx context.Context, name call.Name) (*registry.Function, error) {
+func (s *server) lookUp(ctx context.Context, name call.Name) (*landfall.Function, error) {
 	return s.source().inGroup(ctx, name.Reference, name.Group)
 }
 
@@ -95,7 +96,7 @@ type forOthers struct{ *functionHost }
 var _ call.Functions = forOthers{}
 
 // Run implements call.Functions.
-func (h forOthers) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (h forOthers) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	return h.run(ctx, f, e)
 }
 
@@ -114,8 +115,8 @@ const liveEvery = 2 * time.Second
 
 // liveFunctions are those functions of live releases that a runner without a database makes ready before they are called.
 type liveFunctions struct {
-	source  func(ctx context.Context) ([]*registry.Function, error)
-	prepare func(ctx context.Context, functions map[string]*registry.Function)
+	source  func(ctx context.Context) ([]*landfall.Function, error)
+	prepare func(ctx context.Context, functions map[string]*landfall.Function)
 	logger  *slog.Logger
 	table   atomic.Pointer[registry.Table] // in which one release has them all
 	known   string
@@ -163,17 +164,17 @@ func (l *liveFunctions) ask(ctx context.Context) error {
 }
 
 // liveHere returns the functions of live releases that runners make ready: those that are kept warm, and those that are compiled first.
-func (s *server) liveHere() []*registry.Function {
+func (s *server) liveHere() []*landfall.Function {
 	table := s.registry.Table()
 	if table == nil {
 		return nil
 	}
 	live := table.Live()
-	maps.DeleteFunc(live, func(_ string, f *registry.Function) bool {
-		env, err := languageOf(f.Environment)
+	maps.DeleteFunc(live, func(_ string, f *landfall.Function) bool {
+		env, err := environment.Of(f.Environment)
 		return f.Resources.KeepWarm == 0 && (err != nil || !env.Modules())
 	})
-	return slices.SortedFunc(maps.Values(live), func(a, b *registry.Function) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(live), func(a, b *landfall.Function) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // lacks says what this machine lacks for the sandbox, where something runs in it.
@@ -213,6 +214,6 @@ func (s *server) functionDoor(named http.Handler) http.Handler {
 	return &call.Door{Find: s.find, Live: s.liveHere, Secret: secret.Text(s.config.RoleSecret), Next: named}
 }
 
-func (s *server) find(ctx context.Context, ref landfall.Reference, group landfall.UID) (*registry.Function, error) {
+func (s *server) find(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 	return s.source().inGroup(ctx, ref, group)
 }

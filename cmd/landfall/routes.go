@@ -129,7 +129,7 @@ func (s *server) routeFunctions(control *http.ServeMux) {
 func (s *server) named() http.Handler {
 	h := &invoke.Handler{
 		Find: s.source().named, Owner: s.source().owner, Host: s.config.URL.Host, Logger: s.logger,
-		Admit: func(r *http.Request, action invoke.Action, f *registry.Function) error {
+		Admit: func(r *http.Request, action invoke.Action, f *landfall.Function) error {
 			scope := store.ScopeRead
 			if action == invoke.Call {
 				scope = store.ScopeInvoke
@@ -150,8 +150,8 @@ func (s *server) mayInvoke(r *http.Request) (func(app string) bool, error) {
 }
 
 // mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.
-func (s *server) mayCall(r *http.Request, app string, access registry.Access) error {
-	if access == registry.SignedIn {
+func (s *server) mayCall(r *http.Request, app string, access landfall.Access) error {
+	if access == landfall.AccessSignedIn {
 		token, err := s.tokenOf(r, store.ScopeRead)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *server) mayCall(r *http.Request, app string, access registry.Access) er
 	if err != nil {
 		return err
 	}
-	err = s.admit(r, store.ScopeInvoke, &registry.Function{App: owner.ID})
+	err = s.admit(r, store.ScopeInvoke, &landfall.Function{App: owner.ID})
 	if err != nil && landfall.KindOf(err) == landfall.NotFound {
 		err = &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "the token is for another app", Err: err}
 	}
@@ -170,7 +170,7 @@ func (s *server) mayCall(r *http.Request, app string, access registry.Access) er
 }
 
 // admit returns an error unless the request's token has a scope on a function's app; without a function, on any app.
-func (s *server) admit(r *http.Request, scope store.Scope, f *registry.Function) error {
+func (s *server) admit(r *http.Request, scope store.Scope, f *landfall.Function) error {
 	token, err := s.tokenOf(r, scope)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *server) admit(r *http.Request, scope store.Scope, f *registry.Function)
 }
 
 // admitToken is admit for a token that came by another way.
-func (s *server) admitToken(r *http.Request, secret string, scope store.Scope, f *registry.Function) error {
+func (s *server) admitToken(r *http.Request, secret string, scope store.Scope, f *landfall.Function) error {
 	token, err := s.knownToken(r, secret, scope)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *server) admitToken(r *http.Request, secret string, scope store.Scope, f
 }
 
 // allowed returns an error unless a token has a scope on a function's app.
-func allowed(token store.Token, scope store.Scope, f *registry.Function) error {
+func allowed(token store.Token, scope store.Scope, f *landfall.Function) error {
 	if f == nil || token.Allows(scope, f.App) {
 		return nil
 	}

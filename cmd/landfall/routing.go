@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/environment"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/spec"
@@ -68,15 +66,8 @@ func (m moment) triggers(ctx context.Context, app landfall.App) (
 
 // triggerOf returns a trigger of a release, which leads to no function yet.
 func triggerOf(app landfall.App, row store.ServedUnit, t spec.Trigger) *registry.Trigger {
-	access := registry.Access(t.Access)
-	if t.Kind != landfall.HTTPTrigger {
-		access = registry.Token // nobody but its schedule or queue fires it without one
-	}
 	return &registry.Trigger{
-		Kind: t.Kind, Name: t.Name, App: app.ID, AppName: app.Name, Namespace: app.Namespace, Release: row.Release, Version: row.Version,
-		Config: t.Config, Resources: t.Resources, Access: access, Trim: t.Trim,
-		Cron: t.Cron, TimeZone: t.TimeZone, Method: t.Method, Subpath: t.Subpath,
-		Topic: t.Topic, RespTopic: t.RespTopic, ErrorTopic: t.ErrorTopic, MaxRetries: t.MaxRetries, ContentType: t.ContentType, Filters: t.Filters,
+		Trigger: t.Trigger, Name: t.Name, App: app.ID, AppName: app.Name, Namespace: app.Namespace, Release: row.Release, Version: row.Version,
 	}
 }
 
@@ -90,21 +81,21 @@ type functions struct {
 	moment
 	app   landfall.App
 	units map[unitOfRelease]store.ServedUnit
-	made  map[string]*registry.Function
+	made  map[string]*landfall.Function
 }
 
 func newFunctions(m moment, app landfall.App) functions {
-	return functions{moment: m, app: app, units: map[unitOfRelease]store.ServedUnit{}, made: map[string]*registry.Function{}}
+	return functions{moment: m, app: app, units: map[unitOfRelease]store.ServedUnit{}, made: map[string]*landfall.Function{}}
 }
 
 // named returns the function that a reference means, as it runs in the release that is live when that is asked for, and else in what
 // production applied last, or in the group version that made it. NotFound, with a sentence, when there is none.
-func (s tableSource) named(ctx context.Context, ref landfall.Reference) (*registry.Function, error) {
+func (s tableSource) named(ctx context.Context, ref landfall.Reference) (*landfall.Function, error) {
 	return s.inGroup(ctx, ref, "")
 }
 
 // inGroup is named for a function as it runs in a group version, or, for an empty one, where named finds it.
-func (s tableSource) inGroup(ctx context.Context, ref landfall.Reference, group landfall.UID) (*registry.Function, error) {
+func (s tableSource) inGroup(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 	f, err := s.find(ctx, ref, group)
 	return f.Function, err
 }
@@ -118,7 +109,7 @@ func (s tableSource) find(ctx context.Context, ref landfall.Reference, group lan
 			return err
 		}
 		v := draw(shares)
-		f := newFunctions(moment{at, s.logger, s.contracts}, landfall.App{Namespace: namespace})
+		f := newFunctions(moment{at, s.logger}, landfall.App{Namespace: namespace})
 		if v.App != "" {
 			if f.app, err = at.App(ctx, v.App); err != nil {
 				return err
@@ -211,7 +202,7 @@ func ofRelease(ref landfall.Reference) bool {
 }
 
 // of returns the version of a function that a trigger of a release names: the release's own, unless it names another.
-func (f *functions) of(ctx context.Context, release landfall.UID, ref landfall.Reference) (*registry.Function, error) {
+func (f *functions) of(ctx context.Context, release landfall.UID, ref landfall.Reference) (*landfall.Function, error) {
 	unit, ok := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}}]
 	if !ok {
 		return nil, &landfall.Error{Op: "functions.of", Kind: landfall.NotFound}
@@ -227,34 +218,28 @@ func (f *functions) of(ctx context.Context, release landfall.UID, ref landfall.R
 }
 
 // ready returns a function's version with the environment, the package and the configuration of a group version.
-func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.Version) (*registry.Function, error) {
-	config := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.ConfigUnit, Name: pipeline.ConfigName}}]
-	stored, err := spec.ReadFunctionVersion(v.Spec)
+func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.Version) (*landfall.Function, error) {
+	config := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}}]
+	function, err := spec.ReadFunctionVersion(v.Spec)
 	if err != nil {
 		return nil, err
 	}
-	unit := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: stored.Environment}}]
-	secrets, key, err := f.secretsOf(ctx, release, v, stored.Secrets)
+	unit := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: function.Environment.Name}}]
+	key, err := f.secretsOf(ctx, release, v, function.Secrets)
 	if err != nil {
 		return nil, err
 	}
-	id := fmt.Sprintf("%s/%s:%d %s %s", f.app.Namespace, v.Unit.Name, v.Number, unit.Digest, config.Digest) + key
-	if function, ok := f.made[id]; ok {
-		return function, nil
+	function.ID = fmt.Sprintf("%s/%s:%d %s %s", f.app.Namespace, v.Unit.Name, v.Number, unit.Digest, config.Digest) + key
+	if made, ok := f.made[function.ID]; ok {
+		return made, nil
 	}
-	function := &registry.Function{
-		ID: id, App: f.app.ID, Namespace: f.app.Namespace, Name: v.Unit.Name, Version: v.UID, Number: v.Number, Group: release,
-		Entrypoint:  stored.Entrypoint,
-		Environment: environmentOf(stored.Environment, spec.Runtime{}), Resources: stored.Resources, Secrets: secrets, Folders: stored.Folders,
-		Body: stored.Body, Contract: f.contracts.Of(stored.Contract),
+	function.App, function.Namespace, function.Group = f.app.ID, f.app.Namespace, release
+	function.Name, function.Version, function.Number = v.Unit.Name, v.UID, v.Number
+	var resources landfall.Resources
+	if function.Environment, resources, err = spec.ReadEnvironmentVersion(function.Environment.Name, unit.Spec); err != nil {
+		return nil, err
 	}
-	if unit.Spec != nil {
-		runtime, resources, err := spec.ReadEnvironmentVersion(unit.Spec)
-		if err != nil {
-			return nil, err
-		}
-		function.Environment, function.Resources = environmentOf(stored.Environment, runtime), function.Resources.Or(resources)
-	}
+	function.Resources = function.Resources.Or(resources)
 	if function.Network, err = spec.ReadNetwork(v.Spec, unit.Spec); err != nil {
 		return nil, err
 	}
@@ -264,32 +249,19 @@ func (f *functions) ready(ctx context.Context, release landfall.UID, v landfall.
 	if function.Package, err = f.archive(ctx, release, v.Content); err != nil {
 		return nil, err
 	}
-	f.made[id] = function
-	return function, nil
-}
-
-// environmentOf returns an environment as functions have it.
-func environmentOf(name string, r spec.Runtime) registry.Environment {
-	return registry.Environment{Name: name, Image: r.Image, Env: r.Env, Programs: r.Programs}
-}
-
-// languageOf returns how the functions of an environment are run.
-func languageOf(e registry.Environment) (environment.Environment, error) {
-	return environment.Of(e.Name, spec.Runtime{Image: e.Image, Env: e.Env, Programs: e.Programs})
+	f.made[function.ID] = &function
+	return &function, nil
 }
 
 // archive returns the package that a function's version names; none when it is not stored.
-func (f *functions) archive(ctx context.Context, release landfall.UID, content json.RawMessage) (registry.Archive, error) {
-	if len(content) == 0 {
-		return registry.Archive{}, nil
-	}
-	var named versioning.FunctionContent
-	if err := json.Unmarshal(content, &named); err != nil {
-		return registry.Archive{}, unreadable(err)
+func (f *functions) archive(ctx context.Context, release landfall.UID, content json.RawMessage) (landfall.Archive, error) {
+	named, err := landfall.ReadContent[landfall.FunctionContent](content)
+	if err != nil || named.Package.Name == "" {
+		return landfall.Archive{}, err
 	}
 	number, err := strconv.ParseInt(named.Package.ResourceVersion, 10, 64)
 	if err != nil {
-		return registry.Archive{}, unreadable(err)
+		return landfall.Archive{}, unreadable(err)
 	}
 	name, _ := cutLast(named.Package.Name, "-")
 	unit := landfall.UnitID{Kind: landfall.PackageUnit, Name: name}
@@ -297,25 +269,19 @@ func (f *functions) archive(ctx context.Context, release landfall.UID, content j
 	if stored.Number != number { // of a version that the release does not have
 		row, err := f.UnitInNamespace(ctx, named.Package.Namespace, unit)
 		if err != nil {
-			return registry.Archive{}, ignoreNotFound(err)
+			return landfall.Archive{}, ignoreNotFound(err)
 		}
 		v, err := f.VersionByNumber(ctx, row.ID, number)
 		if err != nil {
-			return registry.Archive{}, ignoreNotFound(err)
+			return landfall.Archive{}, ignoreNotFound(err)
 		}
 		stored.Content = v.Content
 	}
-	if len(stored.Content) == 0 {
-		return registry.Archive{}, nil
+	archives, err := landfall.ReadContent[landfall.PackageContent](stored.Content)
+	if err != nil || archives.Deployment == nil {
+		return landfall.Archive{}, err
 	}
-	var archives pipeline.PackageContent
-	if err := json.Unmarshal(stored.Content, &archives); err != nil {
-		return registry.Archive{}, unreadable(err)
-	}
-	if archives.Deployment == nil {
-		return registry.Archive{}, nil
-	}
-	return registry.Archive{Key: archives.Deployment.Key, Digest: archives.Deployment.Digest, Size: archives.Deployment.Size}, nil
+	return *archives.Deployment, nil
 }
 
 func cutLast(s, separator string) (before, after string) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
@@ -88,33 +87,33 @@ func (s *server) readSecretKey(mayMake bool) error {
 	return nil
 }
 
-// secretsOf returns the secrets that a function's version names as a group version has them, and what tells them apart from others.
+// secretsOf seals the secrets that a function's version names as a group version has them, and returns what tells them apart from others.
 // Where the group version does not have one, because the function is of another one, it is as that one has it.
-func (f *functions) secretsOf(ctx context.Context, group landfall.UID, v landfall.Version, names []string) (all []registry.Secret, key string, err error) {
+func (f *functions) secretsOf(ctx context.Context, group landfall.UID, v landfall.Version, named []landfall.SealedSecret) (key string, err error) {
 	var told strings.Builder
-	for _, name := range names {
-		unit := unitOfRelease{group, landfall.UnitID{Kind: landfall.SecretUnit, Name: name}}
+	for i := range named {
+		s := &named[i]
+		unit := unitOfRelease{group, landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}}
 		u, pinned := f.units[unit]
 		if !pinned && group != v.UID {
 			if u, err = f.ownSecret(ctx, v.UID, unit.unit); err != nil {
-				return nil, "", err
+				return "", err
 			}
 		}
-		s := registry.Secret{Name: name, Number: u.Number}
+		s.Number = u.Number
 		if len(u.Content) > 0 {
 			content, err := secret.ReadContent(u.Content)
 			if err != nil {
-				return nil, "", err
+				return "", err
 			}
 			s.Sealed = content.Sealed
 		}
-		all = append(all, s)
-		fmt.Fprintf(&told, " %s %d %s %t", name, u.Number, u.Digest, s.Sealed != nil)
+		fmt.Fprintf(&told, " %s %d %s %t", s.Name, u.Number, u.Digest, s.Sealed != nil)
 	}
 	if told.Len() == 0 {
-		return nil, "", nil
+		return "", nil
 	}
-	return all, " " + landfall.DigestOf([]byte(told.String())).Hex(), nil
+	return " " + landfall.DigestOf([]byte(told.String())).Hex(), nil
 }
 
 // ownSecret returns a secret as the group version that made a function's version has it; nothing when that does not.
@@ -146,7 +145,7 @@ func (f *functions) groupOf(ctx context.Context, v landfall.Version) (landfall.U
 const maxSecrets = 1 << 20
 
 // reveal gives a function its secrets, and takes them out of whatever it says. Conflict when there is one that it cannot have.
-func reveal(keeper *secret.Keeper, f *registry.Function, to *runner.Function) error {
+func reveal(keeper *secret.Keeper, f *landfall.Function, to *runner.Function) error {
 	values := map[string]secret.Text{}
 	total := 0
 	for _, s := range f.Secrets {
@@ -183,7 +182,7 @@ func reveal(keeper *secret.Keeper, f *registry.Function, to *runner.Function) er
 }
 
 // filesOf returns what a function finds as files: its secrets, and the config maps that it names, each by its keys.
-func filesOf(f *registry.Function, secrets map[string]secret.Text) map[string]string {
+func filesOf(f *landfall.Function, secrets map[string]secret.Text) map[string]string {
 	files := map[string]string{}
 	for _, folder := range f.Folders {
 		value, found := secrets[path.Base(folder)]

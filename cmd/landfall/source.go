@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
-	"landfall.dev/landfall/contract"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
@@ -20,8 +17,6 @@ type tableSource struct {
 	db      *store.DB
 	process string
 	logger  *slog.Logger
-
-	contracts *contract.Cache
 }
 
 var (
@@ -64,7 +59,7 @@ func (s tableSource) Apps(ctx context.Context) (all []registry.App, err error) {
 		}
 		all = make([]registry.App, 0, len(apps))
 		for _, app := range apps {
-			a, err := moment{at, s.logger, s.contracts}.read(ctx, app)
+			a, err := moment{at, s.logger}.read(ctx, app)
 			if kind := landfall.KindOf(err); err != nil && (ctx.Err() != nil || kind == landfall.Canceled || kind == landfall.Unavailable) {
 				return err
 			}
@@ -84,7 +79,7 @@ func (s tableSource) App(ctx context.Context, id string) (a registry.App, err er
 	err = s.db.Snapshot(ctx, func(at *store.Snapshot) error {
 		app, err := at.App(ctx, id)
 		if err == nil {
-			a, err = moment{at, s.logger, s.contracts}.read(ctx, app)
+			a, err = moment{at, s.logger}.read(ctx, app)
 		}
 		return err
 	})
@@ -102,8 +97,7 @@ func (s tableSource) Expired(ctx context.Context, app, idOrDigits string) (regis
 type moment struct {
 	*store.Snapshot
 
-	logger    *slog.Logger
-	contracts *contract.Cache
+	logger *slog.Logger
 }
 
 func (m moment) read(ctx context.Context, app landfall.App) (registry.App, error) {
@@ -155,17 +149,15 @@ func (m moment) units(ctx context.Context, app string) (map[landfall.UID][]regis
 	}
 	units := map[landfall.UID][]registry.Unit{}
 	for _, row := range rows {
-		var content pipeline.StaticContent
-		var spec struct {
-			Fallback string `json:"fallback"`
-		}
-		if err := json.Unmarshal(row.Content, &content); err != nil {
+		content, err := landfall.ReadContent[landfall.StaticContent](row.Content)
+		if err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(row.Spec, &spec); err != nil {
+		spec, err := landfall.ReadStaticSpec(row.Spec)
+		if err != nil {
 			return nil, err
 		}
-		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Unit.Name, Manifest: content.Ref().String(), Fallback: spec.Fallback})
+		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Unit.Name, Manifest: assets.RefOf(content).String(), Fallback: spec.Fallback})
 	}
 	return units, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -38,21 +39,17 @@ func (s *server) newTrials() (*functionHost, error) {
 }
 
 // Try implements pipeline.Trials.
-func (t trials) Try(ctx context.Context, trial pipeline.Trial, e event.Event) (event.Event, error) {
-	f := &registry.Function{
-		ID: trial.ID, Namespace: trial.Namespace, Name: trial.Name, Version: trial.Version, Entrypoint: trial.Entrypoint,
-		Environment: environmentOf(trial.Env, trial.Runtime), Folders: trial.Folders, Package: registry.Archive(trial.Package),
-		Resources: trial.Resources, Config: trial.Config, Body: trial.Body,
-	}
-	for _, name := range trial.Secrets {
-		sealed, err := t.secrets.Seal(secret.Owner{Name: name}, pipeline.StandInSecret)
+func (t trials) Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error) {
+	f.Secrets = slices.Clone(f.Secrets)
+	for i, s := range f.Secrets {
+		sealed, err := t.secrets.Seal(secret.Owner{Name: s.Name}, pipeline.StandInSecret)
 		if err != nil {
 			return event.Event{}, err
 		}
-		f.Secrets = append(f.Secrets, registry.Secret{Name: name, Number: 1, Sealed: sealed})
+		f.Secrets[i].Number, f.Secrets[i].Sealed = 1, sealed
 	}
-	event.NewAddition(event.Trigger{FunctionURL: invoke.AddressOf(f), Config: f.Config}).AddTo(&e)
-	answer, err := t.run(ctx, f, e)
+	event.NewAddition(event.Trigger{FunctionURL: invoke.AddressOf(&f), Config: f.Config}).AddTo(&e)
+	answer, err := t.run(ctx, &f, e)
 	fault, ok := errors.AsType[*runner.FunctionError](err)
 	if !ok || fault.Reason == runner.Busy {
 		return answer, err

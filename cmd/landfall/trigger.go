@@ -265,14 +265,14 @@ func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, now time.
 	}
 	switch t.Kind {
 	case landfall.HTTPTrigger:
-		shown.On = strings.Join(t.Methods, ",") + " " + t.Host + t.URL
-		if t.Prefix {
+		shown.On = strings.Join(t.HTTP.Methods, ",") + " " + t.HTTP.Host + t.HTTP.URL
+		if t.HTTP.Prefix {
 			shown.On = strings.TrimSuffix(shown.On, "/") + "/*"
 		}
-		shown.Access = cmp.Or(t.Access, "public")
+		shown.Access = string(t.Access())
 	case landfall.TimeTrigger:
-		shown.On = strings.TrimSpace(t.Cron + " " + t.TimeZone)
-		if schedule, err := cron.Parse(t.Cron, t.TimeZone); err == nil {
+		shown.On = strings.TrimSpace(t.Time.Cron + " " + t.Time.TimeZone)
+		if schedule, err := cron.Parse(t.Time.Cron, t.Time.TimeZone); err == nil {
 			if next := schedule.Next(now); !next.IsZero() {
 				shown.Next = &next
 			}
@@ -281,7 +281,7 @@ func shownTrigger(u store.ServedUnit, firings map[string]store.Firing, now time.
 			shown.Last = firingOf(f)
 		}
 	case landfall.QueueTrigger:
-		shown.On = t.Topic
+		shown.On = t.Queue.Topic
 	case landfall.ConfigUnit, landfall.EnvironmentUnit, landfall.PackageUnit, landfall.FunctionUnit, landfall.StaticUnit, landfall.SecretUnit:
 	}
 	return shown

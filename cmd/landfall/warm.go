@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -78,15 +79,15 @@ func (h *functionHost) warmOne(ctx context.Context, w *warmth) error {
 
 // warmth is how many processes of a function are kept warm.
 type warmth struct {
-	function  *registry.Function
+	function  *landfall.Function
 	processes int
 }
 
 // wantedWarm returns what is kept warm of the functions of live releases, by their IDs.
-func wantedWarm(live map[string]*registry.Function) map[string]*warmth {
+func wantedWarm(live map[string]*landfall.Function) map[string]*warmth {
 	wanted := map[string]*warmth{}
 	all, ofApp := 0, map[string]int{}
-	byName := slices.SortedFunc(maps.Values(live), func(a, b *registry.Function) int { return cmp.Compare(a.ID, b.ID) })
+	byName := slices.SortedFunc(maps.Values(live), func(a, b *landfall.Function) int { return cmp.Compare(a.ID, b.ID) })
 	for _, f := range byName {
 		n := min(f.Resources.KeepWarm, mostWarm-all, mostWarmOfApp-ofApp[f.App])
 		if n > 0 {

@@ -26,14 +26,14 @@ func TestKeepWarm(t *testing.T) {
 	run := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off), Defaults: landfall.Resources{IdleTimeout: 1}}
 	t.Cleanup(run.Close)
 	host := newFunctionHost(run, unpacked, nil, slog.New(slog.DiscardHandler))
-	function := func(id string, keep int) *registry.Function {
-		return &registry.Function{ID: id, Name: id, App: "shop", Environment: registry.Environment{Name: "binary"},
-			Package: registry.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}, Resources: landfall.Resources{KeepWarm: keep}}
+	function := func(id string, keep int) *landfall.Function {
+		return &landfall.Function{ID: id, Name: id, App: "shop", Environment: landfall.Environment{Name: "binary"},
+			Package: landfall.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}, Resources: landfall.Resources{KeepWarm: keep}}
 	}
 	// table has three releases, of which one is live.
 	table := func(live landfall.UID) *registry.Table {
 		app := registry.App{ID: "shop", Name: "shop", Live: live}
-		for id, f := range map[landfall.UID]*registry.Function{"first": function("first", 2), "second": function("second", 1), "sleeps": function("sleeps", 0)} {
+		for id, f := range map[landfall.UID]*landfall.Function{"first": function("first", 2), "second": function("second", 1), "sleeps": function("sleeps", 0)} {
 			app.Releases = append(app.Releases, registry.Release{ID: id, Triggers: []*registry.Trigger{{Name: "t", Release: id, Function: f}}})
 		}
 		return registry.New([]registry.App{app})
@@ -61,11 +61,11 @@ func TestKeepWarm(t *testing.T) {
 // Whatever functions ask for, room is left for those that are called.
 func TestWantedWarm(t *testing.T) {
 	t.Parallel()
-	live := map[string]*registry.Function{}
+	live := map[string]*landfall.Function{}
 	for app := range 10 {
 		for i := range 3 {
 			id := fmt.Sprint(app, i)
-			live[id] = &registry.Function{ID: id, App: fmt.Sprint(app), Resources: landfall.Resources{KeepWarm: 5}}
+			live[id] = &landfall.Function{ID: id, App: fmt.Sprint(app), Resources: landfall.Resources{KeepWarm: 5}}
 		}
 	}
 	all, ofApp := 0, map[string]int{}

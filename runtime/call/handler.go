@@ -12,7 +12,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
@@ -20,14 +19,14 @@ import (
 // Functions runs functions.
 type Functions interface {
 	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run.
-	Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+	Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
 }
 
 // Handler is a runner at /run: it takes an event, looks up the function that the event names, runs it and returns the result. Its
 // fields are set before the first request.
 type Handler struct {
 	Functions Functions
-	Lookup    func(ctx context.Context, name Name) (*registry.Function, error) // a Registry's Function
+	Lookup    func(ctx context.Context, name Name) (*landfall.Function, error) // a Registry's Function
 	Secret    secret.Text
 	Logger    *slog.Logger
 
@@ -94,7 +93,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 }
 
 // find returns the function of a name, with the resources that the request says.
-func (h *Handler) find(r *http.Request, name Name) (*registry.Function, error) {
+func (h *Handler) find(r *http.Request, name Name) (*landfall.Function, error) {
 	resources, err := parseResources(r.Header.Get(ResourcesHeader))
 	if err != nil {
 		return nil, err

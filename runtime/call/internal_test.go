@@ -17,14 +17,13 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
 
 // A function's name is a URL that leads to it at any registry.
 func TestName(t *testing.T) {
 	t.Parallel()
-	f := &registry.Function{ID: "shop/cart:7 sha256:00 a&b=c +%", Namespace: "shop", Name: "cart", Version: "abcdefgh", Group: "ijklmnop"}
+	f := &landfall.Function{ID: "shop/cart:7 sha256:00 a&b=c +%", Namespace: "shop", Name: "cart", Version: "abcdefgh", Group: "ijklmnop"}
 	const want = "/functions/shop/cart:abcdefgh?group=ijklmnop&id=shop%2Fcart%3A7+sha256%3A00+a%26b%3Dc+%2B%25"
 	if got := NameOf(f).String(); got != want {
 		t.Errorf("it is %s, want %s", got, want)

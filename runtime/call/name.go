@@ -12,7 +12,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // The headers of a call.
@@ -32,7 +31,7 @@ type Name struct {
 }
 
 // NameOf returns the name of a function.
-func NameOf(f *registry.Function) Name {
+func NameOf(f *landfall.Function) Name {
 	return Name{landfall.Reference{Namespace: f.Namespace, Name: f.Name, Selector: string(f.Version)}, f.Group, f.ID}
 }
 

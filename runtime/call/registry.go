@@ -17,80 +17,17 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/secret"
 )
-
-// metadata is all that is needed to run a function, as it goes from the registry to runners. Secrets are sealed.
-type metadata struct {
-	ID          string             `json:"id"`
-	App         string             `json:"app,omitempty"`
-	Namespace   string             `json:"namespace"`
-	Name        string             `json:"name"`
-	Version     landfall.UID       `json:"version"`
-	Number      int64              `json:"number"`
-	Group       landfall.UID       `json:"group,omitempty"`
-	Environment environment        `json:"environment"`
-	Package     archive            `json:"package"`
-	Entrypoint  string             `json:"entrypoint,omitempty"`
-	Resources   landfall.Resources `json:"resources"`
-	Config      map[string]string  `json:"config,omitempty"`
-	Secrets     []sealed           `json:"secrets,omitempty"`
-	Folders     []string           `json:"folders,omitempty"`
-	Network     bool               `json:"network,omitempty"`
-	Body        int64              `json:"body,omitempty"`
-}
-
-type environment struct {
-	Name     string            `json:"name"`
-	Image    string            `json:"image,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`
-	Programs string            `json:"programs,omitempty"`
-}
-
-type archive struct {
-	Key    string          `json:"key"`
-	Digest landfall.Digest `json:"digest"`
-	Size   int64           `json:"size"`
-}
-
-type sealed struct {
-	Name   string `json:"name"`
-	Number int64  `json:"number"`
-	Sealed []byte `json:"sealed,omitempty"`
-}
-
-func metadataOf(f *registry.Function) metadata {
-	m := metadata{
-		f.ID, f.App, f.Namespace, f.Name, f.Version, f.Number, f.Group, environment(f.Environment), archive(f.Package), f.Entrypoint, f.Resources,
-		f.Config, nil, f.Folders, f.Network, f.Body,
-	}
-	for _, s := range f.Secrets {
-		m.Secrets = append(m.Secrets, sealed(s))
-	}
-	return m
-}
-
-func (m metadata) function() *registry.Function {
-	f := &registry.Function{
-		ID: m.ID, App: m.App, Namespace: m.Namespace, Name: m.Name, Version: m.Version, Number: m.Number, Group: m.Group,
-		Environment: registry.Environment(m.Environment), Package: registry.Archive(m.Package), Entrypoint: m.Entrypoint, Resources: m.Resources,
-		Config: m.Config, Folders: m.Folders, Network: m.Network, Body: m.Body,
-	}
-	for _, s := range m.Secrets {
-		f.Secrets = append(f.Secrets, registry.Secret(s))
-	}
-	return f
-}
 
 // Door is the registry for the processes that run functions: it tells who knows the secret of the roles all that is needed to run
 // one, at invoke.Path, where others are told what they may know.
 type Door struct {
 	// Find returns the function that a reference means, as it runs in a group version, or, for none, where its name finds it.
 	// NotFound, with a sentence, when there is none.
-	Find func(ctx context.Context, ref landfall.Reference, group landfall.UID) (*registry.Function, error)
+	Find func(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error)
 
-	Live   func() []*registry.Function // those of live releases
+	Live   func() []*landfall.Function // those of live releases
 	Secret secret.Text
 	Next   http.Handler // answers all others; nil: they are refused
 }
@@ -111,15 +48,11 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // tell answers with one function, or with all of live releases.
 func (d *Door) tell(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == invoke.Path {
-		all := []metadata{}
-		for _, f := range d.Live() {
-			all = append(all, metadataOf(f))
-		}
-		write(w, all)
+		write(w, append([]*landfall.Function{}, d.Live()...)) // none is a list as well
 		return
 	}
 	name, err := ParseName(r.URL.RequestURI())
-	var f *registry.Function
+	var f *landfall.Function
 	if err == nil {
 		f, err = d.Find(r.Context(), name.Reference, name.Group)
 	}
@@ -129,7 +62,7 @@ func (d *Door) tell(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(encodeFault(err)) // the caller may be gone
 		return
 	}
-	write(w, metadataOf(f))
+	write(w, f)
 }
 
 func write(w http.ResponseWriter, body any) {
@@ -157,13 +90,13 @@ type Registry struct {
 	Client *http.Client // nil: one of its own
 
 	once  sync.Once
-	cache *lru.Cache[string, *registry.Function]
+	cache *lru.Cache[string, *landfall.Function]
 	asked singleflight.Group
 }
 
 func (c *Registry) open() {
 	c.once.Do(func() {
-		c.cache, _ = lru.New[string, *registry.Function](known) // it fails for a size below one
+		c.cache, _ = lru.New[string, *landfall.Function](known) // it fails for a size below one
 		if c.Client == nil {
 			c.Client = &http.Client{
 				Timeout: lookupLimit, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -176,7 +109,7 @@ func (c *Registry) open() {
 
 // Function returns what is needed to run a function. NotFound when there is none, with the registry's words; Unavailable when the
 // registry does not answer.
-func (c *Registry) Function(ctx context.Context, name Name) (*registry.Function, error) {
+func (c *Registry) Function(ctx context.Context, name Name) (*landfall.Function, error) {
 	c.open()
 	if name.ID == "" { // its selector may mean another version in a moment
 		return c.ask(ctx, name)
@@ -195,31 +128,25 @@ func (c *Registry) Function(ctx context.Context, name Name) (*registry.Function,
 	case <-ctx.Done():
 		return nil, &landfall.Error{Op: "call.Function", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
 	case got := <-answer:
-		f, _ := got.Val.(*registry.Function)
+		f, _ := got.Val.(*landfall.Function)
 		return f, got.Err
 	}
 }
 
-func (c *Registry) ask(ctx context.Context, name Name) (*registry.Function, error) {
-	var m metadata
-	if err := c.get(ctx, name.String(), &m); err != nil {
+func (c *Registry) ask(ctx context.Context, name Name) (*landfall.Function, error) {
+	f := new(landfall.Function)
+	if err := c.get(ctx, name.String(), f); err != nil {
 		return nil, err
 	}
-	return m.function(), nil
+	return f, nil
 }
 
 // Live returns the functions of live releases: those that a runner may make ready before their first call.
-func (c *Registry) Live(ctx context.Context) ([]*registry.Function, error) {
+func (c *Registry) Live(ctx context.Context) ([]*landfall.Function, error) {
 	c.open()
-	var all []metadata
-	if err := c.get(ctx, invoke.Path, &all); err != nil {
-		return nil, err
-	}
-	functions := make([]*registry.Function, 0, len(all))
-	for _, m := range all {
-		functions = append(functions, m.function())
-	}
-	return functions, nil
+	var all []*landfall.Function
+	err := c.get(ctx, invoke.Path, &all)
+	return all, err
 }
 
 // get asks the registry.

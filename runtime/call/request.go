@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
@@ -34,7 +33,7 @@ type Request struct {
 }
 
 // NewRequest returns the call of a function, to be answered in frames. Invalid when the event cannot be written, or is too large.
-func NewRequest(f *registry.Function, e event.Event) (*Request, error) {
+func NewRequest(f *landfall.Function, e event.Event) (*Request, error) {
 	execution := event.ExecutionOf(e)
 	if execution == "" {
 		execution = uuid.NewString()

@@ -16,7 +16,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/execution"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
@@ -31,7 +30,7 @@ type counts struct {
 }
 
 // Called implements execution.Meter.
-func (c *counts) Called(_ *registry.Function, outcome execution.Outcome, _ time.Duration) {
+func (c *counts) Called(_ *landfall.Function, outcome execution.Outcome, _ time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.outcomes[outcome]++
@@ -62,8 +61,8 @@ func newFixture(t testing.TB) *fixture {
 }
 
 // function is a version of a function with a secret in its configuration.
-func function() *registry.Function {
-	return &registry.Function{ID: "hello", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Group: "owf2k7qb",
+func function() *landfall.Function {
+	return &landfall.Function{ID: "hello", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Group: "owf2k7qb",
 		Config: map[string]string{"password": "hunter2"}}
 }
 
@@ -120,7 +119,7 @@ func TestRecord(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	hooked := function()
-	hooked.Origin = registry.Origin{Release: "release1", Trigger: "hook"}
+	hooked.Origin = landfall.Origin{Release: "release1", Trigger: "hook"}
 	_, err := f.Run(t.Context(), hooked, request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
 		f.Log("hello", event.ExecutionOf(e), []byte("one\nt"))
 		f.Log("hello", event.ExecutionOf(e), []byte("wo\n"))
@@ -266,7 +265,7 @@ func (picky) Judge(event.Event) error {
 func TestUnusableAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Redact = func(_ *registry.Function, text string) string { return strings.ReplaceAll(text, "hunter2", "[secret]") }
+	f.Redact = func(_ *landfall.Function, text string) string { return strings.ReplaceAll(text, "hunter2", "[secret]") }
 	_, err := f.Run(runner.WithStream(t.Context(), picky{}), function(), request("1"), greets)
 	testkit.Equal(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
 	x := f.shown("x-1")
@@ -428,7 +427,7 @@ func TestTrim(t *testing.T) {
 }
 
 // work runs what was accepted until the test ends, or stop is called.
-func (f *fixture) work(run func(context.Context, *registry.Function, event.Event) (event.Event, error)) (stop func()) {
+func (f *fixture) work(run func(context.Context, *landfall.Function, event.Event) (event.Event, error)) (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	over := make(chan error, 2)
 	go func() { over <- f.Keep(ctx) }()
@@ -469,9 +468,9 @@ func TestAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Equal(t, "state", x.State, landfall.ExecutionQueued)
-	f.Redact = func(_ *registry.Function, text string) string { return strings.ReplaceAll(text, "s3cret", "***") }
+	f.Redact = func(_ *landfall.Function, text string) string { return strings.ReplaceAll(text, "s3cret", "***") }
 	var config atomic.Value
-	f.work(func(ctx context.Context, fn *registry.Function, e event.Event) (event.Event, error) {
+	f.work(func(ctx context.Context, fn *landfall.Function, e event.Event) (event.Event, error) {
 		f.Log("hello", event.ExecutionOf(e), []byte("at work\n"))
 		config.Store(fmt.Sprint(e, fn.Version))
 		answer, err := greets(ctx, e)
@@ -502,7 +501,7 @@ func TestRedactionHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	looking, seen := make(chan struct{}), make(chan struct{})
-	f.Redact = func(_ *registry.Function, text string) string {
+	f.Redact = func(_ *landfall.Function, text string) string {
 		if strings.HasPrefix(text, "slow") {
 			close(looking)
 			<-seen
@@ -537,7 +536,7 @@ func TestAcceptedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var calls atomic.Int64
-	f.work(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	f.work(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		switch {
 		case e.ID() == "fails":
 			calls.Add(1)
@@ -588,7 +587,7 @@ func TestAcceptedOutlivesItsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.work(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	f.work(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		return greets(ctx, e)
 	})
 	x = f.over(x.ID)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 )
@@ -28,9 +28,11 @@ type Recorder struct {
 	Logger  *slog.Logger
 	Meter   Meter // nil: nothing is counted
 
+	Contracts *contract.Cache // of the functions that accept executions; nil: none is remembered
+
 	// Redact takes what nobody may read out of the message of an error, or out of an answer as JSON, before it is kept; nil: nothing.
 	// What functions log comes without it.
-	Redact func(f *registry.Function, text string) string
+	Redact func(f *landfall.Function, text string) string
 
 	mu        sync.Mutex
 	limiters  *limiters
@@ -81,7 +83,7 @@ func Outcomes() []Outcome { return []Outcome{Succeeded, Failed, Busy, Canceled, 
 // Meter counts what happens. Many goroutines call it.
 type Meter interface {
 	// Called counts a call of a function that came to an end.
-	Called(f *registry.Function, outcome Outcome, took time.Duration)
+	Called(f *landfall.Function, outcome Outcome, took time.Duration)
 	// Unrecorded counts executions of which no record is kept.
 	Unrecorded(n int)
 }
@@ -101,7 +103,7 @@ type limiters struct{ fine, failed, logs *rate.Limiter }
 type running struct {
 	landfall.Execution
 
-	function *registry.Function // nil: not found yet
+	function *landfall.Function // nil: not found yet
 	log      []byte             // not written yet
 	until    time.Time          // what the store knows of how long this process lives; zero: it does not know of the execution
 	claimed  bool               // the store is just being told of the execution
@@ -110,7 +112,7 @@ type running struct {
 
 // Run lets run answer an event and records what comes of it. What run is given names an execution. A nil Recorder records nothing.
 func (r *Recorder) Run(
-	ctx context.Context, f *registry.Function, e event.Event, run func(context.Context, event.Event) (event.Event, error),
+	ctx context.Context, f *landfall.Function, e event.Event, run func(context.Context, event.Event) (event.Event, error),
 ) (event.Event, error) {
 	if r == nil {
 		return run(ctx, e)
@@ -143,7 +145,7 @@ func (r *Recorder) Run(
 }
 
 // describe returns what is known of an execution before it runs.
-func describe(f *registry.Function, e event.Event, now time.Time) landfall.Execution {
+func describe(f *landfall.Function, e event.Event, now time.Time) landfall.Execution {
 	return landfall.Execution{
 		ID: event.ExecutionOf(e), AppID: f.App, Namespace: f.Namespace, Function: f.Name, Version: f.Version, Number: f.Number, Group: f.Group,
 		Release: f.Origin.Release, Trigger: f.Origin.Trigger, Created: now, Input: int64(len(e.DataEncoded)),
@@ -151,7 +153,7 @@ func describe(f *registry.Function, e event.Event, now time.Time) landfall.Execu
 	}
 }
 
-func (r *Recorder) begin(f *registry.Function, e *event.Event) *running {
+func (r *Recorder) begin(f *landfall.Function, e *event.Event) *running {
 	now := time.Now()
 	x := &running{Execution: describe(f, *e, now), function: f}
 	x.State, x.Started = landfall.ExecutionRunning, now

@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
@@ -50,9 +49,9 @@ type acceptedKey struct{}
 // Accept stores an event that a function is to answer, in the version that f is, whatever becomes of what named it. When it
 // returns, the execution is on the disk. Of the event nothing is stored that only the function is told: its configuration is found
 // again. Invalid when the event is too large, or the function's contract refuses it; Unavailable when too many wait.
-func (r *Recorder) Accept(ctx context.Context, f *registry.Function, e event.Event) (landfall.Execution, error) {
+func (r *Recorder) Accept(ctx context.Context, f *landfall.Function, e event.Event) (landfall.Execution, error) {
 	const op landfall.Op = "execution.Accept"
-	if err := f.Contract.Take(e); err != nil {
+	if err := r.Contracts.Of(f.Contract).Take(e); err != nil {
 		return landfall.Execution{}, err
 	}
 	e = e.Clone()
@@ -238,7 +237,7 @@ func (r *Recorder) keepResult(x *running, answer event.Event) {
 // Deferred answers a request that would rather not wait for the function (Prefer: respond-async, RFC 7240): it accepts the event,
 // answers 202 with the execution, and returns true. It returns false, and does nothing, for any other request. When the event is
 // not accepted, it returns the error, and nothing is answered.
-func (r *Recorder) Deferred(w http.ResponseWriter, req *http.Request, f *registry.Function, e event.Event) (bool, error) {
+func (r *Recorder) Deferred(w http.ResponseWriter, req *http.Request, f *landfall.Function, e event.Event) (bool, error) {
 	if !prefersAsync(req.Header) {
 		return false, nil
 	}

@@ -57,10 +57,10 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 		return app
 	}
 	if r.Header.Get("Accept") == eventType {
-		g.call(w, r, t, registry.Token, replyEvent)
+		g.call(w, r, t, landfall.AccessToken, replyEvent)
 		return app
 	}
-	g.call(w, r, t, stricter(t.Access, found.SignedIn), nil)
+	g.call(w, r, t, stricter(t.Access(), found.SignedIn), nil)
 	return app
 }
 

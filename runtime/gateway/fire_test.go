@@ -21,20 +21,20 @@ func TestFire(t *testing.T) {
 	content := newStore()
 	app := shop(content, files{})
 	greet := routeTo(greeter(), "greet", "").Trigger
-	closed := routeTo(greeter(), "closed", registry.SignedIn).Trigger
-	nightly := &registry.Trigger{Kind: landfall.TimeTrigger, Namespace: "team", AppName: "shop", Name: "nightly", Access: registry.Token, Function: greeter()}
+	closed := routeTo(greeter(), "closed", landfall.AccessSignedIn).Trigger
+	nightly := &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger, HTTP: landfall.HTTPSource{Access: landfall.AccessToken}}, Namespace: "team", AppName: "shop", Name: "nightly", Function: greeter()}
 	gone := routeTo(nil, "gone", "").Trigger
-	app.Releases[0].Triggers = []*registry.Trigger{nightly, greet, closed, gone, {Kind: landfall.TimeTrigger, Namespace: "team", Name: "greet"}}
+	app.Releases[0].Triggers = []*registry.Trigger{nightly, greet, closed, gone, {Trigger: landfall.Trigger{Kind: landfall.TimeTrigger}, Namespace: "team", Name: "greet"}}
 	var got event.Event
 	answered := map[string]int{}
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			got = e
 			return textOf(e, "hello", event.Protocol{}), nil
 		})
-		c.Allowed = func(r *http.Request, app string, access registry.Access) error {
+		c.Allowed = func(r *http.Request, app string, access landfall.Access) error {
 			switch {
-			case access != registry.Token || app != "shop":
+			case access != landfall.AccessToken || app != "shop":
 				return &landfall.Error{Kind: landfall.Forbidden}
 			case r.Header.Get("Authorization") == "":
 				return &landfall.Error{Kind: landfall.Unauthorized}
@@ -112,7 +112,7 @@ func TestFireForEvent(t *testing.T) {
 		"/refused": &landfall.Error{Kind: landfall.Invalid, Message: "it does not fit", Err: &contract.MismatchError{}},
 	}
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			p, _ := event.ProtocolOf(e)
 			_, query, _ := strings.Cut(p.RequestURL, "?")
 			if err := errs[query]; err != nil {
@@ -120,7 +120,7 @@ func TestFireForEvent(t *testing.T) {
 			}
 			return textOf(e, "hello", event.Protocol{}), nil
 		})
-		c.Allowed = func(r *http.Request, _ string, _ registry.Access) error {
+		c.Allowed = func(r *http.Request, _ string, _ landfall.Access) error {
 			if r.Header.Get("Authorization") == "" {
 				return &landfall.Error{Kind: landfall.Unauthorized}
 			}

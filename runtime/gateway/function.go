@@ -32,7 +32,7 @@ const (
 type Functions interface {
 	// Run gives an event to a function of a trigger and returns its answer. Its errors are those of runner.Runner.Run. It keeps
 	// nothing of the event's data.
-	Run(ctx context.Context, t *registry.Trigger, f *registry.Function, e event.Event) (event.Event, error)
+	Run(ctx context.Context, t *registry.Trigger, f *landfall.Function, e event.Event) (event.Event, error)
 }
 
 // route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports whether it
@@ -44,7 +44,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 		route, methods = found.Release.Routes.Find(r)
 	}
 	if route != nil {
-		g.call(w, r, route.Trigger, stricter(route.Access, found.SignedIn), nil)
+		g.call(w, r, route.Trigger, stricter(route.Access(), found.SignedIn), nil)
 		return true
 	}
 	if found.SignedIn && g.admitVisitor(w, r, found.App) == nobody {
@@ -73,7 +73,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 type replier func(w http.ResponseWriter, asked, answer event.Event, err error)
 
 // call answers those who have access with what the function of a trigger answers: as HTTP does, unless reply is given.
-func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access registry.Access, reply replier) {
+func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access landfall.Access, reply replier) {
 	if g.tracer == nil {
 		g.callFunction(w, r, t, access, reply)
 		return
@@ -87,7 +87,7 @@ func (g *Gateway) call(w http.ResponseWriter, r *http.Request, t *registry.Trigg
 	g.callFunction(noted, r, t, access, reply)
 }
 
-func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access registry.Access, reply replier) {
+func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *registry.Trigger, access landfall.Access, reply replier) {
 	h := w.Header()
 	f := t.Draw()
 	if f == nil {
@@ -157,7 +157,7 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 }
 
 // finish answers as HTTP does with what Functions.Run returned.
-func (s *streamed) finish(f *registry.Function, answer event.Event, err error) {
+func (s *streamed) finish(f *landfall.Function, answer event.Event, err error) {
 	if err == nil && s.status == 0 {
 		s.status, err = s.g.head(s.w.Header(), s.asked, answer)
 	}
@@ -177,13 +177,13 @@ func (s *streamed) context(whole bool) context.Context {
 }
 
 // admit returns who calls a route, and answers when they may not.
-func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, access registry.Access) caller {
+func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, access landfall.Access) caller {
 	switch access {
-	case "", registry.Public:
+	case landfall.AccessPublic:
 		return anybody
-	case registry.SignedIn:
+	case landfall.AccessSignedIn:
 		return g.admitVisitor(w, r, app)
-	case registry.Token:
+	case landfall.AccessToken:
 	}
 	err := error(&landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized})
 	if g.allowed != nil {
@@ -197,17 +197,17 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, acce
 }
 
 // refuse answers somebody who may not see or call something, for the error that says why.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, access registry.Access, err error) {
+func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, access landfall.Access, err error) {
 	kind := landfall.KindOf(err)
 	switch {
 	case r.Context().Err() != nil: // nobody waits for the answer
-	case kind == landfall.Unauthorized && sendsToken(r) && (access == registry.Token || access == registry.SignedIn):
+	case kind == landfall.Unauthorized && sendsToken(r) && (access == landfall.AccessToken || access == landfall.AccessSignedIn):
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		writeProblem(w, r, pageWrongToken())
-	case kind == landfall.Unauthorized && access == registry.Token:
+	case kind == landfall.Unauthorized && access == landfall.AccessToken:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writePage(w, r, pageNoToken())
-	case kind == landfall.Unauthorized && access == registry.SignedIn:
+	case kind == landfall.Unauthorized && access == landfall.AccessSignedIn:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		writeProblem(w, r, pageNotSignedIn())
 	case kind == landfall.Unauthorized || kind == landfall.Forbidden:
@@ -235,7 +235,7 @@ type answeredError struct {
 func (e *answeredError) Error() string { return "the function answered with an error" }
 
 // failed answers that a function did not, and says in the log why. Nothing was written yet.
-func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *registry.Function, err error) {
+func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Function, err error) {
 	if r.Context().Err() != nil {
 		return // nobody waits for the answer
 	}
@@ -264,7 +264,7 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *registry.Fun
 }
 
 // loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.
-func (g *Gateway) loggable(f *registry.Function, err error) error {
+func (g *Gateway) loggable(f *landfall.Function, err error) error {
 	refusal, ok := errors.AsType[*landfall.Error](err)
 	if !ok || refusal.Op != opReply || g.redact == nil {
 		return err

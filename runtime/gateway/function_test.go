@@ -22,16 +22,16 @@ import (
 )
 
 // function is a Functions that is one plain function.
-type function func(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+type function func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
 
 // Run implements gateway.Functions.
-func (f function) Run(ctx context.Context, _ *registry.Trigger, called *registry.Function, e event.Event) (event.Event, error) {
+func (f function) Run(ctx context.Context, _ *registry.Trigger, called *landfall.Function, e event.Event) (event.Event, error) {
 	return f(ctx, called, e)
 }
 
 // says is a function that answers with a text.
 func says(text string) function {
-	return func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		return textOf(e, text, event.Protocol{}), nil
 	}
 }
@@ -46,19 +46,17 @@ func textOf(e event.Event, text string, p event.Protocol) event.Event {
 }
 
 // greeter is the version of a function that most routes of the tests lead to.
-func greeter() *registry.Function {
-	return &registry.Function{ID: "greeter-1", Namespace: "team", Name: "greeter", Version: "vvvvvvv2"}
+func greeter() *landfall.Function {
+	return &landfall.Function{ID: "greeter-1", Namespace: "team", Name: "greeter", Version: "vvvvvvv2"}
 }
 
 // routeTo returns a route of the shop.
-func routeTo(f *registry.Function, name string, access registry.Access, patterns ...string) registry.Route {
-	return registry.Route{Patterns: patterns, Trigger: &registry.Trigger{
-		Kind: landfall.HTTPTrigger, Namespace: "team", AppName: "shop", Name: name, Access: access, Function: f,
-	}}
+func routeTo(f *landfall.Function, name string, access landfall.Access, patterns ...string) registry.Route {
+	return registry.Route{Patterns: patterns, Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Access: access}}, Namespace: "team", AppName: "shop", Name: name, Function: f}}
 }
 
 // routed returns the shop with routes beside its files: each pattern is one to greeter.
-func routed(s *store, content files, access registry.Access, patterns ...string) registry.App {
+func routed(s *store, content files, access landfall.Access, patterns ...string) registry.App {
 	app := shop(s, content)
 	var routes []registry.Route
 	for _, pattern := range patterns {
@@ -109,14 +107,14 @@ func TestRoutes(t *testing.T) {
 	t.Parallel()
 	content := newStore()
 	app := shop(content, files{"/index.html": "page", "/hello/file.txt": "file"})
-	other := &registry.Function{ID: "bye-1", Namespace: "team", Name: "bye", Version: "wwwwwww2"}
+	other := &landfall.Function{ID: "bye-1", Namespace: "team", Name: "bye", Version: "wwwwwww2"}
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{
 		routeTo(greeter(), "greet", "", "GET /hello/{name}"),
 		routeTo(greeter(), "greetings", "", "GET /salut/{name}"),
 		routeTo(other, "leave", "", "POST /bye"),
 	})
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+		c.Functions = function(func(_ context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 			p, err := event.ProtocolOf(e)
 			return textOf(e, f.Name+" "+p.Params["name"]+" by "+event.ExecutionOf(e), event.Protocol{}), err
 		})
@@ -163,7 +161,7 @@ func TestRoutesOfReleases(t *testing.T) {
 	app.Releases = append(app.Releases, release)
 	app.Live = "bbbbbbb2"
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			return textOf(e, "hello", event.Protocol{Headers: map[string][]string{"X-Robots-Tag": {"all"}}}), nil
 		})
 	}, app)
@@ -181,8 +179,8 @@ func TestRoutesOfReleases(t *testing.T) {
 func TestEventOfRequest(t *testing.T) {
 	t.Parallel()
 	var got event.Event
-	var called *registry.Function
-	s := open(t, function(func(_ context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+	var called *landfall.Function
+	s := open(t, function(func(_ context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 		got, called = e.Clone(), f
 		return textOf(e, "", event.Protocol{}), nil
 	}), nil, "PUT /orders/{id}/{rest...}", "GET /orders/{$}")
@@ -253,7 +251,7 @@ func asJSON(t *testing.T, v any) string {
 func TestDataOfRequest(t *testing.T) {
 	t.Parallel()
 	var got event.Event
-	s := open(t, function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		got = e.Clone()
 		line, err := event.Append(nil, event.Structured, e)
 		if err != nil {
@@ -294,7 +292,7 @@ func TestDataOfRequest(t *testing.T) {
 func TestHostileAddresses(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	s := open(t, function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		calls.Add(1)
 		return textOf(e, "called", event.Protocol{}), nil
 	}), nil, "/{rest...}")
@@ -354,7 +352,7 @@ func TestMethodsOfRoutes(t *testing.T) {
 func TestHeadOfRoute(t *testing.T) {
 	t.Parallel()
 	var method string
-	s := open(t, function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		method = p.Method
 		return textOf(e, "hello", event.Protocol{Status: http.StatusAccepted, Headers: map[string][]string{"X-A": {"1"}}}), err
@@ -371,38 +369,38 @@ func TestHeadOfRoute(t *testing.T) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	var authorization []string
-	f := function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	f := function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		authorization = p.Headers["Authorization"]
 		return textOf(e, "called", event.Protocol{}), err
 	})
-	site := func(access registry.Access, allowed func(*http.Request, string, registry.Access) error) *site {
+	site := func(access landfall.Access, allowed func(*http.Request, string, landfall.Access) error) *site {
 		content := newStore()
 		return newSite(t, content, func(c *gateway.Config) { c.Functions, c.Allowed = f, allowed }, routed(content, files{}, access, "/"))
 	}
-	answers := func(kind landfall.Kind) func(*http.Request, string, registry.Access) error {
-		return func(*http.Request, string, registry.Access) error {
+	answers := func(kind landfall.Kind) func(*http.Request, string, landfall.Access) error {
+		return func(*http.Request, string, landfall.Access) error {
 			return &landfall.Error{Kind: kind, Message: "a secret reason"}
 		}
 	}
 	const unknown = `Bearer error="invalid_token"`
 	for _, c := range []struct {
 		name      string
-		access    registry.Access
-		allowed   func(*http.Request, string, registry.Access) error
+		access    landfall.Access
+		allowed   func(*http.Request, string, landfall.Access) error
 		status    int
 		challenge string
 	}{
-		{"nobody can tell, token", registry.Token, nil, 401, unknown},
-		{"nobody can tell, signed in", registry.SignedIn, nil, 401, unknown},
+		{"nobody can tell, token", landfall.AccessToken, nil, 401, unknown},
+		{"nobody can tell, signed in", landfall.AccessSignedIn, nil, 401, unknown},
 		{"a kind that nobody knows", "friends", nil, 403, ""},
-		{"unknown token", registry.Token, answers(landfall.Unauthorized), 401, unknown},
-		{"token of others", registry.Token, answers(landfall.Forbidden), 403, ""},
-		{"unknown token of who is not signed in", registry.SignedIn, answers(landfall.Unauthorized), 401, unknown},
-		{"may not read", registry.SignedIn, answers(landfall.Forbidden), 403, ""},
-		{"store down", registry.Token, answers(landfall.Unavailable), 503, ""},
-		{"broken", registry.SignedIn, answers(landfall.Internal), 503, ""},
-		{"public", registry.Public, answers(landfall.Forbidden), 200, ""},
+		{"unknown token", landfall.AccessToken, answers(landfall.Unauthorized), 401, unknown},
+		{"token of others", landfall.AccessToken, answers(landfall.Forbidden), 403, ""},
+		{"unknown token of who is not signed in", landfall.AccessSignedIn, answers(landfall.Unauthorized), 401, unknown},
+		{"may not read", landfall.AccessSignedIn, answers(landfall.Forbidden), 403, ""},
+		{"store down", landfall.AccessToken, answers(landfall.Unavailable), 503, ""},
+		{"broken", landfall.AccessSignedIn, answers(landfall.Internal), 503, ""},
+		{"public", landfall.AccessPublic, answers(landfall.Forbidden), 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			answer := site(c.access, c.allowed).get(t, host, "/", "Authorization", "Bearer wrong")
@@ -415,7 +413,7 @@ func TestAccess(t *testing.T) {
 			}
 		})
 	}
-	for _, access := range []registry.Access{registry.Token, registry.SignedIn} { // a token is asked for only where there is none
+	for _, access := range []landfall.Access{landfall.AccessToken, landfall.AccessSignedIn} { // a token is asked for only where there is none
 		strangers := site(access, answers(landfall.Unauthorized))
 		for _, sent := range []string{"", "Bearer ", "Basic own"} {
 			strangers.get(t, host, "/", "Authorization", sent, "Accept", "application/json").wantHeaders(t, "WWW-Authenticate", "Bearer")
@@ -424,13 +422,13 @@ func TestAccess(t *testing.T) {
 			t.Errorf("access %s: got %q for a wrong token, want that it is not known", access, body)
 		}
 	}
-	right := func(r *http.Request, app string, access registry.Access) error {
-		if r.Header.Get("Authorization") == "Bearer right" && app == "shop" && access == registry.Token {
+	right := func(r *http.Request, app string, access landfall.Access) error {
+		if r.Header.Get("Authorization") == "Bearer right" && app == "shop" && access == landfall.AccessToken {
 			return nil
 		}
 		return &landfall.Error{Kind: landfall.Unauthorized}
 	}
-	s := site(registry.Token, right)
+	s := site(landfall.AccessToken, right)
 	s.get(t, host, "/", "Authorization", "Bearer right").want(t, http.StatusOK, "aaaaaaa2", "called")
 	if authorization != nil {
 		t.Errorf("the function got %q, want nothing: the token is for Landfall", authorization)
@@ -478,7 +476,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, function(func(context.Context, *registry.Function, event.Event) (event.Event, error) {
+			s := open(t, function(func(context.Context, *landfall.Function, event.Event) (event.Event, error) {
 				return event.Event{}, c.err
 			}), nil, "/")
 			answer := s.get(t, host, "/", "Accept", "application/json")
@@ -523,7 +521,7 @@ func TestFailures(t *testing.T) {
 func TestErrorEvents(t *testing.T) {
 	t.Parallel()
 	var status int
-	s := open(t, function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := textOf(e, "", event.Protocol{Status: status})
 		event.SetError(&answer, event.Error{Message: "<b>amount</b> is missing", Type: "ValueError", Trace: "line 7 of secret.py"})
 		return answer, nil
@@ -588,7 +586,7 @@ func TestRouteWithoutFunction(t *testing.T) {
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
-	s := open(t, function(func(ctx context.Context, _ *registry.Function, _ event.Event) (event.Event, error) {
+	s := open(t, function(func(ctx context.Context, _ *landfall.Function, _ event.Event) (event.Event, error) {
 		close(begun)
 		<-ctx.Done()
 		return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Canceled, Err: ctx.Err()}

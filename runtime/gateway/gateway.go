@@ -53,7 +53,7 @@ type Config struct {
 	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil is yes,
 	// Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other error is a
 	// failure, and nobody may then. nil: nobody may.
-	Allowed func(r *http.Request, app string, access registry.Access) error
+	Allowed func(r *http.Request, app string, access landfall.Access) error
 
 	// Visits lets people who are signed in at the control host see what is for them alone; nil: only tokens do.
 	Visits Visits
@@ -66,7 +66,7 @@ type Config struct {
 	Log *slog.Logger // what could not be served; nil: nowhere
 
 	// Redact takes what nobody may read out of what the log says of a function's answer; nil: nothing.
-	Redact func(f *registry.Function, text string) string
+	Redact func(f *landfall.Function, text string) string
 
 	Tracer *trace.Tracer // what makes spans of the calls of functions; may be nil
 
@@ -92,13 +92,13 @@ type Gateway struct {
 	objects   *objects
 	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
 	log       *slog.Logger
-	redact    func(f *registry.Function, text string) string
+	redact    func(f *landfall.Function, text string) string
 	answered  func(app string, status int, bytes int64)
 	tracer    *trace.Tracer
 	headers   headers
 
 	functions   Functions
-	allowed     func(r *http.Request, app string, access registry.Access) error
+	allowed     func(r *http.Request, app string, access landfall.Access) error
 	visits      Visits
 	bodies      atomic.Int64 // bytes that bodies of requests take now
 	maxRequest  int64

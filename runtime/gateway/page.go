@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -137,8 +138,8 @@ func pageNoVisit() page {
 		"It took longer than a minute, was used already, or began in another browser or one that keeps no cookies. Open the page again.")
 }
 
-func pageNotAllowed(access registry.Access) page {
-	if access == registry.SignedIn {
+func pageNotAllowed(access landfall.Access) page {
+	if access == landfall.AccessSignedIn {
 		return newPage(http.StatusForbidden, "Not for you", "Whoever is signed in, or whose token this is, may not read this app.")
 	}
 	return newPage(http.StatusForbidden, "Not allowed", "Whoever asks may not call this function.")

@@ -89,7 +89,7 @@ func (g *Gateway) seesPast(w http.ResponseWriter, r *http.Request, app string) (
 	if kind := landfall.KindOf(err); err == nil || kind == landfall.Unauthorized || kind == landfall.Forbidden {
 		return false, false
 	}
-	g.refuse(w, r, app, registry.SignedIn, err)
+	g.refuse(w, r, app, landfall.AccessSignedIn, err)
 	return false, true
 }
 

@@ -127,7 +127,7 @@ func TestLiveGoesBeforeEarlier(t *testing.T) {
 	manifest.Files["/image"] = image
 	app.Releases[1].Units[0].Fallback = "/index.html"
 	at := func(name, pattern string) registry.Route {
-		return registry.Route{Trigger: &registry.Trigger{Kind: landfall.HTTPTrigger, Name: name, AppName: "shop"}, Patterns: []string{pattern}}
+		return registry.Route{Trigger: &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger}, Name: name, AppName: "shop"}, Patterns: []string{pattern}}
 	}
 	app.Releases[1].Routes = registry.NewRoutes([]registry.Route{at("api", "GET /api.json"), at("posted", "POST /posted.json")})
 	s := newSite(t, content, nil, app)
@@ -154,7 +154,7 @@ func TestRouteOverEarlierFile(t *testing.T) {
 	content := newStore()
 	app := pushed(content, files{"/keys.json": "secret", "/open.json": "open"}, files{"/index.html": "new"})
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{{
-		Trigger:  &registry.Trigger{Kind: landfall.HTTPTrigger, Name: "keys", AppName: "shop", Access: registry.Token},
+		Trigger:  &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.HTTPTrigger, HTTP: landfall.HTTPSource{Access: landfall.AccessToken}}, Name: "keys", AppName: "shop"},
 		Patterns: []string{"GET /keys.json", "POST /open.json"},
 	}})
 	s := newSite(t, content, nil, app)
@@ -201,7 +201,7 @@ func TestEarlierFilesOfAClosedApp(t *testing.T) {
 	app.SignedIn = true
 	var failure error
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Allowed = func(r *http.Request, _ string, _ registry.Access) error {
+		c.Allowed = func(r *http.Request, _ string, _ landfall.Access) error {
 			if failure == nil && r.Header.Get("Authorization") != "Bearer good" {
 				return &landfall.Error{Kind: landfall.Unauthorized}
 			}

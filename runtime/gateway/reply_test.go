@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
@@ -18,7 +19,7 @@ import (
 
 // answers is a function whose answer a test makes of the event that came.
 func answers(change func(e *event.Event)) function {
-	return func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := event.Answer(e, "answer")
 		change(&answer)
 		return answer, nil
@@ -119,7 +120,7 @@ func TestAnswers(t *testing.T) {
 // A function that hands back its event answers with its data, and nobody gets the headers of the request.
 func TestEchoedRequest(t *testing.T) {
 	t.Parallel()
-	s := open(t, function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) { return e, nil }), nil, "POST /")
+	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }), nil, "POST /")
 	answer := s.send(t, http.MethodPost, host, "/", strings.NewReader("hello"), "Content-Type", "text/plain", "X-Mine", "1")
 	answer.want(t, http.StatusOK, "aaaaaaa2", "hello")
 	// E-077: what belongs to the request is taken away from the answer
@@ -252,7 +253,7 @@ func TestIllegalAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+			s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 				answer := event.Answer(e, "answer")
 				if p, err := event.ProtocolOf(e); err != nil || p.Params["what"] != "good" {
 					set(&answer)
@@ -288,7 +289,7 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 	t.Parallel()
 	const value = "canary 6f1d2c"
 	for _, streamed := range []bool{false, true} {
-		s := open(t, function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+		s := open(t, function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			answer := event.Answer(e, "answer")
 			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{value: {"1"}}})
 			if streamed {
@@ -296,7 +297,7 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 			}
 			return answer, nil
 		}), func(c *gateway.Config) {
-			c.Redact = func(f *registry.Function, text string) string {
+			c.Redact = func(f *landfall.Function, text string) string {
 				return strings.ReplaceAll(text, value, "[secret of "+f.Name+"]")
 			}
 		}, "/")
@@ -311,7 +312,7 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 // Who records the call learns whether HTTP can answer with what the function said, and the answer is the same.
 func TestJudgedAnswer(t *testing.T) {
 	t.Parallel()
-	s := open(t, function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	s := open(t, function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := event.Answer(e, "answer")
 		answer.DataEncoded = []byte("7")
 		switch p, _ := event.ProtocolOf(e); {

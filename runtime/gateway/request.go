@@ -47,7 +47,7 @@ func (g *Gateway) event(r *http.Request, t *registry.Trigger, by caller, executi
 		headers[http.CanonicalHeaderKey(paramPrefix+name)] = []string{value}
 	}
 	event.SetProtocol(&e, event.Protocol{
-		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme, t.Trim), Headers: headers, Params: params,
+		Type: "http", Method: r.Method, RequestURL: addressOf(r, scheme, t.HTTP.Trim), Headers: headers, Params: params,
 	})
 	return e
 }

@@ -36,8 +36,8 @@ func programs(t testing.TB, files map[string]string) gateway.Functions {
 	}
 	r := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
 	t.Cleanup(r.Close)
-	return function(func(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
-		return r.Run(ctx, runner.Function{ID: f.ID, Args: []string{"./" + f.Name}, Dir: dir, Resources: f.Resources}, e)
+	return function(func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
+		return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Name}, Dir: dir}, e)
 	})
 }
 
@@ -61,7 +61,7 @@ func TestPrograms(t *testing.T) {
 	app := shop(content, files{})
 	var routes []registry.Route
 	for _, name := range []string{"echo", "count", "fail", "talk", "hang", "error"} {
-		f := &registry.Function{ID: name, Namespace: "team", Name: name, Version: "vvvvvvv2", Resources: landfall.Resources{Concurrency: 1}}
+		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Version: "vvvvvvv2", Resources: landfall.Resources{Concurrency: 1}}
 		if name == "hang" {
 			f.Resources.Timeout = 100 * time.Millisecond
 		}

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -71,7 +71,7 @@ func (s *streamed) Write(p []byte) (int, error) {
 func (s *streamed) Sent() int64 { return s.sent }
 
 // end ends the answer: as it should, or, when it broke off, so that the client sees that.
-func (s *streamed) end(f *registry.Function, answer event.Event, err error) {
+func (s *streamed) end(f *landfall.Function, answer event.Event, err error) {
 	if err == nil {
 		_, err = s.g.head(http.Header{}, s.asked, answer)
 	}

@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/trace"
 )
 
 // streaming is a function that hands on pieces of its answer, each when step says so, and then ends with an error or none.
 func streaming(p event.Protocol, end error, step <-chan struct{}, pieces ...string) function {
-	return func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	return func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := textOf(e, "", p)
 		to := runner.StreamOf(ctx)
 		err := to.Begin(answer)
@@ -131,7 +131,7 @@ func TestImpossibleStream(t *testing.T) {
 func TestStreamNobodyReads(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	f := function(func(ctx context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	f := function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer, to, piece := textOf(e, "", event.Protocol{Streaming: true}), runner.StreamOf(ctx), make([]byte, 1<<20)
 		err := to.Begin(answer)
 		for err == nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -36,7 +35,7 @@ type upload struct {
 var _ runner.Body = (*upload)(nil)
 
 // upload returns the body of a request as the function takes it, or nil: it is read as a whole then.
-func (g *Gateway) upload(w http.ResponseWriter, r *http.Request, f *registry.Function) *upload {
+func (g *Gateway) upload(w http.ResponseWriter, r *http.Request, f *landfall.Function) *upload {
 	if f.Body == 0 || r.ContentLength == 0 {
 		return nil
 	}

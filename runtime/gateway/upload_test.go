@@ -31,7 +31,7 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		f := &registry.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: patience}}
+		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: patience}}
 		routes = append(routes, routeTo(f, name, "", "/"+name))
 	}
 	app.Releases[0].Routes = registry.NewRoutes(routes)
@@ -39,8 +39,8 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	t.Cleanup(r.Close)
 	return newSite(t, content, func(c *gateway.Config) {
 		c.BodyTimeout = 300 * time.Millisecond
-		c.Functions = function(func(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
-			return r.Run(ctx, runner.Function{ID: f.ID, Args: []string{"./" + f.Name}, Dir: dir, Resources: f.Resources, Parts: true}, e)
+		c.Functions = function(func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
+			return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Name}, Dir: dir}, e)
 		})
 	}, app)
 }
@@ -132,7 +132,7 @@ func TestSilenceEndsTheCall(t *testing.T) {
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{routeTo(taker, "greet", "", "POST /")})
 	s := newSite(t, content, func(c *gateway.Config) {
 		c.BodyTimeout = time.Nanosecond
-		c.Functions = function(func(ctx context.Context, _ *registry.Function, _ event.Event) (event.Event, error) {
+		c.Functions = function(func(ctx context.Context, _ *landfall.Function, _ event.Event) (event.Event, error) {
 			sent := runner.BodyOf(ctx)
 			context.AfterFunc(ctx, func() {
 				sent.Stop()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // VisitPath is where a visit begins at the host of a release: with ?code=CODE, from the control host.
@@ -48,9 +47,9 @@ const (
 )
 
 // stricter returns who may call a route of a release that only those see who signed in, if that is what signedIn says.
-func stricter(access registry.Access, signedIn bool) registry.Access {
-	if signedIn && (access == "" || access == registry.Public) {
-		return registry.SignedIn
+func stricter(access landfall.Access, signedIn bool) landfall.Access {
+	if signedIn && access == landfall.AccessPublic {
+		return landfall.AccessSignedIn
 	}
 	return access
 }
@@ -73,7 +72,7 @@ func (g *Gateway) admitVisitor(w http.ResponseWriter, r *http.Request, app strin
 		g.sendToSignIn(w, r, host)
 		return nobody
 	}
-	g.refuse(w, r, app, registry.SignedIn, err)
+	g.refuse(w, r, app, landfall.AccessSignedIn, err)
 	return nobody
 }
 
@@ -93,7 +92,7 @@ func (g *Gateway) visitorOf(r *http.Request, app string) (caller, error) {
 	kind := landfall.KindOf(err)
 	if bearer := strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "); bearer && g.allowed != nil &&
 		(kind == landfall.Unauthorized || kind == landfall.Forbidden) {
-		if err = g.allowed(r, app, registry.SignedIn); err == nil {
+		if err = g.allowed(r, app, landfall.AccessSignedIn); err == nil {
 			return holder, nil
 		}
 	}

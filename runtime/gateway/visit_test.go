@@ -11,7 +11,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // visits knows one visitor.
@@ -38,7 +37,7 @@ const ada = "__Host-landfall-visit=ada"
 func TestPrivateAnswers(t *testing.T) {
 	t.Parallel()
 	var got map[string][]string
-	f := function(func(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+	f := function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		got = p.Headers
 		return textOf(e, "for ada", event.Protocol{Headers: map[string][]string{
@@ -48,7 +47,7 @@ func TestPrivateAnswers(t *testing.T) {
 		}}), err
 	})
 	content := newStore()
-	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = f, visits{} }, routed(content, files{}, registry.SignedIn, "/"))
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = f, visits{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	a := s.get(t, host, "/", "Cookie", "own=1; "+ada+"; __Host-landfall-nonce=x", "Cookie", "__Host-landfallen=mine")
 	a.want(t, http.StatusOK, "aaaaaaa2", "for ada")
 	a.wantHeaders(t, "Cache-Control", "private, no-cache", "Cdn-Cache-Control", "", "Surrogate-Control", "", "X-Accel-Expires", "",
@@ -72,7 +71,7 @@ func TestVisitsDown(t *testing.T) {
 	content := newStore()
 	s := newSite(t, content, func(c *gateway.Config) {
 		c.Functions, c.Visits = says("secret"), visits{&landfall.Error{Kind: landfall.Unavailable, Err: errors.New("the database is down")}}
-	}, routed(content, files{}, registry.SignedIn, "/"))
+	}, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	s.get(t, host, "/", "Cookie", ada).wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
 	s.get(t, host, gateway.VisitPath+"?code=x", "Cookie", "__Host-landfall-nonce=x").wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
 	s.get(t, host, gateway.VisitPath+"?code=x").wantPage(t, http.StatusBadRequest, "aaaaaaa2", "The sign-in did not work")
@@ -83,7 +82,7 @@ func TestVisitsDown(t *testing.T) {
 func TestTwoTabs(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("secret"), visits{} }, routed(content, files{}, registry.SignedIn, "/"))
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("secret"), visits{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	first := s.get(t, host, "/?tab=1", "Accept", "text/html")
 	cookie := first.Cookies()[0]
 	_, nonce, _ := strings.Cut(first.Header.Get("Location"), "#")
@@ -98,7 +97,7 @@ func TestTwoTabs(t *testing.T) {
 func TestWhoAsksForVisitors(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("for ada"), visits{} }, routed(content, files{}, registry.SignedIn, "/"))
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("for ada"), visits{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	for _, c := range []struct {
 		method  string
 		headers []string

@@ -24,17 +24,16 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // Function is a version of a function, as an image is made of it.
 type Function struct {
-	*registry.Function
+	*landfall.Function
 	Commit landfall.CommitSHA // whose apply made the version
 }
 
 // Reference names the image within a registry by what never means another one: NAMESPACE/NAME:UID.
-func Reference(f *registry.Function) string {
+func Reference(f *landfall.Function) string {
 	return fmt.Sprintf("%s/%s:%s", f.Namespace, f.Name, f.Version)
 }
 
@@ -55,7 +54,7 @@ const user = "65534:65534"
 type Builder struct {
 	dir     string
 	limit   int64
-	unpack  func(ctx context.Context, f *registry.Function) (Content, func(), error)
+	unpack  func(ctx context.Context, f *landfall.Function) (Content, func(), error)
 	flights singleflight.Group
 	turns   chan struct{} // as many images are made at a time
 	made    *lru.Cache[string, *image]
@@ -88,7 +87,7 @@ func (i *image) has(d landfall.Digest) bool {
 // New returns a builder that keeps layers in dir, which it empties first, and removes what was not used for longest when they
 // have more bytes than the limit. unpack returns what an image of a function has, which stays until the function that it returns
 // is called.
-func New(dir string, limit int64, unpack func(ctx context.Context, f *registry.Function) (Content, func(), error)) (*Builder, error) {
+func New(dir string, limit int64, unpack func(ctx context.Context, f *landfall.Function) (Content, func(), error)) (*Builder, error) {
 	const (
 		private  = 0o700
 		atOnce   = 2
@@ -109,13 +108,13 @@ func New(dir string, limit int64, unpack func(ctx context.Context, f *registry.F
 }
 
 // known returns an image that was made before; nil when it is not remembered.
-func (b *Builder) known(f *registry.Function) *image {
+func (b *Builder) known(f *landfall.Function) *image {
 	made, _ := b.made.Get(Reference(f))
 	return made
 }
 
 // failing reports whether a function's image could not be made just now.
-func (b *Builder) failing(f *registry.Function) bool {
+func (b *Builder) failing(f *landfall.Function) bool {
 	const again = time.Minute
 	at, failed := b.failed.Get(Reference(f))
 	return failed && time.Since(at) < again

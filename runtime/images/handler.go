@@ -20,7 +20,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/wire"
 )
 
@@ -195,7 +194,7 @@ func (h *Handler) holding(r *http.Request, namespace, name string, d landfall.Di
 	}
 	var others []landfall.UID
 	for _, uid := range names.UIDs {
-		version := &registry.Function{Namespace: namespace, Name: name, Version: uid}
+		version := &landfall.Function{Namespace: namespace, Name: name, Version: uid}
 		switch made := h.Builder.known(version); {
 		case made != nil && made.has(d):
 			f, err := h.find(r, ref(uid))

@@ -27,7 +27,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/images"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // door is a registry with the function default/hello, whose versions are v1 to vN, of which each has a file with its name.
@@ -43,7 +42,7 @@ func newDoor(t *testing.T, versions int, limit int64) *door {
 	t.Helper()
 	d := &door{versions: versions, cache: filepath.Join(t.TempDir(), "images")}
 	folder := t.TempDir()
-	builder, err := images.New(d.cache, limit, func(_ context.Context, f *registry.Function) (images.Content, func(), error) {
+	builder, err := images.New(d.cache, limit, func(_ context.Context, f *landfall.Function) (images.Content, func(), error) {
 		d.unpacked.Add(1)
 		if d.broken.Load() {
 			return images.Content{}, nil, &landfall.Error{Op: "test", Kind: landfall.Invalid, Message: "the package has no image"}
@@ -71,7 +70,7 @@ func newDoor(t *testing.T, versions int, limit int64) *door {
 			if _, err := fmt.Sscanf(ref.Selector, "v%d", &number); err != nil || number > int64(versions) || ref.Name != "hello" {
 				return images.Function{}, missing
 			}
-			return images.Function{Commit: "abc", Function: &registry.Function{App: "1", Namespace: "default", Name: "hello", Version: landfall.UID(ref.Selector), Number: number}}, nil
+			return images.Function{Commit: "abc", Function: &landfall.Function{App: "1", Namespace: "default", Name: "hello", Version: landfall.UID(ref.Selector), Number: number}}, nil
 		},
 		Names: func(_ context.Context, _, name string) (images.Names, error) {
 			if name != "hello" {
@@ -251,7 +250,7 @@ func TestHardLinks(t *testing.T) {
 	}
 	for _, at := range []string{"", "function"} {
 		d := newDoor(t, 1, plenty)
-		builder, err := images.New(d.cache, plenty, func(context.Context, *registry.Function) (images.Content, func(), error) {
+		builder, err := images.New(d.cache, plenty, func(context.Context, *landfall.Function) (images.Content, func(), error) {
 			return images.Content{Folder: folder, At: at, Args: []string{"/f0"}, Dir: "/"}, func() {}, nil
 		})
 		if err != nil {

@@ -24,7 +24,7 @@ type Triggers interface {
 
 	// Run gives an event to one of the functions of a trigger, or to nil, which is gone. The event's attributes change. Its errors
 	// are those of Functions.Run.
-	Run(ctx context.Context, t *registry.Trigger, f *registry.Function, e event.Event) (event.Event, error)
+	Run(ctx context.Context, t *registry.Trigger, f *landfall.Function, e event.Event) (event.Event, error)
 }
 
 // Events takes events for whatever triggers they are for, of which their sender knows nothing. Its fields are set before the first
@@ -37,7 +37,7 @@ type Events struct {
 	Admit func(r *http.Request) (may func(app string) bool, err error)
 
 	// Deferred is as that of Handler.
-	Deferred func(w http.ResponseWriter, r *http.Request, f *registry.Function, e event.Event) (bool, error)
+	Deferred func(w http.ResponseWriter, r *http.Request, f *landfall.Function, e event.Event) (bool, error)
 
 	Limits event.Limits
 	Bodies Bodies
@@ -84,7 +84,7 @@ func (h *Events) calls(w http.ResponseWriter, r *http.Request, may func(app stri
 		if f != nil && h.Deferred != nil {
 			c.accept = func(e event.Event) (bool, error) {
 				accepted := *f
-				accepted.Origin = registry.Origin{Release: t.Release, Trigger: t.Name}
+				accepted.Origin = landfall.Origin{Release: t.Release, Trigger: t.Name}
 				return h.Deferred(w, r, &accepted, e)
 			}
 		}

@@ -32,7 +32,7 @@ type triggers struct {
 func (m triggers) Find(event.Event) ([]*registry.Trigger, error) { return m.found, m.err }
 
 // Run implements invoke.Triggers.
-func (m triggers) Run(_ context.Context, t *registry.Trigger, _ *registry.Function, e event.Event) (event.Event, error) {
+func (m triggers) Run(_ context.Context, t *registry.Trigger, _ *landfall.Function, e event.Event) (event.Event, error) {
 	return m.run(t, e)
 }
 

@@ -16,7 +16,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/images"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -33,7 +32,7 @@ const (
 // Functions runs functions.
 type Functions interface {
 	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run.
-	Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+	Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
 }
 
 // Action is what a request wants of a function.
@@ -48,7 +47,7 @@ const (
 // Handler answers at Path. Its fields are set before the first request.
 type Handler struct {
 	// Find returns the function that a reference means. NotFound, with a sentence, when there is none.
-	Find func(ctx context.Context, ref landfall.Reference) (*registry.Function, error)
+	Find func(ctx context.Context, ref landfall.Reference) (*landfall.Function, error)
 
 	// Owner returns the id of the app whose function has a name. NotFound when there is none. nil: whoever may ask is told which
 	// versions there are.
@@ -56,7 +55,7 @@ type Handler struct {
 
 	// Admit returns an error unless the request may do that with the function: Unauthorized when nobody knows who asks, NotFound
 	// when it must not even know of it, Forbidden otherwise. Without a function it says whether there is any for which it may.
-	Admit func(r *http.Request, action Action, f *registry.Function) error
+	Admit func(r *http.Request, action Action, f *landfall.Function) error
 
 	Functions Functions // nil: this process calls none
 	Host      string    // of the registry that functions are pulled from as images
@@ -66,7 +65,7 @@ type Handler struct {
 
 	// Deferred answers a request for one event that would rather not wait for the function, and reports whether it is one; with an
 	// error nothing was answered. nil: every request waits.
-	Deferred func(w http.ResponseWriter, r *http.Request, f *registry.Function, e event.Event) (bool, error)
+	Deferred func(w http.ResponseWriter, r *http.Request, f *landfall.Function, e event.Event) (bool, error)
 }
 
 // ServeHTTP implements http.Handler.
@@ -92,7 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // find returns the function that the request's path names.
-func (h *Handler) find(r *http.Request, action Action) (*registry.Function, error) {
+func (h *Handler) find(r *http.Request, action Action) (*landfall.Function, error) {
 	if err := h.Admit(r, action, nil); err != nil {
 		return nil, err
 	}
@@ -117,7 +116,7 @@ func (h *Handler) missing(r *http.Request, action Action, ref landfall.Reference
 		return err // nobody knows of it
 	}
 	namespace := cmp.Or(ref.Namespace, landfall.DefaultNamespace)
-	return cmp.Or(h.Admit(r, action, &registry.Function{App: app, Namespace: namespace, Name: ref.Name}), err)
+	return cmp.Or(h.Admit(r, action, &landfall.Function{App: app, Namespace: namespace, Name: ref.Name}), err)
 }
 
 // Elsewhere answers in a process that has not the role which would answer.
@@ -149,7 +148,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 }
 
 // AddressOf returns the path at which a function's version is called.
-func AddressOf(f *registry.Function) string {
+func AddressOf(f *landfall.Function) string {
 	return Path + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 }
 
@@ -216,7 +215,7 @@ type resources struct {
 	KeepWarm    int   `json:"keep_warm,omitempty"` // ours: processes that do not sleep
 }
 
-func describe(f *registry.Function, host string) description {
+func describe(f *landfall.Function, host string) description {
 	d := description{
 		ID: AddressOf(f), Namespace: f.Namespace, Name: f.Name, Version: f.Version, Number: f.Number, URL: AddressOf(f),
 		Image:   path.Join(host, images.Reference(f)),
@@ -226,7 +225,7 @@ func describe(f *registry.Function, host string) description {
 			Timeout: int64(f.Resources.Timeout.Seconds()), IdleTimeout: int64(f.Resources.IdleTimeout.Seconds()),
 			KeepWarm: f.Resources.KeepWarm,
 		},
-		Contract: f.Contract.Text(),
+		Contract: f.Contract,
 	}
 	for name := range f.Config {
 		d.Config = append(d.Config, name)

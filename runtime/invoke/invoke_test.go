@@ -14,7 +14,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -22,14 +21,14 @@ import (
 type functions func(e event.Event) (event.Event, error)
 
 // Run implements invoke.Functions.
-func (f functions) Run(_ context.Context, _ *registry.Function, e event.Event) (event.Event, error) {
+func (f functions) Run(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 	return f(e)
 }
 
-func hello() *registry.Function {
-	return &registry.Function{
+func hello() *landfall.Function {
+	return &landfall.Function{
 		ID: "x", App: "1", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Entrypoint: "hello.main",
-		Environment: registry.Environment{Name: "python", Image: "fission/python-env"}, Config: map[string]string{"secret": "canary", "currency": "EUR"},
+		Environment: landfall.Environment{Name: "python", Image: "fission/python-env"}, Config: map[string]string{"secret": "canary", "currency": "EUR"},
 		Resources: landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: 5 * time.Second, IdleTimeout: time.Minute},
 	}
 }
@@ -37,7 +36,7 @@ func hello() *registry.Function {
 // door returns a handler for one function, which tokens "reader", "caller" and "stranger" ask for.
 func door(run functions) http.Handler {
 	return invoke.Confined(&invoke.Handler{
-		Find: func(_ context.Context, ref landfall.Reference) (*registry.Function, error) {
+		Find: func(_ context.Context, ref landfall.Reference) (*landfall.Function, error) {
 			switch {
 			case ref.Namespace != "default" || ref.Name != "hello":
 				return nil, &landfall.Error{Op: "test", Kind: landfall.NotFound, Message: "there is no such function"}
@@ -52,7 +51,7 @@ func door(run functions) http.Handler {
 			}
 			return "app", nil
 		},
-		Admit: func(r *http.Request, action invoke.Action, f *registry.Function) error {
+		Admit: func(r *http.Request, action invoke.Action, f *landfall.Function) error {
 			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 			switch {
 			case token == "":

@@ -62,7 +62,7 @@ type Registry struct {
 
 	// Prepare is given the functions of an app that changed, by their IDs, before the table shows them; nil: nobody asks. What
 	// it takes, the change waits for.
-	Prepare func(ctx context.Context, functions map[string]*Function)
+	Prepare func(ctx context.Context, functions map[string]*landfall.Function)
 
 	table  atomic.Pointer[Table]
 	opened int64        // the newest change that Open saw

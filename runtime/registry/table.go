@@ -164,8 +164,8 @@ func (t *Table) unread() (ids []string) {
 }
 
 // Functions returns every function of a release that can be reached, by its ID.
-func (t *Table) Functions() map[string]*Function {
-	all := map[string]*Function{}
+func (t *Table) Functions() map[string]*landfall.Function {
+	all := map[string]*landfall.Function{}
 	for _, s := range t.ids {
 		if s.app.Deleted {
 			continue
@@ -182,8 +182,8 @@ func (t *Table) Functions() map[string]*Function {
 }
 
 // Live returns every function of a live release, by its ID, with the resources that a trigger of the release gives it.
-func (t *Table) Live() map[string]*Function {
-	all := map[string]*Function{}
+func (t *Table) Live() map[string]*landfall.Function {
+	all := map[string]*landfall.Function{}
 	for _, s := range t.ids {
 		if s.app.Deleted || s.live == nil {
 			continue

@@ -161,8 +161,7 @@ func TestUnits(t *testing.T) {
 func TestLiveTriggers(t *testing.T) {
 	t.Parallel()
 	trigger := func(release landfall.UID, id string) *registry.Trigger {
-		return &registry.Trigger{Name: "hook", Release: release, Resources: landfall.Resources{Memory: 7},
-			Function: &registry.Function{ID: id, Resources: landfall.Resources{Memory: 1, KeepWarm: 2}}}
+		return &registry.Trigger{Trigger: landfall.Trigger{Resources: landfall.Resources{Memory: 7}}, Name: "hook", Release: release, Function: &landfall.Function{ID: id, Resources: landfall.Resources{Memory: 1, KeepWarm: 2}}}
 	}
 	first, second := trigger("first", "hello 1"), trigger("second", "hello 2")
 	table := registry.New([]registry.App{
@@ -178,14 +177,14 @@ func TestLiveTriggers(t *testing.T) {
 		t.Errorf("live: got %+v", live)
 	}
 	for _, c := range []struct {
-		origin   registry.Origin
+		origin   landfall.Origin
 		function string
 		want     *registry.Trigger
 	}{
-		{registry.Origin{Release: "first", Trigger: "hook"}, "hello 1", first},
-		{registry.Origin{Release: "first", Trigger: "hook"}, "hello 2", nil},
-		{registry.Origin{Release: "first", Trigger: "other"}, "hello 1", nil},
-		{registry.Origin{Release: "third", Trigger: "hook"}, "hello 3", nil},
+		{landfall.Origin{Release: "first", Trigger: "hook"}, "hello 1", first},
+		{landfall.Origin{Release: "first", Trigger: "hook"}, "hello 2", nil},
+		{landfall.Origin{Release: "first", Trigger: "other"}, "hello 1", nil},
+		{landfall.Origin{Release: "third", Trigger: "hook"}, "hello 3", nil},
 	} {
 		if got := table.Trigger(c.origin, c.function); got != c.want {
 			t.Errorf("%+v: got %+v, want %+v", c.origin, got, c.want)

@@ -15,7 +15,7 @@ func TestTriggers(t *testing.T) {
 		var all []*registry.Trigger
 		for _, name := range []string{"b", "a"} {
 			for _, kind := range []landfall.UnitKind{landfall.TimeTrigger, landfall.HTTPTrigger} {
-				all = append(all, &registry.Trigger{Kind: kind, Namespace: namespace, AppName: app, Name: name})
+				all = append(all, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind}, Namespace: namespace, AppName: app, Name: name})
 			}
 		}
 		return all
@@ -42,7 +42,7 @@ func TestTriggers(t *testing.T) {
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	triggers := func(id string) []*registry.Trigger {
-		return []*registry.Trigger{{Function: &registry.Function{ID: id}}, {}, {Shares: []registry.Share{{}, {Function: &registry.Function{ID: id}}}}}
+		return []*registry.Trigger{{Function: &landfall.Function{ID: id}}, {}, {Shares: []registry.Share{{}, {Function: &landfall.Function{ID: id}}}}}
 	}
 	table := registry.New([]registry.App{
 		{ID: "1", Name: "shop", Live: "bbbbbbbb", Releases: []registry.Release{{ID: "aaaaaaaa", Triggers: triggers("old")}, {ID: "bbbbbbbb", Triggers: triggers("new")}, {ID: "cccccccc"}}},
@@ -57,7 +57,7 @@ func TestFunctions(t *testing.T) {
 // V5: every percent of the requests goes where the weights say, and only there.
 func TestChoose(t *testing.T) {
 	t.Parallel()
-	old, next := &registry.Function{ID: "old"}, &registry.Function{ID: "next"}
+	old, next := &landfall.Function{ID: "old"}, &landfall.Function{ID: "next"}
 	for percent := range 101 {
 		trigger := registry.Trigger{Shares: []registry.Share{{Function: old, Percent: 100 - percent}, {Function: next, Percent: percent}}}
 		got := 0
@@ -78,10 +78,10 @@ func TestChoose(t *testing.T) {
 // Events are drawn, each anew: those of a trigger with two functions come to both.
 func TestDraw(t *testing.T) {
 	t.Parallel()
-	old, next := &registry.Function{ID: "old"}, &registry.Function{ID: "next"}
+	old, next := &landfall.Function{ID: "old"}, &landfall.Function{ID: "next"}
 	trigger := registry.Trigger{Shares: []registry.Share{{Function: old, Percent: 50}, {Function: next, Percent: 50}}}
 	const all = 1000
-	drawn := map[*registry.Function]int{}
+	drawn := map[*landfall.Function]int{}
 	for range all {
 		drawn[trigger.Draw()]++
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // echo answers each event with itself, by builtins of the shell.
@@ -28,7 +28,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-func measure(b *testing.B, run runFunc, f *registry.Function, e event.Event) {
+func measure(b *testing.B, run runFunc, f *landfall.Function, e event.Event) {
 	b.Helper()
 	count(b, run, f, "good")
 	b.ReportAllocs()

@@ -18,7 +18,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
@@ -532,9 +531,9 @@ func TestDoor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	f := w.function("greet", counter)
-	f.Secrets = []registry.Secret{{Name: "key", Number: 2, Sealed: []byte("sealed")}, {Name: "revoked", Number: 1}}
+	f.Secrets = []landfall.SealedSecret{{Name: "key", Number: 2, Sealed: []byte("sealed")}, {Name: "revoked", Number: 1}}
 	f.Resources = landfall.Resources{Memory: 1 << 20, MilliCPU: 2, Disk: 3, Timeout: 4, IdleTimeout: 5, Concurrency: 6, KeepWarm: 7}
-	f.Environment = registry.Environment{Name: "nodejs", Image: "node"}
+	f.Environment = landfall.Environment{Name: "nodejs", Image: "node"}
 	f.App, f.Network, f.Body = "an app's id", true, 1<<20
 	f.Package.Digest, f.Package.Size = landfall.DigestOf([]byte("a package")), 8
 	c := &call.Registry{URL: w.url, Secret: roleSecret}

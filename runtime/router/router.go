@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
@@ -72,7 +71,7 @@ func (r *Router) Close() {
 // Run gives an event to a function, in the process that is best for it, and returns its answer, which is streamed as that of
 // runner.Runner.Run is. What the function logs goes to Logs before Run returns. Its errors are those of runner.Runner.Run, and
 // runner.Lost; Unavailable when nobody is there who could run it.
-func (r *Router) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (r *Router) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	q, err := call.NewRequest(f, e)
 	if err != nil {
 		return event.Event{}, err

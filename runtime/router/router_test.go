@@ -63,10 +63,10 @@ func TestTriggerManager(t *testing.T) {
 	w := newWorld(t)
 	at, _, _ := w.runner()
 	f := w.function("echo", `while read -r event; do printf '%s\n' "$event"; done`)
-	bound := &registry.Trigger{Name: "greet", AppName: "shop", Namespace: "default", Function: f, Config: map[string]string{"GREETING": "good morning"}}
+	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"GREETING": "good morning"}}, Name: "greet", AppName: "shop", Namespace: "default", Function: f}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		seen := &spy{run: w.router(nil, address).Run}
-		m := &trigger.Manager{Functions: seen, Address: func(f *registry.Function) string { return "https://landfall.example" + call.NameOf(f).String() }}
+		m := &trigger.Manager{Functions: seen, Address: func(f *landfall.Function) string { return "https://landfall.example" + call.NameOf(f).String() }}
 		answer, err := m.Invoke(t.Context(), bound, ask("greet", "x1"))
 		// E-060: by a router, or by a runner if there is none
 		if err != nil || answer.Type() != "greet" {
@@ -89,7 +89,7 @@ type spy struct {
 }
 
 // Run implements trigger.Functions.
-func (s *spy) Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (s *spy) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	s.event = e
 	return s.run(ctx, f, e)
 }
@@ -104,17 +104,17 @@ func TestErrorsTravel(t *testing.T) {
 	cancel()
 	for _, test := range []struct {
 		name, kind string
-		change     func(f *registry.Function)
+		change     func(f *landfall.Function)
 		gone       bool // the caller is
 		hold       bool // while another call takes the only place
 		reason     runner.Reason
 	}{
 		{name: "an end", kind: "exit", reason: runner.Exit},
 		{name: "too large", kind: "large", reason: runner.TooLarge},
-		{name: "too late", kind: "hang", change: func(f *registry.Function) { f.Resources.Timeout = 50 * time.Millisecond }, reason: runner.Timeout},
-		{name: "busy", kind: "good", change: func(f *registry.Function) { f.Resources.Concurrency = 1 }, hold: true, reason: runner.Busy},
+		{name: "too late", kind: "hang", change: func(f *landfall.Function) { f.Resources.Timeout = 50 * time.Millisecond }, reason: runner.Timeout},
+		{name: "busy", kind: "good", change: func(f *landfall.Function) { f.Resources.Concurrency = 1 }, hold: true, reason: runner.Busy},
 		{name: "given up", kind: "good", gone: true},
-		{name: "no program", kind: "good", change: func(f *registry.Function) { f.Entrypoint = "nothing" }, reason: runner.Exit},
+		{name: "no program", kind: "good", change: func(f *landfall.Function) { f.Entrypoint = "nothing" }, reason: runner.Exit},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func TestErrorsTravel(t *testing.T) {
 }
 
 // release lets the calls of a function that hang go on.
-func release(t testing.TB, f *registry.Function) {
+func release(t testing.TB, f *landfall.Function) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(f.Package.Key, "go"), nil, 0o600); err != nil {
 		t.Error(err)

@@ -22,7 +22,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
@@ -73,11 +72,8 @@ func runProcess(known string) error {
 type functions struct{ runner *runner.Runner }
 
 // Run implements call.Functions.
-func (f functions) Run(ctx context.Context, of *registry.Function, e event.Event) (event.Event, error) {
-	return f.runner.Run(ctx, runner.Function{
-		ID: of.ID, Args: []string{"./" + of.Entrypoint}, Dir: of.Package.Key, Env: of.Config, Resources: of.Resources,
-		Parts: of.Body > 0,
-	}, e)
+func (f functions) Run(ctx context.Context, of *landfall.Function, e event.Event) (event.Event, error) {
+	return f.runner.Run(ctx, runner.Function{Function: *of, Args: []string{"./" + of.Entrypoint}, Dir: of.Package.Key, Env: of.Config}, e)
 }
 
 // runs is a runner of a test: what it is at /run, and what runs functions in it.
@@ -103,14 +99,14 @@ type world struct {
 	asked  atomic.Int64 // how often the registry was
 
 	mu        sync.Mutex
-	functions map[string]*registry.Function // by NAME:VERSION
+	functions map[string]*landfall.Function // by NAME:VERSION
 }
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	log := &logtest.Buffer{}
-	w := &world{t: t, functions: map[string]*registry.Function{}, log: log, logger: slog.New(slog.NewTextHandler(log, nil))}
-	door := &call.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*registry.Function, error) {
+	w := &world{t: t, functions: map[string]*landfall.Function{}, log: log, logger: slog.New(slog.NewTextHandler(log, nil))}
+	door := &call.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 		w.asked.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -119,7 +115,7 @@ func newWorld(t testing.TB) *world {
 			return nil, &landfall.Error{Op: "world", Kind: landfall.NotFound, Message: "there is no function " + ref.String()}
 		}
 		return f, nil
-	}, Live: func() []*registry.Function { return nil }}
+	}, Live: func() []*landfall.Function { return nil }}
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
 	var err error
@@ -130,16 +126,16 @@ func newWorld(t testing.TB) *world {
 }
 
 // function makes a function of a shell program.
-func (w *world) function(name, program string) *registry.Function {
+func (w *world) function(name, program string) *landfall.Function {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "function"), []byte("#!/bin/sh\n"+program), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
 	version := landfall.NewUID()
-	f := &registry.Function{
+	f := &landfall.Function{
 		ID: "default/" + name + ":1 " + string(version), Namespace: "default", Name: name, Version: version, Number: 1, Group: landfall.NewUID(),
-		Entrypoint: "function", Package: registry.Archive{Key: dir}, Resources: landfall.Resources{Timeout: patience},
+		Entrypoint: "function", Package: landfall.Archive{Key: dir}, Resources: landfall.Resources{Timeout: patience},
 		Config: map[string]string{"GREETING": "hello"},
 	}
 	w.mu.Lock()
@@ -239,10 +235,10 @@ func ask(kind, execution string) event.Event {
 }
 
 // runFunc runs functions, here or elsewhere.
-type runFunc func(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+type runFunc func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
 
 // count calls a counter, and returns the process and the number that it says.
-func count(t testing.TB, run runFunc, f *registry.Function, kind string) (process, number string) {
+func count(t testing.TB, run runFunc, f *landfall.Function, kind string) (process, number string) {
 	t.Helper()
 	answer, err := run(t.Context(), f, ask(kind, ""))
 	if err != nil {
@@ -259,7 +255,7 @@ type ended struct {
 }
 
 // begin begins a call whose answer is streamed to somebody; nil: to nobody.
-func begin(ctx context.Context, run runFunc, f *registry.Function, kind string, to runner.Stream) chan ended {
+func begin(ctx context.Context, run runFunc, f *landfall.Function, kind string, to runner.Stream) chan ended {
 	over := make(chan ended, 1)
 	go func() {
 		answer, err := run(runner.WithStream(ctx, to), f, ask(kind, "x1"))

@@ -13,7 +13,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -72,14 +71,14 @@ func (b *flow) Taken() int64 { return b.taken.Load() }
 func (b *flow) say(text string) { _, _ = b.in.Write([]byte(text)) }
 
 // reads makes a function that takes bodies in parts.
-func (w *world) reads(name string) *registry.Function {
+func (w *world) reads(name string) *landfall.Function {
 	f := w.function(name, reader)
 	f.Body = 1 << 20
 	return f
 }
 
 // settled waits until a function has one process, which waits.
-func settled(t *testing.T, r runs, f *registry.Function) {
+func settled(t *testing.T, r runs, f *landfall.Function) {
 	t.Helper()
 	testkit.Eventually(t, "the process waits", func() bool { n, idle := r.runner.Count(f.ID); return n == 1 && idle == 1 })
 }

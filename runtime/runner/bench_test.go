@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
@@ -46,7 +47,7 @@ func BenchmarkHot(b *testing.B) {
 				}
 			}
 		})
-		f := runner.Function{ID: "echo", Args: []string{"/bin/cat"}, Dir: b.TempDir()}
+		f := runner.Function{Function: landfall.Function{ID: "echo"}, Args: []string{"/bin/cat"}, Dir: b.TempDir()}
 		b.Run("function/"+kind, func(b *testing.B) {
 			r := start(b, &runner.Runner{Sandbox: box(b, kind)})
 			b.ReportAllocs()

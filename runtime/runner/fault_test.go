@@ -167,7 +167,7 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"confined", "off"} {
 		r := start(t, &runner.Runner{Sandbox: box(t, kind)})
-		_, err := r.Run(t.Context(), runner.Function{ID: "missing", Args: []string{"./missing"}, Dir: t.TempDir()}, ask("good", ""))
+		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"}, Dir: t.TempDir()}, ask("good", ""))
 		// N-023: a missing handler
 		if fault := runner.ErrorOf(err); reason(err) != runner.Exit || !strings.Contains(fault.Trace, "missing") {
 			t.Errorf("%s: the error is %+v", kind, fault)

@@ -216,7 +216,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 func TestPoisonInputs(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib}, Defaults: landfall.Resources{Timeout: patience, Concurrency: 1}})
-	f := runner.Function{ID: "echo", Args: []string{"/bin/cat"}, Dir: t.TempDir()}
+	f := runner.Function{Function: landfall.Function{ID: "echo"}, Args: []string{"/bin/cat"}, Dir: t.TempDir()}
 	const deep = 200_000
 	texts := map[string]string{
 		"nothing": "", "a zero byte": "\x00", "no UTF-8": "\xff\xfe\xc0\x80", "line ends": "\n\r\n\u2028\u2029", "braces": "}}}}{{{{", "quotes": `"\"\\"`,

@@ -40,7 +40,7 @@ func modules(t testing.TB, sources ...wasmtest.Source) (*runner.Runner, []runner
 		if err != nil {
 			t.Fatal(err)
 		}
-		functions = append(functions, runner.Function{ID: file, Module: module, Args: []string{"main.wasm"}})
+		functions = append(functions, runner.Function{Function: landfall.Function{ID: file}, Module: module, Args: []string{"main.wasm"}})
 	}
 	return r, functions
 }
@@ -139,7 +139,7 @@ func TestModuleBrokenUpload(t *testing.T) {
 			0x0c, 0, 0x0b,
 		},
 	})
-	f[0].Parts, f[0].Resources.Timeout = true, 10*time.Second
+	f[0].Body, f[0].Resources.Timeout = mib, 10*time.Second
 	b := newFlow()
 	go func() {
 		_ = b.to.CloseWithError(&landfall.Error{Kind: landfall.Canceled, Message: "the caller went away"})

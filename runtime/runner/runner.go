@@ -17,21 +17,20 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Function is a version of a function, ready to run.
+// Function is a version of a function, ready to run. Whatever has the same ID is the same in everything but Resources. One app does not
+// take all the processes. A function with a Body takes bodies in parts: see WithBody.
 type Function struct {
-	ID        string            // names the version; whatever has the same ID is the same in everything but Resources
-	App       string            // whose it is: one app does not take all the processes; empty: nobody's
-	Args      []string          // the program, by a path that may be relative to Dir, and its arguments
-	Dir       string            // where it starts, which it cannot change
-	Root      string            // the folder that it sees as its root, in which Dir is then; empty: it sees the server's programs
-	Env       map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
-	Files     map[string]string // small files that only it sees, by their paths below /secrets and /configs; none without a sandbox
-	Form      event.Form        // how it reads events: Structured or Draft
-	Module    *wasm.Module      // what is run in place of a program; nil: Args is one
-	Resources landfall.Resources
-	Proxy     *sandbox.Proxy   // its way to public addresses; nil: it has no network
-	Parts     bool             // it takes a request's body in parts: see WithBody
-	Hide      *secret.Redactor // what must not be in its logs nor in what is said of its errors; nil: nothing
+	landfall.Function
+
+	Args   []string          // the program, by a path that may be relative to Dir, and its arguments
+	Dir    string            // where it starts, which it cannot change
+	Root   string            // the folder that it sees as its root, in which Dir is then; empty: it sees the server's programs
+	Env    map[string]string // all that it gets beside PATH, HOME, TMPDIR and LANG
+	Files  map[string]string // small files that only it sees, by their paths below /secrets and /configs; none without a sandbox
+	Form   event.Form        // how it reads events: Structured or Draft
+	Module *wasm.Module      // what is run in place of a program; nil: Args is one
+	Proxy  *sandbox.Proxy    // its way to public addresses; nil: it has no network
+	Hide   *secret.Redactor  // what must not be in its logs nor in what is said of its errors; nil: nothing
 }
 
 // Limits are the runner's own.
@@ -118,7 +117,7 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 	}
 	event.SetFollows(&e, false) // whoever says so: the function would take what comes next for its data
 	var body Body
-	if f.Parts {
+	if f.Body > 0 {
 		if body = BodyOf(ctx); body != nil {
 			defer body.Stop()
 			defer context.AfterFunc(ctx, body.Stop)()

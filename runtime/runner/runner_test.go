@@ -72,7 +72,7 @@ func TestFunction(t *testing.T) {
 func TestDraft(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
-	f := runner.Function{ID: "draft", Form: event.Draft, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+	f := runner.Function{Function: landfall.Function{ID: "draft"}, Form: event.Draft, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
 while read -r event; do
 	case "$event" in '{"cloud-events-version":"0.1",'*'"extensions":{"config":{"COLOUR":"red"}'*) ;; *) echo "it got $event" >&2; exit 1 ;; esac
 	echo '{"cloud-events-version":"0.1","event-id":"2","source":"/old","event-type":"t","content-type":"text/plain","data":"hi","extensions":{"protocol":{"status_code":201}}}'
@@ -139,7 +139,7 @@ func TestErrorEvent(t *testing.T) {
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
-	f := runner.Function{ID: "echo", Args: []string{"/bin/cat"}, Dir: t.TempDir()}
+	f := runner.Function{Function: landfall.Function{ID: "echo"}, Args: []string{"/bin/cat"}, Dir: t.TempDir()}
 	for _, size := range []int{0, 5000, 70_000, 3 << 20} {
 		e := ask("echo", "x1")
 		if err := e.SetData("text/plain", strings.Repeat("ü", size/2)); err != nil {
@@ -185,7 +185,7 @@ func TestOneShot(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, &runner.Runner{Sandbox: box(t, kind)})
-			f := runner.Function{ID: "once", Args: []string{"/bin/sh", "-c", "read -r event; n=1; " + answer}, Dir: t.TempDir()}
+			f := runner.Function{Function: landfall.Function{ID: "once"}, Args: []string{"/bin/sh", "-c", "read -r event; n=1; " + answer}, Dir: t.TempDir()}
 			for range 8 {
 				if n := count(t, r, f); n != 1 {
 					t.Errorf("the answer is %d", n)
@@ -381,7 +381,7 @@ func TestWarmStaysWhileOthersEnd(t *testing.T) {
 	t.Parallel()
 	log := newLogs()
 	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Logs: log})
-	f := runner.Function{ID: t.Name(), Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+	f := runner.Function{Function: landfall.Function{ID: t.Name()}, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
 n=0
 while read -r event; do
 	n=$((n+1))

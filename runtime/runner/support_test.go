@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
@@ -111,7 +112,7 @@ const answer = `printf '{"specversion":"1.0","id":"%s","source":"/counter","type
 // counter returns a function that counts the events that it got, and does something else when an event's type is "bad".
 func counter(t testing.TB, bad string) runner.Function {
 	t.Helper()
-	return runner.Function{ID: t.Name(), Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
+	return runner.Function{Function: landfall.Function{ID: t.Name()}, Args: []string{"./function"}, Dir: write(t, `#!/bin/sh
 n=0
 while read -r event; do
 	n=$((n+1))

@@ -60,7 +60,7 @@ const (
 func uploader(t *testing.T, bad string) runner.Function {
 	t.Helper()
 	f := counter(t, bad)
-	f.Parts, f.Resources.Concurrency, f.Resources.Timeout = true, 1, patience
+	f.Body, f.Resources.Concurrency, f.Resources.Timeout = mib, 1, patience
 	return f
 }
 
@@ -277,9 +277,9 @@ func TestUploadEnds(t *testing.T) {
 // Who sends an event cannot say that parts follow it: the function would take the next one for a part.
 func TestNobodySaysThatPartsFollow(t *testing.T) {
 	t.Parallel()
-	for _, parts := range []bool{true, false} {
+	for _, body := range []int64{mib, 0} {
 		r, f := start(t, &runner.Runner{Sandbox: box(t, "off")}), uploader(t, `case "$event" in *datafollows*) n=bad ;; esac; text=; `+reply(""))
-		f.Parts = parts
+		f.Body = body
 		e := ask("bad", "")
 		event.SetFollows(&e, true)
 		if answer, err := r.Run(t.Context(), f, e); err != nil || string(answer.Data()) != "1 " {

@@ -25,13 +25,13 @@ func NewEvent(t *registry.Trigger) event.Event {
 	e.SetTime(time.Now())
 	if t.Kind != landfall.TimeTrigger {
 		e.SetType(MessageType)
-		e.SetSubject(t.Topic)
+		e.SetSubject(t.Queue.Topic)
 		return e
 	}
 	e.SetType(ScheduleType)
 	e.SetSubject(t.Name)
 	event.SetProtocol(&e, event.Protocol{
-		Type: "http", Method: t.Method, RequestURL: t.Subpath, Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
+		Type: "http", Method: t.Time.Method, RequestURL: t.Time.Subpath, Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
 	})
 	return e
 }

@@ -64,7 +64,7 @@ func listening(table *registry.Table, subject string) (all []*registry.Trigger, 
 		return nil, err
 	}
 	for _, t := range release.Triggers {
-		if t.Kind == landfall.QueueTrigger && t.Namespace == namespace && landfall.TopicCovers(t.Topic, topic) {
+		if t.Kind == landfall.QueueTrigger && t.Namespace == namespace && landfall.TopicCovers(t.Queue.Topic, topic) {
 			all = append(all, t)
 		}
 	}

@@ -17,7 +17,7 @@ func shops() *trigger.Manager {
 	release := func(id landfall.UID, app, namespace string, kinds ...landfall.UnitKind) registry.Release {
 		r := registry.Release{ID: id}
 		for _, kind := range kinds {
-			r.Triggers = append(r.Triggers, &registry.Trigger{Kind: kind, Namespace: namespace, AppName: app, Name: "a", Release: id, Topic: "t1"})
+			r.Triggers = append(r.Triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind, Queue: landfall.QueueSource{Topic: "t1"}}, Namespace: namespace, AppName: app, Name: "a", Release: id})
 		}
 		r.Routes = registry.NewRoutes([]registry.Route{{Trigger: r.Triggers[0], Patterns: []string{"POST /a/{id}", "GET /b"}}})
 		return r
@@ -93,11 +93,11 @@ func TestFindPasses(t *testing.T) {
 	for kind, filters := range map[landfall.UnitKind]string{
 		landfall.HTTPTrigger: `[{"exact":{"type":"order"}}]`, landfall.TimeTrigger: `[{"prefix":{"subject":"eu."}}]`, landfall.QueueTrigger: `[7]`,
 	} {
-		triggers = append(triggers, &registry.Trigger{Kind: kind, Namespace: "team", AppName: "shop", Name: "a", Filters: json.RawMessage(filters)})
+		triggers = append(triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind, Filters: json.RawMessage(filters)}, Namespace: "team", AppName: "shop", Name: "a"})
 	}
-	triggers = append(triggers, &registry.Trigger{Kind: landfall.QueueTrigger, Namespace: "team", AppName: "shop", Name: "b", Topic: "orders.>"})
+	triggers = append(triggers, &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger, Queue: landfall.QueueSource{Topic: "orders.>"}}, Namespace: "team", AppName: "shop", Name: "b"})
 	table := registry.New([]registry.App{{ID: "1", Name: "shop", Live: "aaaaaaa2", Releases: []registry.Release{{ID: "aaaaaaa2", Triggers: triggers}}}})
-	m := &trigger.Manager{Table: func() *registry.Table { return table }, Address: func(*registry.Function) string { return "" }}
+	m := &trigger.Manager{Table: func() *registry.Table { return table }, Address: func(*landfall.Function) string { return "" }}
 	for _, c := range []struct{ source, kind, subject, want string }{
 		{"/r/team/shop/a", "order", "", "http-trigger"},
 		{"/r/team/shop/a", "order", "eu.1", "http-trigger,time-trigger"},
@@ -141,12 +141,12 @@ func TestFindFails(t *testing.T) {
 // The event of a schedule stands for a request.
 func TestNewEvent(t *testing.T) {
 	t.Parallel()
-	e := trigger.NewEvent(&registry.Trigger{Kind: landfall.TimeTrigger, Namespace: "team", AppName: "shop", Name: "a", Method: http.MethodPut, Subpath: "/report"})
+	e := trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger, Time: landfall.TimeSource{Method: http.MethodPut, Subpath: "/report"}}, Namespace: "team", AppName: "shop", Name: "a"})
 	p, err := event.ProtocolOf(e)
 	if err != nil || p.Method != http.MethodPut || p.RequestURL != "/report" || e.Subject() != "a" || e.Source() != "/r/team/shop/a" || e.Type() != trigger.ScheduleType || e.Validate() != nil {
 		t.Errorf("got %v, %v", e, err)
 	}
-	e = trigger.NewEvent(&registry.Trigger{Kind: landfall.QueueTrigger, Namespace: "team", AppName: "shop", Name: "a", Topic: "orders"})
+	e = trigger.NewEvent(&registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger, Queue: landfall.QueueSource{Topic: "orders"}}, Namespace: "team", AppName: "shop", Name: "a"})
 	if _, there := e.Extensions()["protocol"]; there || e.Type() != trigger.MessageType || e.Subject() != "orders" {
 		t.Errorf("got %v, want a message", e)
 	}

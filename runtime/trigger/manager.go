@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/trace"
@@ -17,7 +18,7 @@ import (
 type Functions interface {
 	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run. It keeps nothing of
 	// the event's data.
-	Run(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error)
+	Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
 }
 
 // Invoker fires triggers. It is how every event source reaches functions.
@@ -33,9 +34,10 @@ type Invoker interface {
 // Manager is the Invoker. Its fields are set before the first call. It is safe for concurrent use.
 type Manager struct {
 	Functions Functions
-	Address   func(f *registry.Function) string     // the URL of a function's version
+	Address   func(f *landfall.Function) string     // the URL of a function's version
 	Tracer    *trace.Tracer                         // may be nil
-	Unfit     func(f *registry.Function, side Side) // is told of data that does not fit a contract; nil: nobody is
+	Contracts *contract.Cache                       // nil: none is remembered
+	Unfit     func(f *landfall.Function, side Side) // is told of data that does not fit a contract; nil: nobody is
 
 	// What Find needs, and nothing else.
 	Table   func() *registry.Table                                            // nil until it was read
@@ -52,7 +54,7 @@ func (m *Manager) Invoke(ctx context.Context, t *registry.Trigger, e event.Event
 
 // Run is Invoke with a function that the caller chose of those of the trigger, and with an event of which nobody else has the
 // attributes: they change.
-func (m *Manager) Run(ctx context.Context, t *registry.Trigger, f *registry.Function, e event.Event) (event.Event, error) {
+func (m *Manager) Run(ctx context.Context, t *registry.Trigger, f *landfall.Function, e event.Event) (event.Event, error) {
 	if f == nil {
 		return event.Event{}, &landfall.Error{
 			Op: "trigger.Run", Kind: landfall.NotFound, Message: "the version of the function that the trigger " + t.Name + " names is gone",
@@ -60,7 +62,7 @@ func (m *Manager) Run(ctx context.Context, t *registry.Trigger, f *registry.Func
 	}
 	target := m.target(t, f)
 	target.added.AddTo(&e)
-	return m.call(ctx, t.Kind, target.function, e)
+	return m.call(ctx, t.Kind, target, e)
 }
 
 // Side is a side of a contract.
@@ -73,29 +75,26 @@ const (
 )
 
 // call has a function run, unless its contract refuses the event: then nothing is started.
-func (m *Manager) call(ctx context.Context, by landfall.UnitKind, f *registry.Function, e event.Event) (event.Event, error) {
-	if f.Contract == nil {
-		return m.run(ctx, by, f, e)
-	}
-	if err := f.Contract.Take(e); err != nil {
-		m.unfit(f, Input)
+func (m *Manager) call(ctx context.Context, by landfall.UnitKind, t target, e event.Event) (event.Event, error) {
+	if err := t.contract.Take(e); err != nil {
+		m.unfit(t.function, Input)
 		return event.Event{}, err
 	}
-	answer, err := m.run(ctx, by, f, e)
-	if err == nil && f.Contract.Gave(answer) != nil {
-		m.unfit(f, Output)
+	answer, err := m.run(ctx, by, t.function, e)
+	if err == nil && t.contract.Gave(answer) != nil {
+		m.unfit(t.function, Output)
 	}
 	return answer, err
 }
 
-func (m *Manager) unfit(f *registry.Function, side Side) {
+func (m *Manager) unfit(f *landfall.Function, side Side) {
 	if m.Unfit != nil {
 		m.Unfit(f, side)
 	}
 }
 
 // run has a function run. Where spans are made it is one, and the function is told of it, unless its event is of a trace already.
-func (m *Manager) run(ctx context.Context, by landfall.UnitKind, f *registry.Function, e event.Event) (event.Event, error) {
+func (m *Manager) run(ctx context.Context, by landfall.UnitKind, f *landfall.Function, e event.Event) (event.Event, error) {
 	if m.Tracer == nil {
 		return m.Functions.Run(ctx, f, e)
 	}
@@ -111,15 +110,15 @@ func (m *Manager) run(ctx context.Context, by landfall.UnitKind, f *registry.Fun
 
 // Call gives an event to a function that no trigger binds it to: its sender stands for one, with the configuration that the event
 // has already. The sender's event stays as it is. Invalid when that is no configuration; else its errors are those of Functions.Run.
-func (m *Manager) Call(ctx context.Context, f *registry.Function, e event.Event) (event.Event, error) {
+func (m *Manager) Call(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 	config, err := event.ConfigOf(e)
 	if err != nil {
 		return event.Event{}, err
 	}
 	e.Context = e.Context.Clone()
-	target := m.prepare(&registry.Trigger{Config: config}, f)
+	target := m.prepare(&registry.Trigger{Trigger: landfall.Trigger{Config: config}}, f)
 	target.added.AddTo(&e)
-	return m.call(ctx, "", target.function, e)
+	return m.call(ctx, "", target, e)
 }
 
 // prepared is what is made of a trigger once.
@@ -131,8 +130,9 @@ type prepared struct {
 
 // target is a function as a trigger runs it.
 type target struct {
-	of       *registry.Function
-	function *registry.Function // with the trigger's resources
+	of       *landfall.Function
+	function *landfall.Function // with the trigger's resources
+	contract *contract.Contract // nil: it takes and answers anything
 	added    event.Addition
 }
 
@@ -154,7 +154,7 @@ func (m *Manager) prepared(t *registry.Trigger) *prepared {
 func (p *prepared) pass(e event.Event) bool { return !p.broken && p.filters.Pass(e) }
 
 // target returns a function as a trigger runs it.
-func (m *Manager) target(t *registry.Trigger, f *registry.Function) target {
+func (m *Manager) target(t *registry.Trigger, f *landfall.Function) target {
 	for _, target := range m.prepared(t).targets {
 		if target.of == f {
 			return target
@@ -163,7 +163,7 @@ func (m *Manager) target(t *registry.Trigger, f *registry.Function) target {
 	return m.prepare(t, f) // it is none of the trigger's
 }
 
-func (m *Manager) prepare(t *registry.Trigger, f *registry.Function) target {
+func (m *Manager) prepare(t *registry.Trigger, f *landfall.Function) target {
 	config := maps.Clone(f.Config)
 	if config == nil {
 		config = map[string]string{}
@@ -171,6 +171,6 @@ func (m *Manager) prepare(t *registry.Trigger, f *registry.Function) target {
 	maps.Copy(config, t.Config)
 	function := *f
 	function.Resources = t.Resources.Or(f.Resources)
-	function.Origin = registry.Origin{Release: t.Release, Trigger: t.Name}
-	return target{f, &function, event.NewAddition(event.Trigger{FunctionURL: m.Address(f), Config: config})}
+	function.Origin = landfall.Origin{Release: t.Release, Trigger: t.Name}
+	return target{f, &function, m.Contracts.Of(f.Contract), event.NewAddition(event.Trigger{FunctionURL: m.Address(f), Config: config})}
 }

@@ -16,16 +16,16 @@ import (
 )
 
 // function is Functions of which a test sees every call.
-type function func(*registry.Function, event.Event) (event.Event, error)
+type function func(*landfall.Function, event.Event) (event.Event, error)
 
 // Run implements trigger.Functions.
-func (f function) Run(_ context.Context, called *registry.Function, e event.Event) (event.Event, error) {
+func (f function) Run(_ context.Context, called *landfall.Function, e event.Event) (event.Event, error) {
 	return f(called, e)
 }
 
 // manager returns a manager whose functions f runs.
 func manager(f function) *trigger.Manager {
-	return &trigger.Manager{Functions: f, Address: func(f *registry.Function) string {
+	return &trigger.Manager{Functions: f, Address: func(f *landfall.Function) string {
 		return "https://example.com/functions/" + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 	}}
 }
@@ -43,14 +43,14 @@ func received() event.Event {
 // A function finds in its event what app and trigger are configured to, and which version it is. It gets what the trigger allows it.
 func TestInvoke(t *testing.T) {
 	t.Parallel()
-	checkout := &registry.Function{
+	checkout := &landfall.Function{
 		ID: "c", Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"},
 		Resources: landfall.Resources{Memory: 1, MilliCPU: 2},
 	}
-	bound := &registry.Trigger{Name: "pay", Release: "rrrrrrr2", Function: checkout, Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}
-	var called *registry.Function
+	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}, Name: "pay", Release: "rrrrrrr2", Function: checkout}
+	var called *landfall.Function
 	var got event.Event
-	m := manager(func(f *registry.Function, e event.Event) (event.Event, error) {
+	m := manager(func(f *landfall.Function, e event.Event) (event.Event, error) {
 		called, got = f, e
 		return event.Answer(e, "2"), nil
 	})
@@ -78,7 +78,7 @@ func TestInvoke(t *testing.T) {
 		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Resources != want || called.ID != "c" {
 			t.Errorf("the function %s has %+v, want c with %+v", called.ID, called.Resources, want)
 		}
-		if want := (registry.Origin{Release: "rrrrrrr2", Trigger: "pay"}); called.Origin != want {
+		if want := (landfall.Origin{Release: "rrrrrrr2", Trigger: "pay"}); called.Origin != want {
 			t.Errorf("the function runs for %+v, want %+v", called.Origin, want)
 		}
 		if config, _ := event.ConfigOf(sent); config["currency"] != "mine" {
@@ -93,8 +93,8 @@ func TestInvoke(t *testing.T) {
 // Without any configuration the event says so, and a version that is gone is an error.
 func TestInvokeNothing(t *testing.T) {
 	t.Parallel()
-	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) { return e, nil })
-	answer, err := m.Invoke(t.Context(), &registry.Trigger{Function: &registry.Function{}}, received())
+	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
+	answer, err := m.Invoke(t.Context(), &registry.Trigger{Function: &landfall.Function{}}, received())
 	if config := answer.Extensions()["config"]; config != "{}" || err != nil {
 		t.Errorf("the configuration is %v, %v, want {}", config, err)
 	}
@@ -106,8 +106,8 @@ func TestInvokeNothing(t *testing.T) {
 // Who calls a function by its name configures it, as a trigger would.
 func TestCall(t *testing.T) {
 	t.Parallel()
-	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) { return e, nil })
-	f := &registry.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"}}
+	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
+	f := &landfall.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"}}
 	sent := received()
 	got, err := m.Call(t.Context(), f, sent)
 	want := event.Trigger{FunctionURL: "https://example.com/functions/team/checkout:owf2k7qa", Config: map[string]string{"currency": "mine", "colour": "red"}}
@@ -129,18 +129,18 @@ func TestCall(t *testing.T) {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	runs, unfit := 0, map[trigger.Side]int{}
-	m := manager(func(_ *registry.Function, e event.Event) (event.Event, error) {
+	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) {
 		runs++
 		return event.Answer(e, "2"), nil
 	})
-	m.Unfit = func(_ *registry.Function, side trigger.Side) { unfit[side]++ }
-	f := &registry.Function{Name: "checkout", Contract: contract.Of(json.RawMessage(`{"input":{"type":"object"},"output":{"type":"object"}}`))}
+	m.Unfit = func(_ *landfall.Function, side trigger.Side) { unfit[side]++ }
+	f := &landfall.Function{Name: "checkout", Contract: json.RawMessage(`{"input":{"type":"object"},"output":{"type":"object"}}`)}
 	ways := map[string]func(e event.Event) (event.Event, error){
 		"a call": func(e event.Event) (event.Event, error) { return m.Call(t.Context(), f, e) },
 	}
 	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
 		ways[string(kind)] = func(e event.Event) (event.Event, error) {
-			return m.Invoke(t.Context(), &registry.Trigger{Kind: kind, Function: f}, e)
+			return m.Invoke(t.Context(), &registry.Trigger{Trigger: landfall.Trigger{Kind: kind}, Function: f}, e)
 		}
 	}
 	for name, way := range ways {
@@ -162,10 +162,10 @@ func TestContract(t *testing.T) {
 // Weights decide which function gets an event.
 func TestInvokeShares(t *testing.T) {
 	t.Parallel()
-	m := manager(func(f *registry.Function, e event.Event) (event.Event, error) {
+	m := manager(func(f *landfall.Function, e event.Event) (event.Event, error) {
 		return event.Answer(e, f.ID), nil
 	})
-	bound := &registry.Trigger{Shares: []registry.Share{{Function: &registry.Function{ID: "all"}, Percent: 100}, {Function: &registry.Function{ID: "none"}}}}
+	bound := &registry.Trigger{Shares: []registry.Share{{Function: &landfall.Function{ID: "all"}, Percent: 100}, {Function: &landfall.Function{ID: "none"}}}}
 	for range 100 {
 		if answer, err := m.Invoke(t.Context(), bound, received()); err != nil || answer.ID() != "all" {
 			t.Fatalf("got an answer of %q, %v, want all of them of all", answer.ID(), err)

@@ -2,7 +2,6 @@ package site
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -206,9 +204,8 @@ func (a *audit) content(app landfall.App) {
 	a.t.Helper()
 	ctx := a.t.Context()
 	for _, unit := range testkit.Must(a.db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(a.t) {
-		var stored pipeline.StaticContent
-		a.decode(unit.Content, &stored)
-		manifest, err := assets.Load(ctx, a.objects, stored.Ref())
+		stored := testkit.Must(landfall.ReadContent[landfall.StaticContent](unit.Content))(a.t)
+		manifest, err := assets.Load(ctx, a.objects, assets.RefOf(stored))
 		if err != nil {
 			a.t.Errorf("%s: the manifest of %s in %s: %v", app.Name, unit.Unit.Name, unit.Release, err)
 			continue
@@ -222,21 +219,14 @@ func (a *audit) content(app landfall.App) {
 			if u.Unit.Kind != landfall.PackageUnit {
 				continue
 			}
-			var stored pipeline.PackageContent
-			a.decode(testkit.Must(a.db.VersionByNumber(ctx, u.UnitID, u.Number))(a.t).Content, &stored)
+			version := testkit.Must(a.db.VersionByNumber(ctx, u.UnitID, u.Number))(a.t)
+			stored := testkit.Must(landfall.ReadContent[landfall.PackageContent](version.Content))(a.t)
 			if stored.Deployment == nil {
 				a.t.Errorf("%s: %s of %s has no deployment", app.Name, u.Unit, r.ID)
 				continue
 			}
 			a.object(stored.Deployment.Key, stored.Deployment.Digest)
 		}
-	}
-}
-
-func (a *audit) decode(data json.RawMessage, into any) {
-	a.t.Helper()
-	if err := json.Unmarshal(data, into); err != nil {
-		a.t.Errorf("%v in %q", err, data)
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *consumer) deliver(ctx context.Context, m jetstream.Msg) (pause time.Dur
 	defer c.atWork.Delete(id)
 	defer c.keep(m)()
 	one := taken{m, t, meta, id, m.Subject(), without(m.Headers(), natsPrefix)}
-	if _, granted := c.Broker.subject(t.owner(), t.Topic); !granted {
+	if _, granted := c.Broker.subject(t.owner(), t.Queue.Topic); !granted {
 		one.topic = strings.TrimPrefix(one.topic, t.owner().prefix())
 	}
 	again, busy, err := c.settle(ctx, one)
@@ -127,7 +127,7 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 	if err == nil {
 		err = failureOf(answer)
 	}
-	if err == nil && m.RespTopic != "" {
+	if err == nil && m.Queue.RespTopic != "" {
 		err = c.answer(ctx, m, answer)
 		if err != nil && !errors.Is(err, errTooLarge) {
 			return again, false, err
@@ -212,7 +212,7 @@ func (m taken) contentType() string {
 	const plainJSON = "application/json"
 	said := m.header.Get("Content-Type")
 	isJSON := json.Valid(m.Data())
-	switch trigger := m.ContentType; {
+	switch trigger := m.Queue.ContentType; {
 	case said != "":
 		return said
 	case trigger != "" && (isJSON || !strings.Contains(trigger, "json")):
@@ -232,7 +232,7 @@ func (c *consumer) answer(ctx context.Context, m taken, answer event.Event) erro
 		return err
 	}
 	written.Header[headerTrigger] = []string{m.Source()}
-	return c.store(ctx, m, landfall.Message{Topic: m.RespTopic, ID: m.repeat("answer"), Header: written.Header, Data: written.Body})
+	return c.store(ctx, m, landfall.Message{Topic: m.Queue.RespTopic, ID: m.repeat("answer"), Header: written.Header, Data: written.Body})
 }
 
 // repeat returns the ID by which what a trigger stores of a message is known when it stores it again.
@@ -255,7 +255,7 @@ func (c *consumer) fail(ctx context.Context, m taken, why error) (again time.Dur
 	}
 	known.Failures++
 	again = backoff(uint64(known.Failures))
-	if known.Failures > m.MaxRetries {
+	if known.Failures > m.Queue.MaxRetries {
 		return again, false, c.die(ctx, m, known, why)
 	}
 	if err := c.Record.SetOutcome(ctx, m.App, m.Name, m.id, known); err != nil {
@@ -280,15 +280,15 @@ func (c *consumer) die(ctx context.Context, m taken, known Outcome, why error) e
 // hearsItself reports whether a trigger listens to where it writes. What comes to any other says nothing by our headers: a message
 // at a NATS server may be anybody's.
 func (b *Broker) hearsItself(t *bound) bool {
-	heard, _ := b.subject(t.owner(), t.Topic)
-	return slices.ContainsFunc([]string{t.RespTopic, t.deadTopic()}, func(topic string) bool {
+	heard, _ := b.subject(t.owner(), t.Queue.Topic)
+	return slices.ContainsFunc([]string{t.Queue.RespTopic, t.deadTopic()}, func(topic string) bool {
 		written, _ := b.subject(t.owner(), topic)
 		return topic != "" && landfall.TopicCovers(heard, written)
 	})
 }
 
 // deadTopic returns where the messages go that fail.
-func (b *bound) deadTopic() string { return cmp.Or(b.ErrorTopic, "dead."+b.Name) }
+func (b *bound) deadTopic() string { return cmp.Or(b.Queue.ErrorTopic, "dead."+b.Name) }
 
 // bury stores a message as a dead letter: as it was, with what went wrong and how often.
 func (c *consumer) bury(ctx context.Context, m taken, attempts int, why error) error {

@@ -136,7 +136,7 @@ func (s *Source) remove(ctx context.Context, deleted, before []string) []string 
 func (s *Source) follow(ctx, calls context.Context, group *sync.WaitGroup, consuming map[key]listening) {
 	triggers := s.live()
 	for k, l := range consuming {
-		if t, ok := triggers[k]; !ok || t.deaf != nil || t.Topic != l.topic {
+		if t, ok := triggers[k]; !ok || t.deaf != nil || t.Queue.Topic != l.topic {
 			l.stop()
 			delete(consuming, k)
 		}
@@ -150,7 +150,7 @@ func (s *Source) follow(ctx, calls context.Context, group *sync.WaitGroup, consu
 			continue
 		}
 		own, stop := context.WithCancel(ctx)
-		consuming[k] = listening{t.Topic, stop}
+		consuming[k] = listening{t.Queue.Topic, stop}
 		group.Go(func() {
 			defer stop()
 			c := &consumer{Source: s, key: k, finished: make(chan time.Duration, maxInFlight)}
@@ -175,7 +175,7 @@ func (s *Source) live() map[key]*bound {
 	}
 	s.table, s.triggers = table, map[key]*bound{}
 	for _, t := range table.Triggers(landfall.QueueTrigger) {
-		b := &bound{Trigger: t, deaf: landfall.CheckTopicPattern(t.Topic)}
+		b := &bound{Trigger: t, deaf: landfall.CheckTopicPattern(t.Queue.Topic)}
 		if b.deaf == nil {
 			b.filters, b.deaf = event.ParseFilters(t.Filters)
 		}
@@ -286,7 +286,7 @@ func (c *consumer) listen(ctx, calls context.Context, back <-chan struct{}) erro
 	})
 	for {
 		now := c.current(c.key)
-		if now == nil || now.Topic != t.Topic {
+		if now == nil || now.Queue.Topic != t.Queue.Topic {
 			return errMoved
 		}
 		if err := c.room(ctx, now.limit()); err != nil {
@@ -362,7 +362,7 @@ func (b *Broker) position(ctx context.Context, t *bound, lease time.Duration) (j
 	if err != nil {
 		return nil, err
 	}
-	subject, granted := b.subject(t.owner(), t.Topic)
+	subject, granted := b.subject(t.owner(), t.Queue.Topic)
 	stream := t.owner().stream()
 	if granted {
 		if stream, err = js.StreamNameBySubject(ctx, subject); err != nil {

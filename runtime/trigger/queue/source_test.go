@@ -34,7 +34,7 @@ func TestSource(t *testing.T) {
 	everywhere(t, func(t *testing.T, open engine) {
 		b := open()
 		s := listen(t, b, &records{}, func(c call) (event.Event, error) { return says(c, "done with "+c.data()) },
-			on(shop(), "bill", "orders.*", func(t *registry.Trigger) { t.RespTopic = "bills" }),
+			on(shop(), "bill", "orders.*", func(t *registry.Trigger) { t.Queue.RespTopic = "bills" }),
 			on(zoo(), "feed", ">"))
 		publish(t, b, shop(), "orders.new", `{"n": 1}`)
 		publish(t, b, shop(), "other", `not for the trigger`)
@@ -129,9 +129,9 @@ func TestSourceDeadLetters(t *testing.T) {
 			}
 			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
 		},
-			on(shop(), "says", "orders", func(t *registry.Trigger) { t.MaxRetries = 1 }),
+			on(shop(), "says", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 1 }),
 			on(shop(), "refuses", "orders"),
-			on(shop(), "ends", "orders", func(t *registry.Trigger) { t.ErrorTopic = "errors" }))
+			on(shop(), "ends", "orders", func(t *registry.Trigger) { t.Queue.ErrorTopic = "errors" }))
 		publish(t, b, shop(), "orders", "x", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order")
 		testkit.Eventually(t, "all are dead letters", func() bool {
 			return len(read(t, b, shop(), "dead.says")) == 1 && len(read(t, b, shop(), "errors")) == 1 && len(read(t, b, shop(), "dead.refuses")) == 1
@@ -176,7 +176,7 @@ func TestSourceHeadersTooLarge(t *testing.T) {
 			answer.SetExtension("large", strings.Repeat("x", room))
 			return answer, nil
 		},
-			on(shop(), "answers", "orders", func(t *registry.Trigger) { t.RespTopic, t.MaxRetries = "bills", 1 }),
+			on(shop(), "answers", "orders", func(t *registry.Trigger) { t.Queue.RespTopic, t.Queue.MaxRetries = "bills", 1 }),
 			on(shop(), "fails", "large"))
 		publish(t, b, shop(), "orders", "x")
 		publish(t, b, shop(), "large", "y", "ce-specversion", "1.0", "ce-id", "8", "ce-source", "/till", "ce-type", "order", "ce-large", strings.Repeat("x", room-200))
@@ -206,7 +206,7 @@ func TestSourceRefused(t *testing.T) {
 	b := embedded(t, t.TempDir())()
 	s := listen(t, b, &records{}, func(call) (event.Event, error) {
 		return event.Event{}, &landfall.Error{Op: "test", Message: "it is no order", Err: &contract.MismatchError{}}
-	}, on(shop(), "takes", "orders", func(t *registry.Trigger) { t.MaxRetries = 3 }))
+	}, on(shop(), "takes", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 3 }))
 	publish(t, b, shop(), "orders", "x")
 	if err := b.PublishAsIs(t.Context(), shop(), landfall.Message{Topic: "orders", Header: http.Header{"Ce-Specversion": {"1.0"}}}); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestSourceBacksOff(t *testing.T) {
 		listen(t, b, &records{}, func(call) (event.Event, error) {
 			times <- time.Now()
 			return event.Event{}, &landfall.Error{Op: "test", Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
-		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.MaxRetries = 2 }))
+		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries = 2 }))
 		publish(t, b, shop(), "orders", "x")
 		testkit.Eventually(t, "it is a dead letter", func() bool { return len(read(t, b, shop(), "dead.bill")) == 1 })
 		close(times)
@@ -259,7 +259,7 @@ func TestSourceBusy(t *testing.T) {
 			}
 			<-time.After(time.Millisecond)
 			return echo(c)
-		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Resources.Concurrency, t.RespTopic = 2, "done" }))
+		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Resources.Concurrency, t.Queue.RespTopic = 2, "done" }))
 		const n = 50
 		for i := range n {
 			publish(t, b, shop(), "orders", fmt.Sprint(i))
@@ -383,7 +383,7 @@ func TestSourceAgain(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, open engine) {
 		b, r := open(), &records{}
-		bound := on(shop(), "bill", "orders", func(t *registry.Trigger) { t.RespTopic = "done" })
+		bound := on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.RespTopic = "done" })
 		hang := make(chan struct{})
 		s := listen(t, b, r, func(c call) (event.Event, error) {
 			<-hang
@@ -478,7 +478,7 @@ func TestSourceHearsNotItself(t *testing.T) {
 			return event.Event{}, &landfall.Error{Op: "test", Err: &runner.FunctionError{Reason: runner.Exit}}
 		}
 		return echo(c)
-	}, on(shop(), "all", ">", func(t *registry.Trigger) { t.RespTopic = "echoes" }))
+	}, on(shop(), "all", ">", func(t *registry.Trigger) { t.Queue.RespTopic = "echoes" }))
 	publish(t, b, shop(), "a", "good")
 	publish(t, b, shop(), "a", "bad")
 	publish(t, b, shop(), "a", "last")
@@ -539,7 +539,7 @@ func TestSourceDoneElsewhere(t *testing.T) {
 				r.settle()
 			}
 			return event.Event{}, &landfall.Error{Op: "test", Err: &runner.FunctionError{Reason: runner.Timeout}}
-		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.MaxRetries, t.Resources.Concurrency = 1, 1 }))
+		}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.MaxRetries, t.Resources.Concurrency = 1, 1 }))
 		publish(t, b, shop(), "orders", "1")
 		testkit.Eventually(t, "it ran twice", func() bool { return runs.Load() == 2 })
 		publish(t, b, shop(), "orders", "2")
@@ -630,7 +630,7 @@ func TestSourceDeleted(t *testing.T) {
 			<-hang
 		}
 		return echo(c)
-	}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.RespTopic, t.Resources.Concurrency = "done", 2 }))
+	}, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.RespTopic, t.Resources.Concurrency = "done", 2 }))
 	t.Cleanup(goOn)
 	through := func(data string) {
 		t.Helper()
@@ -674,7 +674,7 @@ func TestSourceServerKilled(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
 	b := elsewhere(t, server)()
-	s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.RespTopic, t.Resources.Concurrency = "done", 4 }))
+	s := listen(t, b, &records{}, echo, on(shop(), "bill", "orders", func(t *registry.Trigger) { t.Queue.RespTopic, t.Resources.Concurrency = "done", 4 }))
 	var want []string
 	for round := range 4 {
 		for i := range 25 {

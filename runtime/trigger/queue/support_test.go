@@ -225,10 +225,7 @@ func listen(t testing.TB, b *queue.Broker, r queue.Record, f func(call) (event.E
 
 // on returns a trigger of an app.
 func on(o queue.Owner, name, topic string, change ...func(*registry.Trigger)) *registry.Trigger {
-	t := &registry.Trigger{
-		Kind: landfall.QueueTrigger, Name: name, App: o.ID, AppName: o.Name, Namespace: o.Namespace, Topic: topic,
-		Function: &registry.Function{ID: name, Name: name},
-	}
+	t := &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.QueueTrigger, Queue: landfall.QueueSource{Topic: topic}}, Name: name, App: o.ID, AppName: o.Name, Namespace: o.Namespace, Function: &landfall.Function{ID: name, Name: name}}
 	for _, f := range change {
 		f(t)
 	}

@@ -128,7 +128,7 @@ func eventOf(t *registry.Trigger, f store.Firing) event.Event {
 	e.SetTime(f.Due.UTC())
 	event.SetExecution(&e, uuid.NewString())
 	event.SetProtocol(&e, event.Protocol{
-		Type: "http", Method: t.Method, RequestURL: addressOf(t.Subpath),
+		Type: "http", Method: t.Time.Method, RequestURL: addressOf(t.Time.Subpath),
 		Headers: map[string][]string{"X-Fission-Timer-Name": {t.Name}},
 	})
 	return e

@@ -234,7 +234,7 @@ func (s *Scheduler) read(table *registry.Table) {
 			}
 			continue
 		}
-		schedule, err := cron.Parse(t.Cron, t.TimeZone)
+		schedule, err := cron.Parse(t.Time.Cron, t.Time.TimeZone)
 		if err != nil {
 			s.Logger.Warn("a time trigger cannot be read, and is never due", "app", t.AppName, "trigger", t.Name, "error", err)
 			continue
@@ -247,7 +247,7 @@ func (s *Scheduler) read(table *registry.Table) {
 func (s *Scheduler) keepApp(ctx context.Context, id string, a *app) error {
 	expressions := make(map[string]string, len(a.entries))
 	for name, e := range a.entries {
-		expressions[name] = e.trigger.TimeZone + " " + e.trigger.Cron
+		expressions[name] = e.trigger.Time.TimeZone + " " + e.trigger.Time.Cron
 	}
 	var kept map[string]store.Schedule
 	err := s.DB.Update(ctx, func(tx *store.Tx) (err error) {

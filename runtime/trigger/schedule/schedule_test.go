@@ -30,7 +30,7 @@ func TestEvent(t *testing.T) {
 		return event.Answer(e, "a"), nil
 	}
 	eight := timer("eight", "0 8 * * *", "")
-	eight.Method, eight.Subpath = http.MethodPut, "/report?day=é"
+	eight.Time.Method, eight.Time.Subpath = http.MethodPut, "/report?day=é"
 	w.release("shop", first, eight)
 	s := w.start("p")
 	w.look(s)

@@ -83,7 +83,7 @@ func (w *world) clock() time.Time { return time.UnixMicro(w.now.Load()).UTC() }
 
 // timer returns a time trigger.
 func timer(name, cron, zone string) *registry.Trigger {
-	return &registry.Trigger{Kind: landfall.TimeTrigger, Name: name, Cron: cron, TimeZone: zone, Method: "POST", Subpath: "/"}
+	return &registry.Trigger{Trigger: landfall.Trigger{Kind: landfall.TimeTrigger, Time: landfall.TimeSource{Cron: cron, TimeZone: zone, Method: "POST", Subpath: "/"}}, Name: name}
 }
 
 // release makes a release of an app live.
