@@ -33,9 +33,10 @@ func rooms() []room {
 		{root, "", ""},
 
 		// The doors.
+		{"auth", "", "store store/storetest"},
 		{"trace", "", "logtest"},
 		{"webhook", "", "logtest"},
-		{"remote", "", "logtest"},
+		{"remote", "auth", "logtest"},
 
 		// A commit becomes a release.
 		{"cron", "", ""},
@@ -69,12 +70,12 @@ func rooms() []room {
 		{"wire", "", ""},
 		{"runtime/registry", "route", ""},
 		{"runtime/images", "wire", ""},
-		{"runtime/invoke", "contract event runtime/images runtime/registry runtime/runner", "logtest"},
+		{"runtime/invoke", "auth contract event runtime/images runtime/registry runtime/runner", "logtest"},
 		{"runtime/execution", "contract crashpoint event runtime/runner store trace", "store/storetest"},
 		{"runtime/packages", "unpack", ""},
-		{"runtime/gateway", "contract event runtime/registry runtime/runner runtime/trigger trace wire", "logtest sandbox"},
-		{"runtime/call", "event runtime/invoke runtime/runner secret", ""},
-		{"runtime/router", "event runtime/call runtime/invoke runtime/registry runtime/runner secret", "logtest sandbox runtime/trigger"},
+		{"runtime/gateway", "auth contract event runtime/registry runtime/runner runtime/trigger trace wire", "logtest sandbox"},
+		{"runtime/call", "auth event runtime/invoke runtime/runner secret", ""},
+		{"runtime/router", "auth event runtime/call runtime/invoke runtime/registry runtime/runner secret", "logtest sandbox runtime/trigger"},
 		{"runtime/runner", "event sandbox secret runtime/wasm", "runtime/wasm/wasmtest"},
 		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/runner", "logtest runtime/trigger/queue/natstest"},
 		{"runtime/trigger/queue/natstest", "porttest", ""},
@@ -96,12 +97,12 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "api/client deploy pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
+		{"api", "api/client auth deploy pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
 		{"api/client", "", ""},
-		{"web", "api api/client store", "pipeline"},
+		{"web", "api api/client auth store", "pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
+			"auth webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
 			"logtest store/storetest test/forge test/site",
 		},
 

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/store"
 )
 
@@ -27,7 +27,7 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		refuse := func(kind landfall.Kind, message string) {
 			if kind == landfall.Unauthorized {
-				ctx.SetHeader("WWW-Authenticate", `Bearer realm="landfall"`)
+				ctx.SetHeader(auth.Challenge())
 			}
 			p := toHTTP(&landfall.Error{Op: "api", Kind: kind, Message: message})
 			ctx.SetHeader("Content-Type", "application/problem+json")
@@ -63,19 +63,12 @@ func (a *api) asking(ctx huma.Context) (store.Token, error) {
 	if token, known := ctx.Context().Value(tokenKey{}).(store.Token); known {
 		return token, nil
 	}
-	secret, ok := strings.CutPrefix(ctx.Header("Authorization"), "Bearer ")
-	if !ok || secret == "" {
+	secret := auth.Bearer(ctx.Header("Authorization"))
+	if secret == "" {
 		return store.Token{}, &landfall.Error{Op: "api", Kind: landfall.Unauthorized,
 			Message: "send a token: Authorization: Bearer TOKEN (landfall login keeps one for the command line)"}
 	}
-	token, err := a.DB.Token(ctx.Context(), secret)
-	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
-		err = &landfall.Error{Op: "api", Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
-	case err != nil:
-		err = &landfall.Error{Op: "api", Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
-	}
-	return token, err
+	return auth.Token(ctx.Context(), a.DB, secret)
 }
 
 // caller returns the token of a request.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 )
 
 // Repository is an app's repository, opened for one request.
@@ -149,11 +150,8 @@ func (s *Server) loggerOf(repository Repository) *slog.Logger {
 
 // open lets the client in.
 func (s *Server) open(r *http.Request, q request) (Repository, error) {
-	_, token, ok := r.BasicAuth()
-	if !ok {
-		token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	}
-	if !ok || token == "" {
+	token := auth.Password(r)
+	if token == "" {
 		return Repository{}, &landfall.Error{Op: "remote.open", Kind: landfall.Unauthorized, Message: "a token is needed, as the password; any user name will do"}
 	}
 	repository, err := s.Doors.Open(r.Context(), q.app, token, q.service == receivePack)

@@ -2,38 +2,23 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"landfall.dev/landfall"
 )
 
-// Scope is what a token may do. Admin includes every scope.
-type Scope string
+// Token is the vocabulary's.
+type Token = landfall.Token
+
+// Scope is the vocabulary's.
+type Scope = landfall.Scope
 
 // The scopes.
 const (
-	ScopeRead   Scope = "read"
-	ScopeInvoke Scope = "invoke"
-	ScopeDeploy Scope = "deploy"
-	ScopeAdmin  Scope = "admin"
+	ScopeRead   = landfall.ScopeRead
+	ScopeInvoke = landfall.ScopeInvoke
+	ScopeDeploy = landfall.ScopeDeploy
+	ScopeAdmin  = landfall.ScopeAdmin
 )
-
-// Token is what is known of a bearer token: never the token itself, only its digest.
-type Token struct {
-	Hash    landfall.Digest `json:"hash"`
-	Name    string          `json:"name"`
-	Scope   Scope           `json:"scope"`
-	App     string          `json:"app,omitempty"` // id of the only app that it is good for; empty: every app
-	Created time.Time       `json:"created"`
-}
-
-// Allows reports whether the token covers scope for an app; an empty app asks for the whole installation.
-func (t Token) Allows(scope Scope, app string) bool {
-	if t.App != "" && t.App != app {
-		return false
-	}
-	return t.Scope == ScopeAdmin || t.Scope == scope || (t.Scope == ScopeDeploy && scope == ScopeRead)
-}
 
 func scanToken(row scanner) (Token, error) {
 	var t Token

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/store"
 )
 
@@ -26,13 +27,13 @@ const (
 // that is known.
 func (s *site) visitor(r *http.Request) (store.Token, error) {
 	var token store.Token
-	var err error = &landfall.Error{Op: "web", Kind: landfall.NotFound}
-	if secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		token, err = s.DB.Token(r.Context(), secret)
+	var err error = &landfall.Error{Op: "web", Kind: landfall.Unauthorized}
+	if secret := auth.BearerOf(r); secret != "" {
+		token, err = auth.Token(r.Context(), s.DB, secret)
 	} else if cookie, none := r.Cookie(cookieName); none == nil {
-		token, err = s.DB.SessionToken(r.Context(), cookie.Value, s.Now())
+		token, err = auth.Session(r.Context(), s.DB, cookie.Value, s.Now())
 	}
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if err != nil && landfall.KindOf(err) == landfall.Unauthorized {
 		return token, &landfall.Error{Op: "web", Kind: landfall.Unauthorized, Message: "Sign in first.", Err: err}
 	}
 	return token, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/store"
@@ -62,17 +63,15 @@ func (s *server) imageDoor() http.Handler {
 	return &images.Handler{
 		Find: source.imaged, Names: source.names, Builder: s.images, Logger: s.logger,
 		Admit: func(r *http.Request, app *string) error {
-			secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if !ok {
-				_, secret, _ = r.BasicAuth()
-			}
+			secret := auth.Password(r)
 			if secret == "" {
 				return &landfall.Error{Op: "images", Kind: landfall.Unauthorized, Message: "log in with any name and a token as the password"}
 			}
-			if app == nil {
-				return s.admitToken(r, secret, store.ScopeRead, nil)
+			var f *landfall.Function
+			if app != nil {
+				f = &landfall.Function{App: *app}
 			}
-			return s.admitToken(r, secret, store.ScopeRead, &landfall.Function{App: *app})
+			return auth.MayUse(r.Context(), s.db, secret, store.ScopeRead, f)
 		},
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
@@ -134,7 +134,7 @@ func (s *server) named() http.Handler {
 			if action == invoke.Call {
 				scope = store.ScopeInvoke
 			}
-			return s.admit(r, scope, f)
+			return auth.MayUse(r.Context(), s.db, auth.BearerOf(r), scope, f)
 		},
 	}
 	if s.config.has(roleTrigger) {
@@ -145,81 +145,13 @@ func (s *server) named() http.Handler {
 
 // mayInvoke returns of which apps the request's token may invoke functions.
 func (s *server) mayInvoke(r *http.Request) (func(app string) bool, error) {
-	token, err := s.tokenOf(r, store.ScopeInvoke)
+	token, err := auth.Scoped(r.Context(), s.db, auth.BearerOf(r), store.ScopeInvoke)
 	return func(app string) bool { return token.Allows(store.ScopeInvoke, app) }, err
 }
 
 // mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.
 func (s *server) mayCall(r *http.Request, app string, access landfall.Access) error {
-	if access == landfall.AccessSignedIn {
-		token, err := s.tokenOf(r, store.ScopeRead)
-		if err != nil {
-			return err
-		}
-		return s.mayRead(r.Context(), token, app)
-	}
-	owner, err := s.db.AppByName(r.Context(), app)
-	if err != nil {
-		return err
-	}
-	err = s.admit(r, store.ScopeInvoke, &landfall.Function{App: owner.ID})
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
-		err = &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "the token is for another app", Err: err}
-	}
-	return err
-}
-
-// admit returns an error unless the request's token has a scope on a function's app; without a function, on any app.
-func (s *server) admit(r *http.Request, scope store.Scope, f *landfall.Function) error {
-	token, err := s.tokenOf(r, scope)
-	if err != nil {
-		return err
-	}
-	return allowed(token, scope, f)
-}
-
-// admitToken is admit for a token that came by another way.
-func (s *server) admitToken(r *http.Request, secret string, scope store.Scope, f *landfall.Function) error {
-	token, err := s.knownToken(r, secret, scope)
-	if err != nil {
-		return err
-	}
-	return allowed(token, scope, f)
-}
-
-// allowed returns an error unless a token has a scope on a function's app.
-func allowed(token store.Token, scope store.Scope, f *landfall.Function) error {
-	if f == nil || token.Allows(scope, f.App) {
-		return nil
-	}
-	return &landfall.Error{
-		Op: "functions", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no function %s in the namespace %q", f.Name, f.Namespace),
-	}
-}
-
-// tokenOf returns the token that a request has. Unauthorized when it has none that is known, Forbidden when it has the scope on no
-// app.
-func (s *server) tokenOf(r *http.Request, scope store.Scope) (store.Token, error) {
-	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || secret == "" {
-		return store.Token{}, &landfall.Error{Op: "functions", Kind: landfall.Unauthorized, Message: "send a token: Authorization: Bearer TOKEN"}
-	}
-	return s.knownToken(r, secret, scope)
-}
-
-// knownToken returns the token whose secret came with a request. Its errors are those of tokenOf.
-func (s *server) knownToken(r *http.Request, secret string, scope store.Scope) (store.Token, error) {
-	const op landfall.Op = "functions"
-	token, err := s.db.Token(r.Context(), secret)
-	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
-		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
-	case err != nil:
-		err = &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
-	case !token.Allows(scope, token.App):
-		err = &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s", scope)}
-	}
-	return token, err
+	return auth.MayCall(r, s.db, app, access)
 }
 
 func (s *server) routeWebhooks(control *http.ServeMux) {

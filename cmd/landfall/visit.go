@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net"
 	"net/url"
 	"strings"
 	"time"
 
-	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
@@ -59,24 +58,5 @@ func (v visits) Begin(ctx context.Context, host, code, nonce string) (secret, pa
 
 // Visitor implements gateway.Visits. It asks the database each time: whoever signs out, or whose token is gone, is so at once.
 func (v visits) Visitor(ctx context.Context, host, app, secret string) error {
-	token, err := v.db.VisitToken(ctx, secret, host, time.Now())
-	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
-			return &landfall.Error{Op: "visits", Kind: landfall.Unauthorized, Message: "nobody is signed in", Err: err}
-		}
-		return err
-	}
-	return v.mayRead(ctx, token, app)
-}
-
-// mayRead returns an error unless a token may read an app.
-func (s *server) mayRead(ctx context.Context, token store.Token, app string) error {
-	owner, err := s.db.AppByName(ctx, app)
-	if err == nil && !owner.Deleted.IsZero() {
-		err = &landfall.Error{Op: "functions", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", app)}
-	}
-	if err == nil && !token.Allows(store.ScopeRead, owner.ID) {
-		err = &landfall.Error{Op: "functions", Kind: landfall.Forbidden, Message: "the token may not read the app " + app}
-	}
-	return err
+	return auth.Visitor(ctx, v.db, host, app, secret, time.Now())
 }

@@ -2,19 +2,18 @@ package call
 
 import (
 	"bytes"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/runner"
@@ -31,8 +30,7 @@ const (
 
 // Knows reports whether a request has the secret that roles share. Nobody knows an empty one.
 func Knows(r *http.Request, role secret.Text) bool {
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return ok && role != "" && subtle.ConstantTimeCompare([]byte(given), []byte(role.Reveal())) == 1
+	return auth.Equal(auth.BearerOf(r), role.Reveal())
 }
 
 // Roles gives requests that have the secret of the roles to one handler, and all others to the other one.
@@ -92,7 +90,7 @@ func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, s Served) {
 }
 
 func unauthorized(w http.ResponseWriter) {
-	w.Header().Set("WWW-Authenticate", `Bearer realm="landfall"`)
+	w.Header().Set(auth.Challenge())
 	http.Error(w, "This address is for the processes of the server: Authorization: Bearer ROLE_SECRET.", http.StatusUnauthorized)
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/secret"
 )
@@ -157,7 +158,7 @@ func (c *Registry) get(ctx context.Context, path string, to any) error {
 	if err != nil {
 		return unknown(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+c.Secret.Reveal())
+	auth.SetBearer(r, c.Secret.Reveal())
 	answer, err := c.Client.Do(r)
 	if err != nil {
 		return unknown(err)

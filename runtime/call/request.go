@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/runner"
@@ -111,7 +112,7 @@ func (q *Request) To(ctx context.Context, address string, role secret.Text) (*ht
 		q.parts(r)
 	}
 	maps.Copy(r.Header, q.Header)
-	r.Header.Set("Authorization", "Bearer "+role.Reveal())
+	auth.SetBearer(r, role.Reveal())
 	return r, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/registry"
@@ -201,7 +202,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, acc
 	kind := landfall.KindOf(err)
 	switch {
 	case r.Context().Err() != nil: // nobody waits for the answer
-	case kind == landfall.Unauthorized && sendsToken(r) && (access == landfall.AccessToken || access == landfall.AccessSignedIn):
+	case kind == landfall.Unauthorized && auth.BearerOf(r) != "" && (access == landfall.AccessToken || access == landfall.AccessSignedIn):
 		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		writeProblem(w, r, pageWrongToken())
 	case kind == landfall.Unauthorized && access == landfall.AccessToken:
@@ -217,12 +218,6 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, acc
 		w.Header().Set("Retry-After", "1")
 		writePage(w, r, pageUnknownCaller())
 	}
-}
-
-// sendsToken reports whether a request has a token, known or not.
-func sendsToken(r *http.Request) bool {
-	secret, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return found && secret != ""
 }
 
 // answeredError is the answer of a function that is an event with an error.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 )
 
 // VisitPath is where a visit begins at the host of a release: with ?code=CODE, from the control host.
@@ -90,8 +91,7 @@ func (g *Gateway) visitorOf(r *http.Request, app string) (caller, error) {
 		}
 	}
 	kind := landfall.KindOf(err)
-	if bearer := strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "); bearer && g.allowed != nil &&
-		(kind == landfall.Unauthorized || kind == landfall.Forbidden) {
+	if auth.BearerOf(r) != "" && g.allowed != nil && (kind == landfall.Unauthorized || kind == landfall.Forbidden) {
 		if err = g.allowed(r, app, landfall.AccessSignedIn); err == nil {
 			return holder, nil
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/runner"
@@ -258,7 +259,7 @@ func problem(w http.ResponseWriter, err error) {
 			status = http.StatusForbidden
 		case landfall.Unauthorized:
 			status = http.StatusUnauthorized
-			w.Header().Set("WWW-Authenticate", `Bearer realm="landfall"`)
+			w.Header().Set(auth.Challenge())
 		case landfall.Unavailable, landfall.Canceled:
 			status = http.StatusServiceUnavailable
 			w.Header().Set("Retry-After", "1")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/invoke"
 )
@@ -88,7 +89,7 @@ func (r *Router) ask(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+r.Secret.Reveal())
+	auth.SetBearer(request, r.Secret.Reveal())
 	answer, err := r.transport.RoundTrip(request)
 	if err != nil {
 		return err
