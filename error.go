@@ -2,6 +2,8 @@ package landfall
 
 import (
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -52,6 +54,26 @@ func (k Kind) String() string {
 	return "internal"
 }
 
+// HTTPStatus returns the status of an answer over HTTP that is an error of the kind.
+func (k Kind) HTTPStatus() int {
+	switch k {
+	case Invalid:
+		return http.StatusBadRequest
+	case NotFound:
+		return http.StatusNotFound
+	case Conflict:
+		return http.StatusConflict
+	case Unauthorized:
+		return http.StatusUnauthorized
+	case Forbidden:
+		return http.StatusForbidden
+	case Unavailable, Canceled:
+		return http.StatusServiceUnavailable
+	case Internal:
+	}
+	return http.StatusInternalServerError
+}
+
 // Error is the only error type that crosses rooms.
 type Error struct {
 	Op      Op     // what was being done
@@ -90,6 +112,9 @@ func KindOf(err error) Kind {
 	}
 	return Internal
 }
+
+// Is reports whether err is an error of one of some kinds. No error is of any.
+func Is(err error, kinds ...Kind) bool { return err != nil && slices.Contains(kinds, KindOf(err)) }
 
 // MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, of joined errors the
 // first that has one, or "internal error" when nothing there was written for people.

@@ -103,3 +103,22 @@ func TestKinds(t *testing.T) {
 		}
 	}
 }
+
+// Is looks for a kind, and no error has none.
+func TestIs(t *testing.T) {
+	t.Parallel()
+	gone := fmt.Errorf("around it: %w", &landfall.Error{Kind: landfall.NotFound})
+	for _, c := range []struct {
+		err   error
+		kinds []landfall.Kind
+		want  bool
+	}{
+		{gone, []landfall.Kind{landfall.NotFound}, true}, {gone, []landfall.Kind{landfall.Conflict, landfall.NotFound}, true},
+		{gone, []landfall.Kind{landfall.Internal}, false}, {gone, nil, false}, {errors.New("unclassified"), []landfall.Kind{landfall.Internal}, true},
+		{nil, landfall.Kinds(), false},
+	} {
+		if got := landfall.Is(c.err, c.kinds...); got != c.want {
+			t.Errorf("%v is one of %v: got %t", c.err, c.kinds, got)
+		}
+	}
+}

@@ -166,7 +166,7 @@ func (a *api) hookOf(h landfall.Hook) *client.Hook {
 // hook returns the hook of an app. NotFound, with a sentence, when it has none.
 func (a *api) hook(ctx context.Context, app landfall.App) (landfall.Hook, error) {
 	h, err := a.DB.HookOf(ctx, app.ID)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Err: err, Message: fmt.Sprintf(
 			"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
 	}
@@ -488,7 +488,7 @@ func (a *api) state(ctx context.Context, in *struct {
 	if at, err := time.Parse(time.RFC3339, in.At); err == nil {
 		apply, err := a.DB.LastApply(ctx, app.ID, "", at)
 		if err != nil {
-			if landfall.KindOf(err) == landfall.NotFound {
+			if landfall.Is(err, landfall.NotFound) {
 				return nil, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("nothing was applied to production before %s", in.At)}
 			}
 			return nil, err
@@ -582,7 +582,7 @@ func (a *api) delivery(ctx context.Context, in *struct {
 		return nil, err
 	}
 	d, err := a.DB.Delivery(ctx, in.Hook, in.ID)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no delivery %q of this hook", in.ID), Err: err}
 	}
 	return answer(d, err)

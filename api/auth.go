@@ -132,29 +132,8 @@ func (p *problem) GetHeaders() http.Header {
 	return http.Header{"Retry-After": {"1"}}
 }
 
-// StatusOf is the HTTP status of each kind.
-func StatusOf(k landfall.Kind) int {
-	switch k {
-	case landfall.Invalid:
-		return http.StatusBadRequest
-	case landfall.NotFound:
-		return http.StatusNotFound
-	case landfall.Conflict:
-		return http.StatusConflict
-	case landfall.Unauthorized:
-		return http.StatusUnauthorized
-	case landfall.Forbidden:
-		return http.StatusForbidden
-	case landfall.Unavailable, landfall.Canceled:
-		return http.StatusServiceUnavailable
-	case landfall.Internal:
-		return http.StatusInternalServerError
-	}
-	return http.StatusInternalServerError
-}
-
 func toHTTP(err error) *problem {
 	kind := landfall.KindOf(err)
-	status := StatusOf(kind)
+	status := kind.HTTPStatus()
 	return &problem{Title: http.StatusText(status), Status: status, Detail: landfall.MessageOf(err), Kind: kind.String()}
 }

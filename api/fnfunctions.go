@@ -165,7 +165,7 @@ func (u units) putFn(ctx context.Context, in *struct {
 // appOfFunction returns the app that has a function, or that a new one is to be in: that of the one that it is to be like.
 func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfall.Reference) (landfall.App, error) {
 	row, err := u.fnRow(ctx, in, store.ScopeDeploy)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		if err := u.free(ctx, in); err != nil {
 			return landfall.App{}, err
 		}
@@ -185,7 +185,7 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 func (u units) free(ctx context.Context, in FnFunctionPath) error {
 	row, err := u.DB.UnitInNamespace(ctx, in.Namespace, landfall.UnitID{Kind: u.kind, Name: in.Function})
 	if err != nil || caller(ctx).Allows(store.ScopeRead, row.App) {
-		if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			err = nil
 		}
 		return err

@@ -167,7 +167,7 @@ func (a *api) putNamespace(ctx context.Context, in *struct {
 	added := false
 	err := a.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.Namespace(ctx, in.Namespace)
-		if added = landfall.KindOf(err) == landfall.NotFound && err != nil; added {
+		if added = landfall.Is(err, landfall.NotFound); added {
 			err = tx.EnsureNamespace(ctx, in.Namespace, a.Now().UnixMicro())
 		}
 		if !added && in.IfNoneMatch != "" && err == nil {
@@ -215,7 +215,7 @@ func (a *api) fnApp(ctx context.Context, in FnAppPath, scope store.Scope) (landf
 func (a *api) inForce(ctx context.Context, app landfall.App) ([]store.GroupUnit, error) {
 	last, err := a.DB.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			err = nil
 		}
 		return nil, err
@@ -326,7 +326,7 @@ func (a *api) putFnApp(ctx context.Context, in *struct {
 		return nil, err
 	}
 	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeDeploy)
-	added := err != nil && landfall.KindOf(err) == landfall.NotFound
+	added := landfall.Is(err, landfall.NotFound)
 	if added {
 		app, err = a.addFnApp(ctx, in.FnAppPath, in.Body, annotations)
 	}

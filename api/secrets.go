@@ -76,7 +76,7 @@ func (a *api) secretUsers(ctx context.Context, app landfall.App) (map[string][]s
 	users := map[string][]string{}
 	last, err := a.DB.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			err = nil
 		}
 		return users, err
@@ -94,7 +94,7 @@ func (a *api) secretUsers(ctx context.Context, app landfall.App) (map[string][]s
 		}
 		v, err := a.DB.VersionByNumber(ctx, u.UnitID, u.Number)
 		if err != nil {
-			if landfall.KindOf(err) == landfall.NotFound {
+			if landfall.Is(err, landfall.NotFound) {
 				continue
 			}
 			return nil, err

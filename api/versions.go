@@ -49,7 +49,7 @@ func (u units) row(ctx context.Context, namespace, name string) (row store.Unit,
 	id := landfall.UnitID{Kind: u.kind, Name: name}
 	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
 	if row, err = u.DB.UnitInNamespace(ctx, namespace, id); err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			return row, false, missing
 		}
 		return row, false, err
@@ -106,7 +106,7 @@ func (u units) list(ctx context.Context, in *struct {
 
 // number is a version's number, or 0 when there is none.
 func (u units) number(n int64, err error) (int64, error) {
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return 0, nil
 	}
 	return n, err

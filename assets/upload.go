@@ -191,7 +191,7 @@ func (u Uploader) digest(ctx context.Context, file landfall.File) (landfall.Dige
 func (u Uploader) holds(ctx context.Context, key string, size int64, digest landfall.Digest) (bool, error) {
 	object, err := u.Store.Open(ctx, key)
 	switch {
-	case landfall.KindOf(err) == landfall.NotFound: // a folder is in the way
+	case landfall.Is(err, landfall.NotFound): // a folder is in the way
 		return false, nil
 	case err != nil:
 		return false, err
@@ -199,7 +199,7 @@ func (u Uploader) holds(ctx context.Context, key string, size int64, digest land
 		return false, object.Close()
 	}
 	there, err := digestAll(object)
-	if err != nil && landfall.KindOf(err) == landfall.Internal { // damaged, as a store may notice by itself
+	if landfall.Is(err, landfall.Internal) { // damaged, as a store may notice by itself
 		return false, nil
 	}
 	return err == nil && there == digest, err

@@ -65,7 +65,7 @@ const op landfall.Op = "auth"
 func Token(ctx context.Context, tokens Tokens, secret string) (landfall.Token, error) {
 	token, err := tokens.Token(ctx, secret)
 	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+	case landfall.Is(err, landfall.NotFound):
 		err = &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known", Err: err}
 	case err != nil:
 		err = &landfall.Error{Op: op, Kind: landfall.KindOf(err), Message: "the token cannot be checked now", Err: err}
@@ -102,7 +102,7 @@ func Visitor(ctx context.Context, tokens Tokens, host, app, secret string, now t
 }
 
 func signedIn(err error) error {
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "nobody is signed in", Err: err}
 	}
 	return err

@@ -160,7 +160,7 @@ func (a *writing) repository(ctx context.Context, app string) error {
 	return a.spool(func(spooled *os.File) error {
 		var refs bytes.Buffer
 		if err := a.Repositories.Export(ctx, app, &refs, spooled); err != nil {
-			if landfall.KindOf(err) == landfall.NotFound {
+			if landfall.Is(err, landfall.NotFound) {
 				return nil
 			}
 			return err

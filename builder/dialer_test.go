@@ -72,7 +72,7 @@ func TestDialerLetsThePublicThrough(t *testing.T) {
 	cancel()
 	for _, address := range []string{"93.184.216.34", "140.82.121.4", "2606:2800:220:1::1", "100.63.255.255", "172.32.0.1", "192.0.1.1"} {
 		_, err := (&builder.Dialer{}).DialContext(ended, "tcp", net.JoinHostPort(address, "443"))
-		if err == nil || landfall.KindOf(err) == landfall.Forbidden {
+		if err == nil || landfall.Is(err, landfall.Forbidden) {
 			t.Errorf("%s: got %v, want the network's error", address, err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestDialerChecksWhatItDials(t *testing.T) {
 	d := &builder.Dialer{Lookup: rebinding}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.DialContext(ended, "tcp", "rebind.example:"+port); landfall.KindOf(err) == landfall.Forbidden {
+	if _, err := d.DialContext(ended, "tcp", "rebind.example:"+port); landfall.Is(err, landfall.Forbidden) {
 		t.Errorf("the public answer was refused: %v", err)
 	}
 	if got := asked.Load(); got != 1 {

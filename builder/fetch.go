@@ -162,7 +162,7 @@ func (c *call) givesByName() bool {
 func (c *call) declined(err error) bool {
 	answer, refusal := c.x.outcome()
 	_, network := errors.AsType[net.Error](err)
-	return refusal == nil && !network && answer < http.StatusInternalServerError && landfall.KindOf(err) == landfall.Unavailable
+	return refusal == nil && !network && answer < http.StatusInternalServerError && landfall.Is(err, landfall.Unavailable)
 }
 
 // bring fetches wants and all that they need, less what the mirror has.

@@ -213,7 +213,7 @@ func TestProgramForEverybody(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, err := of(t, "binary").Command(dir, "hello")
-		if refused := landfall.KindOf(err) == landfall.Invalid && strings.Contains(landfall.MessageOf(err), "chmod 755 hello"); refused == runs || err != nil == runs {
+		if refused := landfall.Is(err, landfall.Invalid) && strings.Contains(landfall.MessageOf(err), "chmod 755 hello"); refused == runs || err != nil == runs {
 			t.Errorf("a program with the mode %o: %v, want that it runs: %t", mode, err, runs)
 		}
 	}

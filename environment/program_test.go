@@ -39,7 +39,7 @@ func TestEitherProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 		args, _, err := e.Portable(unpack(t, c.content), c.entrypoint)
-		if got := strings.Join(args, " "); got != c.want || (c.want == "") != (landfall.KindOf(err) == landfall.Invalid && err != nil) {
+		if got := strings.Join(args, " "); got != c.want || (c.want == "") != (landfall.Is(err, landfall.Invalid)) {
 			t.Errorf("%s %q %v: got %q, %v; want %q", c.programs, c.entrypoint, slices.Sorted(maps.Keys(c.content)), got, err, c.want)
 		}
 	}

@@ -92,7 +92,7 @@ func (r *running) database(ctx context.Context) error {
 	}
 	violations, err := r.DB.Violations(ctx)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.Canceled || landfall.KindOf(err) == landfall.Unavailable {
+		if landfall.Is(err, landfall.Canceled, landfall.Unavailable) {
 			return err
 		}
 		damage = append(damage, err.Error())
@@ -349,12 +349,12 @@ func digestOf(ctx context.Context, objects Objects, key string) (landfall.Digest
 
 // stopped reports whether an error says nothing of an object, but that nobody can look now.
 func stopped(err error) bool {
-	return landfall.KindOf(err) == landfall.Canceled || landfall.KindOf(err) == landfall.Unavailable
+	return landfall.Is(err, landfall.Canceled, landfall.Unavailable)
 }
 
 // problemOf says what reading came to.
 func problemOf(err error) string {
-	if landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return "it is gone"
 	}
 	return landfall.MessageOf(err)
@@ -379,7 +379,7 @@ func (r *running) repositories(ctx context.Context) error {
 
 func (r *running) repository(ctx context.Context, app landfall.App) error {
 	damage, err := r.Repositories.Check(ctx, app.ID)
-	gone := err != nil && landfall.KindOf(err) == landfall.NotFound
+	gone := landfall.Is(err, landfall.NotFound)
 	if err != nil && !gone {
 		return err
 	}
@@ -432,7 +432,7 @@ func (r *running) references(ctx context.Context, app landfall.App) (string, err
 		if h.SHA.IsZero() || strings.HasPrefix(string(h.Ref), landfall.ApplyPrefix) {
 			continue
 		}
-		if _, err := r.Repositories.Named(ctx, app.ID, []landfall.RefName{h.Ref}); err != nil && landfall.KindOf(err) == landfall.Internal {
+		if _, err := r.Repositories.Named(ctx, app.ID, []landfall.RefName{h.Ref}); landfall.Is(err, landfall.Internal) {
 			lines = append(lines, fmt.Sprintf("write %s into %s", h.SHA, path.Join(r.Repositories.Path(app.ID), string(h.Ref))))
 		}
 	}

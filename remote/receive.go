@@ -302,7 +302,7 @@ func (p *push) accept(ctx context.Context, moved []Update) []string {
 	if err != nil {
 		p.complain(ctx, p.logger, "The push is kept, but could not be recorded", err)
 		advice := "It is recorded as soon as that works; there is no need to push again."
-		if landfall.KindOf(err) == landfall.Conflict {
+		if landfall.Is(err, landfall.Conflict) {
 			advice = "It may never be recorded: push again as soon as a server answers, which may be another one by then."
 		}
 		p.terminal.say(advice)

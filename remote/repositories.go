@@ -327,7 +327,7 @@ func (r *Repositories) Repack(ctx context.Context, appID string) error {
 	const op landfall.Op = "remote.Repack"
 	path, err := r.existingPath(op, appID)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			return nil
 		}
 		return err

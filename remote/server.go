@@ -177,7 +177,7 @@ func (s *Server) find(ctx context.Context, repository Repository) error {
 
 // refuse answers with an error; git shows its text. When an answer has begun, it ends there.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, logger *slog.Logger, err error) {
-	status := statusOf(err)
+	status := landfall.KindOf(err).HTTPStatus()
 	if kind := landfall.KindOf(err); kind == landfall.Internal || kind == landfall.Unavailable {
 		logger.ErrorContext(r.Context(), "git request failed", "path", r.URL.Path, "error", err)
 	}
@@ -185,25 +185,6 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, logger *slog.Log
 		w.Header().Set("WWW-Authenticate", `Basic realm="Landfall"`)
 	}
 	http.Error(w, landfall.MessageOf(err), status)
-}
-
-func statusOf(err error) int {
-	switch landfall.KindOf(err) {
-	case landfall.Invalid:
-		return http.StatusBadRequest
-	case landfall.NotFound:
-		return http.StatusNotFound
-	case landfall.Conflict:
-		return http.StatusConflict
-	case landfall.Unauthorized:
-		return http.StatusUnauthorized
-	case landfall.Forbidden:
-		return http.StatusForbidden
-	case landfall.Unavailable, landfall.Canceled:
-		return http.StatusServiceUnavailable
-	case landfall.Internal:
-	}
-	return http.StatusInternalServerError
 }
 
 // enter waits for a place among the gits that run; the function gives it back.

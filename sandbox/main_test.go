@@ -141,7 +141,7 @@ func server(args []string) int {
 	ctx := context.Background()
 	s := sandbox.Detect(ctx, sandbox.Mode(args[0]))
 	result, err := s.Run(ctx, sandbox.Command{Dir: args[1], Shell: args[2], Output: os.Stdout})
-	if landfall.KindOf(err) == landfall.Forbidden && err != nil {
+	if landfall.Is(err, landfall.Forbidden) {
 		fmt.Println("refused:", landfall.MessageOf(err))
 		return 0
 	}

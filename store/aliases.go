@@ -46,7 +46,7 @@ func (tx *Tx) DeleteAlias(ctx context.Context, unit, name string) error {
 func (q queries) Alias(ctx context.Context, unit, name string) (landfall.Alias, error) {
 	const op landfall.Op = "store.Alias"
 	a, err := one(ctx, q, op, scanAlias, aliasQuery+` WHERE a.unit = $1 AND a.name = $2`, unit, name)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return a, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no alias %q", name)}
 	}
 	return a, err

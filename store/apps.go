@@ -77,7 +77,7 @@ func (q queries) App(ctx context.Context, id string) (landfall.App, error) {
 func (q queries) AppByName(ctx context.Context, name string) (landfall.App, error) {
 	const op landfall.Op = "store.AppByName"
 	a, err := one(ctx, q, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1`, name)
-	if landfall.KindOf(err) == landfall.NotFound && err != nil {
+	if landfall.Is(err, landfall.NotFound) {
 		return a, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q", name)}
 	}
 	return a, err

@@ -74,7 +74,7 @@ func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret st
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.NotFound}, `INSERT INTO deliveries (`+deliveryColumns+`)
 		SELECT $1, $2, $3, $4, $5, 'null', CAST($6 AS BIGINT), 0, CAST($8 AS BIGINT) WHERE $1 = '' OR EXISTS (SELECT 1 FROM hooks WHERE id = $1 AND secret = $7)
 		ON CONFLICT (hook, id) DO NOTHING`, d.Hook, d.ID, d.Event, d.Digest, d.Decision, micros(d.Received), secret, d.Repository)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return false, nil
 	}
 	if err == nil && d.Hook == "" && d.Repository != 0 {

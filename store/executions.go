@@ -266,7 +266,7 @@ func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, 
 		}
 		return x, err
 	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1 AND `+ofNoDeletedApp, id)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return x, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no execution " + id}
 	}
 	return x, err

@@ -58,7 +58,7 @@ func (tx *Tx) CreateGroup(ctx context.Context, g landfall.Group, units []GroupUn
 func (q queries) Group(ctx context.Context, app string, uid landfall.UID) (landfall.Group, error) {
 	const op landfall.Op = "store.Group"
 	g, err := one(ctx, q, op, scanGroup, `SELECT `+groupColumns+` FROM group_versions WHERE app = $1 AND uid = $2`, app, uid)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return g, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no app version " + string(uid)}
 	}
 	return g, err

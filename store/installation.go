@@ -10,7 +10,7 @@ import (
 // Installation returns the key of the installation that the database is of; empty while nobody has set one.
 func (q queries) Installation(ctx context.Context) (string, error) {
 	key, err := one(ctx, q, "store.Installation", scanValue[string], `SELECT key FROM installations WHERE id = 1`)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return "", nil
 	}
 	return key, err
@@ -36,7 +36,7 @@ func (tx *Tx) SetInstallation(ctx context.Context, key string) error {
 // once there is a key.
 func (q queries) WithoutObjects(ctx context.Context) (bool, error) {
 	without, err := one(ctx, q, "store.WithoutObjects", scanValue[bool], `SELECT without_objects <> 0 FROM installations WHERE id = 1`)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return false, nil
 	}
 	return without, err

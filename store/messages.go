@@ -19,7 +19,7 @@ func (q queries) MessageOutcome(ctx context.Context, app, trigger, message strin
 		var o MessageOutcome
 		return o, row.Scan(&o.Failures, &o.Done)
 	}, `SELECT failures, done FROM messages WHERE app = $1 AND trigger_name = $2 AND message = $3`, app, trigger, message)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return MessageOutcome{}, nil
 	}
 	return o, err

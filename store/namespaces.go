@@ -31,7 +31,7 @@ func (q queries) Namespaces(ctx context.Context) ([]Namespace, error) {
 func (q queries) Namespace(ctx context.Context, name string) (Namespace, error) {
 	const op landfall.Op = "store.Namespace"
 	n, err := one(ctx, q, op, scanNamespace, `SELECT name, created FROM namespaces WHERE name = $1 AND deleted = 0`, name)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		err = &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no namespace %q", name)}
 	}
 	return n, err

@@ -59,7 +59,7 @@ func (o Owner) Update(ctx context.Context, f func(*Tx) error) error {
 	won := false
 	err := o.db.Update(ctx, func(tx *Tx) error {
 		err := tx.checkOwner(ctx, o.key)
-		if won = landfall.KindOf(err) == landfall.Conflict; err != nil {
+		if won = landfall.Is(err, landfall.Conflict); err != nil {
 			return err
 		}
 		return f(tx)
@@ -113,7 +113,7 @@ func (db *DB) ownFile(ctx context.Context) (key string, err error) {
 		return o.key, nil
 	}
 	const op landfall.Op = "store.Owner"
-	if key, err = one(ctx, db.queries, op, scanValue[string], selectOwner); err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if key, err = one(ctx, db.queries, op, scanValue[string], selectOwner); landfall.Is(err, landfall.NotFound) {
 		err = db.Update(ctx, func(tx *Tx) error {
 			key, err = one(ctx, tx.queries, op, scanValue[string], winOwner, rand.Text(), "")
 			return err

@@ -31,7 +31,7 @@ func (tx *Tx) PutRelease(ctx context.Context, r landfall.Release) error {
 func (q queries) Release(ctx context.Context, app string, id landfall.UID) (landfall.Release, error) {
 	const op landfall.Op = "store.Release"
 	r, err := one(ctx, q, op, scanRelease, `SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND uid = $2`, app, id)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return r, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no release %q", id)}
 	}
 	return r, err
@@ -63,7 +63,7 @@ func (q queries) LatestRelease(ctx context.Context, app string) (landfall.UID, e
 	uid, err := one(ctx, q, "store.LatestRelease", scanValue[landfall.UID], `SELECT a.grp FROM applies a
 		JOIN releases r ON r.app = a.app AND r.uid = a.grp AND r.expired = 0 AND r.line = 'production'
 		WHERE a.app = $1 AND a.line = 'production' ORDER BY a.id DESC LIMIT 1`, app)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return "", nil
 	}
 	return uid, err
@@ -95,7 +95,7 @@ func (tx *Tx) DeleteTag(ctx context.Context, app, name string) error {
 func (q queries) Tag(ctx context.Context, app, name string) (landfall.Tag, error) {
 	const op landfall.Op = "store.Tag"
 	t, err := one(ctx, q, op, scanTag, `SELECT `+tagColumns+` FROM tags WHERE app = $1 AND name = $2`, app, name)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return t, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no tag %q", name)}
 	}
 	return t, err

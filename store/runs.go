@@ -34,7 +34,7 @@ func (tx *Tx) CreateRun(ctx context.Context, r landfall.Run) error {
 // Run returns a run by id. NotFound when there is none.
 func (q queries) Run(ctx context.Context, id string) (landfall.Run, error) {
 	r, err := one(ctx, q, "store.Run", scanRun, `SELECT `+runColumns+` FROM runs WHERE id = $1`, id)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return r, &landfall.Error{Op: "store.Run", Kind: landfall.NotFound, Message: "there is no run " + id}
 	}
 	return r, err

@@ -125,7 +125,7 @@ func TestOpenFails(t *testing.T) {
 		if e, ok := errors.AsType[*landfall.Error](err); !ok || e.Op == "" {
 			t.Errorf("%s: got %#v, want an Error that says what was done", name, err)
 		}
-		if _, again := store.Open(t.Context(), path); landfall.KindOf(again) == landfall.Conflict {
+		if _, again := store.Open(t.Context(), path); landfall.Is(again, landfall.Conflict) {
 			t.Errorf("%s: the second try: got %v, want what the first said", name, again)
 		}
 	}

@@ -56,7 +56,7 @@ func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Ref
 // AliasOf returns an alias of a function. NotFound, with the command that lists those that there are, when it has none of the name.
 func AliasOf(ctx context.Context, r names, row store.Unit, name string) (landfall.Alias, error) {
 	a, err := r.Alias(ctx, row.ID, name)
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		err = &landfall.Error{Op: "versioning.AliasOf", Kind: landfall.NotFound, Message: fmt.Sprintf(
 			"there is no alias %q of %s; there are: landfall function alias list %s", name, row.Unit, row.Unit.Name), Err: err}
 	}

@@ -87,7 +87,7 @@ func applyOrder(k landfall.UnitKind) int {
 func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, error) {
 	row, err := tx.Unit(ctx, a.App, u.Unit)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			return tx.CreateUnit(ctx, a.App, u.Unit)
 		}
 		return row, err
@@ -110,7 +110,7 @@ type Owners interface {
 func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string) error {
 	row, err := r.Unit(ctx, app, id)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			return nil
 		}
 		return err

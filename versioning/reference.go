@@ -37,7 +37,7 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 	id := landfall.UnitID{Kind: kind, Name: ref.Name}
 	row, err := r.UnitInNamespace(ctx, namespace, id)
 	if err != nil {
-		if landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			return landfall.Version{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
 		}
 		return landfall.Version{}, err
@@ -96,7 +96,7 @@ func listed(aliases []landfall.Alias) string {
 // matcher returns which versions of a unit a selector means.
 func matcher(ctx context.Context, r Reader, row store.Unit, selector string) (func(landfall.Version) bool, error) {
 	byNumber := func(number int64, err error) (func(landfall.Version) bool, error) {
-		if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			return func(landfall.Version) bool { return false }, nil
 		}
 		return func(v landfall.Version) bool { return v.Number == number }, err

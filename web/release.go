@@ -39,7 +39,7 @@ func release(r *request) (*view, error) {
 	}
 	var err error
 	p.Files, err = list[client.File](r, path+"/groups/"+string(p.ID)+"/files?"+query("limit", pageFiles, "cursor", p.At))
-	if landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		p.Missing, err = landfall.MessageOf(err), nil
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *site) visitor(r *http.Request) (store.Token, error) {
 	} else if cookie, none := r.Cookie(cookieName); none == nil {
 		token, err = auth.Session(r.Context(), s.DB, cookie.Value, s.Now())
 	}
-	if err != nil && landfall.KindOf(err) == landfall.Unauthorized {
+	if landfall.Is(err, landfall.Unauthorized) {
 		return token, &landfall.Error{Op: "web", Kind: landfall.Unauthorized, Message: "Sign in first.", Err: err}
 	}
 	return token, err
@@ -123,7 +123,7 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	token, err := s.DB.Token(r.Context(), secret)
 	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+	case landfall.Is(err, landfall.NotFound):
 		s.refuseToken(w, r, to)
 		return
 	case err != nil:

@@ -61,7 +61,7 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 		token, err = s.DB.SessionToken(r.Context(), cookie.Value, s.Now())
 	}
 	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+	case landfall.Is(err, landfall.NotFound):
 		http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		return
 	case err == nil:

@@ -144,7 +144,7 @@ func (s *site) showing(load func(*request) (*view, error)) http.HandlerFunc {
 			v, err = load(in)
 		}
 		switch {
-		case err != nil && landfall.KindOf(err) == landfall.Unauthorized && !events && in == nil:
+		case landfall.Is(err, landfall.Unauthorized) && !events && in == nil:
 			http.Redirect(w, r, "/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 		case err != nil:
 			s.fail(w, r, in, err)
@@ -220,7 +220,7 @@ func (s *site) fail(w http.ResponseWriter, r *http.Request, in *request, err err
 	if kind == landfall.Internal {
 		s.Logger.ErrorContext(r.Context(), "a page failed", "path", r.URL.Path, "error", err)
 	}
-	status := api.StatusOf(kind)
+	status := kind.HTTPStatus()
 	s.write(w, in, &view{page: "error", title: http.StatusText(status), status: status, data: problem{status, landfall.MessageOf(err)}})
 }
 

@@ -162,7 +162,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	}
 	delivery := landfall.Delivery{Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent), Received: h.Now()}
 	stored, repeat, err := h.accept(r.Context(), delivery, hold, form, signature)
-	if landfall.KindOf(err) == landfall.Unauthorized { // the secret that was kept is an old one
+	if landfall.Is(err, landfall.Unauthorized) { // the secret that was kept is an old one
 		h.secrets.Delete(hook)
 		stored, repeat, err = h.accept(r.Context(), delivery, hold, form, signature)
 	}

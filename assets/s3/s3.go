@@ -190,7 +190,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return err
 	}
 	err := s.core.RemoveObject(ctx, s.bucket, name(key), minio.RemoveObjectOptions{})
-	if err = failure(op, key, err); landfall.KindOf(err) == landfall.NotFound {
+	if err = failure(op, key, err); landfall.Is(err, landfall.NotFound) {
 		return nil
 	}
 	return err

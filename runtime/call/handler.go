@@ -59,7 +59,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	f, err := h.find(r, name)
 	if err != nil {
 		h.told(r, name, e, err)
-		if landfall.KindOf(err) == landfall.Unavailable {
+		if landfall.Is(err, landfall.Unavailable) {
 			w.Header().Set(RefusedHeader, Busy) // another one may know it
 		}
 		WriteError(w, r, form, e, err)
@@ -109,7 +109,7 @@ func (h *Handler) find(r *http.Request, name Name) (*landfall.Function, error) {
 
 // told says in the log why a function could not be run. What functions do is the caller's to say.
 func (h *Handler) told(r *http.Request, name Name, e event.Event, err error) {
-	if err == nil || r.Context().Err() != nil || landfall.KindOf(err) == landfall.Canceled || reasonOf(err) != "" {
+	if err == nil || r.Context().Err() != nil || landfall.Is(err, landfall.Canceled) || reasonOf(err) != "" {
 		return
 	}
 	h.Logger.WarnContext(r.Context(), "a function could not be run", "function", name.Reference.String(), "execution", event.ExecutionOf(e), "error", err)

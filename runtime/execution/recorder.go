@@ -278,7 +278,7 @@ func outcomeOf(err error) Outcome {
 		return Busy
 	case ok:
 		return Failed
-	case landfall.KindOf(err) == landfall.Canceled:
+	case landfall.Is(err, landfall.Canceled):
 		return Canceled
 	}
 	return Refused

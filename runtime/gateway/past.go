@@ -46,7 +46,7 @@ func (g *Gateway) servePast(w http.ResponseWriter, r *http.Request, found regist
 		}
 		file, list, err := g.manifests.pastFile(r.Context(), release, path)
 		listed += list
-		if err != nil && landfall.KindOf(err) == landfall.NotFound {
+		if landfall.Is(err, landfall.NotFound) {
 			g.gone.add(release, struct{}{}, 1)
 			continue
 		}
@@ -68,7 +68,7 @@ func (g *Gateway) sendPast(w http.ResponseWriter, r *http.Request, release *regi
 	if err == nil {
 		err = g.send(w, r, a)
 	}
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return false
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (g *Gateway) admitVisitor(w http.ResponseWriter, r *http.Request, app strin
 		return nobody
 	}
 	host, _ := CanonicalHost(r.Host)
-	if landfall.KindOf(err) == landfall.Unauthorized && g.visits != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
+	if landfall.Is(err, landfall.Unauthorized) && g.visits != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
 		g.sendToSignIn(w, r, host)
 		return nobody
 	}
@@ -142,7 +142,7 @@ func (g *Gateway) beginVisit(w http.ResponseWriter, r *http.Request) {
 	secret, path, expires, err := g.visits.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
 	switch {
 	case err != nil && r.Context().Err() != nil: // nobody waits for the answer
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+	case landfall.Is(err, landfall.NotFound):
 		writePage(w, r, pageNoVisit())
 	case err != nil:
 		g.log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)

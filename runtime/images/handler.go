@@ -143,7 +143,7 @@ func (h *Handler) find(r *http.Request, ref landfall.Reference) (Function, error
 
 // hidden replaces the error for what is not there by one that says nothing of it.
 func hidden(err error, code string) error {
-	if err != nil && landfall.KindOf(err) == landfall.NotFound {
+	if landfall.Is(err, landfall.NotFound) {
 		return unknown(code)
 	}
 	return err

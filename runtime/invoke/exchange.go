@@ -150,7 +150,7 @@ func (x exchange) fail(w http.ResponseWriter, r *http.Request, form event.Form, 
 	}
 	if fault, ok := errors.AsType[*runner.FunctionError](err); ok && fault.Reason == runner.Busy {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(fault.RetryAfter.Seconds()))))
-	} else if landfall.KindOf(err) == landfall.Unavailable {
+	} else if landfall.Is(err, landfall.Unavailable) {
 		w.Header().Set("Retry-After", "1")
 	}
 	if r.Context().Err() == nil { // else the client is gone, or says no more, and still has to be told

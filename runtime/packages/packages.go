@@ -167,7 +167,7 @@ func (c *Cache) settle(name string, f *folder, err error, size int64) {
 	switch {
 	case err == nil:
 		f.size = size
-	case landfall.KindOf(err) == landfall.Invalid || errors.Is(err, errArchive):
+	case landfall.Is(err, landfall.Invalid) || errors.Is(err, errArchive):
 		f.until = time.Now().Add(remembered)
 	case c.made[name] == f:
 		delete(c.made, name)

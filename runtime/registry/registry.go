@@ -126,7 +126,7 @@ func (r *Registry) RefreshApp(ctx context.Context, id string) error {
 	}
 	read := r.begin()
 	app, err := r.Source.App(ctx, id)
-	gone := err != nil && landfall.KindOf(err) == landfall.NotFound
+	gone := landfall.Is(err, landfall.NotFound)
 	if err != nil && !gone {
 		return &landfall.Error{Op: "registry.refreshApp", Kind: landfall.KindOf(err), Err: err}
 	}
@@ -190,7 +190,7 @@ func (r *Registry) Expired(ctx context.Context, app, selector string, joined boo
 	}
 	release, err := r.Source.Expired(ctx, s.app.ID, digits)
 	switch {
-	case err != nil && landfall.KindOf(err) == landfall.NotFound:
+	case landfall.Is(err, landfall.NotFound):
 		return "", nil
 	case err != nil:
 		return "", &landfall.Error{Op: "registry.expired", Kind: landfall.KindOf(err), Err: err}

@@ -77,7 +77,7 @@ func Forward(args []string) (code int, handled bool) {
 	switch {
 	case err == nil:
 		return compiled, true
-	case landfall.KindOf(err) == landfall.Unavailable: // which is no fault of the module's
+	case landfall.Is(err, landfall.Unavailable): // which is no fault of the module's
 		fmt.Fprintln(os.Stderr, err)
 		return notWritten, true
 	}

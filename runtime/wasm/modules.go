@@ -273,7 +273,7 @@ func (m *Modules) ready(ctx context.Context, digest string, confined []byte) err
 		return last.err
 	}
 	err := m.compile(ctx, digest, confined)
-	if landfall.KindOf(err) == landfall.Invalid {
+	if landfall.Is(err, landfall.Invalid) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if len(m.refused) >= most {

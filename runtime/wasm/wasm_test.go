@@ -320,7 +320,7 @@ func TestCompileTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer time.AfterFunc(100*time.Millisecond, cancel).Stop()
-	if err := m.Check(ctx, bytes.NewReader(long)); landfall.KindOf(err) == landfall.Invalid {
+	if err := m.Check(ctx, bytes.NewReader(long)); landfall.Is(err, landfall.Invalid) {
 		t.Errorf("of one that was stopped: %v", err)
 	}
 }

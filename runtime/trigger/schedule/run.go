@@ -74,7 +74,7 @@ func (s *Scheduler) end(ctx context.Context, t *registry.Trigger, f store.Firing
 			s.over(ctx, t, f)
 			return
 		}
-		if landfall.KindOf(err) == landfall.Conflict || !pause(ctx, storeWait) {
+		if landfall.Is(err, landfall.Conflict) || !pause(ctx, storeWait) {
 			return // another process has taken it over, or this one stops
 		}
 	}

@@ -454,7 +454,7 @@ func (s *Scheduler) giveUp(ctx context.Context, f store.Firing, why string) erro
 
 // ignoreConflict is for what another process did meanwhile.
 func ignoreConflict(err error) error {
-	if landfall.KindOf(err) == landfall.Conflict {
+	if landfall.Is(err, landfall.Conflict) {
 		return nil
 	}
 	return err
