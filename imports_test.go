@@ -91,7 +91,7 @@ func rooms() []room {
 
 		// What they stand on, and what stands on them.
 		{"store", "", "logtest store/storetest"},
-		{"fsck", "assets secret store versioning", ""},
+		{"fsck", "assets secret store versioning", "assets/disk deploy store/storetest"},
 		{"backup", "assets store", "assets/disk remote store/storetest"},
 		{"store/storetest", "porttest store", ""},
 		{"crashpoint", "", ""},
