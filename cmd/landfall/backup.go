@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/backup"
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
 )
@@ -48,7 +49,7 @@ func (s *server) writeBackup(ctx context.Context, w io.Writer, objects bool, che
 	if s.repos != nil {
 		b.Repositories = s.repos
 	}
-	token, err := os.ReadFile(filepath.Join(s.config.Data, tokenFile))
+	token, err := os.ReadFile(filepath.Join(s.config.Data, cli.TokenFile))
 	if err == nil {
 		b.Token = token
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -64,10 +65,10 @@ func stateSettings() []string {
 
 // offlineFlags gives a command the flag --offline, with the settings that it needs, and returns what opens the state of a server
 // that is stopped, and reports whether that was asked for.
-func (c *cli) offlineFlags(cmd *cobra.Command) func(ctx context.Context) (s *server, asked bool, err error) {
+func offlineFlags(c *cli.Call, cmd *cobra.Command) func(ctx context.Context) (s *server, asked bool, err error) {
 	var offline bool
 	cmd.Flags().BoolVar(&offline, "offline", false, "read the data folder itself, of a server that is stopped; the settings are those of landfall serve")
-	configured := c.settingFlags(cmd, stateSettings()...)
+	configured := settingFlags(c, cmd, stateSettings()...)
 	return func(ctx context.Context) (*server, bool, error) {
 		if !offline {
 			return nil, false, settingsNeedOffline(cmd)
@@ -85,7 +86,7 @@ func (c *cli) offlineFlags(cmd *cobra.Command) func(ctx context.Context) (s *ser
 func settingsNeedOffline(cmd *cobra.Command) error {
 	for _, name := range append(stateSettings(), "CONFIG") {
 		if flag := flagOf(name); cmd.Flags().Changed(flag) {
-			return invalid("--%s needs --offline: without it the running server does the work, of its own data folder; see: %s --help", flag, cmd.CommandPath())
+			return cli.Invalid("--%s needs --offline: without it the running server does the work, of its own data folder; see: %s --help", flag, cmd.CommandPath())
 		}
 	}
 	return nil
@@ -116,18 +117,18 @@ func (s *server) alone(ctx context.Context, f func() error) error {
 	return f()
 }
 
-func (c *cli) backupCommand() *cobra.Command {
+func backupCommand(c *cli.Call) *cobra.Command {
 	var without bool
 	var offline func(context.Context) (*server, bool, error)
-	cmd := c.command("backup FILE", "Write all that is not made again into one file",
+	cmd := c.Command("backup FILE", "Write all that is not made again into one file",
 		"landfall backup backup.tar.zst\nlandfall backup - | ssh backup.example.com 'cat > backup.tar.zst'\n"+
 			"landfall backup --offline --data /var/lib/landfall backup.tar.zst",
-		func(ctx context.Context, in operands) error {
+		func(ctx context.Context, in cli.Operands) error {
 			stopped, asked, err := offline(ctx)
 			if err != nil {
 				return err
 			}
-			write := func(w io.Writer) (backup.Totals, error) { return c.fetchBackup(ctx, w, !without) }
+			write := func(w io.Writer) (backup.Totals, error) { return fetchBackup(ctx, c, w, !without) }
 			if asked {
 				defer func() { _ = stopped.Close() }()
 				write = func(w io.Writer) (totals backup.Totals, err error) {
@@ -139,18 +140,18 @@ func (c *cli) backupCommand() *cobra.Command {
 				}
 			}
 			if in["file"] == "-" {
-				if isTerminal(c.stdout) {
-					return invalid("a backup is nothing for a terminal: name a file, or send the output elsewhere")
+				if cli.IsTerminal(c.Stdout) {
+					return cli.Invalid("a backup is nothing for a terminal: name a file, or send the output elsewhere")
 				}
-				_, err := write(c.stdout)
+				_, err := write(c.Stdout)
 				return err
 			}
 			totals, err := writeWhole(in["file"], write)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(c.stderr, keyApart)
-			return c.print(totals, func(t *table) { t.row(backedUp(totals) + " in " + in["file"]) })
+			fmt.Fprintln(c.Stderr, keyApart)
+			return c.Print(totals, func(t *cli.Table) { t.Row(backedUp(totals) + " in " + in["file"]) })
 		})
 	cmd.Long = `Write all that is not made again into one file: the database, the objects, and the repositories of the built-in remote.
 
@@ -158,7 +159,7 @@ The server goes on meanwhile. The file holds secrets: keep it as closed as the d
 "-" is standard output. landfall restore reads it. Mirrors and caches are not in it: they are made again. The secrets of apps are in it
 as they are sealed, and the key that opens them is not: keep the file secret-key of the data folder (or LANDFALL_SECRET_KEY) apart.`
 	cmd.Flags().BoolVar(&without, "without-objects", false, "leave the objects out: for a bucket that is kept in another way")
-	offline = c.offlineFlags(cmd)
+	offline = offlineFlags(c, cmd)
 	return cmd
 }
 
@@ -170,12 +171,12 @@ func backedUp(t backup.Totals) string {
 	if t.Repositories != 1 {
 		repositories = strconv.Itoa(t.Repositories) + " repositories"
 	}
-	return fmt.Sprintf("%s, %s, %s, %d bytes", count(int(t.Rows), "row"), repositories, count(int(t.Objects), "object"), t.Bytes)
+	return fmt.Sprintf("%s, %s, %s, %d bytes", cli.Count(int(t.Rows), "row"), repositories, cli.Count(int(t.Objects), "object"), t.Bytes)
 }
 
 // fetchBackup lets the server write a backup, and reads along, so that one which is not whole is noticed.
-func (c *cli) fetchBackup(ctx context.Context, w io.Writer, objects bool) (backup.Totals, error) {
-	cl, err := c.client()
+func fetchBackup(ctx context.Context, c *cli.Call, w io.Writer, objects bool) (backup.Totals, error) {
+	cl, err := c.Client()
 	if err != nil {
 		return backup.Totals{}, err
 	}
@@ -197,7 +198,7 @@ func writeWhole(name string, write func(io.Writer) (backup.Totals, error)) (tota
 	folder := filepath.Dir(name)
 	part, err := os.CreateTemp(folder, "."+filepath.Base(name)+".*.part") // for its user only
 	if err != nil {
-		return totals, invalid("%s cannot be written: %v", name, err)
+		return totals, cli.Invalid("%s cannot be written: %v", name, err)
 	}
 	defer os.Remove(part.Name())
 	totals, err = write(part)
@@ -205,7 +206,7 @@ func writeWhole(name string, write func(io.Writer) (backup.Totals, error)) (tota
 		return totals, err
 	}
 	if err := os.Rename(part.Name(), name); err != nil {
-		return totals, invalid("%s cannot be written: %v", name, err)
+		return totals, cli.Invalid("%s cannot be written: %v", name, err)
 	}
 	if f, err := os.Open(folder); err == nil {
 		defer f.Close()
@@ -214,41 +215,41 @@ func writeWhole(name string, write func(io.Writer) (backup.Totals, error)) (tota
 	return totals, nil
 }
 
-func (c *cli) restoreCommand() *cobra.Command {
+func restoreCommand(c *cli.Call) *cobra.Command {
 	var configured func() (config, error)
-	cmd := c.command("restore FILE", "Make a new data folder of what landfall backup wrote",
+	cmd := c.Command("restore FILE", "Make a new data folder of what landfall backup wrote",
 		"landfall restore --data /var/lib/landfall backup.tar.zst\nlandfall restore --data new - < backup.tar.zst",
-		func(ctx context.Context, in operands) error {
+		func(ctx context.Context, in cli.Operands) error {
 			config, err := configured()
 			if err != nil {
 				return err
 			}
 			if config.File != "" {
-				fmt.Fprintln(c.stderr, "settings were read from "+config.File)
+				fmt.Fprintln(c.Stderr, "settings were read from "+config.File)
 			}
-			archive := c.stdin
+			archive := c.Stdin
 			if in["file"] != "-" {
 				f, err := os.Open(filepath.Clean(in["file"]))
 				if err != nil {
-					return invalid("%s cannot be read: %v", in["file"], err)
+					return cli.Invalid("%s cannot be read: %v", in["file"], err)
 				}
 				defer f.Close()
 				archive = f
 			}
-			return c.restore(ctx, config, archive)
+			return restore(ctx, c, config, archive)
 		})
 	cmd.Long = `Make a new data folder of what landfall backup wrote.
 
 The data folder, the database and the bucket are those that landfall serve would use with the same settings, and must be empty. They
 may be of another kind than where the backup was made: SQLite or PostgreSQL, a folder or a bucket. Every byte is compared with what was
 written. Until all is there the folder is not one that a server starts on.`
-	configured = c.settingFlags(cmd, stateSettings()...)
+	configured = settingFlags(c, cmd, stateSettings()...)
 	return cmd
 }
 
 // restore fills an empty installation from an archive.
-func (c *cli) restore(ctx context.Context, config config, archive io.Reader) error {
-	shown := &progress{w: c.stderr, on: isTerminal(c.stderr)}
+func restore(ctx context.Context, c *cli.Call, config config, archive io.Reader) error {
+	shown := &progress{w: c.Stderr, on: cli.IsTerminal(c.Stderr)}
 	var objects objectStore
 	defer func() {
 		if objects != nil {
@@ -274,10 +275,10 @@ func (c *cli) restore(ctx context.Context, config config, archive io.Reader) err
 	if err != nil {
 		return err
 	}
-	return c.print(totals, func(t *table) {
-		t.row(fmt.Sprintf("%s of %s are in %s", backedUp(totals), c.local(header.Made), config.Data))
+	return c.Print(totals, func(t *cli.Table) {
+		t.Row(fmt.Sprintf("%s of %s are in %s", backedUp(totals), cli.Local(header.Made), config.Data))
 		if !header.Objects {
-			t.row("the backup has no objects: see to it that they are in place before the server starts")
+			t.Row("the backup has no objects: see to it that they are in place before the server starts")
 		}
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/backup"
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
@@ -83,7 +84,7 @@ func TestBackupPaused(t *testing.T) {
 	}
 	large := make([]byte, 32<<20) // more than connections hold
 	_, _ = rand.NewChaCha8([32]byte{}).Read(large)
-	if err := os.WriteFile(filepath.Join(config.Data, tokenFile), large, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(config.Data, cli.TokenFile), large, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	serves := httptest.NewServer(s.handler)

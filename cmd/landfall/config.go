@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/outbound"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/execution"
@@ -256,14 +257,14 @@ func checkKey(key, value string) error {
 		if key != name || !closed {
 			continue
 		}
-		return invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its own, named by %[2]s%[3]s, or %[2]s",
+		return cli.Invalid("%[1]s holds a secret, and secrets are no lines of this file; right would be a file of its own, named by %[2]s%[3]s, or %[2]s",
 			key, envPrefix+s.name, fileSuffix)
 	}
 	if known[key] {
 		return nil
 	}
 	maps.DeleteFunc(known, func(_ string, open bool) bool { return !open })
-	return invalid("unknown setting %q; %s", key, spec.Suggest(key, known))
+	return cli.Invalid("unknown setting %q; %s", key, spec.Suggest(key, known))
 }
 
 const (

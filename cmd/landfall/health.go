@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
 )
@@ -135,7 +136,7 @@ func (s *server) lookAtRepositories(ctx context.Context) string {
 	if err != nil || len(missing) == 0 {
 		return "" // an error is said of the database
 	}
-	return fmt.Sprintf("those of %s are not here; they can be neither fetched nor pushed to, and releases are served; %s", count(len(missing), "app"),
+	return fmt.Sprintf("those of %s are not here; they can be neither fetched nor pushed to, and releases are served; %s", cli.Count(len(missing), "app"),
 		remote.BringBack)
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/cli"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
 
@@ -64,7 +66,7 @@ func (s *server) places(ctx context.Context) (p places, err error) {
 		return p, err
 	}
 	p.folder = &part{what: "the data folder " + s.config.Data, key: strings.TrimSpace(string(key)),
-		set: func(_ context.Context, key string) error { return writeFile(path, key+"\n") }}
+		set: func(_ context.Context, key string) error { return secret.WriteFile(path, key+"\n") }}
 	return p, nil
 }
 
@@ -327,7 +329,7 @@ func (s *server) checkLost(ctx context.Context, p places) error {
 		return s.notOne("the folder %s has no repository of an app, and pushes to %[3]s are known to %[2]s: the repositories are gone, or are in "+
 			"another data folder; right would be that folder (LANDFALL_DATA), or a backup (landfall restore); landfall serve --new starts "+
 			"all the same, refuses that folder from then on, and the apps have to be pushed again",
-			filepath.Join(s.config.Data, "git"), s.config.databaseName(), count(len(pushed), "app"))
+			filepath.Join(s.config.Data, "git"), s.config.databaseName(), cli.Count(len(pushed), "app"))
 	}
 	if p.folder.key != "" && p.folder.key == p.database.key {
 		return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
 )
@@ -19,7 +20,10 @@ func main() {
 	}
 	uuid.EnableRandPool() // no name that is made of it is a secret, and each call of a function takes two
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	call := &cli.Call{
+		Program: commandLine(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
+	}
+	code := call.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

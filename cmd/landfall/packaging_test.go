@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"landfall.dev/landfall/cli"
 )
 
 // unit is a systemd unit: what each directive of its service was set to.
@@ -40,7 +42,7 @@ func TestUnit(t *testing.T) {
 	if len(words) < 2 || words[1] != "serve" {
 		t.Fatalf("got the command %q, want one that serves", words)
 	}
-	serve := (&cli{}).serveCommand()
+	serve := serveCommand(&cli.Call{})
 	if err := serve.ParseFlags(words[2:]); err != nil {
 		t.Errorf("%q: %v", words, err)
 	}

@@ -11,40 +11,39 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/cli"
 )
 
-func (c *cli) serveCommand() *cobra.Command {
+func serveCommand(c *cli.Call) *cobra.Command {
 	var level string
 	var fresh bool
-	cmd := c.command("serve", "Run the server",
+	var cmd *cobra.Command
+	var configured func() (config, error)
+	cmd = c.Command("serve", "Run the server",
 		"landfall serve\nlandfall serve --data /var/lib/landfall --listen 0.0.0.0:8080 --url https://landfall.example.com\n"+
-			"landfall serve --role router --listen 0.0.0.0:8080 --runners 10.0.0.7:8080,10.0.0.8:8080", nil)
+			"landfall serve --role router --listen 0.0.0.0:8080 --runners 10.0.0.7:8080,10.0.0.8:8080",
+		func(ctx context.Context, _ cli.Operands) error {
+			config, err := configured()
+			if err != nil {
+				return err
+			}
+			config.New = fresh
+			logger, err := newLogger(c, level)
+			if err != nil {
+				return err
+			}
+			return asGiven(cmd, serve(ctx, config, logger))
+		})
 	cmd.Long = serveHelp()
-	configured := c.settingFlags(cmd)
+	configured = settingFlags(c, cmd)
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.Flags().BoolVar(&fresh, "new", false, "start, once, although a part is gone, or of another installation: make what is there one")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return invalid("what is %q? %s", args[0], cmd.UseLine())
-		}
-		config, err := configured()
-		if err != nil {
-			return err
-		}
-		config.New = fresh
-		logger, err := c.logger(level)
-		if err != nil {
-			return err
-		}
-		c.chosen = func(ctx context.Context) error { return asGiven(cmd, serve(ctx, config, logger)) }
-		return nil
-	}
 	return cmd
 }
 
 // settingFlags gives a command the flags of settings, of all or of some, and returns what reads the configuration: flags over the
 // environment, over the file.
-func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, error) {
+func settingFlags(c *cli.Call, cmd *cobra.Command, some ...string) func() (config, error) {
 	var file string
 	flags := map[string]*string{}
 	cmd.Flags().StringVar(&file, "config", defaultConfigFile, "configuration file; need not be there")
@@ -59,7 +58,7 @@ func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, e
 		flags[s.name] = cmd.Flags().String(flagOf(s.name), "", help)
 	}
 	return func() (config, error) {
-		if err := checkEnvironment(c.environ); err != nil {
+		if err := checkEnvironment(c.Environ); err != nil {
 			return config{}, err
 		}
 		given := map[string]string{}
@@ -68,7 +67,7 @@ func (c *cli) settingFlags(cmd *cobra.Command, some ...string) func() (config, e
 				given[name] = *value
 			}
 		}
-		config, err := loadConfig(file, c.getenv, given)
+		config, err := loadConfig(file, c.Getenv, given)
 		return config, asGiven(cmd, err)
 	}
 }
@@ -144,18 +143,18 @@ func outside(err error) string {
 	return err.Error()
 }
 
-// logger returns the server's log: for people at a terminal, for programs otherwise.
-func (c *cli) logger(level string) (*slog.Logger, error) {
+// newLogger returns the server's log: for people at a terminal, for programs otherwise.
+func newLogger(c *cli.Call, level string) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{}
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, invalid("--log-level is %q; right would be debug, info, warn or error", level)
+		return nil, cli.Invalid("--log-level is %q; right would be debug, info, warn or error", level)
 	}
 	options.Level = l
-	if isTerminal(c.stderr) {
-		return slog.New(slog.NewTextHandler(c.stderr, options)), nil
+	if cli.IsTerminal(c.Stderr) {
+		return slog.New(slog.NewTextHandler(c.Stderr, options)), nil
 	}
-	return slog.New(slog.NewJSONHandler(c.stderr, options)), nil
+	return slog.New(slog.NewJSONHandler(c.Stderr, options)), nil
 }
 
 // serveHelp explains where settings come from.

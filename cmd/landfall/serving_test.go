@@ -21,6 +21,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
@@ -77,7 +78,7 @@ func TestStopWhileStarting(t *testing.T) {
 	for n := range int64(moments) {
 		data := t.TempDir()
 		if n%2 == 1 { // also a start that finds a data folder
-			if err := os.WriteFile(filepath.Join(data, tokenFile), []byte(strings.Repeat("a", 32)), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(data, cli.TokenFile), []byte(strings.Repeat("a", 32)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -90,7 +91,7 @@ func TestStopWhileStarting(t *testing.T) {
 		if log := ctx.log.String(); err != nil || strings.Contains(log, "ERROR") || strings.Contains(log, "WARN") {
 			t.Errorf("stopped at moment %d: got the error %v and the log\n%s", n, err, log)
 		}
-		testkit.Equal(t, fmt.Sprintf("exit code of moment %d", n), exitCode(err), 0)
+		testkit.Equal(t, fmt.Sprintf("exit code of moment %d", n), cli.ExitCode(err), 0)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/backup"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
 
@@ -93,7 +94,7 @@ func processOf(data string) (string, error) {
 	id, err := os.ReadFile(filepath.Clean(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		id := randomHex()
-		return id, writeFile(path, id)
+		return id, secret.WriteFile(path, id)
 	}
 	return string(id), err
 }

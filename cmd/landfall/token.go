@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/cli"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
 
@@ -20,7 +22,7 @@ func (s *server) readToken() error {
 	if s.config.Token != "" {
 		return nil
 	}
-	path := filepath.Join(s.config.Data, tokenFile)
+	path := filepath.Join(s.config.Data, cli.TokenFile)
 	data, err := os.ReadFile(filepath.Clean(path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return badSetting("TOKEN", "cannot be read from the data folder: %v", err)
@@ -29,7 +31,7 @@ func (s *server) readToken() error {
 		return nil
 	}
 	s.config.Token = randomHex()
-	if err := writeFile(path, s.config.Token+"\n"); err != nil {
+	if err := secret.WriteFile(path, s.config.Token+"\n"); err != nil {
 		return err
 	}
 	s.logger.Info("made the administrator's token", "file", path)
@@ -74,32 +76,11 @@ func (s *server) storeTokensLater(ctx context.Context) error {
 	}
 }
 
-const tokenFile = "token"
-
 func randomHex() string {
 	var b [24]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return hex.EncodeToString(b[:])
 }
 
-// writeFile writes a small secret file so that it is there whole or not at all, and stays when the power fails: what is sealed under a
-// key is stored at once.
-func writeFile(path, text string) error {
-	temp := path + ".new"
-	f, err := os.OpenFile(filepath.Clean(temp), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
+// writeFile is secret.WriteFile.
+func writeFile(path, text string) error { return secret.WriteFile(path, text) }

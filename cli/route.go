@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-func (c *cli) routeCommand() *cobra.Command {
+func (c *Call) routeCommand() *cobra.Command {
 	return c.group("route", "Make, list and delete routes: triggers of functions by HTTP",
 		"landfall route create --method GET --url /hello --function hello --version 2\nlandfall route list shop",
 		c.routeCreate(),
 		c.get("list APP", "List the routes of the live release", "landfall route list shop",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				triggers, err := client.List[client.Trigger](ctx, cl, appPath(in, "triggers"), nil)
 				if err != nil {
 					return err
@@ -29,20 +29,20 @@ func (c *cli) routeCommand() *cobra.Command {
 	)
 }
 
-func (c *cli) routeCreate() *cobra.Command {
+func (c *Call) routeCreate() *cobra.Command {
 	var t triggerFlags
 	var name string
 	var cmd *cobra.Command
 	cmd = c.get("create [NAME]", "Make a route to a function, and release its app with it",
 		"landfall route create --method GET --url /hello --function hello\n"+
 			"landfall route create --method GET --url /hello --function hello --version 2 --name old-hello",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			trigger, err := t.trigger(cmd.UseLine())
 			if err != nil {
 				return err
 			}
 			if trigger.URL == "" {
-				return invalid("--url is missing: %s", cmd.UseLine())
+				return Invalid("--url is missing: %s", cmd.UseLine())
 			}
 			app, err := appOfFunction(ctx, cl, t.namespace, name, trigger.Function)
 			if err != nil {
@@ -81,13 +81,13 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 		}
 		name = functions[i].App
 	}
-	err = cl.Do(ctx, http.MethodGet, appPath(operands{"app": name}), nil, &app)
+	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
 	return app, err
 }
 
-func (c *cli) routeDelete() *cobra.Command {
+func (c *Call) routeDelete() *cobra.Command {
 	cmd := c.get("delete APP NAME", "Delete a route, and release the app without it", "landfall route delete shop hello",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			var app client.App
 			if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
 				return err

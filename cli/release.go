@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-func (c *cli) releaseCommand() *cobra.Command {
+func (c *Call) releaseCommand() *cobra.Command {
 	return c.group("release", "Show releases, and say which is live", "landfall release list shop\nlandfall release rollback shop",
 		c.get("list APP", "List an app's releases, newest first", "landfall release list shop", c.releaseList),
 		c.get("show APP RELEASE", "Show one release, named by its id, a tag, live, latest or a commit",
@@ -26,30 +26,30 @@ func (c *cli) releaseCommand() *cobra.Command {
 		c.get("resume APP", "Let live follow pushes again", "landfall release resume shop", c.hold(false)),
 		c.get("tag APP RELEASE TAG", "Make a tag name a release: it does not expire, and answers at the tag's address",
 			"landfall release tag shop owf2k7qa beta",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.moveTag(ctx, cl, in)
 			}),
 		c.get("untag APP TAG", "Remove a tag", "landfall release untag shop beta",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "tags", in["tag"]), nil)
 			}),
 		c.get("expire APP RELEASE", "Expire a release: its address answers 410", "landfall release expire shop owf2k7qa",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return c.move(ctx, cl, http.MethodDelete, appPath(in, "releases", in["release"]), nil)
 			}),
 		c.get("diff APP A B", "Show what differs between two releases", "landfall release diff shop owf2k7qa live", c.appDiff),
 	)
 }
 
-func (c *cli) releaseList(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) releaseList(ctx context.Context, cl *client.Client, in Operands) error {
 	releases, err := client.List[client.Release](ctx, cl, appPath(in, "releases"), nil)
 	if err != nil {
 		return err
 	}
-	return c.print(releases, func(t *table) {
-		t.row("RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "URL")
+	return c.Print(releases, func(t *Table) {
+		t.Row("RELEASE", "CREATED", "COMMIT", "BRANCH", "LINE", "NAMES", "URL")
 		for _, r := range releases {
-			t.row(string(r.ID), c.local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), r.URL)
+			t.Row(string(r.ID), Local(r.Created), r.Commit.Short(), r.Branch, string(r.Line), namesOf(r), r.URL)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func namesOf(r client.Release) string {
 	return strings.Join(append(names, r.Tags...), ", ")
 }
 
-func (c *cli) releaseShow(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) releaseShow(ctx context.Context, cl *client.Client, in Operands) error {
 	var r client.Release
 	if err := cl.Do(ctx, http.MethodGet, appPath(in, "releases", in["release"]), nil, &r); err != nil {
 		return err
@@ -74,8 +74,8 @@ func (c *cli) releaseShow(ctx context.Context, cl *client.Client, in operands) e
 	return c.showRelease(r)
 }
 
-func (c *cli) showRelease(r client.Release) error {
-	return c.print(r, func(t *table) {
+func (c *Call) showRelease(r client.Release) error {
+	return c.Print(r, func(t *Table) {
 		t.field("release", string(r.ID))
 		t.field("app", r.App)
 		t.field("url", r.URL)
@@ -83,20 +83,20 @@ func (c *cli) showRelease(r client.Release) error {
 		t.field("branch", r.Branch)
 		t.field("line", string(r.Line))
 		t.field("names", namesOf(r))
-		t.field("created", c.local(r.Created))
-		t.field("expired", c.local(r.Expired))
+		t.field("created", Local(r.Created))
+		t.field("expired", Local(r.Expired))
 		t.section("KIND", "NAME", "VERSION", "NUMBER")
 		for _, u := range r.Units {
-			t.row(string(u.Unit.Kind), u.Unit.Name, string(u.UID), strconv.FormatInt(u.Number, 10))
+			t.Row(string(u.Unit.Kind), u.Unit.Name, string(u.UID), strconv.FormatInt(u.Number, 10))
 		}
 	})
 }
 
-func (c *cli) releaseCreate() *cobra.Command {
+func (c *Call) releaseCreate() *cobra.Command {
 	var tag string
 	cmd := c.get("create APP VERSION", "Make a version of an app reachable (again)",
 		"landfall release create shop --version owf2k7qa\nlandfall release create shop --version owf2k7qa --tag christmas",
-		func(ctx context.Context, cl *client.Client, in operands) error { return c.reach(ctx, cl, in, tag) })
+		func(ctx context.Context, cl *client.Client, in Operands) error { return c.reach(ctx, cl, in, tag) })
 	cmd.Long = `Make a version of an app reachable (again).
 
 It counts among the releases that stay reachable (release.keep) as the newest of its line: when so many newer ones were made it
@@ -106,7 +106,7 @@ expires again, unless it is live or a tag names it. With --tag it gets one.`
 }
 
 // reach makes a version reachable, and gives it a tag if one is wanted.
-func (c *cli) reach(ctx context.Context, cl *client.Client, in operands, tag string) error {
+func (c *Call) reach(ctx context.Context, cl *client.Client, in Operands, tag string) error {
 	var reached client.Reached
 	body := map[string]string{"version": in["version"]}
 	if err := cl.Do(ctx, http.MethodPost, appPath(in, "releases"), body, &reached); err != nil {
@@ -135,7 +135,7 @@ func (c *cli) reach(ctx context.Context, cl *client.Client, in operands, tag str
 		return err
 	}
 	if len(release.Tags) == 0 {
-		fmt.Fprintf(c.stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag %s %s NAME\n", release.App, release.ID)
+		fmt.Fprintf(c.Stderr, "it expires again when enough newer releases are made; a tag keeps it: landfall release tag %s %s NAME\n", release.App, release.ID)
 	}
 	return c.showRelease(release)
 }
@@ -147,23 +147,23 @@ type pointer struct {
 }
 
 // move moves a pointer of an app, and shows where live is then.
-func (c *cli) move(ctx context.Context, cl *client.Client, method, path string, body any) error {
+func (c *Call) move(ctx context.Context, cl *client.Client, method, path string, body any) error {
 	var app client.App
 	if err := cl.Do(ctx, method, path, body, &app); err != nil {
 		return err
 	}
-	return c.print(app, func(t *table) { showPointers(t, app) })
+	return c.Print(app, func(t *Table) { showPointers(t, app) })
 }
 
 // showPointers shows where live is.
-func showPointers(t *table, app client.App) {
+func showPointers(t *Table, app client.App) {
 	t.field("app", app.Name)
 	t.field("live", live(app))
 	t.field("url", app.URL)
 }
 
 // moveTag makes a tag name a release, and shows where it answers.
-func (c *cli) moveTag(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) moveTag(ctx context.Context, cl *client.Client, in Operands) error {
 	var app client.App
 	if err := cl.Do(ctx, http.MethodPut, appPath(in, "tags", in["tag"]), pointer{Release: in["release"]}, &app); err != nil {
 		return err
@@ -173,44 +173,44 @@ func (c *cli) moveTag(ctx context.Context, cl *client.Client, in operands) error
 		return err
 	}
 	address.Host = landfall.JoinedLabel(app.Name, in["tag"]) + strings.TrimPrefix(address.Host, app.Name)
-	return c.print(app, func(t *table) {
+	return c.Print(app, func(t *Table) {
 		showPointers(t, app)
 		t.field("tag", in["tag"])
 		t.field("tag url", address.String())
 	})
 }
 
-func (c *cli) releaseLive() *cobra.Command {
+func (c *Call) releaseLive() *cobra.Command {
 	var reason string
 	cmd := c.get("live APP RELEASE", "Make a release live, and end a hold", "landfall release live shop beta",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			return c.move(ctx, cl, http.MethodPost, appPath(in, "live"), pointer{in["release"], reason})
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
 	return cmd
 }
 
-func (c *cli) releaseRollback() *cobra.Command {
+func (c *Call) releaseRollback() *cobra.Command {
 	var reason string
 	cmd := c.get("rollback APP [RELEASE]", "Make the release that was live before live again, or the one named, and hold it there",
 		"landfall release rollback shop\nlandfall release rollback shop owf2k7qa --reason 'broken checkout'",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			return c.move(ctx, cl, http.MethodPost, appPath(in, "rollback"), pointer{in["release"], reason})
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is kept in the history of live")
 	return cmd
 }
 
-func (c *cli) hold(held bool) func(context.Context, *client.Client, operands) error {
-	return func(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) hold(held bool) func(context.Context, *client.Client, Operands) error {
+	return func(ctx context.Context, cl *client.Client, in Operands) error {
 		var app client.App
 		if err := cl.Do(ctx, http.MethodPut, appPath(in, "hold"), map[string]bool{"held": held}, &app); err != nil {
 			return err
 		}
 		if app.Held && app.Live == "" {
-			fmt.Fprintf(c.stderr, "nothing of %[1]s is live yet, and no push makes it so: "+
+			fmt.Fprintf(c.Stderr, "nothing of %[1]s is live yet, and no push makes it so: "+
 				"landfall release live %[1]s RELEASE, or landfall release resume %[1]s\n", app.Name)
 		}
-		return c.print(app, func(t *table) { showPointers(t, app) })
+		return c.Print(app, func(t *Table) { showPointers(t, app) })
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -33,8 +33,8 @@ const exitHeld = 7
 // errHeld says that a release was made, but live is held.
 var errHeld = errors.New("live is held")
 
-// exitCode is the exit code of a command that ended with err.
-func exitCode(err error) int {
+// ExitCode is the exit code of a command that ended with err.
+func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -19,11 +19,11 @@ import (
 
 const anExecution = "7d0c6c1e-3a0f-4a43-9f39-0b1f6f5b8c11"
 
-func (c *cli) executionCommand() *cobra.Command {
+func (c *Call) executionCommand() *cobra.Command {
 	return c.group("execution", "Show what became of calls of functions, and call them on record",
 		"landfall execution list --function hello --state failed\nlandfall execution logs -f "+anExecution,
 		c.executionList(),
-		c.get("show ID", "Show one execution", "landfall execution show "+anExecution, func(ctx context.Context, cl *client.Client, in operands) error {
+		c.get("show ID", "Show one execution", "landfall execution show "+anExecution, func(ctx context.Context, cl *client.Client, in Operands) error {
 			var x landfall.Execution
 			if err := cl.Do(ctx, http.MethodGet, executionPath(in["id"]), nil, &x); err != nil {
 				return err
@@ -32,7 +32,7 @@ func (c *cli) executionCommand() *cobra.Command {
 		}),
 		c.executionCreate(),
 		c.get("delete ID", "Delete an execution and its log; one that waits is not run", "landfall execution delete "+anExecution,
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				return cl.Do(ctx, http.MethodDelete, executionPath(in["id"]), nil, nil)
 			}),
 		c.executionLogs(),
@@ -41,14 +41,14 @@ func (c *cli) executionCommand() *cobra.Command {
 
 func executionPath(id string) string { return "/executions/" + url.PathEscape(id) }
 
-func (c *cli) executionList() *cobra.Command {
+func (c *Call) executionList() *cobra.Command {
 	var app, function, state, namespace string
 	var limit int
 	cmd := c.get("list", "List executions, newest first",
 		"landfall execution list --limit 20\nlandfall execution list --function hello:live --state failed -o json",
-		func(ctx context.Context, cl *client.Client, _ operands) error {
+		func(ctx context.Context, cl *client.Client, _ Operands) error {
 			if limit < 0 {
-				return invalid("--limit is %d; right would be a number of executions, or 0 for all", limit)
+				return Invalid("--limit is %d; right would be a number of executions, or 0 for all", limit)
 			}
 			if function != "" && !strings.Contains(function, "/") {
 				function = namespace + "/" + function
@@ -63,10 +63,10 @@ func (c *cli) executionList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(all, func(t *table) {
-				t.row("EXECUTION", "CREATED", "FUNCTION", "VERSION", "STATE", "MILLISECONDS", "REASON")
+			return c.Print(all, func(t *Table) {
+				t.Row("EXECUTION", "CREATED", "FUNCTION", "VERSION", "STATE", "MILLISECONDS", "REASON")
 				for _, x := range all {
-					t.row(x.ID, c.local(x.Created), x.Function, string(x.Version), string(x.State), milliseconds(x), inShort(x.Reason))
+					t.Row(x.ID, Local(x.Created), x.Function, string(x.Version), string(x.State), milliseconds(x), inShort(x.Reason))
 				}
 			})
 		})
@@ -85,8 +85,8 @@ func milliseconds(x landfall.Execution) string {
 }
 
 // showExecution shows an execution.
-func (c *cli) showExecution(x landfall.Execution) error {
-	return c.print(x, func(t *table) {
+func (c *Call) showExecution(x landfall.Execution) error {
+	return c.Print(x, func(t *Table) {
 		t.field("execution", x.ID)
 		t.field("function", x.Function)
 		t.field("namespace", x.Namespace)
@@ -98,16 +98,16 @@ func (c *cli) showExecution(x landfall.Execution) error {
 		t.field("state", string(x.State))
 		t.field("reason", x.Reason)
 		t.field("message", x.Message)
-		t.field("created", c.local(x.Created))
-		t.field("started", c.local(x.Started))
-		t.field("finished", c.local(x.Finished))
+		t.field("created", Local(x.Created))
+		t.field("started", Local(x.Started))
+		t.field("finished", Local(x.Finished))
 		t.field("milliseconds", milliseconds(x))
 		if x.Async {
 			t.field("attempts", strconv.FormatInt(x.Attempt, 10))
 		}
-		t.field("input", count(int(x.Input), "byte"))
-		t.field("output", count(int(x.Output), "byte"))
-		log := count(int(x.Log), "byte")
+		t.field("input", Count(int(x.Input), "byte"))
+		t.field("output", Count(int(x.Output), "byte"))
+		log := Count(int(x.Log), "byte")
 		if x.LogGone {
 			log += ", not kept"
 		}
@@ -116,19 +116,19 @@ func (c *cli) showExecution(x landfall.Execution) error {
 	})
 }
 
-func (c *cli) executionCreate() *cobra.Command {
+func (c *Call) executionCreate() *cobra.Command {
 	var namespace, given string
 	var number int64
 	var noWait bool
 	cmd := c.get("create FUNCTION", "Run a function, on record from the start, and wait until it is over",
 		"landfall execution create hello --version 3 --data '{\"name\": \"Ada\"}'\nlandfall execution create hello:live --data @order.json --no-wait",
-		func(ctx context.Context, cl *client.Client, in operands) error {
-			data, err := readData(given)
+		func(ctx context.Context, cl *client.Client, in Operands) error {
+			data, err := readData(c.Stdin, given)
 			if err != nil {
 				return err
 			}
 			if len(data) > 0 && !json.Valid(data) {
-				return invalid("--data is no JSON; text has quotes around it: '\"Ada\"'")
+				return Invalid("--data is no JSON; text has quotes around it: '\"Ada\"'")
 			}
 			function := in["function"]
 			if !strings.Contains(function, "/") {
@@ -157,22 +157,22 @@ answer is kept with it.`
 	return inNamespace(cmd, &namespace)
 }
 
-func (c *cli) executionLogs() *cobra.Command {
+func (c *Call) executionLogs() *cobra.Command {
 	var follow bool
 	cmd := c.get("logs ID", "Print the log of an execution", "landfall execution logs -f "+anExecution,
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			return c.printLogs(ctx, cl, executionPath(in["id"])+"/log", url.Values{}, follow, func(landfall.ExecutionLog) string { return "" })
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the execution is over")
 	return cmd
 }
 
-func (c *cli) functionLogs() *cobra.Command {
+func (c *Call) functionLogs() *cobra.Command {
 	var namespace string
 	var follow bool
 	cmd := c.get("logs NAME", "Print what the executions of a version of a function logged",
 		"landfall function logs hello\nlandfall function logs hello:live -f",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			ref, err := landfall.ParseReference(in["name"])
 			if err != nil {
 				return err
@@ -183,7 +183,7 @@ func (c *cli) functionLogs() *cobra.Command {
 			query := url.Values{"namespace": {namespace}, "version": {ref.Selector}}
 			return c.printLogs(ctx, cl, "/functions/"+url.PathEscape(ref.Name)+"/log", query, follow, func(l landfall.ExecutionLog) string {
 				const short = 8
-				return l.Time.In(c.zone).Format(time.DateTime) + "  " + printable(l.Execution[:min(len(l.Execution), short)]) + "  "
+				return l.Time.In(zone()).Format(time.DateTime) + "  " + printable(l.Execution[:min(len(l.Execution), short)]) + "  "
 			})
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more, until interrupted")
@@ -191,7 +191,7 @@ func (c *cli) functionLogs() *cobra.Command {
 }
 
 // printLogs prints a log as it comes: lines for people, each behind what before says, or the pieces for programs.
-func (c *cli) printLogs(
+func (c *Call) printLogs(
 	ctx context.Context, cl *client.Client, path string, query url.Values, follow bool, before func(landfall.ExecutionLog) string,
 ) error {
 	query.Set("follow", strconv.FormatBool(follow))
@@ -205,11 +205,11 @@ func (c *cli) printLogs(
 		for line := range strings.SplitSeq(strings.TrimSuffix(l.Text, "\n"), "\n") {
 			lines.WriteString(before(l) + landfall.Uncoloured(line) + "\n")
 		}
-		_, err := io.WriteString(c.stdout, lines.String())
+		_, err := io.WriteString(c.Stdout, lines.String())
 		return err
 	})
 	if err != nil || c.output == "" {
 		return err
 	}
-	return c.print(pieces, nil)
+	return c.Print(pieces, nil)
 }

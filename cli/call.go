@@ -1,15 +1,14 @@
-package main
+// Package cli is the command line: a client of a server's API. A program adds commands of its own to it.
+package cli
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,14 +16,29 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// cli is one call of the command line.
-type cli struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	getenv         func(string) string
-	environ        []string // all that getenv knows
+// Program is what a program gives its command line.
+type Program struct {
+	Version string // what it was built of
 
-	zone *time.Location // in which people are shown times
+	// Specs is the folder of spec files where an app does not name another.
+	Specs string
+
+	// Check finds what a push of a folder would fail for and would warn of, beside what spec.Parse finds: s and files are its spec and its
+	// files. The error is one of reading a file; the warnings are known with it, too.
+	Check func(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem, err error)
+
+	// Commands returns the commands that open data themselves, or serve it, made with Command. They stand in the same tree as those
+	// that ask a server.
+	Commands func(c *Call) []*cobra.Command
+}
+
+// Call is one call of the command line.
+type Call struct {
+	Program        Program
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Environ        []string // all that Getenv knows
 
 	server string                      // --server
 	output string                      // --output: json, yaml, or empty for people
@@ -32,31 +46,27 @@ type cli struct {
 	chosen func(context.Context) error // what the arguments ask for; nil when it is done already
 }
 
-// execute runs the command that args name, and returns its exit code.
-func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	zone, err := time.LoadLocation("Local")
-	if err != nil {
-		zone = time.UTC
-	}
-	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, environ: os.Environ(), zone: zone}
-	root := c.root()
+// Run runs the command that args name, and returns its exit code. An error is written to Stderr. A Call runs once.
+func (c *Call) Run(ctx context.Context, args []string) int {
+	root := c.Tree()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	if err = root.Execute(); err == nil && c.chosen != nil {
+	root.SetIn(c.Stdin)
+	root.SetOut(c.Stdout)
+	root.SetErr(c.Stderr)
+	err := root.Execute()
+	if err == nil && c.chosen != nil {
 		err = c.chosen(ctx)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = &landfall.Error{Kind: landfall.Canceled, Message: "interrupted", Err: err}
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "landfall: %s\n", printableLines(landfall.MessageOf(err)))
+		fmt.Fprintf(c.Stderr, "landfall: %s\n", printableLines(landfall.MessageOf(err)))
 		if landfall.KindOf(err) == landfall.Unauthorized && c.source != "" {
-			fmt.Fprintf(stderr, "the token is from %s\n", printable(c.source))
+			fmt.Fprintf(c.Stderr, "the token is from %s\n", printable(c.source))
 		}
 	}
-	return exitCode(err)
+	return ExitCode(err)
 }
 
 const rootHelp = `Landfall makes an immutable release of every push, with an address of its own.
@@ -68,16 +78,19 @@ folder (LANDFALL_DATA, or ./landfall-data).
 Exit codes: 0 done, 1 internal error, 2 wrong input or a failed change, 3 no such thing, 4 conflict or superseded, 5 not
 allowed, 6 the server cannot be reached, 7 released, but live is held, 130 interrupted or cancelled.`
 
-// root returns the whole tree of commands.
-func (c *cli) root() *cobra.Command {
+// Tree returns all commands, those of the program too, below the one that has the program's name.
+func (c *Call) Tree() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push", "landfall app create shop\nlandfall app history shop",
-		c.serveCommand(), c.loginCommand(), c.statusCommand(), c.appCommand(), c.specCommand(), c.runCommand(), c.releaseCommand(),
+		c.loginCommand(), c.statusCommand(), c.appCommand(), c.specCommand(), c.runCommand(), c.releaseCommand(),
 		c.unitCommand(unitKind{"function", "fn", "/functions"}), c.unitCommand(unitKind{"package", "pkg", "/packages"}),
 		c.routeCommand(), c.triggerCommand(), c.namespaceCommand(), c.queueCommand(), c.secretCommand(), c.executionCommand(),
-		c.backupCommand(), c.restoreCommand(), c.fsckCommand(), c.completionCommand(), c.versionCommand(),
+		c.completionCommand(), c.versionCommand(),
 	)
+	if c.Program.Commands != nil {
+		root.AddCommand(c.Program.Commands(c)...)
+	}
 	root.Long = rootHelp
-	root.Version = programVersion()
+	root.Version = c.Program.Version
 	root.SetVersionTemplate("landfall {{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -85,7 +98,7 @@ func (c *cli) root() *cobra.Command {
 	root.PersistentFlags().StringVarP(&c.output, "output", "o", "", "json or yaml, for programs")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if !slices.Contains([]string{"", "json", "yaml"}, c.output) {
-			return invalid("--output is %q; right would be json or yaml", c.output)
+			return Invalid("--output is %q; right would be json or yaml", c.output)
 		}
 		return nil
 	}
@@ -94,9 +107,9 @@ func (c *cli) root() *cobra.Command {
 			return noCommand(cmd, words[0])
 		}
 		if err.Error() == "unknown flag: --json" {
-			return invalid("%v; JSON is printed with -o json", err)
+			return Invalid("%v; JSON is printed with -o json", err)
 		}
-		return invalid("%v; see: %s --help", err, cmd.CommandPath())
+		return Invalid("%v; see: %s --help", err, cmd.CommandPath())
 	})
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
@@ -108,7 +121,7 @@ func (c *cli) root() *cobra.Command {
 }
 
 // group returns a command that only holds others.
-func (c *cli) group(use, short, example string, commands ...*cobra.Command) *cobra.Command {
+func (c *Call) group(use, short, example string, commands ...*cobra.Command) *cobra.Command {
 	group := &cobra.Command{Use: use, Short: short, Example: indent(example), Args: cobra.ArbitraryArgs}
 	group.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -126,15 +139,15 @@ func noCommand(group *cobra.Command, word string) error {
 	for _, sub := range group.Commands() {
 		names[sub.Name()] = true
 	}
-	return invalid("there is no command %q; %s", group.CommandPath()+" "+word, spec.Suggest(word, names))
+	return Invalid("there is no command %q; %s", group.CommandPath()+" "+word, spec.Suggest(word, names))
 }
 
-// operands are the words that a command was given, by their names in lower case.
-type operands map[string]string
+// Operands are the words that a command was given, by their names in lower case.
+type Operands map[string]string
 
-// command returns a command. use is its name and its operands in capitals, optional ones in brackets: each can be given
-// in its place or as a flag of its name.
-func (c *cli) command(use, short, example string, run func(ctx context.Context, in operands) error) *cobra.Command {
+// Command returns a command. use is its name and its operands in capitals, optional ones in brackets: each can be given
+// in its place or as a flag of its name. run is called by Run, once the arguments are known to be right.
+func (c *Call) Command(use, short, example string, run func(ctx context.Context, in Operands) error) *cobra.Command {
 	words := strings.Fields(use)
 	cmd := &cobra.Command{Use: use, Short: short, Example: indent(example), Args: cobra.ArbitraryArgs}
 	flags := make(map[string]*string, len(words))
@@ -143,7 +156,7 @@ func (c *cli) command(use, short, example string, run func(ctx context.Context, 
 		flags[name] = cmd.Flags().String(name, "", strings.Trim(word, "[]")+", if it is not given as an argument")
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		in := operands{}
+		in := Operands{}
 		for _, word := range words[1:] {
 			name := strings.ToLower(strings.Trim(word, "[]"))
 			switch {
@@ -153,11 +166,11 @@ func (c *cli) command(use, short, example string, run func(ctx context.Context, 
 				in[name], args = args[0], args[1:]
 			}
 			if in[name] == "" && !strings.HasPrefix(word, "[") {
-				return invalid("%s is missing: %s", word, cmd.UseLine())
+				return Invalid("%s is missing: %s", word, cmd.UseLine())
 			}
 		}
 		if len(args) > 0 {
-			return invalid("what is %q? %s", args[0], cmd.UseLine())
+			return Invalid("what is %q? %s", args[0], cmd.UseLine())
 		}
 		c.chosen = func(ctx context.Context) error { return run(ctx, in) }
 		return nil
@@ -168,53 +181,39 @@ func (c *cli) command(use, short, example string, run func(ctx context.Context, 
 // indent sets an example off as cobra's help wants it.
 func indent(example string) string { return "  " + strings.ReplaceAll(example, "\n", "\n  ") }
 
-func invalid(format string, args ...any) error {
+// Invalid returns the error of a call with wrong arguments: of the Kind Invalid, with a sentence for whoever made it.
+func Invalid(format string, args ...any) error {
 	return &landfall.Error{Op: "cli", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-func (c *cli) completionCommand() *cobra.Command {
+func (c *Call) completionCommand() *cobra.Command {
 	shells := []string{"bash", "fish", "powershell", "zsh"}
 	var cmd *cobra.Command
-	cmd = c.command("completion SHELL", "Print the completion script of bash, fish, powershell or zsh",
+	cmd = c.Command("completion SHELL", "Print the completion script of bash, fish, powershell or zsh",
 		"source <(landfall completion bash)\nlandfall completion zsh > \"${fpath[1]}/_landfall\"",
-		func(_ context.Context, in operands) error {
+		func(_ context.Context, in Operands) error {
 			switch root := cmd.Root(); in["shell"] {
 			case "bash":
-				return root.GenBashCompletionV2(c.stdout, true)
+				return root.GenBashCompletionV2(c.Stdout, true)
 			case "fish":
-				return root.GenFishCompletion(c.stdout, true)
+				return root.GenFishCompletion(c.Stdout, true)
 			case "powershell":
-				return root.GenPowerShellCompletionWithDesc(c.stdout)
+				return root.GenPowerShellCompletionWithDesc(c.Stdout)
 			case "zsh":
-				return root.GenZshCompletion(c.stdout)
+				return root.GenZshCompletion(c.Stdout)
 			}
-			return invalid("there is no completion for %q; there is for %s", in["shell"], strings.Join(shells, ", "))
+			return Invalid("there is no completion for %q; there is for %s", in["shell"], strings.Join(shells, ", "))
 		})
 	cmd.ValidArgs = shells
 	return cmd
 }
 
-func (c *cli) versionCommand() *cobra.Command {
-	return c.command("version", "Print the version of this program", "landfall version", func(context.Context, operands) error {
+func (c *Call) versionCommand() *cobra.Command {
+	return c.Command("version", "Print the version of this program", "landfall version", func(context.Context, Operands) error {
 		v := struct {
 			Version string `json:"version"`
 			Go      string `json:"go"`
-		}{programVersion(), runtime.Version()}
-		return c.print(v, func(t *table) { t.row("landfall " + v.Version) })
+		}{c.Program.Version, runtime.Version()}
+		return c.Print(v, func(t *Table) { t.Row("landfall " + v.Version) })
 	})
-}
-
-// version is what make build calls the commit that it builds.
-var version string
-
-// programVersion says what this program was built of; without make and git, what Go knows.
-func programVersion() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return info.Main.Version
 }

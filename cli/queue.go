@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -11,23 +11,23 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-func (c *cli) queueCommand() *cobra.Command {
+func (c *Call) queueCommand() *cobra.Command {
 	return c.group("queue", "Publish messages for an app's queue triggers, and look at those that are kept",
 		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue read shop 'orders.*'", c.queuePublish(), c.queueRead())
 }
 
-func (c *cli) queuePublish() *cobra.Command {
+func (c *Call) queuePublish() *cobra.Command {
 	var data, contentType, key string
 	var whole bool
 	var cmd *cobra.Command
 	cmd = c.get("publish APP TOPIC", "Store a message at a topic of an app",
 		"landfall queue publish shop orders.new --data '{\"id\": 7}'\nlandfall queue publish shop orders.new --data @order.json --key order-7\n"+
 			"landfall queue publish shop orders.new --event --data @event.json",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if !cmd.Flags().Changed("data") {
-				return invalid("--data is missing: text, @FILE, or - for standard input")
+				return Invalid("--data is missing: text, @FILE, or - for standard input")
 			}
-			body, err := readData(data)
+			body, err := readData(c.Stdin, data)
 			if err != nil {
 				return err
 			}
@@ -38,12 +38,12 @@ func (c *cli) queuePublish() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(stored, func(t *table) {
+			return c.Print(stored, func(t *Table) {
 				what := "stored as message "
 				if stored.Duplicate {
 					what = "was stored before, as message "
 				}
-				t.row(what + strconv.FormatUint(stored.Sequence, 10) + " at " + stored.Topic)
+				t.Row(what + strconv.FormatUint(stored.Sequence, 10) + " at " + stored.Topic)
 			})
 		})
 	cmd.Flags().StringVar(&data, "data", "", "text, @FILE, or - for standard input")
@@ -53,14 +53,14 @@ func (c *cli) queuePublish() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) queueRead() *cobra.Command {
+func (c *Call) queueRead() *cobra.Command {
 	var after uint64
 	var limit int
 	cmd := c.get("read APP TOPIC", "Show the messages that are kept at a topic, or at all that a pattern names (*: one word, >: the rest); none is taken away",
 		"landfall queue read shop answers\nlandfall queue read shop 'dead.>' -o json\nlandfall queue read shop '>' --after 41 --limit 10",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if limit < 1 {
-				return invalid("--limit is %d; right would be 1 or more", limit)
+				return Invalid("--limit is %d; right would be 1 or more", limit)
 			}
 			query := url.Values{}
 			if after > 0 {
@@ -70,10 +70,10 @@ func (c *cli) queueRead() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(all, func(t *table) {
-				t.row("MESSAGE", "TIME", "TOPIC", "ERROR", "DATA")
+			return c.Print(all, func(t *Table) {
+				t.Row("MESSAGE", "TIME", "TOPIC", "ERROR", "DATA")
 				for _, m := range all {
-					t.row(strconv.FormatUint(m.Sequence, 10), c.local(m.Time), m.Topic, strings.Join(m.Headers["Landfall-Error"], " "), shortened(m))
+					t.Row(strconv.FormatUint(m.Sequence, 10), Local(m.Time), m.Topic, strings.Join(m.Headers["Landfall-Error"], " "), shortened(m))
 				}
 			})
 		})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/spec"
 )
 
@@ -23,7 +24,7 @@ func checkEnvironment(environ []string) error {
 		if !strings.HasPrefix(name, envPrefix) || known[name] || ofOurTests(name) || ofKubernetes(name, value) {
 			continue
 		}
-		return invalid("there is no setting %s; %s", name, spec.Suggest(name, known))
+		return cli.Invalid("there is no setting %s; %s", name, spec.Suggest(name, known))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-func (c *cli) runCommand() *cobra.Command {
+func (c *Call) runCommand() *cobra.Command {
 	return c.group("run", "Show runs: what became of each push", "landfall run list --app shop\nlandfall run logs -f RUN",
 		c.runList(),
 		c.get("show ID", "Show one run with its steps, changes and reports", "landfall run show 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f", c.runShow),
 		c.runLogs(),
 		c.runRetry(),
 		c.get("cancel ID", "End an unfinished run", "landfall run cancel 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				var run client.Run
 				if err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/cancel", nil, &run); err != nil {
 					return err
@@ -34,14 +34,14 @@ func (c *cli) runCommand() *cobra.Command {
 
 func runPath(id string) string { return "/runs/" + url.PathEscape(id) }
 
-func (c *cli) runList() *cobra.Command {
+func (c *Call) runList() *cobra.Command {
 	var branch, state string
 	var limit int
 	cmd := c.get("list [APP]", "List runs, newest first",
 		"landfall run list --limit 20\nlandfall run list --app shop --branch main --state failed",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if limit < 0 {
-				return invalid("--limit is %d; right would be a number of runs, or 0 for all", limit)
+				return Invalid("--limit is %d; right would be a number of runs, or 0 for all", limit)
 			}
 			query := url.Values{}
 			for name, value := range map[string]string{"app": in["app"], "branch": branch, "state": state} {
@@ -61,16 +61,16 @@ func (c *cli) runList() *cobra.Command {
 	return cmd
 }
 
-func (c *cli) showRuns(runs []client.Run) error {
-	return c.print(runs, func(t *table) {
-		t.row("RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON")
+func (c *Call) showRuns(runs []client.Run) error {
+	return c.Print(runs, func(t *Table) {
+		t.Row("RUN", "CREATED", "APP", "COMMIT", "BRANCH", "STATE", "REASON")
 		for _, r := range runs {
-			t.row(r.ID, c.local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), inShort(r.Reason))
+			t.Row(r.ID, Local(r.Created), r.App, r.Commit.Short(), r.Branch, string(r.State), inShort(r.Reason))
 		}
 	})
 }
 
-func (c *cli) runShow(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) runShow(ctx context.Context, cl *client.Client, in Operands) error {
 	var run client.Run
 	if err := cl.Do(ctx, http.MethodGet, runPath(in["id"]), nil, &run); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (c *cli) runShow(ctx context.Context, cl *client.Client, in operands) error
 }
 
 // showRun shows a run.
-func (c *cli) showRun(r client.Run) error {
-	return c.print(r, func(t *table) {
+func (c *Call) showRun(r client.Run) error {
+	return c.Print(r, func(t *Table) {
 		t.field("run", r.ID)
 		t.field("app", r.App)
 		t.field("commit", string(r.Commit))
@@ -90,9 +90,9 @@ func (c *cli) showRun(r client.Run) error {
 		t.field("reason", r.Reason)
 		t.field("release", string(r.Release))
 		t.field("url", r.URL)
-		t.field("created", c.local(r.Created))
-		t.field("started", c.local(r.Started))
-		t.field("finished", c.local(r.Finished))
+		t.field("created", Local(r.Created))
+		t.field("started", Local(r.Started))
+		t.field("finished", Local(r.Finished))
 		if s := r.Stats; s.UnitsTotal > 0 {
 			t.field("units", fmt.Sprintf("%d of %d changed", s.UnitsChanged, s.UnitsTotal))
 			t.field("files", fmt.Sprintf("%d of %d uploaded", s.FilesUploaded, s.Files))
@@ -108,7 +108,7 @@ func (c *cli) showRun(r client.Run) error {
 				if !s.Finished.IsZero() {
 					seconds = strconv.FormatFloat(s.Finished.Sub(s.Started).Seconds(), 'f', 3, 64)
 				}
-				t.row(string(s.Step), strconv.FormatInt(s.Attempt, 10), c.local(s.Started), seconds, inShort(s.Message))
+				t.Row(string(s.Step), strconv.FormatInt(s.Attempt, 10), Local(s.Started), seconds, inShort(s.Message))
 			}
 		}
 		if len(r.Changes) > 0 {
@@ -118,29 +118,29 @@ func (c *cli) showRun(r client.Run) error {
 		if len(r.Statuses) > 0 {
 			t.section("STATUS", "CONTEXT", "SENT", "DESCRIPTION", "PROBLEM")
 			for _, s := range r.Statuses {
-				t.row(string(s.State), s.Context, c.local(s.Sent), s.Description, s.Problem)
+				t.Row(string(s.State), s.Context, Local(s.Sent), s.Description, s.Problem)
 			}
 		}
 	})
 }
 
-func (c *cli) runLogs() *cobra.Command {
+func (c *Call) runLogs() *cobra.Command {
 	var follow bool
 	cmd := c.get("logs ID", "Print a run's log", "landfall run logs -f 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			lines := []landfall.LogLine{}
 			err := cl.Follow(ctx, in["id"], !follow, func(line landfall.LogLine) error {
 				if c.output != "" {
 					lines = append(lines, line)
 					return nil
 				}
-				_, err := fmt.Fprintln(c.stdout, logLine(line))
+				_, err := fmt.Fprintln(c.Stdout, logLine(line))
 				return err
 			})
 			if err != nil || c.output == "" {
 				return err
 			}
-			return c.print(lines, nil)
+			return c.Print(lines, nil)
 		})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more until the run is over")
 	return cmd
@@ -150,10 +150,10 @@ func logLine(line landfall.LogLine) string {
 	return fmt.Sprintf("%-7s %s", line.Step, landfall.Uncoloured(line.Text))
 }
 
-func (c *cli) runRetry() *cobra.Command {
+func (c *Call) runRetry() *cobra.Command {
 	var rebuild, noWait bool
 	cmd := c.get("retry ID", "Run a commit again, and wait for what becomes of it", "landfall run retry 0199e0c4-7b1c-7c3e-9d6f-5a1b2c3d4e5f --rebuild",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			var run client.Run
 			err := cl.Do(ctx, http.MethodPost, runPath(in["id"])+"/retry?rebuild="+strconv.FormatBool(rebuild), nil, &run)
 			if err != nil {
@@ -162,7 +162,7 @@ func (c *cli) runRetry() *cobra.Command {
 			if noWait {
 				return c.showRun(run)
 			}
-			fmt.Fprintf(c.stderr, "run %s\n", run.ID)
+			fmt.Fprintf(c.Stderr, "run %s\n", run.ID)
 			if run, err = c.follow(ctx, cl, run); err != nil {
 				return err
 			}
@@ -184,10 +184,10 @@ const (
 )
 
 // follow prints a run's log until the run is over, also over a restart of the server, and returns the run.
-func (c *cli) follow(ctx context.Context, cl *client.Client, run client.Run) (client.Run, error) {
-	out := c.stdout
-	if c.output != "" || isTerminal(c.stderr) {
-		out = c.stderr
+func (c *Call) follow(ctx context.Context, cl *client.Client, run client.Run) (client.Run, error) {
+	out := c.Stdout
+	if c.output != "" || IsTerminal(c.Stderr) {
+		out = c.Stderr
 	}
 	var seen int64
 	var held []landfall.LogLine // what may say how the run ended, which is the command's error, too
@@ -252,13 +252,13 @@ func endOf(run client.Run) int {
 }
 
 // finished prints what a run came to: its release's address on a line of its own, or the run itself for programs.
-func (c *cli) finished(run client.Run) error {
-	err := c.print(run, func(t *table) {
+func (c *Call) finished(run client.Run) error {
+	err := c.Print(run, func(t *Table) {
 		switch {
 		case run.Release != "":
-			t.row(run.URL)
+			t.Row(run.URL)
 		case run.State == landfall.RunSucceeded || run.State == landfall.RunSkipped:
-			t.row(run.Reason)
+			t.Row(run.Reason)
 		}
 	})
 	if err != nil {

@@ -1,18 +1,19 @@
-package main
+package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/spec"
 )
 
@@ -23,12 +24,12 @@ type apply struct {
 }
 
 // apply brings the work tree to the server and waits for what becomes of it.
-func (c *cli) apply(ctx context.Context, from apply) error {
+func (c *Call) apply(ctx context.Context, from apply) error {
 	w, err := openWorktree(ctx)
 	if err != nil {
 		return err
 	}
-	cl, err := c.client()
+	cl, err := c.Client()
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (c *cli) apply(ctx context.Context, from apply) error {
 		from.branch = w.branch
 	}
 	if from.branch == "" {
-		fmt.Fprintln(c.stderr, "no branch is checked out: this counts as the production branch; for a preview name another with --branch")
+		fmt.Fprintln(c.Stderr, "no branch is checked out: this counts as the production branch; for a preview name another with --branch")
 	}
 	app, made, err := c.applyTo(ctx, cl, w, from)
 	if err != nil {
@@ -44,21 +45,21 @@ func (c *cli) apply(ctx context.Context, from apply) error {
 	}
 	run, err := c.applyNow(ctx, cl, w, app, from)
 	if err != nil && made && run.Release == "" && (run.State == "" || run.State.Final()) {
-		fmt.Fprintf(c.stderr, "the app %[1]s was made, and has no release yet: mend this and type landfall spec version apply --app %[1]s; "+
+		fmt.Fprintf(c.Stderr, "the app %[1]s was made, and has no release yet: mend this and type landfall spec version apply --app %[1]s; "+
 			"to give it up, which keeps its name reserved, landfall app delete %[1]s --force\n", app.Name)
 	}
 	return err
 }
 
 // applyNow brings the work tree to an app, and returns what became of it as far as that is known.
-func (c *cli) applyNow(ctx context.Context, cl *client.Client, w *worktree, app client.App, from apply) (client.Run, error) {
+func (c *Call) applyNow(ctx context.Context, cl *client.Client, w *worktree, app client.App, from apply) (client.Run, error) {
 	request, err := c.bring(ctx, cl, w, app)
 	if err != nil {
 		return client.Run{}, err
 	}
 	request.Branch, request.NoRelease, request.DryRun = from.branch, from.noRelease, from.dryRun
 	var applied client.Applied
-	if err := cl.Do(ctx, http.MethodPost, appPath(operands{"app": app.Name}, "applies"), request, &applied); err != nil {
+	if err := cl.Do(ctx, http.MethodPost, appPath(Operands{"app": app.Name}, "applies"), request, &applied); err != nil {
 		return client.Run{}, err
 	}
 	switch {
@@ -69,23 +70,23 @@ func (c *cli) applyNow(ctx context.Context, cl *client.Client, w *worktree, app 
 	}
 	run := *applied.Run
 	if run.State.Final() { // of an earlier apply or push of this commit, or there is nothing to do
-		fmt.Fprintf(c.stderr, "commit %s: %s\n", run.Commit.Short(), printable(run.Reason))
+		fmt.Fprintf(c.Stderr, "commit %s: %s\n", run.Commit.Short(), printable(run.Reason))
 	} else if run, err = c.follow(ctx, cl, run); err != nil {
 		return run, err
 	}
 	if err := c.finished(run); err != nil {
-		fmt.Fprintf(c.stderr, "the run: landfall run show %s\n", run.ID)
+		fmt.Fprintf(c.Stderr, "the run: landfall run show %s\n", run.ID)
 		return run, err
 	}
 	return run, c.checkLive(ctx, cl, run, from.branch)
 }
 
 // applyTo returns the app to apply to, and makes it when it is not there.
-func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (app client.App, made bool, err error) {
+func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from apply) (app client.App, made bool, err error) {
 	name := from.app
 	if name == "" {
 		name = filepath.Base(w.top)
-		s, err := readSpec(w.top, pipeline.DefaultSpecs)
+		s, err := readSpec(w.top, c.Program.Specs)
 		if err != nil && !errors.Is(err, errNoSpecs) {
 			return app, false, err // the name may stand where it cannot be read: the folder's would be another app
 		}
@@ -93,25 +94,25 @@ func (c *cli) applyTo(ctx context.Context, cl *client.Client, w *worktree, from 
 			name = s.App.Name
 		}
 		if err := landfall.CheckAppName(name); err != nil {
-			return app, false, invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
+			return app, false, Invalid("%s; name the app with --app, or in an App document", landfall.MessageOf(err))
 		}
 	}
-	err = cl.Do(ctx, http.MethodGet, appPath(operands{"app": name}), nil, &app)
+	err = cl.Do(ctx, http.MethodGet, appPath(Operands{"app": name}), nil, &app)
 	if landfall.KindOf(err) != landfall.NotFound || from.dryRun {
 		return app, false, err
 	}
-	if err := checkNew(ctx, cl, w); err != nil {
+	if err := c.checkNew(ctx, cl, w); err != nil {
 		return app, false, err // a name is reserved for good: not for an app that cannot be
 	}
-	fmt.Fprintf(c.stderr, "making the app %s\n", printable(name))
+	fmt.Fprintf(c.Stderr, "making the app %s\n", printable(name))
 	err = cl.Do(ctx, http.MethodPost, "/apps", client.NewApp{Name: name, Branch: from.branch}, &app)
 	return app, err == nil, err
 }
 
 // checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare belongs to
 // another app, as when the name of that one was mistyped.
-func checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
-	s, err := readSpec(w.top, pipeline.DefaultSpecs)
+func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
+	s, err := readSpec(w.top, c.Program.Specs)
 	if err != nil {
 		return err
 	}
@@ -119,8 +120,8 @@ func checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
 	if err != nil {
 		return err
 	}
-	missing, _ := pipeline.MissingFiles(s, files)
-	if err := checkRunnable(ctx, w.top, s, files, missing); err != nil {
+	problems, _, err := c.Program.Check(ctx, os.DirFS(w.top), s, files)
+	if err := cmp.Or(err, spec.ErrorOf(problems)); err != nil {
 		return err
 	}
 	declared := map[string][]spec.Object{}
@@ -149,17 +150,17 @@ func checkFree(ctx context.Context, cl *client.Client, kind string, declared []s
 		if i < 0 || u.App == "" {
 			continue
 		}
-		return invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app a namespace of its own "+
+		return Invalid("%s: %s %s belongs to the app %q: apply to that one with --app %[4]s, rename it, or give this app a namespace of its own "+
 			"(app create --namespace)", declared[i].Pos, kind, u.Name, u.App)
 	}
 	return nil
 }
 
 // bring pushes the commit of the work tree to the app's repository on the server.
-func (c *cli) bring(ctx context.Context, cl *client.Client, w *worktree, app client.App) (client.Apply, error) {
+func (c *Call) bring(ctx context.Context, cl *client.Client, w *worktree, app client.App) (client.Apply, error) {
 	specs := app.Specs
 	if specs == "" {
-		specs = pipeline.DefaultSpecs
+		specs = c.Program.Specs
 	}
 	var document *spec.App
 	if s, err := readSpec(filepath.Join(w.top, filepath.FromSlash(app.Folder)), specs); err == nil {
@@ -176,7 +177,7 @@ func (c *cli) bring(ctx context.Context, cl *client.Client, w *worktree, app cli
 	request := client.Apply{ID: newApplyID(), Commit: w.head, Base: w.head, Clean: !changed && len(named) == 0}
 	if !request.Clean {
 		if len(named) > 0 {
-			fmt.Fprintf(c.stderr, "%s that git ignores are applied too, because static names them and nothing else there\n", count(len(named), "file"))
+			fmt.Fprintf(c.Stderr, "%s that git ignores are applied too, because static names them and nothing else there\n", Count(len(named), "file"))
 		}
 		if request.Commit, err = w.snapshot(ctx, named); err != nil {
 			return request, err
@@ -190,18 +191,18 @@ func (c *cli) bring(ctx context.Context, cl *client.Client, w *worktree, app cli
 }
 
 // showDryRun shows what an apply would change.
-func (c *cli) showDryRun(applied client.Applied) error {
+func (c *Call) showDryRun(applied client.Applied) error {
 	for _, line := range applied.Log {
-		fmt.Fprintln(c.stderr, printable(line))
+		fmt.Fprintln(c.Stderr, printable(line))
 	}
 	if !applied.Complete {
 		if c.output != "" {
-			return c.print(applied, nil)
+			return c.Print(applied, nil)
 		}
-		fmt.Fprintln(c.stderr, "a build command makes files of this app: which units change is known when it has run")
-		return c.print(applied, func(t *table) {
+		fmt.Fprintln(c.Stderr, "a build command makes files of this app: which units change is known when it has run")
+		return c.Print(applied, func(t *Table) {
 			if applied.Files != nil {
-				t.row("files of the commit: " + filesChanged(*applied.Files))
+				t.Row("files of the commit: " + filesChanged(*applied.Files))
 			}
 		})
 	}
@@ -209,18 +210,18 @@ func (c *cli) showDryRun(applied client.Applied) error {
 }
 
 // checkLive tells the user when a release of production did not become live because live is held.
-func (c *cli) checkLive(ctx context.Context, cl *client.Client, run client.Run, branch string) error {
+func (c *Call) checkLive(ctx context.Context, cl *client.Client, run client.Run, branch string) error {
 	if run.Release == "" {
 		return nil
 	}
 	var app client.App
-	if err := cl.Do(ctx, http.MethodGet, appPath(operands{"app": run.App}), nil, &app); err != nil {
+	if err := cl.Do(ctx, http.MethodGet, appPath(Operands{"app": run.App}), nil, &app); err != nil {
 		return err
 	}
 	production := branch == "" || branch == app.Branch
 	switch {
 	case app.Live == run.Release && c.output == "":
-		_, err := fmt.Fprintf(c.stdout, "It is live: %s\n", app.URL)
+		_, err := fmt.Fprintf(c.Stdout, "It is live: %s\n", app.URL)
 		return err
 	case app.Live != run.Release && app.Held && production:
 		return &landfall.Error{Op: "cli", Kind: landfall.Conflict, Err: errHeld, Message: fmt.Sprintf(

@@ -1,14 +1,10 @@
-package main
+package cli
 
 import (
 	"bytes"
 	"errors"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"landfall.dev/landfall"
 )
@@ -22,17 +18,17 @@ func TestExitCodes(t *testing.T) {
 	}
 	for _, kind := range landfall.Kinds() {
 		code, ok := want[kind]
-		if got := exitCode(&landfall.Error{Kind: kind}); !ok || got != code {
+		if got := ExitCode(&landfall.Error{Kind: kind}); !ok || got != code {
 			t.Errorf("%s: got exit code %d, want %d", kind, got, code)
 		}
 	}
-	if got := exitCode(nil); got != 0 {
+	if got := ExitCode(nil); got != 0 {
 		t.Errorf("no error: got exit code %d, want 0", got)
 	}
-	if got := exitCode(errors.New("unclassified")); got != 1 {
+	if got := ExitCode(errors.New("unclassified")); got != 1 {
 		t.Errorf("an unclassified error: got exit code %d, want 1", got)
 	}
-	if got := exitCode(&landfall.Error{Kind: landfall.Conflict, Err: errHeld}); got != exitHeld {
+	if got := ExitCode(&landfall.Error{Kind: landfall.Conflict, Err: errHeld}); got != exitHeld {
 		t.Errorf("live is held: got exit code %d, want %d", got, exitHeld)
 	}
 }
@@ -44,61 +40,10 @@ func TestExitCodesOfRuns(t *testing.T) {
 		landfall.RunSucceeded: 0, landfall.RunSkipped: 0, landfall.RunFailed: 2, landfall.RunError: 1, landfall.RunSuperseded: 4,
 		landfall.RunCancelled: 130, landfall.RunQueued: 1, landfall.RunRunning: 1, landfall.RunWaiting: 1,
 	} {
-		if got := exitCode(runError(state, "")); got != want {
+		if got := ExitCode(runError(state, "")); got != want {
 			t.Errorf("%s: got exit code %d, want %d", state, got, want)
 		}
 	}
-}
-
-// commands returns every command of the tree that people can call.
-func commands(cmd *cobra.Command) []*cobra.Command {
-	all := []*cobra.Command{cmd}
-	for _, sub := range cmd.Commands() {
-		all = append(all, commands(sub)...)
-	}
-	return all
-}
-
-// Help has an example for every command, and names no command that does not exist.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	root := (&cli{}).root()
-	call := regexp.MustCompile(`\blandfall((?: [a-z][a-z-]*)+)`)
-	for _, cmd := range commands(root) {
-		words := strings.Fields(cmd.CommandPath())[1:]
-		var out, stderr bytes.Buffer
-		if code := execute(t.Context(), append(words, "--help"), strings.NewReader(""), &out, &stderr); code != 0 {
-			t.Errorf("%s --help: got exit code %d: %s", cmd.CommandPath(), code, &stderr)
-		}
-		if !strings.Contains(out.String(), "Examples:\n  ") || !strings.Contains(cmd.Example, cmd.CommandPath()) && !aliased(cmd) {
-			t.Errorf("%s --help: got no example of it:\n%s", cmd.CommandPath(), &out)
-		}
-		for _, match := range call.FindAllStringSubmatch(cmd.Example+"\n"+cmd.Long+"\n"+cmd.Short, -1) {
-			if name, ok := exists(root, strings.Fields(match[1])); !ok {
-				t.Errorf("%s --help names %q, want only commands that exist; %q does not", cmd.CommandPath(), match[0], name)
-			}
-		}
-	}
-}
-
-// aliased reports whether an example shows a command by the short name of its group.
-func aliased(cmd *cobra.Command) bool {
-	return strings.Contains(cmd.Example, strings.NewReplacer(" function ", " fn ", " package ", " pkg ").Replace(cmd.CommandPath()))
-}
-
-// exists follows words down the tree of commands, to the first command that has none below it.
-func exists(cmd *cobra.Command, words []string) (string, bool) {
-	for _, word := range words {
-		if !cmd.HasSubCommands() {
-			return "", true
-		}
-		next, _, err := cmd.Find([]string{word})
-		if err != nil || next == cmd {
-			return word, false
-		}
-		cmd = next
-	}
-	return "", true
 }
 
 // What a server says cannot do anything to a terminal.
@@ -139,8 +84,8 @@ func TestOutput(t *testing.T) {
 		{"yaml", "number: \"012\"\nboolean: \"yes\"\nat: \"2026-11-20T15:00:00Z\"\ntext: |-\n  a <b> \"c\"\n  d: #e\nlist:\n  - 1\nnothing: null\n"},
 	} {
 		var out bytes.Buffer
-		c := &cli{stdout: &out, output: test.format}
-		if err := c.print(value, nil); err != nil || out.String() != test.want {
+		c := &Call{Stdout: &out, output: test.format}
+		if err := c.Print(value, nil); err != nil || out.String() != test.want {
 			t.Errorf("%s: got\n%s%v\nwant\n%s", test.format, &out, err, test.want)
 		}
 	}
@@ -149,7 +94,7 @@ func TestOutput(t *testing.T) {
 // A token is sent only to the server that it is for.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	c := &cli{getenv: func(string) string { return "" }}
+	c := &Call{Getenv: func(string) string { return "" }}
 	kept := login{Server: "https://landfall.example.com", Token: "kept"}
 	for server, want := range map[string]string{"https://landfall.example.com": "kept", "https://other.example.com": "", "http://landfall.example.com": ""} {
 		if got, err := c.token(server, kept); err != nil || got != want {
@@ -162,7 +107,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	for _, server := range []string{"landfall.example.com", "ftp://a", "http://", "https://token@landfall.example.com", "://"} {
-		c := &cli{server: server, getenv: c.getenv}
+		c := &Call{server: server, Getenv: c.Getenv}
 		if _, err := c.address(login{}); landfall.KindOf(err) != landfall.Invalid {
 			t.Errorf("%q: got %v, want an Invalid error", server, err)
 		}

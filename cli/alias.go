@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-func (c *cli) aliasCommand() *cobra.Command {
+func (c *Call) aliasCommand() *cobra.Command {
 	return c.group("alias", "Name versions of a function", "landfall function alias create hello prod v1.0.1\nlandfall function alias list hello",
 		c.aliasList(), c.aliasHistory(), c.aliasDelete(),
 		c.aliasSet(http.MethodPost, "create", "Make an alias for a version of a function, or for two with weights",
@@ -38,56 +38,56 @@ func aliasPath(function string, below ...string) string {
 // inQuery returns the query that says the namespace.
 func inQuery(namespace string) string { return "?" + url.Values{"namespace": {namespace}}.Encode() }
 
-func (c *cli) aliasList() *cobra.Command {
+func (c *Call) aliasList() *cobra.Command {
 	var namespace string
 	return inNamespace(c.get("list NAME", "List the aliases of a function", "landfall function alias list hello",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			aliases, err := client.List[client.Alias](ctx, cl, aliasPath(in["name"]), url.Values{"namespace": {namespace}})
 			if err != nil {
 				return err
 			}
-			return c.print(aliases, func(t *table) {
-				t.row("ALIAS", "VERSION", "NUMBER", "MOVED")
+			return c.Print(aliases, func(t *Table) {
+				t.Row("ALIAS", "VERSION", "NUMBER", "MOVED")
 				for _, a := range aliases {
 					var numbers []string
 					for _, s := range a.Shares {
 						numbers = append(numbers, strconv.FormatInt(s.Number, 10))
 					}
-					t.row(a.Name, a.String(), strings.Join(numbers, ", "), c.local(a.Moved))
+					t.Row(a.Name, a.String(), strings.Join(numbers, ", "), Local(a.Moved))
 				}
 			})
 		}), &namespace)
 }
 
-func (c *cli) aliasHistory() *cobra.Command {
+func (c *Call) aliasHistory() *cobra.Command {
 	var namespace string
 	return inNamespace(c.get("history NAME ALIAS", "Show where an alias pointed, newest first", "landfall function alias history hello prod",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			moves, err := client.List[client.AliasMove](ctx, cl, aliasPath(in["name"], in["alias"], "moves"), url.Values{"namespace": {namespace}})
 			if err != nil {
 				return err
 			}
-			return c.print(moves, func(t *table) {
-				t.row("AT", "FROM", "TO", "BY")
+			return c.Print(moves, func(t *Table) {
+				t.Row("AT", "FROM", "TO", "BY")
 				for _, m := range moves {
-					t.row(c.local(m.At), m.From, m.To, m.Actor)
+					t.Row(Local(m.At), m.From, m.To, m.Actor)
 				}
 			})
 		}), &namespace)
 }
 
-func (c *cli) aliasDelete() *cobra.Command {
+func (c *Call) aliasDelete() *cobra.Command {
 	var namespace string
 	return inNamespace(c.get("delete NAME ALIAS", "Remove an alias; its versions stay", "landfall function alias delete --name hello --alias qa",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			return cl.Do(ctx, http.MethodDelete, aliasPath(in["name"], in["alias"])+inQuery(namespace), nil, nil)
 		}), &namespace)
 }
 
-func (c *cli) aliasSet(method, verb, short, example string) *cobra.Command {
+func (c *Call) aliasSet(method, verb, short, example string) *cobra.Command {
 	var namespace, weights string
 	cmd := inNamespace(c.get(verb+" NAME ALIAS [VERSION]", short, example,
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			body := struct {
 				Alias   string         `json:"alias,omitempty"`
 				Version string         `json:"version,omitempty"`
@@ -98,7 +98,7 @@ func (c *cli) aliasSet(method, verb, short, example string) *cobra.Command {
 				return err
 			}
 			if body.Version == "" && weights == "" {
-				return invalid("where should %s point? give a VERSION, or --weights VERSION=PERCENT,VERSION=PERCENT", in["alias"])
+				return Invalid("where should %s point? give a VERSION, or --weights VERSION=PERCENT,VERSION=PERCENT", in["alias"])
 			}
 			path := aliasPath(in["name"], in["alias"])
 			if method == http.MethodPost {
@@ -108,7 +108,7 @@ func (c *cli) aliasSet(method, verb, short, example string) *cobra.Command {
 			if err := cl.Do(ctx, method, path+inQuery(namespace), body, &a); err != nil {
 				return err
 			}
-			return c.print(a, func(t *table) {
+			return c.Print(a, func(t *Table) {
 				t.field("alias", a.Name)
 				t.field("version", a.String())
 			})
@@ -127,7 +127,7 @@ func parseWeights(written string) (map[string]int, error) {
 		version, percent, ok := strings.Cut(part, "=")
 		n, err := strconv.Atoi(strings.TrimSuffix(percent, "%"))
 		if _, twice := weights[version]; !ok || err != nil || version == "" || twice {
-			return nil, invalid("--weights is %q; right would be %s", landfall.Printable(written), "VERSION=PERCENT,VERSION=PERCENT, for example v1=90,v2=10")
+			return nil, Invalid("--weights is %q; right would be %s", landfall.Printable(written), "VERSION=PERCENT,VERSION=PERCENT, for example v1=90,v2=10")
 		}
 		weights[version] = n
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -17,10 +17,10 @@ import (
 	"landfall.dev/landfall"
 )
 
-// print writes v as the user wants it: as JSON or YAML with REST's field names, or as people fills the table.
-func (c *cli) print(v any, people func(t *table)) error {
+// Print writes v as the user wants it: as JSON or YAML with REST's field names, or as people fills the table.
+func (c *Call) Print(v any, people func(t *Table)) error {
 	if c.output == "" {
-		t := newTable(c.stdout)
+		t := newTable(c.Stdout)
 		people(t)
 		return t.w.Flush()
 	}
@@ -32,9 +32,9 @@ func (c *cli) print(v any, people func(t *table)) error {
 		return err
 	}
 	if c.output == "yaml" {
-		return writeYAML(c.stdout, data.Bytes())
+		return writeYAML(c.Stdout, data.Bytes())
 	}
-	_, err := c.stdout.Write(data.Bytes())
+	_, err := c.Stdout.Write(data.Bytes())
 	return err
 }
 
@@ -64,13 +64,13 @@ func blockStyle(n *yaml.Node) {
 	}
 }
 
-// table writes rows in columns. What servers and repositories said is made printable.
-type table struct{ w *tabwriter.Writer }
+// Table writes rows in columns. What servers and repositories said is made printable.
+type Table struct{ w *tabwriter.Writer }
 
-func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
+func newTable(w io.Writer) *Table { return &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
-// row adds a row; an empty cell is shown as "-".
-func (t *table) row(cells ...string) {
+// Row adds a row; an empty cell is shown as "-".
+func (t *Table) Row(cells ...string) {
 	for i, cell := range cells {
 		if cell == "" {
 			cell = "-"
@@ -81,13 +81,13 @@ func (t *table) row(cells ...string) {
 }
 
 // field adds a line of something shown by itself; nothing when the value is empty.
-func (t *table) field(name, value string) {
+func (t *Table) field(name, value string) {
 	if value = strings.TrimSpace(value); value == "" {
 		return
 	}
 	name += ":"
 	for line := range strings.SplitSeq(value, "\n") {
-		t.row(name, line)
+		t.Row(name, line)
 		name = " " // of a text of several lines they stand below each other
 	}
 }
@@ -102,10 +102,10 @@ func inShort(text string) string {
 }
 
 // section begins another table below what was written.
-func (t *table) section(heading ...string) {
+func (t *Table) section(heading ...string) {
 	_ = t.w.Flush() // its error stays, and the next Flush returns it
 	_, _ = io.WriteString(t.w, "\n")
-	t.row(heading...)
+	t.Row(heading...)
 }
 
 // printable is landfall.Printable: what comes from somebody else goes to a terminal.
@@ -125,24 +125,33 @@ func printableLines(s string) string {
 	return b.String()
 }
 
-// count returns a number of things as people say it.
-func count(n int, thing string) string {
+// Count returns a number of things as people say it.
+func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// local returns a time as people read it.
-func (c *cli) local(t time.Time) string {
+// Local returns a time as people read it: in the zone of this machine, and nothing for a zero time.
+func Local(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.In(c.zone).Format(time.DateTime)
+	return t.In(zone()).Format(time.DateTime)
+}
+
+// zone is the time zone in which people are shown times.
+func zone() *time.Location {
+	local, err := time.LoadLocation("Local")
+	if err != nil {
+		return time.UTC
+	}
+	return local
 }
 
 // showChanges adds a diff: a row for each unit that is not the same. It returns how many are.
-func showChanges(t *table, changes []landfall.UnitChange) (unchanged int) {
+func showChanges(t *Table, changes []landfall.UnitChange) (unchanged int) {
 	for _, change := range changes {
 		if change.Change == landfall.Unchanged {
 			unchanged++
@@ -165,7 +174,7 @@ func showChanges(t *table, changes []landfall.UnitChange) (unchanged int) {
 		if notes := change.Notes(); len(notes) > 0 { // of functions, which have no files
 			files = strings.Join(notes, ", ")
 		}
-		t.row(string(change.Unit.Kind), change.Unit.Name, string(change.Change), version, number, files)
+		t.Row(string(change.Unit.Kind), change.Unit.Name, string(change.Change), version, number, files)
 	}
 	return unchanged
 }
@@ -179,8 +188,8 @@ func changesHeading() []string {
 	return []string{"KIND", "UNIT", "CHANGE", "VERSION", "NUMBER", "FILES"}
 }
 
-// isTerminal reports whether a stream is a person's terminal.
-func isTerminal(stream any) bool {
+// IsTerminal reports whether a stream is a person's terminal.
+func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -20,9 +20,13 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/secret"
 )
 
 const defaultServer = "http://localhost:8080"
+
+// TokenFile is the file of a data folder that holds the administrator's token.
+const TokenFile = "token"
 
 // login is what `landfall login` keeps. The token is for this server only.
 type login struct {
@@ -50,7 +54,7 @@ func readLogin() (login, error) {
 		err = yaml.Unmarshal(data, &l)
 	}
 	if err != nil {
-		return l, invalid("%s cannot be read: %v; landfall login writes it anew", file, err)
+		return l, Invalid("%s cannot be read: %v; landfall login writes it anew", file, err)
 	}
 	return l, nil
 }
@@ -58,25 +62,25 @@ func readLogin() (login, error) {
 func (l login) write() (string, error) {
 	file := loginFile()
 	if file == "" {
-		return "", invalid("there is no folder to keep the login in; set LANDFALL_SERVER and LANDFALL_TOKEN")
+		return "", Invalid("there is no folder to keep the login in; set LANDFALL_SERVER and LANDFALL_TOKEN")
 	}
 	data, err := yaml.Marshal(l)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(file), 0o700)
 	}
 	if err == nil {
-		err = writeFile(file, string(data))
+		err = secret.WriteFile(file, string(data))
 	}
 	if err != nil {
-		return "", invalid("the login cannot be kept: %v", err)
+		return "", Invalid("the login cannot be kept: %v", err)
 	}
 	return file, nil
 }
 
 // address returns the address of the server to talk to.
-func (c *cli) address(kept login) (string, error) {
+func (c *Call) address(kept login) (string, error) {
 	address := defaultServer
-	for _, a := range []string{c.server, c.getenv(envPrefix + "SERVER"), kept.Server} {
+	for _, a := range []string{c.server, c.Getenv("LANDFALL_SERVER"), kept.Server} {
 		if a != "" {
 			address = a
 			break
@@ -84,7 +88,7 @@ func (c *cli) address(kept login) (string, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", invalid("the server is %q; right would be https://HOST or http://HOST:PORT", address)
+		return "", Invalid("the server is %q; right would be https://HOST or http://HOST:PORT", address)
 	}
 	return strings.TrimSuffix(address, "/"), nil
 }
@@ -93,13 +97,13 @@ func (c *cli) address(kept login) (string, error) {
 const whereItIs = "the server's first start put one into the file token of its data folder"
 
 // token returns the token for a server; empty when there is none.
-func (c *cli) token(server string, kept login) (string, error) {
+func (c *Call) token(server string, kept login) (string, error) {
 	const first = "which counts before landfall login: set one that the server knows, or unset it"
-	if token := c.getenv(envPrefix + "TOKEN"); token != "" {
+	if token := c.Getenv("LANDFALL_TOKEN"); token != "" {
 		c.source = "LANDFALL_TOKEN, " + first
 		return token, nil
 	}
-	if file := c.getenv(envPrefix + "TOKEN_FILE"); file != "" {
+	if file := c.Getenv("LANDFALL_TOKEN_FILE"); file != "" {
 		c.source = "the file " + file + " that LANDFALL_TOKEN_FILE names, " + first
 		return readSecret(file)
 	}
@@ -111,13 +115,13 @@ func (c *cli) token(server string, kept login) (string, error) {
 }
 
 // dataToken returns the administrator's token from the data folder of a server on this machine; empty when there is none.
-func (c *cli) dataToken(server string) string {
-	folder := c.getenv(envPrefix + "DATA")
+func (c *Call) dataToken(server string) string {
+	folder := c.Getenv("LANDFALL_DATA")
 	if folder == "" {
 		folder = "landfall-data"
 	}
 	if u, err := url.Parse(server); err == nil && isLocal(u.Hostname()) {
-		file := filepath.Join(folder, tokenFile)
+		file := filepath.Join(folder, TokenFile)
 		if token, err := readSecret(file); err == nil {
 			c.source = "the file " + file + ", of a data folder that is not this server's: name the right one with LANDFALL_DATA, or type landfall login"
 			return token
@@ -136,13 +140,13 @@ func isLocal(host string) bool {
 func readSecret(file string) (string, error) {
 	data, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
-		return "", invalid("%s cannot be read: %v", file, err)
+		return "", Invalid("%s cannot be read: %v", file, err)
 	}
 	return strings.TrimSpace(string(data)), nil
 }
 
-// client returns a client of the server, with the token that is at hand.
-func (c *cli) client() (*client.Client, error) {
+// Client returns a client of the server, with the token that is at hand.
+func (c *Call) Client() (*client.Client, error) {
 	kept, err := readLogin()
 	if err != nil {
 		return nil, err
@@ -162,11 +166,11 @@ func (c *cli) client() (*client.Client, error) {
 	return &client.Client{URL: server, Token: token}, nil
 }
 
-func (c *cli) loginCommand() *cobra.Command {
+func (c *Call) loginCommand() *cobra.Command {
 	var tokenFrom string
-	cmd := c.command("login [SERVER]", "Keep a server's address and a token for later commands",
+	cmd := c.Command("login [SERVER]", "Keep a server's address and a token for later commands",
 		"landfall login https://landfall.example.com --token-file token\nlandfall login < token\nlandfall login",
-		func(ctx context.Context, in operands) error {
+		func(ctx context.Context, in Operands) error {
 			c.server = in["server"]
 			server, err := c.address(login{})
 			if err != nil {
@@ -184,8 +188,8 @@ func (c *cli) loginCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(status, func(t *table) {
-				t.row(fmt.Sprintf("logged in to %s as %s (%s); kept in %s", server, status.Token, status.Scope, file))
+			return c.Print(status, func(t *Table) {
+				t.Row(fmt.Sprintf("logged in to %s as %s (%s); kept in %s", server, status.Token, status.Scope, file))
 			})
 		})
 	cmd.Long = `Keep a server's address and a token for later commands.
@@ -196,16 +200,16 @@ The token is read from --token-file, from standard input, or, for a server on th
 }
 
 // loginToken reads the token for a login: from the file, from a pipe, from the data folder, from a person.
-func (c *cli) loginToken(server, file string) (string, error) {
+func (c *Call) loginToken(server, file string) (string, error) {
 	if file != "" {
 		c.source = "the file " + file + "; " + whereItIs
 		return readSecret(file)
 	}
 	const maxToken = 4096
-	if !isTerminal(c.stdin) {
-		data, err := io.ReadAll(io.LimitReader(c.stdin, maxToken))
+	if !IsTerminal(c.Stdin) {
+		data, err := io.ReadAll(io.LimitReader(c.Stdin, maxToken))
 		if err != nil {
-			return "", invalid("the token cannot be read from standard input: %v", err)
+			return "", Invalid("the token cannot be read from standard input: %v", err)
 		}
 		if token := strings.TrimSpace(string(data)); token != "" {
 			c.source = "standard input; " + whereItIs
@@ -215,21 +219,21 @@ func (c *cli) loginToken(server, file string) (string, error) {
 	if token := c.dataToken(server); token != "" {
 		return token, nil
 	}
-	if f, ok := c.stdin.(*os.File); ok && isTerminal(f) && isTerminal(c.stderr) {
-		fmt.Fprint(c.stderr, "Token: ")
+	if f, ok := c.Stdin.(*os.File); ok && IsTerminal(f) && IsTerminal(c.Stderr) {
+		fmt.Fprint(c.Stderr, "Token: ")
 		data, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(c.stderr)
+		fmt.Fprintln(c.Stderr)
 		if err == nil && len(data) > 0 {
 			return strings.TrimSpace(string(data)), nil
 		}
 	}
-	return "", invalid("there is no token: name its file with --token-file, or give it on standard input")
+	return "", Invalid("there is no token: name its file with --token-file, or give it on standard input")
 }
 
-func (c *cli) statusCommand() *cobra.Command {
-	return c.command("status", "Show the server and who you are to it", "landfall status\nlandfall status -o json",
-		func(ctx context.Context, _ operands) error {
-			cl, err := c.client()
+func (c *Call) statusCommand() *cobra.Command {
+	return c.Command("status", "Show the server and who you are to it", "landfall status\nlandfall status -o json",
+		func(ctx context.Context, _ Operands) error {
+			cl, err := c.Client()
 			if err != nil {
 				return err
 			}
@@ -237,7 +241,7 @@ func (c *cli) statusCommand() *cobra.Command {
 			if err := cl.Do(ctx, http.MethodGet, "/status", nil, &s); err != nil {
 				return err
 			}
-			return c.print(s, func(t *table) {
+			return c.Print(s, func(t *Table) {
 				t.field("server", s.URL)
 				t.field("releases", "APP."+s.Domain)
 				t.field("token", s.Token+" ("+s.Scope+")")
@@ -251,7 +255,7 @@ func (c *cli) statusCommand() *cobra.Command {
 				t.field("proxy", s.Proxy)
 				t.field("git remote", map[bool]string{true: "on", false: "off: the server has no git"}[s.Remote])
 				t.field("workers", map[bool]string{true: "none is alive: runs wait for one"}[s.Waiting])
-				t.field("oldest unfinished run", c.local(s.Oldest))
+				t.field("oldest unfinished run", Local(s.Oldest))
 				for _, problem := range s.Problems {
 					t.field("problem", problem)
 				}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-func (c *cli) appCommand() *cobra.Command {
+func (c *Call) appCommand() *cobra.Command {
 	history := c.get("history APP", "Show the versions of an app, newest first, and which of them are releases",
 		"landfall app history shop", c.appHistory)
 	history.Aliases = []string{"list-version", "list-history"}
@@ -26,7 +26,7 @@ func (c *cli) appCommand() *cobra.Command {
 		c.appCreate(),
 		c.get("list", "List the apps", "landfall app list\nlandfall app list -o json", c.appList),
 		c.get("show APP", "Show one app", "landfall app show shop",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				var app client.App
 				if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
 					return err
@@ -45,9 +45,9 @@ func (c *cli) appCommand() *cobra.Command {
 }
 
 // get returns a command that talks to the server.
-func (c *cli) get(use, short, example string, run func(ctx context.Context, cl *client.Client, in operands) error) *cobra.Command {
-	return c.command(use, short, example, func(ctx context.Context, in operands) error {
-		cl, err := c.client()
+func (c *Call) get(use, short, example string, run func(ctx context.Context, cl *client.Client, in Operands) error) *cobra.Command {
+	return c.Command(use, short, example, func(ctx context.Context, in Operands) error {
+		cl, err := c.Client()
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (c *cli) get(use, short, example string, run func(ctx context.Context, cl *
 }
 
 // appPath returns the path of the app that was named, or of what is below it.
-func appPath(in operands, below ...string) string {
+func appPath(in Operands, below ...string) string {
 	elements := append([]string{in["app"]}, below...)
 	for i, element := range elements {
 		elements[i] = url.PathEscape(element)
@@ -64,12 +64,12 @@ func appPath(in operands, below ...string) string {
 	return "/apps/" + strings.Join(elements, "/")
 }
 
-func (c *cli) appCreate() *cobra.Command {
+func (c *Call) appCreate() *cobra.Command {
 	var app client.NewApp
 	var passwordFile string
 	cmd := c.get("create NAME", "Make an app",
 		"landfall app create shop\nlandfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			app.Name = in["name"]
 			if err := landfall.CheckAppName(app.Name); err != nil {
 				return err
@@ -102,14 +102,14 @@ token as password.`
 	return cmd
 }
 
-func (c *cli) appSet() *cobra.Command {
+func (c *Call) appSet() *cobra.Command {
 	var username, file, branch, previews, keepFiles string
 	cmd := c.get("set APP", "Set another production branch, who sees previews, how long old files stay, or a new password or token for an app's repository",
 		"landfall app set shop --branch main\nlandfall app set shop --previews signed-in\nlandfall app set shop --keep-files 7d\n"+
 			"landfall app set shop --repo-token-file token",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if file == "" && (branch+previews+keepFiles == "" || username != "") {
-				return invalid("name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
+				return Invalid("name the file that holds the new password or token: landfall app set %[1]s --repo-token-file FILE; "+
 					"or another production branch: landfall app set %[1]s --branch BRANCH; or who sees releases that are not live: "+
 					"landfall app set %[1]s --previews public|signed-in; or how long files of releases that were live are served: "+
 					"landfall app set %[1]s --keep-files 24h", in["app"])
@@ -165,8 +165,8 @@ never shown. A run that failed because the old one is refused can be repeated wi
 }
 
 // showApp shows an app.
-func (c *cli) showApp(app client.App) error {
-	return c.print(app, func(t *table) {
+func (c *Call) showApp(app client.App) error {
+	return c.Print(app, func(t *Table) {
 		t.field("name", app.Name)
 		t.field("url", app.URL)
 		t.field("repository", app.Repository)
@@ -177,25 +177,25 @@ func (c *cli) showApp(app client.App) error {
 		t.field("previews", app.Previews)
 		t.field("keep files", string(app.KeepFiles))
 		t.field("live", live(app))
-		t.field("created", c.local(app.Created))
-		t.field("deleted", c.local(app.Deleted))
+		t.field("created", Local(app.Created))
+		t.field("deleted", Local(app.Deleted))
 		showHook(t, app)
 	})
 }
 
 // showHook shows an app's webhook.
-func showHook(t *table, app client.App) {
+func showHook(t *Table, app client.App) {
 	if app.Hook != nil {
 		t.field("webhook", app.Hook.URL)
 		t.field("webhook secret (shown once)", app.Hook.Secret)
 	}
 }
 
-func (c *cli) appHook() *cobra.Command {
+func (c *Call) appHook() *cobra.Command {
 	var rotate bool
 	cmd := c.get("hook APP", "Show the webhook of an app, or give it a new secret",
 		"landfall app hook shop\nlandfall app hook shop --rotate",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			method, path := http.MethodGet, appPath(in)
 			if rotate {
 				method, path = http.MethodPost, appPath(in, "hook", "rotate")
@@ -208,7 +208,7 @@ func (c *cli) appHook() *cobra.Command {
 				return &landfall.Error{Op: "cli", Kind: landfall.NotFound, Message: fmt.Sprintf(
 					"%s has no webhook: its repository is the built-in remote, which hears of pushes by itself", app.Name)}
 			}
-			return c.print(app.Hook, func(t *table) { showHook(t, app) })
+			return c.Print(app.Hook, func(t *Table) { showHook(t, app) })
 		})
 	cmd.Long = `Show the webhook of an app, or give it a new secret.
 
@@ -219,19 +219,19 @@ one. Whether deliveries come is what landfall app deliveries shows.`
 	return cmd
 }
 
-func (c *cli) appDeliveries(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) appDeliveries(ctx context.Context, cl *client.Client, in Operands) error {
 	deliveries, err := client.List[client.Delivery](ctx, cl, "/deliveries", url.Values{"app": {in["app"]}})
 	if err != nil {
 		return err
 	}
-	return c.print(deliveries, func(t *table) {
-		t.row("DELIVERY", "RECEIVED", "WEBHOOK", "EVENT", "DECISION")
+	return c.Print(deliveries, func(t *Table) {
+		t.Row("DELIVERY", "RECEIVED", "WEBHOOK", "EVENT", "DECISION")
 		for _, d := range deliveries {
 			webhook := "own"
 			if d.Hook == "" {
 				webhook = "shared"
 			}
-			t.row(d.ID, c.local(d.Received), webhook, d.Event, d.Decision)
+			t.Row(d.ID, Local(d.Received), webhook, d.Event, d.Decision)
 		}
 	})
 }
@@ -247,46 +247,46 @@ func live(app client.App) string {
 	return string(app.Live) + " (held)"
 }
 
-func (c *cli) appList(ctx context.Context, cl *client.Client, _ operands) error {
+func (c *Call) appList(ctx context.Context, cl *client.Client, _ Operands) error {
 	apps, err := client.List[client.App](ctx, cl, "/apps", nil)
 	if err != nil {
 		return err
 	}
-	return c.print(apps, func(t *table) {
-		t.row("APP", "LIVE", "BRANCH", "URL", "REPOSITORY")
+	return c.Print(apps, func(t *Table) {
+		t.Row("APP", "LIVE", "BRANCH", "URL", "REPOSITORY")
 		for _, app := range apps {
-			t.row(app.Name, live(app), app.Branch, app.URL, app.Repository)
+			t.Row(app.Name, live(app), app.Branch, app.URL, app.Repository)
 		}
 	})
 }
 
-func (c *cli) appDelete() *cobra.Command {
+func (c *Call) appDelete() *cobra.Command {
 	var force bool
 	cmd := c.get("delete APP", "Delete an app; its name stays reserved", "landfall app delete shop --force",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			var app client.App
 			if err := cl.Do(ctx, http.MethodDelete, appPath(in)+"?force="+strconv.FormatBool(force), nil, &app); err != nil {
 				return err
 			}
-			return c.print(app, func(t *table) { t.row("deleted " + app.Name) })
+			return c.Print(app, func(t *Table) { t.Row("deleted " + app.Name) })
 		})
 	cmd.Flags().BoolVar(&force, "force", false, "end its runs, close its addresses, and remove what it stored; the names of its functions are free")
 	return cmd
 }
 
 // appHistory prints the history in the form that Skygear's design gives it.
-func (c *cli) appHistory(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) appHistory(ctx context.Context, cl *client.Client, in Operands) error {
 	groups, err := client.List[client.Group](ctx, cl, appPath(in, "groups"), nil)
 	if err != nil {
 		return err
 	}
 	if c.output != "" {
-		return c.print(groups, nil)
+		return c.Print(groups, nil)
 	}
-	fmt.Fprintf(c.stdout, "App name: %s\nApp versions:\n", printable(in["app"]))
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(c.Stdout, "App name: %s\nApp versions:\n", printable(in["app"]))
+	w := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 	for _, g := range groups {
-		cells := []string{string(g.UID), c.local(g.Created), g.Commit.Short(), g.Branch, g.Message}
+		cells := []string{string(g.UID), Local(g.Created), g.Commit.Short(), g.Branch, g.Message}
 		for i, cell := range cells {
 			if cells[i] = printable(cell); cell == "" {
 				cells[i] = "-"
@@ -320,7 +320,7 @@ func releaseOf(g client.Group) string {
 }
 
 // appDiff shows what differs between two versions.
-func (c *cli) appDiff(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) appDiff(ctx context.Context, cl *client.Client, in Operands) error {
 	query := url.Values{"from": {in["a"]}, "to": {in["b"]}}
 	changes, err := client.List[client.Change](ctx, cl, appPath(in, "diff"), query)
 	if err != nil {
@@ -330,31 +330,31 @@ func (c *cli) appDiff(ctx context.Context, cl *client.Client, in operands) error
 }
 
 // printChanges shows a diff, of which v is what programs get.
-func (c *cli) printChanges(v any, changes []client.Change) error {
+func (c *Call) printChanges(v any, changes []client.Change) error {
 	unchanged := 0
-	err := c.print(v, func(t *table) {
-		t.row(changesHeading()...)
+	err := c.Print(v, func(t *Table) {
+		t.Row(changesHeading()...)
 		unchanged = showChanges(t, changes)
 	})
 	if err == nil && c.output == "" {
-		fmt.Fprintf(c.stderr, "%s unchanged\n", count(unchanged, "unit"))
+		fmt.Fprintf(c.Stderr, "%s unchanged\n", Count(unchanged, "unit"))
 	}
 	return err
 }
 
-func (c *cli) appState(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) appState(ctx context.Context, cl *client.Client, in Operands) error {
 	at := in["at"]
-	if t, err := time.ParseInLocation(time.DateTime, at, c.zone); err == nil { // as tables show times
+	if t, err := time.ParseInLocation(time.DateTime, at, zone()); err == nil { // as tables show times
 		at = t.Format(time.RFC3339)
 	}
 	var state client.State
 	if err := cl.Do(ctx, http.MethodGet, appPath(in, "state")+"?at="+url.QueryEscape(at), nil, &state); err != nil {
 		return err
 	}
-	return c.print(state, func(t *table) {
-		t.row("KIND", "NAME", "VERSION")
+	return c.Print(state, func(t *Table) {
+		t.Row("KIND", "NAME", "VERSION")
 		for _, o := range state.Spec.Objects {
-			t.row(o.Type, o.Name, string(o.Version))
+			t.Row(o.Type, o.Name, string(o.Version))
 		}
 	})
 }

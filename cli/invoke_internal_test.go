@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func TestAnswersEndTheirLine(t *testing.T) {
 	for data, shown := range map[string]string{"hello": "hello\r\n", `hello\n`: "hello\r\n"} {
 		answer := []byte(`{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"` + data + `"}`)
 		person, program := newTerminal(t)
-		if err := (&cli{stdout: program}).showAnswer(answer); err != nil {
+		if err := (&Call{Stdout: program}).showAnswer(answer); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprint(program, "$")
@@ -59,7 +59,7 @@ func TestAnswersEndTheirLine(t *testing.T) {
 	}
 	var piped bytes.Buffer
 	answer := `{"specversion":"1.0","id":"1","source":"/me","type":"t","datacontenttype":"text/plain","data":"hello"}`
-	if err := (&cli{stdout: &piped}).showAnswer([]byte(answer)); err != nil {
+	if err := (&Call{Stdout: &piped}).showAnswer([]byte(answer)); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Equal(t, "through a pipe", piped.String(), "hello")

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -17,28 +17,28 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-func (c *cli) secretCommand() *cobra.Command {
+func (c *Call) secretCommand() *cobra.Command {
 	return c.group("secret", "Give the functions of an app secrets", "landfall secret set shop STRIPE_KEY\nlandfall secret list shop",
 		c.secretSet(),
 		c.get("list APP", "List an app's secrets: their versions, who set them, and which functions name them", "landfall secret list shop", c.secretList),
 		c.secretRevoke(),
 		c.get("delete APP NAME", "Delete a secret that no reachable release has", "landfall secret delete shop STRIPE_KEY",
-			func(ctx context.Context, cl *client.Client, in operands) error {
+			func(ctx context.Context, cl *client.Client, in Operands) error {
 				if err := cl.Do(ctx, http.MethodDelete, appPath(in, "secrets", in["name"]), nil, nil); err != nil {
 					return err
 				}
-				return c.print(map[string]string{"deleted": in["name"]}, func(t *table) { t.row("deleted the secret " + in["name"]) })
+				return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) { t.Row("deleted the secret " + in["name"]) })
 			}),
 	)
 }
 
-func (c *cli) secretSet() *cobra.Command {
+func (c *Call) secretSet() *cobra.Command {
 	var file string
 	var body client.NewSecret
 	cmd := c.get("set APP NAME", "Set a secret, and release the app with it",
 		"landfall secret set shop STRIPE_KEY\nlandfall secret set shop STRIPE_KEY < key\n"+
 			"landfall secret set shop TLS_KEY --from-file key.pem --no-release\nlandfall secret set shop NPM_TOKEN --build",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			if err := secret.CheckName(in["name"]); err != nil {
 				return err
 			}
@@ -59,13 +59,13 @@ func (c *cli) secretSet() *cobra.Command {
 				return err
 			}
 			if !set.Hidden {
-				fmt.Fprintf(c.stderr, "a value of fewer than %d bytes is not taken out of logs\n", secret.Shortest)
+				fmt.Fprintf(c.Stderr, "a value of fewer than %d bytes is not taken out of logs\n", secret.Shortest)
 			}
-			return c.print(set, func(t *table) { showSecretSet(t, set) })
+			return c.Print(set, func(t *Table) { showSecretSet(t, set) })
 		})
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) > 2 { // not shown
-			return invalid("a value is no argument, which other users of this machine and the history of the shell could read: " +
+			return Invalid("a value is no argument, which other users of this machine and the history of the shell could read: " +
 				"type it when asked, give it on standard input, or name a file with --from-file")
 		}
 		return nil
@@ -88,30 +88,30 @@ config.json of Docker, is for images that are pulled. Pull requests of forks are
 }
 
 // secretValue reads a value from a file, a terminal or standard input.
-func (c *cli) secretValue(file string) (string, error) {
-	in := c.stdin
+func (c *Call) secretValue(file string) (string, error) {
+	in := c.Stdin
 	if file != "" {
 		f, err := os.Open(filepath.Clean(file))
 		if err != nil {
-			return "", invalid("%s cannot be read: %v", file, err)
+			return "", Invalid("%s cannot be read: %v", file, err)
 		}
 		defer f.Close()
 		in = f
-	} else if f, ok := c.stdin.(*os.File); ok && isTerminal(f) {
-		fmt.Fprint(c.stderr, "value: ")
+	} else if f, ok := c.Stdin.(*os.File); ok && IsTerminal(f) {
+		fmt.Fprint(c.Stderr, "value: ")
 		value, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(c.stderr)
+		fmt.Fprintln(c.Stderr)
 		return string(value), err
 	}
 	const lineEnd = 2
 	data, err := io.ReadAll(io.LimitReader(in, secret.MaxValue+lineEnd+1))
 	if err != nil {
-		return "", invalid("the value cannot be read: %v", err)
+		return "", Invalid("the value cannot be read: %v", err)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
 }
 
-func showSecretSet(t *table, set client.SecretSet) {
+func showSecretSet(t *Table, set client.SecretSet) {
 	t.field("secret", set.Name)
 	number := strconv.FormatInt(set.Number, 10)
 	if !set.Made {
@@ -126,13 +126,13 @@ func showSecretSet(t *table, set client.SecretSet) {
 	t.field("note", set.Note)
 }
 
-func (c *cli) secretList(ctx context.Context, cl *client.Client, in operands) error {
+func (c *Call) secretList(ctx context.Context, cl *client.Client, in Operands) error {
 	secrets, err := client.List[client.Secret](ctx, cl, appPath(in, "secrets"), nil)
 	if err != nil {
 		return err
 	}
-	return c.print(secrets, func(t *table) {
-		t.row("SECRET", "NUMBER", "SET", "BY", "FOR", "STATE", "FUNCTIONS")
+	return c.Print(secrets, func(t *Table) {
+		t.Row("SECRET", "NUMBER", "SET", "BY", "FOR", "STATE", "FUNCTIONS")
 		for _, s := range secrets {
 			for _, v := range s.Versions {
 				line, state := "production", ""
@@ -150,24 +150,24 @@ func (c *cli) secretList(ctx context.Context, cl *client.Client, in operands) er
 				case v.Live:
 					state = "live"
 				}
-				t.row(s.Name, strconv.FormatInt(v.Number, 10), c.local(v.Created), v.Actor, line, state, strings.Join(s.Functions, ", "))
+				t.Row(s.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Actor, line, state, strings.Join(s.Functions, ", "))
 			}
 		}
 	})
 }
 
-func (c *cli) secretRevoke() *cobra.Command {
+func (c *Call) secretRevoke() *cobra.Command {
 	cmd := c.get("revoke APP NAME", "Take the value of a version away for good", "landfall secret revoke shop STRIPE_KEY:3",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			name, version, ok := strings.Cut(in["name"], ":")
 			if !ok || version == "" {
-				return invalid("say which version: landfall secret revoke %s %s:NUMBER; landfall secret list %s shows them", in["app"], name, in["app"])
+				return Invalid("say which version: landfall secret revoke %s %s:NUMBER; landfall secret list %s shows them", in["app"], name, in["app"])
 			}
 			var v client.SecretVersion
 			if err := cl.Do(ctx, http.MethodPost, appPath(in, "secrets", name, "revoke"), map[string]string{"version": version}, &v); err != nil {
 				return err
 			}
-			return c.print(v, func(t *table) { t.row(fmt.Sprintf("revoked %s (no. %d)", name, v.Number)) })
+			return c.Print(v, func(t *Table) { t.Row(fmt.Sprintf("revoked %s (no. %d)", name, v.Number)) })
 		})
 	cmd.Long = `Take the value of a version away for good.
 

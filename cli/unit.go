@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type unitKind struct {
 	name, short, path string
 }
 
-func (c *cli) unitCommand(k unitKind) *cobra.Command {
+func (c *Call) unitCommand(k unitKind) *cobra.Command {
 	versions := c.group("version", "Show the versions of a "+k.name, "landfall "+k.name+" version list hello",
 		c.versionList(k), c.versionShow(k))
 	commands := []*cobra.Command{c.unitList(k), versions}
@@ -38,38 +38,38 @@ func inNamespace(cmd *cobra.Command, namespace *string) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) unitList(k unitKind) *cobra.Command {
+func (c *Call) unitList(k unitKind) *cobra.Command {
 	var namespace string
 	cmd := c.get("list", "List the "+k.name+"s in force", "landfall "+k.name+" list",
-		func(ctx context.Context, cl *client.Client, _ operands) error {
+		func(ctx context.Context, cl *client.Client, _ Operands) error {
 			units, err := client.List[client.Unit](ctx, cl, k.path, url.Values{"namespace": {namespace}})
 			if err != nil {
 				return err
 			}
-			return c.print(units, func(t *table) {
-				t.row(strings.ToUpper(k.name), "NAMESPACE", "APP", "VERSIONS", "LATEST")
+			return c.Print(units, func(t *Table) {
+				t.Row(strings.ToUpper(k.name), "NAMESPACE", "APP", "VERSIONS", "LATEST")
 				for _, u := range units {
-					t.row(u.Name, u.Namespace, u.App, strconv.Itoa(u.Versions), string(u.Latest))
+					t.Row(u.Name, u.Namespace, u.App, strconv.Itoa(u.Versions), string(u.Latest))
 				}
 			})
 		})
 	return inNamespace(cmd, &namespace)
 }
 
-func (c *cli) versionList(k unitKind) *cobra.Command {
+func (c *Call) versionList(k unitKind) *cobra.Command {
 	var namespace string
 	cmd := c.get("list NAME", "List the versions of a "+k.name+", oldest first",
 		"landfall "+k.name+" version list hello\nlandfall "+k.short+" version list --name hello -o json",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			path := k.path + "/" + url.PathEscape(in["name"]) + "/versions"
 			versions, err := client.List[client.Version](ctx, cl, path, url.Values{"namespace": {namespace}})
 			if err != nil {
 				return err
 			}
-			return c.print(versions, func(t *table) {
-				t.row("VERSION", "NUMBER", "CREATED", "COMMIT", "NAMES", "DESCRIPTION")
+			return c.Print(versions, func(t *Table) {
+				t.Row("VERSION", "NUMBER", "CREATED", "COMMIT", "NAMES", "DESCRIPTION")
 				for _, v := range versions {
-					t.row(v.Metadata.Name, strconv.FormatInt(v.Number, 10), c.local(v.Created), v.Commit.Short(), versionNames(v), v.Description)
+					t.Row(v.Metadata.Name, strconv.FormatInt(v.Number, 10), Local(v.Created), v.Commit.Short(), versionNames(v), v.Description)
 				}
 			})
 		})
@@ -92,11 +92,11 @@ func versionNames(v client.Version) string {
 	return strings.Join(names, ", ")
 }
 
-func (c *cli) versionShow(k unitKind) *cobra.Command {
+func (c *Call) versionShow(k unitKind) *cobra.Command {
 	var namespace string
 	cmd := c.get("show NAME [VERSION]", "Show one version, named by its uid, number, label, alias, latest, live or digest",
 		"landfall "+k.name+" version show hello:live\nlandfall "+k.name+" version show --name hello --version 3 -o yaml",
-		func(ctx context.Context, cl *client.Client, in operands) error {
+		func(ctx context.Context, cl *client.Client, in Operands) error {
 			ref, err := landfall.ParseReference(in["name"])
 			if err != nil {
 				return err
@@ -112,7 +112,7 @@ func (c *cli) versionShow(k unitKind) *cobra.Command {
 			if err := cl.Do(ctx, http.MethodGet, path, nil, &v); err != nil {
 				return err
 			}
-			return c.print(v, func(t *table) {
+			return c.Print(v, func(t *Table) {
 				t.field("version", v.Metadata.Name)
 				t.field("number", strconv.FormatInt(v.Number, 10))
 				t.field("names", versionNames(v))
@@ -120,7 +120,7 @@ func (c *cli) versionShow(k unitKind) *cobra.Command {
 				t.field("namespace", v.Metadata.Namespace)
 				t.field("digest", string(v.Digest))
 				t.field("commit", string(v.Commit))
-				t.field("created", c.local(v.Created))
+				t.field("created", Local(v.Created))
 				t.field("spec", string(v.Spec))
 			})
 		})

@@ -1,10 +1,10 @@
-package main
+package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -17,14 +17,13 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/environment"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/spec"
 )
 
-func (c *cli) specCommand() *cobra.Command {
+func (c *Call) specCommand() *cobra.Command {
 	var from apply
-	diff := c.command("diff", "Show what applying this work tree would change", "landfall spec diff\nlandfall spec diff --app shop --branch main",
-		func(ctx context.Context, _ operands) error {
+	diff := c.Command("diff", "Show what applying this work tree would change", "landfall spec diff\nlandfall spec diff --app shop --branch main",
+		func(ctx context.Context, _ Operands) error {
 			from.dryRun = true
 			return c.apply(ctx, from)
 		})
@@ -40,11 +39,11 @@ const (
 	branchHelp = "branch that it belongs to (default: the work tree's)"
 )
 
-func (c *cli) specApply() *cobra.Command {
+func (c *Call) specApply() *cobra.Command {
 	var from apply
-	cmd := c.command("apply", "Make versions, and a release, of the work tree",
+	cmd := c.Command("apply", "Make versions, and a release, of the work tree",
 		"landfall spec version apply\nlandfall spec version apply --app shop --branch feature\nlandfall spec version apply --dry-run",
-		func(ctx context.Context, _ operands) error { return c.apply(ctx, from) })
+		func(ctx context.Context, _ Operands) error { return c.apply(ctx, from) })
 	cmd.Long = `Make versions, and a release, of the work tree.
 
 The commit of a work tree without changes is applied as it is. Of one with changes, a commit of its own is made, with all
@@ -62,11 +61,11 @@ made, but live is held and did not move to it, 130 cancelled.`
 	return cmd
 }
 
-func (c *cli) specValidate() *cobra.Command {
+func (c *Call) specValidate() *cobra.Command {
 	var specs string
-	cmd := c.command("validate [FOLDER]", "Check the spec files of a folder, without a server",
+	cmd := c.Command("validate [FOLDER]", "Check the spec files of a folder, without a server",
 		"landfall spec validate\nlandfall spec validate --specs deploy/specs ../shop",
-		func(ctx context.Context, in operands) error {
+		func(ctx context.Context, in Operands) error {
 			folder := in["folder"]
 			if folder == "" {
 				folder = "."
@@ -80,41 +79,26 @@ func (c *cli) specValidate() *cobra.Command {
 				return err
 			}
 			warnings := []string{}
-			missing, globs := pipeline.MissingFiles(s, files)
-			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), globs) {
+			problems, found, err := c.Program.Check(ctx, os.DirFS(folder), s, files)
+			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), found) {
 				warnings = append(warnings, w.String())
-				fmt.Fprintf(c.stderr, "warning: %s\n", printable(w.String()))
+				fmt.Fprintf(c.Stderr, "warning: %s\n", printable(w.String()))
 			}
-			if err := checkRunnable(ctx, folder, s, files, missing); err != nil {
+			if err := cmp.Or(err, spec.ErrorOf(problems)); err != nil {
 				return err
 			}
 			counts := countsOf(s, warnings)
-			return c.print(counts, func(t *table) {
-				t.row("valid: " + strings.Join([]string{
-					count(counts.Functions, "function"), count(counts.Packages, "package"), count(counts.Environments, "environment"),
-					count(counts.Triggers, "trigger"), count(counts.Static, "static unit")}, ", "))
+			return c.Print(counts, func(t *Table) {
+				t.Row("valid: " + strings.Join([]string{
+					Count(counts.Functions, "function"), Count(counts.Packages, "package"), Count(counts.Environments, "environment"),
+					Count(counts.Triggers, "trigger"), Count(counts.Static, "static unit")}, ", "))
 				if len(counts.Network) > 0 {
-					t.row("may reach the network: " + strings.Join(counts.Network, ", "))
+					t.Row("may reach the network: " + strings.Join(counts.Network, ", "))
 				}
 			})
 		})
-	cmd.Flags().StringVar(&specs, "specs", pipeline.DefaultSpecs, "folder of the spec files, within FOLDER")
+	cmd.Flags().StringVar(&specs, "specs", c.Program.Specs, "folder of the spec files, within FOLDER")
 	return cmd
-}
-
-// checkRunnable fails for what is missing, and for functions that cannot be run, as a push does, as far as the files of a folder tell.
-func checkRunnable(ctx context.Context, folder string, s *spec.Spec, files []landfall.File, missing []spec.Problem) error {
-	tree := os.DirFS(folder)
-	open := func(_ context.Context, f landfall.File) (io.ReadCloser, error) { return tree.Open(f.Path) }
-	problems, err := pipeline.Unrunnable(ctx, s, files, open)
-	if err != nil {
-		return err
-	}
-	broken, err := pipeline.BrokenImages(ctx, s, files, open)
-	if err != nil {
-		return err
-	}
-	return spec.ErrorOf(slices.Concat(missing, problems, broken))
 }
 
 // counts says what a spec declares.
@@ -171,7 +155,7 @@ func filesBelow(folder string) ([]landfall.File, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, invalid("the folder %s cannot be read: %v", folder, err)
+		return nil, Invalid("the folder %s cannot be read: %v", folder, err)
 	}
 	return files, nil
 }
@@ -186,7 +170,7 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 	var size int64
 	tree := os.DirFS(folder)
 	if info, err := fs.Stat(tree, "."); err != nil || !info.IsDir() {
-		return nil, invalid("there is no folder %s", folder)
+		return nil, Invalid("there is no folder %s", folder)
 	}
 	err := fs.WalkDir(tree, specs, func(name string, d fs.DirEntry, err error) error {
 		if ext := path.Ext(name); err != nil || d.IsDir() || (ext != ".yaml" && ext != ".yml") {
@@ -199,7 +183,7 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, invalid("the folder %s cannot be read: %v", specs, err)
+		return nil, Invalid("the folder %s cannot be read: %v", specs, err)
 	}
 	if err := (spec.Limits{}).CheckBytes(size); err != nil {
 		return nil, err
@@ -208,7 +192,7 @@ func readSpec(folder, specs string) (*spec.Spec, error) {
 	for i, name := range names {
 		data, err := fs.ReadFile(tree, name)
 		if err != nil {
-			return nil, invalid("the spec file %s cannot be read: %v", name, err)
+			return nil, Invalid("the spec file %s cannot be read: %v", name, err)
 		}
 		sources[i] = spec.Source{Name: name, Data: data}
 	}
@@ -231,13 +215,13 @@ func readNamed(tree fs.FS, name string) ([]byte, error) {
 	info, err := fs.Stat(tree, path.Clean(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, invalid("there is no such file")
+		return nil, Invalid("there is no such file")
 	case err != nil:
-		return nil, invalid("it cannot be read: %v", err)
+		return nil, Invalid("it cannot be read: %v", err)
 	case !info.Mode().IsRegular():
-		return nil, invalid("it is no regular file")
+		return nil, Invalid("it is no regular file")
 	case info.Size() > contract.MaxSchema:
-		return nil, invalid("it has %d bytes; the limit is %d", info.Size(), contract.MaxSchema)
+		return nil, Invalid("it has %d bytes; the limit is %d", info.Size(), contract.MaxSchema)
 	}
 	return fs.ReadFile(tree, path.Clean(name))
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func openWorktree(ctx context.Context) (*worktree, error) {
 	top, err := w.git(ctx, nil, "rev-parse", "--show-toplevel")
 	if err != nil {
 		folder, _ := os.Getwd() // empty when it is gone, which git says
-		return nil, invalid("%s is not in a work tree of git: change to one, or make one with git init\n%s", folder, landfall.MessageOf(err))
+		return nil, Invalid("%s is not in a work tree of git: change to one, or make one with git init\n%s", folder, landfall.MessageOf(err))
 	}
 	w.top = top
 	if head, err := w.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err == nil {

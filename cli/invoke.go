@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -19,7 +19,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/registry"
 )
 
 // invocation is what `function invoke` and `trigger fire` send.
@@ -29,13 +28,13 @@ type invocation struct {
 	notes                        io.Writer // for what may be a mistake
 }
 
-func (c *cli) functionInvoke() *cobra.Command {
+func (c *Call) functionInvoke() *cobra.Command {
 	var in invocation
 	var namespace string
 	cmd := c.get("invoke NAME", "Give an event to a version of a function, and print the data of its answer",
 		"landfall function invoke hello --data '{\"name\": \"Ada\"}'\nlandfall function invoke hello:3 --data @order.json --type order.placed\n"+
 			"landfall function invoke hello:live --event --data @event.json -o json",
-		func(ctx context.Context, cl *client.Client, words operands) error {
+		func(ctx context.Context, cl *client.Client, words Operands) error {
 			ref, err := landfall.ParseReference(words["name"])
 			if err != nil {
 				return err
@@ -43,7 +42,7 @@ func (c *cli) functionInvoke() *cobra.Command {
 			if ref.Namespace == "" {
 				ref.Namespace = namespace
 			}
-			body, err := in.event()
+			body, err := in.event(c.Stdin)
 			if err != nil {
 				return err
 			}
@@ -65,30 +64,33 @@ When the function fails, the exit code says it. A status that it answers with is
 code is 0 with 404 and 500, too. With -o json the whole answer is printed, and its status is in "protocol".`
 
 // flags gives a command the flags that say what is sent.
-func (in *invocation) flags(c *cli, cmd *cobra.Command) *cobra.Command {
-	in.notes = c.stderr
+func (in *invocation) flags(c *Call, cmd *cobra.Command) *cobra.Command {
+	in.notes = c.Stderr
 	cmd.Flags().StringVar(&in.data, "data", "", "data of the event: text, @FILE, or - for standard input")
 	cmd.Flags().StringVar(&in.contentType, "content-type", "", "content type of the data (default: application/json if it is JSON, else text/plain)")
 	cmd.Flags().BoolVar(&in.whole, "event", false, "the data is a whole CloudEvent as JSON")
 	return cmd
 }
 
-func (c *cli) triggerFire() *cobra.Command {
+// triggerPath begins the addresses of triggers.
+const triggerPath = "/r/"
+
+func (c *Call) triggerFire() *cobra.Command {
 	var in invocation
 	var namespace, release, method string
 	cmd := c.get("fire APP NAME", "Fire a trigger by hand, and print the data of its answer",
 		"landfall trigger fire shop nightly\nlandfall trigger fire shop nightly --release pr-12\n"+
 			"landfall trigger fire shop orders --data '{\"total\": 9}' --type order.placed",
-		func(ctx context.Context, cl *client.Client, words operands) error {
+		func(ctx context.Context, cl *client.Client, words Operands) error {
 			app := words["app"]
 			if release != "" {
 				app += ":" + landfall.ReleaseLabel(release)
 			}
-			address := registry.TriggerPath + namespace + "/" + app + "/" + words["name"]
+			address := triggerPath + namespace + "/" + app + "/" + words["name"]
 			if in.whole || in.eventType != "" {
 				return c.fireEvent(ctx, cl, address, &in)
 			}
-			data, err := readData(in.data)
+			data, err := readData(c.Stdin, in.data)
 			if err != nil {
 				return err
 			}
@@ -109,8 +111,8 @@ event, with the trigger as its source, if the trigger's filters let it pass. Sch
 }
 
 // fireEvent gives an event to the triggers at an address; of each kind there may be one.
-func (c *cli) fireEvent(ctx context.Context, cl *client.Client, address string, in *invocation) error {
-	body, err := in.event()
+func (c *Call) fireEvent(ctx context.Context, cl *client.Client, address string, in *invocation) error {
+	body, err := in.event(c.Stdin)
 	if err != nil {
 		return err
 	}
@@ -130,8 +132,8 @@ func (c *cli) fireEvent(ctx context.Context, cl *client.Client, address string, 
 }
 
 // event returns the event as JSON.
-func (in *invocation) event() ([]byte, error) {
-	data, err := readData(in.data)
+func (in *invocation) event(stdin io.Reader) ([]byte, error) {
+	data, err := readData(stdin, in.data)
 	if err != nil || in.whole {
 		return data, err
 	}
@@ -160,33 +162,33 @@ func (in *invocation) mediaType(data []byte) string {
 	return "text/plain"
 }
 
-// readData returns what --data means.
-func readData(given string) ([]byte, error) {
+// readData returns what --data means; stdin is what "-" means.
+func readData(stdin io.Reader, given string) ([]byte, error) {
 	name, isFile := strings.CutPrefix(given, "@")
 	var data []byte
 	var err error
 	switch {
 	case given == "-":
-		data, err = io.ReadAll(os.Stdin)
+		data, err = io.ReadAll(stdin)
 	case isFile:
 		data, err = os.ReadFile(filepath.Clean(name))
 	default:
 		return []byte(given), nil
 	}
 	if err != nil {
-		return nil, invalid("--data cannot be read: %v", err)
+		return nil, Invalid("--data cannot be read: %v", err)
 	}
 	return data, nil
 }
 
 // showAnswer prints the data of an answer, or the whole of it for programs. An answer that is an error is one.
-func (c *cli) showAnswer(answer []byte) error {
+func (c *Call) showAnswer(answer []byte) error {
 	e, _, err := event.Parse(answer)
 	if err != nil {
 		return err
 	}
 	if c.output != "" {
-		if err := c.print(json.RawMessage(answer), nil); err != nil {
+		if err := c.Print(json.RawMessage(answer), nil); err != nil {
 			return err
 		}
 	}
@@ -198,10 +200,10 @@ func (c *cli) showAnswer(answer []byte) error {
 		return functionFailed(fault, event.ExecutionOf(e))
 	case c.output == "":
 		data := e.Data()
-		if isTerminal(c.stdout) && len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
+		if IsTerminal(c.Stdout) && len(data) > 0 && !bytes.HasSuffix(data, []byte("\n")) {
 			data = append(slices.Clip(data), '\n') // the shell's prompt stands on a line of its own; a program gets the data as it is
 		}
-		_, err = c.stdout.Write(data)
+		_, err = c.Stdout.Write(data)
 	}
 	return err
 }
