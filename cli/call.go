@@ -23,12 +23,12 @@ type Program struct {
 	// Specs is the folder of spec files where an app does not name another.
 	Specs string
 
-	// Check finds what a push of a folder would fail for and would warn of, beside what spec.Parse finds: s and files are its spec and its
-	// files. The error is one of reading a file; the warnings are known with it, too.
+	// Check finds what a push of a folder would fail for, and what it would warn of, beside what spec.Parse finds. s and files are the
+	// folder's spec and its files. The error is one of reading a file, and the warnings are returned with it, too.
 	Check func(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem, err error)
 
-	// Commands returns the commands that open data themselves, or serve it, made with Command. They stand in the same tree as those
-	// that ask a server.
+	// Commands returns the program's own commands, such as those that open data themselves. They stand beside those that ask a server.
+	// nil: there are none.
 	Commands func(c *Call) []*cobra.Command
 }
 
@@ -78,7 +78,7 @@ folder (LANDFALL_DATA, or ./landfall-data).
 Exit codes: 0 done, 1 internal error, 2 wrong input or a failed change, 3 no such thing, 4 conflict or superseded, 5 not
 allowed, 6 the server cannot be reached, 7 released, but live is held, 130 interrupted or cancelled.`
 
-// Tree returns all commands, those of the program too, below the one that has the program's name.
+// Tree returns the command landfall with all others below it, those of the program too.
 func (c *Call) Tree() *cobra.Command {
 	root := c.group("landfall", "Make an immutable, addressable release of every push", "landfall app create shop\nlandfall app history shop",
 		c.loginCommand(), c.statusCommand(), c.appCommand(), c.specCommand(), c.runCommand(), c.releaseCommand(),

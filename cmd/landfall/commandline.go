@@ -25,8 +25,8 @@ func commandLine() cli.Program {
 	}
 }
 
-// checkFolder finds what a spec names and its folder does not have, and the functions that cannot be run, as a push does, as far as the
-// files of the folder tell.
+// checkFolder is the Check of the command line: it finds what a spec names and its folder does not have, and the functions that cannot be
+// run. It does so as a push does, as far as the files of the folder tell.
 func checkFolder(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem, err error) {
 	open := func(_ context.Context, f landfall.File) (io.ReadCloser, error) { return folder.Open(f.Path) }
 	missing, warnings := pipeline.MissingFiles(s, files)

@@ -28,7 +28,8 @@ func TestHelp(t *testing.T) {
 	for _, cmd := range commands(root) {
 		words := strings.Fields(cmd.CommandPath())[1:]
 		var out, stderr bytes.Buffer
-		if code := (&cli.Call{Program: commandLine(), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr}).Run(t.Context(), append(words, "--help")); code != 0 {
+		c := &cli.Call{Program: commandLine(), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &stderr}
+		if code := c.Run(t.Context(), append(words, "--help")); code != 0 {
 			t.Errorf("%s --help: got exit code %d: %s", cmd.CommandPath(), code, &stderr)
 		}
 		if !strings.Contains(out.String(), "Examples:\n  ") || !strings.Contains(cmd.Example, cmd.CommandPath()) && !aliased(cmd) {
