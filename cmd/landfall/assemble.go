@@ -65,7 +65,7 @@ func (s *server) buildServing() error {
 	s.buildTriggers()
 	s.gateway, err = gateway.New(gateway.Config{
 		Functions: s.triggers, Allowed: s.mayCall, Visits: visits{s}, Scheme: s.config.URL.Scheme,
-		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gatewayContent{s.objects, s.manifests},
+		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gateway.Stored{Objects: s.objects, Manifests: s.manifests},
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,
 	})
@@ -74,7 +74,8 @@ func (s *server) buildServing() error {
 
 // buildFunctions builds what has the functions in this process: to run them, or to make images of them.
 func (s *server) buildFunctions() error {
-	unpacked, err := packages.Reopen(filepath.Join(s.config.Data, "cache", "functions"), s.untouched(), gatewayContent{s.objects, s.manifests}, packages.Limits{})
+	stored := gateway.Stored{Objects: s.objects, Manifests: s.manifests}
+	unpacked, err := packages.Reopen(filepath.Join(s.config.Data, "cache", "functions"), s.untouched(), stored, packages.Limits{})
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,13 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/registry/stored"
 )
 
 // runAccepted runs the function that an execution was accepted for, as it was then, whatever the names mean by now.
 func (s *server) runAccepted(ctx context.Context, x landfall.Execution, e event.Event) (event.Event, error) {
 	ref := landfall.Reference{Namespace: x.Namespace, Name: x.Function, Selector: strconv.FormatInt(x.Number, 10)}
-	f, err := s.source().inGroup(ctx, ref, x.Group)
+	f, err := s.source().FunctionInGroup(ctx, ref, x.Group)
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -35,7 +36,9 @@ func (s *server) runAccepted(ctx context.Context, x landfall.Execution, e event.
 }
 
 // source is where functions are found.
-func (s *server) source() tableSource { return tableSource{s.db, s.process, s.logger} }
+func (s *server) source() stored.Source {
+	return stored.Source{DB: s.db, Process: s.process, Logger: s.logger}
+}
 
 // recordRest writes what is known of executions when nothing runs any more.
 func (s *server) recordRest() {
@@ -54,7 +57,7 @@ var _ api.Executions = executions{}
 
 // Accept implements api.Executions.
 func (e executions) Accept(ctx context.Context, ref landfall.Reference, input json.RawMessage) (landfall.Execution, error) {
-	f, err := e.source().named(ctx, ref)
+	f, err := e.source().Function(ctx, ref)
 	if err != nil {
 		return landfall.Execution{}, err
 	}

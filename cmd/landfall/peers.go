@@ -87,7 +87,7 @@ func (s *server) buildRunner() {
 
 // lookUp finds the function that another process has run here.
 func (s *server) lookUp(ctx context.Context, name call.Name) (*landfall.Function, error) {
-	return s.source().inGroup(ctx, name.Reference, name.Group)
+	return s.source().FunctionInGroup(ctx, name.Reference, name.Group)
 }
 
 // forOthers runs functions whose executions another process records.
@@ -211,9 +211,5 @@ func (s *server) functionDoor(named http.Handler) http.Handler {
 	if !s.config.has(roleRegistry) || s.config.RoleSecret == "" {
 		return named
 	}
-	return &call.Door{Find: s.find, Live: s.liveHere, Secret: secret.Text(s.config.RoleSecret), Next: named}
-}
-
-func (s *server) find(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
-	return s.source().inGroup(ctx, ref, group)
+	return &call.Door{Find: s.source().FunctionInGroup, Live: s.liveHere, Secret: secret.Text(s.config.RoleSecret), Next: named}
 }

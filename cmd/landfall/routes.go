@@ -128,7 +128,7 @@ func (s *server) routeFunctions(control *http.ServeMux) {
 // named answers for functions by their names.
 func (s *server) named() http.Handler {
 	h := &invoke.Handler{
-		Find: s.source().named, Owner: s.source().owner, Host: s.config.URL.Host, Logger: s.logger,
+		Find: s.source().Function, Owner: s.source().Owner, Host: s.config.URL.Host, Logger: s.logger,
 		Admit: func(r *http.Request, action invoke.Action, f *landfall.Function) error {
 			scope := store.ScopeRead
 			if action == invoke.Call {

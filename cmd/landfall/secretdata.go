@@ -10,13 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
-	"landfall.dev/landfall/store"
 )
 
 // secretKeyFile is where a server that does everything keeps the key of its secrets.
@@ -29,7 +27,7 @@ func (s *server) openSecrets(ctx context.Context) error {
 		return s.readSecretKey(false)
 	}
 	newest, err := s.db.NewestSecret(ctx)
-	if ignoreNotFound(err) != nil {
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return err
 	}
 	needed := err == nil
@@ -85,60 +83,6 @@ func (s *server) readSecretKey(mayMake bool) error {
 		return badSetting("SECRET_KEY", "cannot be read from %s: %s", file, landfall.MessageOf(err))
 	}
 	return nil
-}
-
-// secretsOf seals the secrets that a function's version names as a group version has them, and returns what tells them apart from others.
-// Where the group version does not have one, because the function is of another one, it is as that one has it.
-func (f *functions) secretsOf(ctx context.Context, group landfall.UID, v landfall.Version, named []landfall.SealedSecret) (key string, err error) {
-	var told strings.Builder
-	for i := range named {
-		s := &named[i]
-		unit := unitOfRelease{group, landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}}
-		u, pinned := f.units[unit]
-		if !pinned && group != v.UID {
-			if u, err = f.ownSecret(ctx, v.UID, unit.unit); err != nil {
-				return "", err
-			}
-		}
-		s.Number = u.Number
-		if len(u.Content) > 0 {
-			content, err := secret.ReadContent(u.Content)
-			if err != nil {
-				return "", err
-			}
-			s.Sealed = content.Sealed
-		}
-		fmt.Fprintf(&told, " %s %d %s %t", s.Name, u.Number, u.Digest, s.Sealed != nil)
-	}
-	if told.Len() == 0 {
-		return "", nil
-	}
-	return " " + landfall.DigestOf([]byte(told.String())).Hex(), nil
-}
-
-// ownSecret returns a secret as the group version that made a function's version has it; nothing when that does not.
-func (f *functions) ownSecret(ctx context.Context, group landfall.UID, id landfall.UnitID) (store.ServedUnit, error) {
-	units, err := f.RunningUnits(ctx, f.app.ID, group)
-	for _, u := range units {
-		if u.Unit == id {
-			return u, nil
-		}
-	}
-	return store.ServedUnit{}, err
-}
-
-// groupOf returns the group version with which a function's version is called by its name: the one that production applied last if
-// that has it, since secrets and configuration move on without it; else the one that made it.
-func (f *functions) groupOf(ctx context.Context, v landfall.Version) (landfall.UID, error) {
-	last, err := f.LastApply(ctx, v.App, "", time.Time{})
-	if err != nil {
-		return v.UID, ignoreNotFound(err)
-	}
-	units, err := f.GroupUnits(ctx, v.App, last.Group)
-	if slices.ContainsFunc(units, func(u store.GroupUnit) bool { return u.Unit == v.Unit && u.Number == v.Number }) {
-		return last.Group, err
-	}
-	return v.UID, err
 }
 
 // maxSecrets is how many bytes the secrets of a function may have together: a system gives a new process no more.

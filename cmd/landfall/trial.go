@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
@@ -24,7 +25,7 @@ var _ pipeline.Trials = trials{}
 
 // newTrials returns what runs the tests of this process's pipeline.
 func (s *server) newTrials() (*functionHost, error) {
-	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "trials"), gatewayContent{s.objects, s.manifests}, packages.Limits{})
+	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "trials"), gateway.Stored{Objects: s.objects, Manifests: s.manifests}, packages.Limits{})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -33,6 +34,32 @@ type File struct {
 	SHA256 landfall.Digest
 	Size   int64
 	Type   string // the Content-Type
+}
+
+// Stored is the Content of an object store.
+type Stored struct {
+	Objects   assets.Opener
+	Manifests *assets.Manifests // of the same store
+}
+
+var _ Content = Stored{}
+
+// Manifest implements Content.
+func (s Stored) Manifest(ctx context.Context, name string) (*Manifest, error) {
+	m, err := s.Manifests.Load(ctx, assets.ParseRef(name))
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string]File, len(m.Files()))
+	for _, f := range m.Files() {
+		files[f.Path] = File{Key: f.Key, SHA256: f.Digest, Size: f.Size, Type: f.Type}
+	}
+	return &Manifest{Files: files}, nil
+}
+
+// Open implements Content, and packages.Opener.
+func (s Stored) Open(ctx context.Context, key string) (io.ReadSeekCloser, error) {
+	return s.Objects.Open(ctx, key)
 }
 
 // maxListed is how many files the manifests in memory list together; fewManifests is how many are not worth a look.

@@ -1,4 +1,4 @@
-package main
+package stored_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/registry/stored"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
@@ -49,7 +50,7 @@ func TestTablesAreOfOneMoment(t *testing.T) {
 					over = true
 				default:
 				}
-				app, err := tableSource{db: db}.App(t.Context(), "1")
+				app, err := stored.Source{DB: db}.App(t.Context(), "1")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,0 +1,164 @@
+// Package stored reads the routing table from the rows of the store, and finds functions in them by their names.
+package stored
+
+import (
+	"context"
+	"log/slog"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/store"
+)
+
+// Source reads apps from the store as the routing table shows them, and finds functions by their names. Its methods may be called at
+// the same time.
+type Source struct {
+	DB      *store.DB
+	Process string       // by which others know this process, of which they hear
+	Logger  *slog.Logger // is told what cannot be read of an app
+}
+
+var (
+	_ registry.Source = Source{}
+	_ registry.Peers  = Source{}
+)
+
+// Changes implements registry.Source.
+func (s Source) Changes(ctx context.Context) (int64, error) { return s.DB.Changes(ctx) }
+
+// ChangesSince implements registry.Source.
+func (s Source) ChangesSince(ctx context.Context, number int64) ([]registry.Change, error) {
+	changes, err := s.DB.ChangesSince(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]registry.Change, len(changes))
+	for i, c := range changes {
+		all[i] = registry.Change(c)
+	}
+	return all, nil
+}
+
+// Notices implements registry.Peers.
+func (s Source) Notices(ctx context.Context, listening func(), changed func(registry.Change)) error {
+	return s.DB.Notices(ctx, listening, func(c store.Change) { changed(registry.Change(c)) })
+}
+
+// Beat implements registry.Peers.
+func (s Source) Beat(ctx context.Context, seen int64) error {
+	return s.DB.Beat(ctx, s.Process, seen)
+}
+
+// Apps implements registry.Source.
+func (s Source) Apps(ctx context.Context) (all []registry.App, err error) {
+	err = s.DB.Snapshot(ctx, func(at *store.Snapshot) error {
+		apps, err := at.Apps(ctx)
+		if err != nil {
+			return err
+		}
+		all = make([]registry.App, 0, len(apps))
+		for _, app := range apps {
+			a, err := tableReader{at, s.Logger}.app(ctx, app)
+			if kind := landfall.KindOf(err); err != nil && (ctx.Err() != nil || kind == landfall.Canceled || kind == landfall.Unavailable) {
+				return err
+			}
+			if err != nil { // its fault alone
+				s.Logger.ErrorContext(ctx, "an app cannot be read; it is tried again, and the others are served", "app", app.Name, "error", err)
+				a = registry.App{ID: app.ID, Name: app.Name, Unread: true}
+			}
+			all = append(all, a)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// App implements registry.Source.
+func (s Source) App(ctx context.Context, id string) (a registry.App, err error) {
+	err = s.DB.Snapshot(ctx, func(at *store.Snapshot) error {
+		app, err := at.App(ctx, id)
+		if err == nil {
+			a, err = tableReader{at, s.Logger}.app(ctx, app)
+		}
+		return err
+	})
+	return a, err
+}
+
+// Expired implements registry.Source.
+func (s Source) Expired(ctx context.Context, app, idOrDigits string) (registry.Release, error) {
+	r, err := s.DB.ExpiredRelease(ctx, app, idOrDigits)
+	return registry.Release{ID: r.ID, Commit: r.Commit}, err
+}
+
+// tableReader reads what the table shows at one moment: a tag that is read later than the releases may be that of one that came
+// meanwhile, and would look like one that has expired.
+type tableReader struct {
+	*store.Snapshot
+
+	logger *slog.Logger
+}
+
+// app returns an app as the table shows it.
+func (r tableReader) app(ctx context.Context, app landfall.App) (registry.App, error) {
+	if !app.Deleted.IsZero() {
+		return registry.App{ID: app.ID, Name: app.Name, Deleted: true, Removed: !app.Removed.IsZero(), Changed: app.Changed}, nil
+	}
+	a := registry.App{ID: app.ID, Name: app.Name, Live: app.Live, Changed: app.Changed,
+		SignedIn: app.Previews == landfall.PreviewsSignedIn, KeepFiles: app.KeptFiles().Duration(), Tags: map[string]landfall.UID{}}
+	releases, err := r.AccessibleReleases(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	if a.Latest, err = r.LatestRelease(ctx, app.ID); err != nil {
+		return a, err
+	}
+	units, err := r.staticUnits(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	triggers, routes, err := r.triggers(ctx, app)
+	if err != nil {
+		return a, err
+	}
+	until, err := r.LiveUntil(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	for _, release := range releases {
+		a.Releases = append(a.Releases, registry.Release{
+			ID: release.ID, Commit: release.Commit, Line: release.Line, Created: release.Created, LiveUntil: until[release.ID],
+			Units: units[release.ID], Routes: registry.NewRoutes(routes[release.ID]), Triggers: triggers[release.ID],
+		})
+	}
+	tags, err := r.Tags(ctx, app.ID)
+	if err != nil {
+		return a, err
+	}
+	for _, t := range tags {
+		a.Tags[t.Name] = t.Release
+	}
+	return a, nil
+}
+
+// staticUnits returns the static units of an app's accessible releases.
+func (r tableReader) staticUnits(ctx context.Context, app string) (map[landfall.UID][]registry.Unit, error) {
+	rows, err := r.ServedUnits(ctx, app, landfall.StaticUnit)
+	if err != nil {
+		return nil, err
+	}
+	units := map[landfall.UID][]registry.Unit{}
+	for _, row := range rows {
+		content, err := landfall.ReadContent[landfall.StaticContent](row.Content)
+		if err != nil {
+			return nil, err
+		}
+		spec, err := landfall.ReadStaticSpec(row.Spec)
+		if err != nil {
+			return nil, err
+		}
+		units[row.Release] = append(units[row.Release], registry.Unit{Path: row.Unit.Name, Manifest: assets.RefOf(content).String(), Fallback: spec.Fallback})
+	}
+	return units, nil
+}
