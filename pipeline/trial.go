@@ -8,21 +8,17 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 )
 
 // Trials runs functions that are not released yet, for the tests of their contracts.
 type Trials interface {
-	// Try gives an event to a function, whose secrets have the value StandInSecret, and returns its answer. Invalid, with a sentence, when
+	// Try gives an event to a function, whose secrets have the value secret.StandIn, and returns its answer. Invalid, with a sentence, when
 	// the function gave none.
 	Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error)
 	// Done ends what runs of the function with that ID.
 	Done(id string)
 }
-
-// StandInSecret is what a function gets for each of its secrets while it is tested: what comes of a test is shown.
-const StandInSecret secret.Text = "test"
 
 // requireTests fails for a function without a test where the installation releases none such.
 func (w *worker) requireTests() error {

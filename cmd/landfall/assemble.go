@@ -19,8 +19,10 @@ import (
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/packages"
@@ -40,20 +42,29 @@ func (s *server) buildServing() error {
 		return err
 	}
 	s.metrics = metrics.New(metrics.Config{DB: s.db, Cache: s.cache, Deleted: s.deleted, Now: time.Now, Logger: s.logger})
+	redactors := &host.Redactors{} // of what runs here
 	if s.db != nil {
+		redact := redactors.Redact
+		if s.config.afar() {
+			redact = func(f *landfall.Function, text string) string { return host.Redact(s.secrets, f, text) }
+		}
 		s.recorder = &execution.Recorder{
 			DB: s.db, Process: s.process, Limits: s.config.Executions, Logger: s.logger, Meter: s.metrics,
-			Contracts: &s.contracts,
+			Contracts: &s.contracts, Redact: redact,
+		}
+	}
+	if s.config.has(roleRunner) || s.config.has(roleRegistry) {
+		if err := s.buildFunctions(redactors); err != nil {
+			return err
 		}
 	}
 	if s.config.has(roleGateway) || s.config.has(roleTrigger) || s.config.has(roleRegistry) {
 		source := s.source()
-		s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger}
-	}
-	if s.config.has(roleRunner) || s.config.has(roleRegistry) {
-		if err := s.buildFunctions(); err != nil {
-			return err
+		var prepare func(ctx context.Context, functions map[string]*landfall.Function)
+		if s.config.has(roleRunner) {
+			prepare = s.functions.Prepare
 		}
+		s.registry = &registry.Registry{Source: source, Peers: source, Log: s.logger, Prepare: prepare}
 	}
 	calls := s.config.has(roleGateway) || s.config.has(roleTrigger)
 	if s.config.has(roleRouter) || calls && s.config.afar() {
@@ -65,42 +76,45 @@ func (s *server) buildServing() error {
 	s.buildTriggers()
 	s.gateway, err = gateway.New(gateway.Config{
 		Functions: s.triggers, Allowed: s.mayCall, Visits: visits{s}, Scheme: s.config.URL.Scheme,
-		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: gateway.Stored{Objects: s.objects, Manifests: s.manifests},
+		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: s.content(),
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,
 	})
 	return err
 }
 
+// content is what releases consist of.
+func (s *server) content() gateway.Stored {
+	return gateway.Stored{Objects: s.objects, Manifests: s.manifests}
+}
+
 // buildFunctions builds what has the functions in this process: to run them, or to make images of them.
-func (s *server) buildFunctions() error {
-	stored := gateway.Stored{Objects: s.objects, Manifests: s.manifests}
-	unpacked, err := packages.Reopen(filepath.Join(s.config.Data, "cache", "functions"), s.untouched(), stored, packages.Limits{})
+func (s *server) buildFunctions(redactors *host.Redactors) error {
+	unpacked, err := packages.Reopen(filepath.Join(s.config.Data, "cache", "functions"), s.untouched(), s.content(), packages.Limits{})
 	if err != nil {
 		return err
 	}
-	run := &runner.Runner{Sandbox: s.sandbox, Modules: s.modules}
-	if s.recorder != nil {
-		run.Logs = s.recorder
-	}
-	s.functions = newFunctionHost(run, unpacked, nil, s.logger)
-	s.functions.secrets, s.functions.recorder, s.functions.most = s.secrets, s.recorder, s.config.MaxFunctions
-	if s.registry != nil {
-		s.functions.table = s.registry.Table
-	}
+	var network *host.Network
 	if s.config.Network == networkBySpec {
-		s.functions.network = s.networkOf
+		network = &host.Network{AllowedHosts: s.config.AllowedHosts, Asked: s.metrics.Asked, Count: s.metrics.Proxied}
 	}
+	var peers *call.Logs // nil: no other process has functions run here
+	if s.config.has(roleRunner) && s.config.RoleSecret != "" {
+		peers = &call.Logs{Logger: s.logger}
+	}
+	s.functions = host.New(host.Config{
+		Runner:   &runner.Runner{Sandbox: s.sandbox, Modules: s.modules, Logs: s.functionLogs(peers)},
+		Packages: unpacked, Network: network, Secrets: s.secrets, Redactors: redactors, MaxBytes: s.config.MaxFunctions, Logger: s.logger,
+	})
 	if s.config.has(roleRunner) {
 		const reserve = 2
 		s.unreserve = s.sandbox.Reserve(reserve)
-		if s.registry != nil {
-			s.registry.Prepare = s.functions.prepare
-		}
-		s.buildRunner()
+	}
+	if peers != nil {
+		s.buildRunner(peers)
 	}
 	if s.config.has(roleRegistry) {
-		s.images, err = images.New(filepath.Join(s.config.Data, "cache", "images"), s.config.MaxImageCache, s.functions.image)
+		s.images, err = images.New(filepath.Join(s.config.Data, "cache", "images"), s.config.MaxImageCache, s.functions.Image)
 	}
 	return err
 }
@@ -117,7 +131,12 @@ func (s *server) untouched() string {
 
 // buildTriggers builds the trigger manager, and what fires triggers by itself.
 func (s *server) buildTriggers() {
+	var functions trigger.Functions = s.functions
+	if s.config.afar() {
+		functions = s.router
+	}
 	s.triggers = &trigger.Manager{
+		Functions: recorded{functions, s.recorder},
 		Table:     s.registry.Table,
 		Tracer:    s.tracer,
 		Contracts: &s.contracts,
@@ -127,11 +146,6 @@ func (s *server) buildTriggers() {
 			h := s.hosts.Classify(host)
 			return h.App, h.Selector, h.Joined, h.Kind == gateway.ReleaseHost
 		},
-	}
-	if s.config.afar() {
-		s.triggers.Functions, s.recorder.Redact = afar{s.router, s.recorder}, s.redact
-	} else if s.functions != nil {
-		s.triggers.Functions, s.recorder.Redact = s.functions, s.functions.redact
 	}
 	if s.config.has(roleTrigger) {
 		s.scheduler = s.newScheduler()
@@ -145,6 +159,18 @@ func (s *server) newScheduler() *schedule.Scheduler {
 		DB: s.db, Table: s.registry.Table, Invoker: s.triggers, Process: s.process, Now: time.Now,
 		Elapsed: func() time.Duration { return time.Since(began) }, Fired: s.metrics.Fired, Patience: s.patience, Logger: s.logger,
 	}
+}
+
+// buildTrials builds what runs the tests of this process's pipeline.
+func (s *server) buildTrials() error {
+	unpacked, err := packages.New(filepath.Join(s.config.Data, "cache", "trials"), s.content(), packages.Limits{})
+	if err != nil {
+		return err
+	}
+	s.trials, err = host.NewTrials(host.Config{
+		Runner: &runner.Runner{Sandbox: s.sandbox, Modules: s.modules}, Packages: unpacked, Logger: s.logger,
+	})
+	return err
 }
 
 // openModules opens what compiles and runs WebAssembly modules. This binary is the compiler: see forward.
@@ -202,11 +228,10 @@ func (s *server) buildDelivery() error {
 		s.pipeline.HasFastAPI = environment.HasFastAPI
 	}
 	if s.config.has(rolePipeline) {
-		var err error
-		if s.trials, err = s.newTrials(); err != nil {
+		if err := s.buildTrials(); err != nil {
 			return err
 		}
-		s.pipeline.Trials = trials{s.trials}
+		s.pipeline.Trials = s.trials
 	}
 	if s.config.GitHubToken == "" || !s.config.has(roleAPI) {
 		return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -37,67 +36,59 @@ func (s *server) buildRouter() {
 	}
 }
 
-// afar runs functions in other processes, and records here what comes of it.
-type afar struct {
-	router   *router.Router
-	recorder *execution.Recorder
+// recorded runs functions, and records here what comes of it.
+type recorded struct {
+	functions trigger.Functions
+	recorder  *execution.Recorder
 }
 
-var _ trigger.Functions = afar{}
+var _ trigger.Functions = recorded{}
 
 // Run implements trigger.Functions.
-func (a afar) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	return a.recorder.Run(ctx, f, e, func(ctx context.Context, e event.Event) (event.Event, error) { return a.router.Run(ctx, f, e) })
+func (r recorded) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
+	return r.recorder.Run(ctx, f, e, func(ctx context.Context, e event.Event) (event.Event, error) { return r.functions.Run(ctx, f, e) })
 }
 
-// redact takes the secrets of a function that runs elsewhere out of a text.
-func (s *server) redact(f *landfall.Function, text string) string {
-	if len(f.Secrets) == 0 {
-		return text
+// functionLogs returns what takes the logs of the functions that run here. peers takes them for other processes; nil: none has functions
+// run here.
+func (s *server) functionLogs(peers *call.Logs) runner.Logs {
+	switch {
+	case peers == nil:
+		return s.recorder
+	case s.recorder == nil:
+		return peers
 	}
-	function := runner.Function{Env: map[string]string{}}
-	if err := reveal(s.secrets, f, &function); err != nil { // what it knew is not known here
-		if json.Valid([]byte(text)) {
-			return "null"
-		}
-		return landfall.MessageOf(err)
-	}
-	return function.Hide.String(text)
+	return bothLogs{s.recorder, peers}
 }
 
 // buildRunner builds the door by which other processes have functions run in this one.
-func (s *server) buildRunner() {
-	if s.config.RoleSecret == "" {
-		return // there are no others
-	}
+func (s *server) buildRunner(logs *call.Logs) {
 	shared := secret.Text(s.config.RoleSecret)
-	s.runs = &call.Handler{Functions: forOthers{s.functions}, Secret: shared, Logger: s.logger}
-	if s.db != nil {
-		s.runs.Lookup = s.lookUp
-		s.functions.runner.Logs = bothLogs{s.recorder, s.runs}
-		return
+	lookup := s.lookUp
+	if s.db == nil {
+		asked := &call.Registry{URL: s.config.Registry, Secret: shared}
+		lookup = asked.Function
+		s.live = &liveFunctions{source: asked.Live, prepare: s.functions.Prepare, logger: s.logger}
+		s.live.table.Store(registry.New(nil))
 	}
-	asked := &call.Registry{URL: s.config.Registry, Secret: shared}
-	s.runs.Lookup = asked.Function
-	s.functions.runner.Logs = s.runs
-	s.live = &liveFunctions{source: asked.Live, prepare: s.functions.prepare, logger: s.logger}
-	s.live.table.Store(registry.New(nil))
-	s.functions.table = s.live.table.Load
+	s.runs = &call.Handler{Functions: s.functions, Lookup: lookup, Logs: logs, Secret: shared, Logger: s.logger}
+}
+
+// table returns what has the newest table with the functions that this process makes ready.
+func (s *server) table() func() *registry.Table {
+	switch {
+	case s.registry != nil:
+		return s.registry.Table
+	case s.live != nil:
+		return s.live.table.Load
+	}
+	none := registry.New(nil) // it hears of functions when others have them run
+	return func() *registry.Table { return none }
 }
 
 // lookUp finds the function that another process has run here.
 func (s *server) lookUp(ctx context.Context, name call.Name) (*landfall.Function, error) {
 	return s.source().FunctionInGroup(ctx, name.Reference, name.Group)
-}
-
-// forOthers runs functions whose executions another process records.
-type forOthers struct{ *functionHost }
-
-var _ call.Functions = forOthers{}
-
-// Run implements call.Functions.
-func (h forOthers) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	return h.run(ctx, f, e)
 }
 
 // bothLogs gives a log to who records the execution here, and to who has it run from elsewhere: each knows its own.

@@ -26,6 +26,7 @@ import (
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
@@ -54,8 +55,8 @@ type server struct {
 	hosts     gateway.Hosts
 	registry  *registry.Registry  // nil without the roles gateway, trigger and registry
 	gateway   *gateway.Gateway    // nil without the roles gateway and trigger
-	functions *functionHost       // nil without the roles runner and registry
-	trials    *functionHost       // for the tests of contracts; nil without the role pipeline
+	functions *host.Host          // nil without the roles runner and registry
+	trials    *host.Trials        // for the tests of contracts; nil without the role pipeline
 	live      *liveFunctions      // nil but for a runner without a database
 	runs      *call.Handler       // nil without the role runner, and without other processes
 	router    *router.Router      // nil where functions run here
@@ -174,15 +175,15 @@ func (s *server) open(ctx context.Context) error {
 
 // defaultURL is how this machine reaches a server that was told no public URL.
 func defaultURL(listen string, addr net.Addr) *url.URL {
-	host, _, err := net.SplitHostPort(listen)
+	name, _, err := net.SplitHostPort(listen)
 	_, port, err2 := net.SplitHostPort(addr.String())
 	if err != nil || err2 != nil {
 		return &url.URL{Scheme: "http", Host: addr.String()}
 	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && (ip.IsLoopback() || ip.IsUnspecified())) {
-		host = "localhost"
+	if ip := net.ParseIP(name); name == "" || (ip != nil && (ip.IsLoopback() || ip.IsUnspecified())) {
+		name = "localhost"
 	}
-	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(name, port)}
 }
 
 const (
@@ -283,9 +284,10 @@ func (s *server) duties() (all []func(context.Context) error) {
 		defer func() { _ = s.db.Leave(context.WithoutCancel(ctx), s.process) }() // others find out by themselves
 		return s.registry.Run(ctx)
 	})
-	add(s.functions != nil, s.functions.tidyUp)
-	add(s.trials != nil, s.trials.tidyUp)
-	add(s.config.has(roleRunner), s.functions.keepWarm)
+	table := s.table()
+	add(s.functions != nil, func(ctx context.Context) error { return s.functions.Tidy(ctx, table) })
+	add(s.trials != nil, s.trials.Tidy)
+	add(s.config.has(roleRunner), func(ctx context.Context) error { return s.functions.KeepWarm(ctx, table) })
 	add(s.live != nil, s.live.follow)
 	add(s.router != nil, s.router.Watch)
 	add(s.triggers != nil, s.recorder.Keep)

@@ -6,9 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"sync"
-
-	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
@@ -27,13 +24,11 @@ type Functions interface {
 type Handler struct {
 	Functions Functions
 	Lookup    func(ctx context.Context, name Name) (*landfall.Function, error) // a Registry's Function
+	Logs      *Logs                                                            // of the runner that Functions run in
 	Secret    secret.Text
 	Logger    *slog.Logger
 
 	gate Gate
-
-	mu      sync.Mutex
-	answers map[string]*reply // that are being made, by their executions
 }
 
 // ServeHTTP implements http.Handler.
@@ -73,10 +68,10 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 		in.most, in.want = f.Body, to.accept
 	}
-	execution := h.begin(&e, to)
+	execution := h.Logs.begin(&e, to)
 	returned := false
 	defer func() {
-		h.forget(execution)
+		h.Logs.forget(execution)
 		if !returned { // it panics, which a server survives
 			to.end(event.Event{}, &landfall.Error{Op: "call", Message: "the function could not be run"})
 		}
@@ -87,7 +82,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 	answer, err := h.Functions.Run(ctx, f, e)
 	returned = true
-	h.forget(execution)
+	h.Logs.forget(execution)
 	h.told(r, name, e, err)
 	to.end(answer, err)
 }
@@ -113,42 +108,6 @@ func (h *Handler) told(r *http.Request, name Name, e event.Event, err error) {
 		return
 	}
 	h.Logger.WarnContext(r.Context(), "a function could not be run", "function", name.Reference.String(), "execution", event.ExecutionOf(e), "error", err)
-}
-
-// begin gives an event an execution of its own, unless it has one, and lets the execution's log be part of its answer.
-func (h *Handler) begin(e *event.Event, to *reply) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	execution := event.ExecutionOf(*e)
-	if _, taken := h.answers[execution]; taken || execution == "" {
-		execution = uuid.NewString()
-		event.SetExecution(e, execution)
-	}
-	if h.answers == nil {
-		h.answers = map[string]*reply{}
-	}
-	h.answers[execution] = to
-	return execution
-}
-
-func (h *Handler) forget(execution string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.answers, execution)
-}
-
-var _ runner.Logs = (*Handler)(nil)
-
-// Log implements runner.Logs: what an execution logs goes to who called.
-func (h *Handler) Log(function, execution string, text []byte) {
-	h.mu.Lock()
-	to := h.answers[execution]
-	h.mu.Unlock()
-	if to == nil {
-		h.Logger.Debug("a function logged outside of an execution", "function", function, "text", string(text))
-		return
-	}
-	to.log(text)
 }
 
 // readEvent reads the one event of a request.

@@ -84,10 +84,9 @@ type runs struct {
 }
 
 func newHandler(known *call.Registry, logger *slog.Logger) runs {
-	h := &call.Handler{Lookup: known.Function, Secret: roleSecret, Logger: logger}
-	r := &runner.Runner{Sandbox: sandbox.Detect(context.Background(), sandbox.Off), Logs: h}
-	h.Functions = functions{r}
-	return runs{h, r}
+	logs := &call.Logs{Logger: logger}
+	r := &runner.Runner{Sandbox: sandbox.Detect(context.Background(), sandbox.Off), Logs: logs}
+	return runs{&call.Handler{Functions: functions{r}, Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
 }
 
 // world is a registry with its functions.

@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"cmp"
@@ -21,18 +21,18 @@ const (
 	mostWarmOfApp = mostWarm / 4
 )
 
-// keepWarm makes the functions of the start ready, starts processes of the functions of live releases that keep some, and lets those of
-// others go, until ctx ends.
-func (h *functionHost) keepWarm(ctx context.Context) error {
-	h.preparing.Go(func() { h.placeModules(ctx, h.table().Functions()) })
+// KeepWarm makes the functions of the table ready, starts processes of the functions of live releases that keep some, and lets those of
+// others go when there is a newer table, until ctx ends.
+func (h *Host) KeepWarm(ctx context.Context, table func() *registry.Table) error {
+	h.preparing.Go(func() { h.placeModules(ctx, table().Functions()) })
 	tick := time.NewTicker(warmLook)
 	defer tick.Stop()
 	var seen *registry.Table
 	var last time.Time
 	for {
-		if table := h.table(); table != seen || time.Since(last) >= warmAgain {
-			h.warmUp(ctx, table)
-			seen, last = table, time.Now()
+		if newest := table(); newest != seen || time.Since(last) >= warmAgain {
+			h.warmUp(ctx, newest)
+			seen, last = newest, time.Now()
 		}
 		select {
 		case <-ctx.Done():
@@ -43,20 +43,20 @@ func (h *functionHost) keepWarm(ctx context.Context) error {
 }
 
 // warmUp makes as many processes ready as the live releases of a table want.
-func (h *functionHost) warmUp(ctx context.Context, table *registry.Table) {
+func (h *Host) warmUp(ctx context.Context, table *registry.Table) {
 	wanted := wantedWarm(table.Live())
 	h.mu.Lock()
 	before := h.warm
 	h.warm = wanted
-	var cooled []*warmth
+	var cooled []warmTarget
 	for id, w := range before {
-		if h.ready[id] != nil && wanted[id] == nil {
+		if h.ready[id] != nil && wanted[id].function == nil {
 			cooled = append(cooled, w)
 		}
 	}
 	h.mu.Unlock()
 	for _, w := range cooled {
-		_ = h.warmOne(ctx, &warmth{w.function, 0}) // it starts none
+		_ = h.warmOne(ctx, warmTarget{w.function, 0}) // it starts none
 	}
 	for _, w := range wanted {
 		if err := h.warmOne(ctx, w); err != nil && ctx.Err() == nil {
@@ -65,7 +65,7 @@ func (h *functionHost) warmUp(ctx context.Context, table *registry.Table) {
 	}
 }
 
-func (h *functionHost) warmOne(ctx context.Context, w *warmth) error {
+func (h *Host) warmOne(ctx context.Context, w warmTarget) error {
 	p, err := h.place(ctx, w.function)
 	if err != nil {
 		return err
@@ -77,21 +77,21 @@ func (h *functionHost) warmOne(ctx context.Context, w *warmth) error {
 	return h.runner.Warm(function)
 }
 
-// warmth is how many processes of a function are kept warm.
-type warmth struct {
+// warmTarget is how many processes of a function are kept warm.
+type warmTarget struct {
 	function  *landfall.Function
 	processes int
 }
 
 // wantedWarm returns what is kept warm of the functions of live releases, by their IDs.
-func wantedWarm(live map[string]*landfall.Function) map[string]*warmth {
-	wanted := map[string]*warmth{}
+func wantedWarm(live map[string]*landfall.Function) map[string]warmTarget {
+	wanted := map[string]warmTarget{}
 	all, ofApp := 0, map[string]int{}
 	byName := slices.SortedFunc(maps.Values(live), func(a, b *landfall.Function) int { return cmp.Compare(a.ID, b.ID) })
 	for _, f := range byName {
 		n := min(f.Resources.KeepWarm, mostWarm-all, mostWarmOfApp-ofApp[f.App])
 		if n > 0 {
-			wanted[f.ID] = &warmth{f, n}
+			wanted[f.ID] = warmTarget{f, n}
 			all += n
 			ofApp[f.App] += n
 		}
@@ -100,11 +100,8 @@ func wantedWarm(live map[string]*landfall.Function) map[string]*warmth {
 }
 
 // keptWarm returns how many processes of a function are kept warm.
-func (h *functionHost) keptWarm(id string) int {
+func (h *Host) keptWarm(id string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if w := h.warm[id]; w != nil {
-		return w.processes
-	}
-	return 0
+	return h.warm[id].processes
 }

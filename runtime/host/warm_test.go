@@ -1,4 +1,4 @@
-package main
+package host_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -25,7 +26,7 @@ func TestKeepWarm(t *testing.T) {
 	}
 	run := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off), Defaults: landfall.Resources{IdleTimeout: 1}}
 	t.Cleanup(run.Close)
-	host := newFunctionHost(run, unpacked, nil, slog.New(slog.DiscardHandler))
+	runs := host.New(host.Config{Runner: run, Packages: unpacked, Logger: slog.New(slog.DiscardHandler)})
 	function := func(id string, keep int) *landfall.Function {
 		return &landfall.Function{ID: id, Name: id, App: "shop", Environment: landfall.Environment{Name: "binary"},
 			Package: landfall.Archive{Key: "stored", Digest: landfall.DigestOf(stored.bytes())}, Resources: landfall.Resources{KeepWarm: keep}}
@@ -49,7 +50,7 @@ func TestKeepWarm(t *testing.T) {
 		live landfall.UID
 		want string
 	}{{"first", "[2 0 0]"}, {"second", "[0 1 0]"}, {"first", "[2 0 0]"}, {"sleeps", "[0 0 0]"}, {"", "[0 0 0]"}} {
-		host.warmUp(t.Context(), table(c.live))
+		runs.WarmUp(t.Context(), table(c.live))
 		// D-010: a release's functions sleep, or do not, as it says
 		for deadline := time.Now().Add(testkit.Patience); count() != c.want && time.Now().Before(deadline); {
 			<-time.After(time.Millisecond)
@@ -69,12 +70,12 @@ func TestWantedWarm(t *testing.T) {
 		}
 	}
 	all, ofApp := 0, map[string]int{}
-	for _, w := range wantedWarm(live) {
-		all += w.processes
-		ofApp[w.function.App] += w.processes
+	for f, processes := range host.WantedWarm(live) {
+		all += processes
+		ofApp[f.App] += processes
 	}
-	testkit.Equal(t, "processes", all, mostWarm)
+	testkit.Equal(t, "processes", all, host.MostWarm)
 	for app, n := range ofApp {
-		testkit.Equal(t, "processes of "+app, n, mostWarmOfApp)
+		testkit.Equal(t, "processes of "+app, n, host.MostWarmOfApp)
 	}
 }

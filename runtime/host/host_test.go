@@ -1,4 +1,4 @@
-package main
+package host_test
 
 import (
 	"archive/zip"
@@ -14,12 +14,20 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/test/testkit"
 )
+
+func TestMain(m *testing.M) {
+	if code, handled := sandbox.Forward(os.Args[1:]); handled {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // archive is a package that is stored under every key.
 type archive struct{ *bytes.Reader }
@@ -69,8 +77,7 @@ func TestTidyUnderCalls(t *testing.T) {
 	}
 	run := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
 	t.Cleanup(run.Close)
-	nothing := registry.New(nil)
-	host := newFunctionHost(run, unpacked, func() *registry.Table { return nothing }, slog.New(slog.DiscardHandler))
+	runs := host.New(host.Config{Runner: run, Packages: unpacked, Logger: slog.New(slog.DiscardHandler)})
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -81,18 +88,18 @@ func TestTidyUnderCalls(t *testing.T) {
 			e.SetID("1")
 			e.SetSource("/me")
 			e.SetType("call")
-			if _, err := host.Run(t.Context(), &f, e); err != nil {
+			if _, err := runs.Run(t.Context(), &f, e); err != nil {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
 	}()
-	for now := time.Now(); ; now = now.Add(keepUnneeded) {
+	for now := time.Now(); ; now = now.Add(host.KeepUnneeded) {
 		select {
 		case <-over:
 			return
 		default:
 		}
-		if err := host.tidy(now); err != nil {
+		if err := runs.TidyAt(now, nil); err != nil {
 			t.Errorf("tidy: %v", err)
 		}
 	}
@@ -120,13 +127,13 @@ func TestTidyUnused(t *testing.T) {
 		release.Triggers = append(release.Triggers, &registry.Trigger{Name: f.ID, Function: f})
 	}
 	table := registry.New([]registry.App{{ID: "1", Name: "shop", Live: release.ID, Releases: []registry.Release{release}}})
-	host := newFunctionHost(run, unpacked, func() *registry.Table { return table }, slog.New(slog.DiscardHandler))
+	runs := host.New(host.Config{Runner: run, Packages: unpacked, Logger: slog.New(slog.DiscardHandler)})
 	call := func(f *landfall.Function) {
 		e := event.New()
 		e.SetID("1")
 		e.SetSource("/me")
 		e.SetType("call")
-		_, _ = host.Run(t.Context(), f, e) // what is no program in Python is unpacked all the same
+		_, _ = runs.Run(t.Context(), f, e) // what is no program in Python is unpacked all the same
 	}
 	left := func(now time.Time) int {
 		t.Helper()
@@ -136,7 +143,7 @@ func TestTidyUnused(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 		}
-		if err := host.tidy(now); err != nil {
+		if err := runs.TidyAt(now, table.Functions()); err != nil {
 			t.Fatal(err)
 		}
 		entries, err := os.ReadDir(dir)
@@ -150,12 +157,12 @@ func TestTidyUnused(t *testing.T) {
 	}
 	now := time.Now()
 	testkit.Equal(t, "folders while they are used", left(now), 2)
-	testkit.Equal(t, "folders while there is room", left(now.Add(keepUnused/2)), 2)
-	host.most = 1
+	testkit.Equal(t, "folders while there is room", left(now.Add(host.KeepUnused/2)), 2)
+	runs.SetMaxBytes(1)
 	testkit.Equal(t, "folders of what was just called", left(now), 2)
-	testkit.Equal(t, "folders when there is no room", left(now.Add(2*keepUnneeded)), 0)
-	host.most = 0
+	testkit.Equal(t, "folders when there is no room", left(now.Add(2*host.KeepUnneeded)), 0)
+	runs.SetMaxBytes(0)
 	call(called[0])
 	testkit.Equal(t, "folders of what is called again", left(time.Now()), 1)
-	testkit.Equal(t, "folders after long", left(time.Now().Add(2*keepUnused)), 0)
+	testkit.Equal(t, "folders after long", left(time.Now().Add(2*host.KeepUnused)), 0)
 }
