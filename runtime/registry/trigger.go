@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"landfall.dev/landfall"
 )
@@ -22,9 +21,6 @@ type Trigger struct {
 	Version   landfall.UID       // of the trigger
 	Function  *landfall.Function // nil: the version that it names is gone
 	Shares    []Share            // in place of Function, when it names functions with weights, which sum to 100
-
-	// Prepared is what the trigger manager makes of the trigger for its first event, for the others.
-	Prepared atomic.Value
 }
 
 // Share is a function that gets some of the events of a trigger.

@@ -66,7 +66,10 @@ func TestTriggerManager(t *testing.T) {
 	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"GREETING": "good morning"}}, Name: "greet", AppName: "shop", Namespace: "default", Function: f}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		seen := &spy{run: w.router(nil, address).Run}
-		m := &trigger.Manager{Functions: seen, Address: func(f *landfall.Function) string { return "https://landfall.example" + call.NameOf(f).String() }}
+		m := &trigger.Manager{
+			Functions: seen, Table: func() *registry.Table { return nil },
+			Address: func(f *landfall.Function) string { return "https://landfall.example" + call.NameOf(f).String() },
+		}
 		answer, err := m.Invoke(t.Context(), bound, ask("greet", "x1"))
 		// E-060: by a router, or by a runner if there is none
 		if err != nil || answer.Type() != "greet" {

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"sync"
+	"sync/atomic"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
@@ -34,14 +36,16 @@ type Invoker interface {
 // Manager is the Invoker. Its fields are set before the first call. It is safe for concurrent use.
 type Manager struct {
 	Functions Functions
+	Table     func() *registry.Table                // the newest; nil until it was read
 	Address   func(f *landfall.Function) string     // the URL of a function's version
 	Tracer    *trace.Tracer                         // may be nil
 	Contracts *contract.Cache                       // nil: none is remembered
 	Unfit     func(f *landfall.Function, side Side) // is told of data that does not fit a contract; nil: nobody is
 
-	// What Find needs, and nothing else.
-	Table   func() *registry.Table                                            // nil until it was read
-	Release func(host string) (app, selector string, joined bool, known bool) // what the host of an address means
+	// Release says what the host of an address means. Only Find needs it.
+	Release func(host string) (app, selector string, joined bool, known bool)
+
+	made atomic.Pointer[preparations]
 }
 
 var _ Invoker = (*Manager)(nil)
@@ -136,9 +140,22 @@ type target struct {
 	added    event.Addition
 }
 
+// preparations are what is made of the triggers that got an event while a table was the newest. They go with it, and what they keep of
+// triggers that are in no table any more goes, too.
+type preparations struct {
+	table *registry.Table
+	all   sync.Map // of *registry.Trigger to *prepared
+}
+
 // prepared returns what is made of a trigger, which it makes for the first event.
 func (m *Manager) prepared(t *registry.Trigger) *prepared {
-	if p, ok := t.Prepared.Load().(*prepared); ok {
+	made, table := m.made.Load(), m.Table()
+	if made == nil || made.table != table {
+		made = &preparations{table: table}
+		m.made.Store(made)
+	}
+	known, _ := made.all.Load(t)
+	if p, ok := known.(*prepared); ok {
 		return p
 	}
 	filters, err := event.ParseFilters(t.Filters)
@@ -146,7 +163,7 @@ func (m *Manager) prepared(t *registry.Trigger) *prepared {
 	for _, function := range t.Functions() {
 		p.targets = append(p.targets, m.prepare(t, function))
 	}
-	t.Prepared.Store(p)
+	made.all.Store(t, p)
 	return p
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,7 +27,7 @@ func (f function) Run(_ context.Context, called *landfall.Function, e event.Even
 
 // manager returns a manager whose functions f runs.
 func manager(f function) *trigger.Manager {
-	return &trigger.Manager{Functions: f, Address: func(f *landfall.Function) string {
+	return &trigger.Manager{Functions: f, Table: func() *registry.Table { return nil }, Address: func(f *landfall.Function) string {
 		return "https://example.com/functions/" + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 	}}
 }
@@ -171,4 +173,28 @@ func TestInvokeShares(t *testing.T) {
 			t.Fatalf("got an answer of %q, %v, want all of them of all", answer.ID(), err)
 		}
 	}
+}
+
+// What is made of a trigger is not kept longer than its table, whatever else gets events.
+func TestPreparedGoesWithItsTable(t *testing.T) {
+	t.Parallel()
+	first, second := registry.New(nil), registry.New(nil)
+	newest := first
+	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
+	m.Table = func() *registry.Table { return newest }
+	invoke := func(name string) weak.Pointer[registry.Trigger] {
+		bound := &registry.Trigger{Name: name, Function: &landfall.Function{ID: name}}
+		if _, err := m.Invoke(t.Context(), bound, received()); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(bound)
+	}
+	gone := invoke("pay")
+	newest = second
+	kept := invoke("pay")
+	runtime.GC()
+	if gone.Value() != nil || kept.Value() == nil {
+		t.Errorf("the trigger of the old table is %v, that of the new one %v; want the new one alone", gone.Value(), kept.Value())
+	}
+	runtime.KeepAlive(m)
 }
