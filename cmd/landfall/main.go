@@ -10,28 +10,22 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall/cli"
-	"landfall.dev/landfall/runtime/wasm"
-	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/server"
 )
 
+// version is what make build calls the commit that it builds.
+var version string
+
 func main() {
-	if code, handled := forward(os.Args[1:]); handled {
+	if code, handled := server.Forward(os.Args[1:]); handled {
 		os.Exit(code)
 	}
 	uuid.EnableRandPool() // no name that is made of it is a secret, and each call of a function takes two
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	call := &cli.Call{
-		Program: commandLine(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
+		Program: server.CommandLine(version), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Environ: os.Environ(),
 	}
 	code := call.Run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
-}
-
-// forward is what this binary is when the server starts it: the init of a sandbox, or a compiler.
-func forward(args []string) (code int, handled bool) {
-	if code, handled = sandbox.Forward(args); !handled {
-		code, handled = wasm.Forward(args)
-	}
-	return code, handled
 }

@@ -1,0 +1,48 @@
+package server
+
+import (
+	"net/http"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/auth"
+	"landfall.dev/landfall/store"
+)
+
+// measured answers with the metrics, to who has the token for them, or one that reads everything. The administrator's is known
+// here: metrics are wanted most when the database is away.
+func (s *server) measured() http.Handler {
+	metrics := s.metrics.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := auth.BearerOf(r)
+		if token == "" {
+			w.Header().Set(auth.Challenge())
+			answer(w, http.StatusUnauthorized, "Send a token: Authorization: Bearer TOKEN. LANDFALL_METRICS_TOKEN sets one for metrics alone.")
+			return
+		}
+		if auth.Equal(token, s.config.MetricsToken) || auth.Equal(token, s.config.Token) {
+			metrics.ServeHTTP(w, r)
+			return
+		}
+		if s.db == nil { // it knows of no tokens but the roles' own, which reads
+			if auth.Equal(token, s.config.RoleSecret) {
+				metrics.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set(auth.Challenge())
+			answer(w, http.StatusUnauthorized, "The token is not known here: LANDFALL_METRICS_TOKEN sets one, and LANDFALL_ROLE_SECRET reads, too.")
+			return
+		}
+		known, err := s.db.Token(r.Context(), token)
+		switch {
+		case err == nil && known.Allows(store.ScopeRead, ""):
+			metrics.ServeHTTP(w, r)
+		case err == nil:
+			answer(w, http.StatusForbidden, "The token lacks the scope read for the whole installation.")
+		case landfall.KindOf(err) == landfall.NotFound:
+			w.Header().Set(auth.Challenge())
+			answer(w, http.StatusUnauthorized, "The token is not known.")
+		default:
+			answer(w, http.StatusServiceUnavailable, "The token cannot be checked now.")
+		}
+	})
+}

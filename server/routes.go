@@ -1,0 +1,258 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api"
+	"landfall.dev/landfall/auth"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/images"
+	"landfall.dev/landfall/runtime/invoke"
+	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/trigger"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/web"
+	"landfall.dev/landfall/webhook"
+)
+
+func (s *server) runURL(run string) string { return s.config.URL.JoinPath("runs", run).String() }
+
+// releaseURL is where a release answers; without a selector, where the live release does.
+func (s *server) releaseURL(app string, selector landfall.UID) string {
+	host := app
+	if selector != "" {
+		host = landfall.JoinedLabel(app, string(selector))
+	}
+	host += "." + s.config.Domain
+	if port := s.config.URL.Port(); port != "" {
+		host = net.JoinHostPort(host, port)
+	}
+	return s.config.URL.Scheme + "://" + host + "/"
+}
+
+// routes tells the control host from the hosts of releases.
+func (s *server) routes() (http.Handler, error) {
+	control := http.NewServeMux()
+	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	control.HandleFunc("GET /readyz", s.readiness)
+	control.Handle("GET /metrics", s.measured())
+	if s.config.has(roleWebhook) {
+		s.routeWebhooks(control)
+	}
+	s.routeFunctions(control)
+	if s.config.has(roleAPI) {
+		followed := http.NewServeMux()
+		if err := s.routeAPI(followed); err != nil {
+			return nil, err
+		}
+		control.Handle("/", s.untilStop(followed))
+	} else {
+		control.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusNotFound, "This process has not the role api.")
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.config.within():
+			control.ServeHTTP(w, r)
+		case s.hosts.Classify(r.Host).Kind == gateway.Control && roundabout(r):
+			answer(w, http.StatusNotFound, "A path with an element that is empty, . or .. names nothing here.")
+		case s.hosts.Classify(r.Host).Kind == gateway.Control:
+			control.ServeHTTP(w, r)
+		case s.config.has(roleGateway):
+			s.gateway.ServeHTTP(w, r)
+		default:
+			answer(w, http.StatusNotFound, "This process does not answer at this host.")
+		}
+	}), nil
+}
+
+// roundabout reports whether a request of the API would change what another path names: net/http sends it on from tags/.. of an app to
+// the app, and who deletes a tag of that name would delete the app.
+func roundabout(r *http.Request) bool {
+	written := r.URL.EscapedPath()
+	return strings.HasPrefix(written, "/api/") && r.Method != http.MethodGet && r.Method != http.MethodHead &&
+		path.Clean(written) != strings.TrimSuffix(written, "/")
+}
+
+// untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
+// get what they asked for, and webhooks are stored: GitHub does not send them again.
+func (s *server) untilStop(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-s.leaving:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// routeFunctions serves the doors by which functions are reached without the host of a release.
+func (s *server) routeFunctions(control *http.ServeMux) {
+	if s.config.has(roleTrigger) {
+		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred, Logger: s.logger})
+		s.routeRun(control, s.tracer.Handler(invoke.RunPath, events))
+		control.Handle(invoke.FirePath, s.tracer.Handler(invoke.FirePath, events))
+		control.Handle(registry.TriggerPath, invoke.Confined(http.HandlerFunc(s.gateway.Fire)))
+	} else {
+		s.routeRun(control, nil)
+		control.HandleFunc(invoke.FirePath, invoke.Elsewhere(string(roleTrigger)))
+		control.HandleFunc(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
+	}
+	if s.config.has(roleTrigger) || s.config.has(roleRegistry) {
+		control.Handle(invoke.Path, s.functionDoor(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
+	} else {
+		control.HandleFunc(invoke.Path, invoke.Elsewhere(string(roleRegistry)))
+	}
+	if s.images != nil {
+		control.Handle(images.Path, s.imageDoor())
+	} else {
+		control.HandleFunc(images.Path, invoke.Elsewhere(string(roleRegistry)))
+	}
+}
+
+// named answers for functions by their names.
+func (s *server) named() http.Handler {
+	h := &invoke.Handler{
+		Find: s.source().Function, Owner: s.source().Owner, Host: s.config.URL.Host, Logger: s.logger,
+		Admit: func(r *http.Request, action invoke.Action, f *landfall.Function) error {
+			scope := store.ScopeRead
+			if action == invoke.Call {
+				scope = store.ScopeInvoke
+			}
+			return auth.MayUse(r.Context(), s.db, auth.BearerOf(r), scope, f)
+		},
+	}
+	if s.config.has(roleTrigger) {
+		h.Functions, h.Deferred = byName{s.triggers}, s.recorder.Deferred
+	}
+	return h
+}
+
+// byName runs functions that are called by their names.
+type byName struct{ *trigger.Manager }
+
+var _ invoke.Functions = byName{}
+
+// Run implements invoke.Functions.
+func (b byName) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
+	return b.Call(ctx, f, e)
+}
+
+// mayInvoke returns of which apps the request's token may invoke functions.
+func (s *server) mayInvoke(r *http.Request) (func(app string) bool, error) {
+	token, err := auth.Scoped(r.Context(), s.db, auth.BearerOf(r), store.ScopeInvoke)
+	return func(app string) bool { return token.Allows(store.ScopeInvoke, app) }, err
+}
+
+// mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.
+func (s *server) mayCall(r *http.Request, app string, access landfall.Access) error {
+	return auth.MayCall(r, s.db, app, access)
+}
+
+func (s *server) routeWebhooks(control *http.ServeMux) {
+	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
+	hooks := &webhook.Handler{
+		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
+		RunURL: s.runURL, Count: s.metrics.Delivered,
+		DeliveryURL: func(d landfall.Delivery) string {
+			address := deliveries + url.PathEscape(d.ID)
+			if d.Hook != "" {
+				address += "?hook=" + url.QueryEscape(d.Hook)
+			}
+			return address
+		},
+	}
+	control.Handle(webhook.Path, s.tracer.Handler(webhook.Path, hooks))
+	control.Handle(webhook.Path+"/", s.tracer.Handler(webhook.Path+"/{hook}", hooks))
+}
+
+func (s *server) routeAPI(control *http.ServeMux) error {
+	var repositories api.Repositories // none without git
+	if s.repos != nil {
+		repositories = s.repos
+		control.Handle("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
+			Repositories: s.repos, Doors: pipeline.Doors{Pipeline: s.pipeline}, MaxInput: s.config.MaxPush, Logger: s.logger})))
+	} else {
+		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
+		})
+	}
+	rest := api.New(api.Config{
+		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
+		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
+		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
+		Now: time.Now, Logger: s.logger, Keeper: s, Problems: s.problems, StallTimeout: s.config.StallTimeout,
+		Triggers: s.triggersOf, Queues: appMessages{s.broker},
+		Executions: executions{s},
+	})
+	control.Handle("/api/", rest)
+	control.Handle("GET /log", logDoor(rest))
+	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Visit: s.visitOf, Now: time.Now, Logger: s.logger})
+	if err != nil {
+		return err
+	}
+	control.Handle("/", pages)
+	return nil
+}
+
+// readiness says whether the server serves, and what does not. It stays ready without its database: who asks may be a proxy,
+// and releases are served all the same.
+func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
+	switch s.phase.Load() {
+	case starting:
+		answer(w, http.StatusServiceUnavailable, "starting: the routes of releases and the database are being read")
+		return
+	case stopping:
+		answer(w, http.StatusServiceUnavailable, "stopping: requests and runs at work come to an end")
+		return
+	}
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	text := "ready"
+	if said := s.config.said(); said != nil {
+		text += "\nroles: " + strings.Join(said, ", ")
+	}
+	if s.db != nil {
+		if _, err := s.db.Changes(ctx); err != nil {
+			text += "\ndatabase: it does not answer; pushes and webhooks are refused, releases are served"
+		}
+	}
+	if s.config.has(roleAPI) {
+		if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted {
+			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
+		}
+	}
+	text = strings.Join(append([]string{text}, s.health.wrong(ctx)...), "\n")
+	if s.repos == nil && s.config.has(roleAPI) {
+		text += "\ngit: it was not found at the start; the built-in remote is off, webhooks work"
+	}
+	if s.sandbox.Kind() == "none" && s.config.has(rolePipeline) {
+		text += "\nsandbox: there is none here; build commands are refused"
+	}
+	answer(w, http.StatusOK, text)
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}
