@@ -91,6 +91,14 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
+// Ignore returns an error, and nil for one of the given kind.
+func Ignore(err error, kind Kind) error {
+	if KindOf(err) == kind {
+		return nil
+	}
+	return err
+}
+
 // MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, of joined errors the
 // first that has one, or "internal error" when nothing there was written for people.
 func MessageOf(err error) string {

@@ -54,7 +54,7 @@ func rooms() []room {
 		{"assets/s3", "assets", "assets/assetstest assets/s3/s3test"},
 		{"assets/s3/s3test", "assets/s3 porttest", ""},
 		{"assets/assetstest", "assets", ""},
-		{"deploy", "secret store", "store/storetest"},
+		{"deploy", "secret spec store versioning", "store/storetest"},
 		{"tree", "", ""},
 		{"unpack", "tree", ""},
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint remote trace tree unpack webhook", "store/storetest"},
@@ -98,10 +98,10 @@ func rooms() []room {
 		{"porttest", "", ""},
 		{"api", "api/client deploy pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
 		{"api/client", "", ""},
-		{"web", "api api/client store", "pipeline"},
+		{"web", "api api/client store", "deploy pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
+			"webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck pipeline versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
 			"logtest store/storetest test/forge test/site",
 		},
 

@@ -17,6 +17,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
 )
@@ -30,6 +31,8 @@ type Repositories interface {
 type Config struct {
 	DB           *store.DB
 	Pipeline     *pipeline.Pipeline
+	Editor       *deploy.Editor
+	Rollout      *deploy.Rollout
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string

@@ -149,7 +149,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 			return client.App{}, err
 		}
 	}
-	a.Pipeline.Show(ctx, app)
+	a.Rollout.Show(ctx, app)
 	c := a.appOf(app)
 	if app.Repository != "" {
 		c.Hook = a.hookOf(hook)
@@ -372,7 +372,7 @@ func (a *api) change(ctx context.Context, app landfall.App, change func(*landfal
 		return err
 	})
 	if err == nil {
-		a.Pipeline.Show(ctx, app)
+		a.Rollout.Show(ctx, app)
 	}
 	return answer(a.appOf(app), err)
 }

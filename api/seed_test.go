@@ -109,8 +109,8 @@ func (w *world) makeApps() {
 func (w *world) setSecret(name, value string) {
 	w.t.Helper()
 	shop := testkit.Must(w.db.App(w.t.Context(), shopID))(w.t)
-	s := pipeline.NewSecret{Name: name, Value: secret.Text(value), Actor: "ada"}
-	if _, err := w.pipeline.SetSecret(w.t.Context(), shop, s); err != nil {
+	s := deploy.NewSecret{Name: name, Value: secret.Text(value), Actor: "ada"}
+	if _, err := w.editor.SetSecret(w.t.Context(), shop, s); err != nil {
 		w.t.Fatal(err)
 	}
 }

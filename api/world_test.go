@@ -26,6 +26,7 @@ import (
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/secret"
@@ -40,6 +41,7 @@ type world struct {
 	t        *testing.T
 	db       *store.DB
 	pipeline *pipeline.Pipeline
+	editor   *deploy.Editor
 	repos    *remote.Repositories
 	git      string // folder of the repositories
 	shown    gateways
@@ -60,15 +62,18 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	releaseURL := func(app string, selector landfall.UID) string {
 		return "http://" + app + "--" + string(selector) + ".localhost/"
 	}
+	rollout := &deploy.Rollout{DB: db, Gateways: w.shown, Logger: logger}
+	secrets := testkit.Must(secret.ParseKey(s.key))(t)
+	w.editor = &deploy.Editor{DB: db, Secrets: secrets, ReleaseURL: releaseURL, Rollout: rollout, Now: time.Now}
 	w.pipeline = &pipeline.Pipeline{
-		DB: db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}, Remote: w.repos, Gateways: w.shown,
-		Secrets: testkit.Must(secret.ParseKey(s.key))(t), Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
+		DB: db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}, Remote: w.repos, Rollout: rollout,
+		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
 		Mirrors: &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}},
 		Builds:  &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
 		RunURL:  func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
 	}
 	w.server = httptest.NewServer(api.New(api.Config{
-		DB: db, Pipeline: w.pipeline, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
+		DB: db, Pipeline: w.pipeline, Editor: w.editor, Rollout: rollout, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {
@@ -186,7 +191,7 @@ func (w *world) update(f func(ctx context.Context, tx *store.Tx) error) {
 // gateways show every change at once, and ring when they are told of one.
 type gateways chan struct{}
 
-// RefreshApp implements pipeline.Gateways.
+// RefreshApp implements deploy.Gateways.
 func (g gateways) RefreshApp(context.Context, string) error {
 	select {
 	case g <- struct{}{}:
@@ -195,7 +200,7 @@ func (g gateways) RefreshApp(context.Context, string) error {
 	return nil
 }
 
-// Shown implements pipeline.Gateways.
+// Shown implements deploy.Gateways.
 func (gateways) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 // keeper keeps nothing.

@@ -167,7 +167,7 @@ func (a *acceptance) joinable() bool {
 func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	group, err := a.tx.Group(ctx, a.app.ID, run.UID)
 	if err != nil {
-		return false, ignoreNotFound(err)
+		return false, landfall.Ignore(err, landfall.NotFound)
 	}
 	release, err := a.tx.Release(ctx, a.app.ID, group.UID)
 	noRelease := a.push.Apply != nil && a.push.Apply.NoRelease
@@ -184,20 +184,22 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	pt := pointing{p: a.p, tx: a.tx, app: &a.app, group: group, units: units, release: !noRelease}
-	if still, err := pinnedStill(ctx, a.tx, a.app, units, pt.line(a.push)); err != nil || !still {
+	if still, err := deploy.PinnedStill(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
 		return false, err
 	}
 	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
 		return false, err
 	}
-	if err := pt.ref(ctx, a.push); err != nil {
+	u := deploy.RefUpdate{
+		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.p.ReleaseURL, Now: a.p.Now}
+	if err := u.Point(ctx, a.push); err != nil {
 		return false, err
 	}
-	if err := pt.settle(ctx); err != nil {
+	_, notes, err := u.Settle(ctx)
+	if err != nil {
 		return false, err
 	}
-	return true, a.tx.AppendLog(ctx, run.ID, landfall.StepAccept, a.push.Accepted, pt.notes...)
+	return true, a.tx.AppendLog(ctx, run.ID, landfall.StepAccept, a.push.Accepted, notes...)
 }
 
 // skipped says why the push gets no release, or nothing.
@@ -240,18 +242,13 @@ func (a *acceptance) newRun(ctx context.Context) (landfall.Run, error) {
 	}
 	var err error
 	if a.push.Apply != nil && !a.push.Apply.Clean {
-		run.UID, err = randomUID(ctx, a.tx, a.app.ID)
+		run.UID, err = deploy.RandomUID(ctx, a.tx, a.app.ID)
 		return run, err
 	}
 	run.UID, err = a.tx.FreeUID(ctx, a.app.ID, run.Commit, func(n int) landfall.UID {
 		return landfall.CommitUID(a.app.UIDSpace, run.Commit, n)
 	})
 	return run, err
-}
-
-// randomUID returns a UID that nothing of an app has.
-func randomUID(ctx context.Context, tx *store.Tx, app string) (landfall.UID, error) {
-	return tx.FreeUID(ctx, app, "", func(int) landfall.UID { return landfall.NewUID() })
 }
 
 // branch returns what people call the push's reference.
@@ -295,11 +292,11 @@ func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
 	}
 	release, err := a.tx.Release(ctx, a.app.ID, runs[0].Release)
 	if err != nil || !release.Expired.IsZero() {
-		return runs[0].ID, ignoreNotFound(err)
+		return runs[0].ID, landfall.Ignore(err, landfall.NotFound)
 	}
-	pt := pointing{p: a.p, tx: a.tx, app: &a.app, group: landfall.Group{UID: release.ID}}
+	u := deploy.RefUpdate{Tx: a.tx, App: &a.app, Group: landfall.Group{UID: release.ID}}
 	by := deploy.Mover{Actor: a.push.Actor, Reason: "push of " + a.push.After.Short(), At: a.push.Accepted}
-	if err := pt.pullTags(ctx, a.push, by); err != nil {
+	if err := u.PullTags(ctx, a.push, by); err != nil {
 		return "", err
 	}
 	_, err = a.tx.Changed(ctx, a.app.ID)
@@ -333,7 +330,7 @@ func (a *acceptance) removed(ctx context.Context) error {
 	tag, _ := a.push.Ref.Tag()
 	held, err := a.tx.Tag(ctx, a.app.ID, tag)
 	if err != nil || held.Ref != a.push.Ref { // none, or one set by hand, or a branch's or pull request's
-		return ignoreNotFound(err)
+		return landfall.Ignore(err, landfall.NotFound)
 	}
 	by.Reason = "git tag deleted"
 	return a.p.dropTag(ctx, a.tx, a.app, tag, by, func(landfall.Release) bool { return false })
@@ -352,7 +349,7 @@ func (p *Pipeline) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, 
 	if err != nil {
 		return err
 	}
-	p.CollectSoon(tx, app.ID)
+	deploy.CollectSoon(tx, app.ID)
 	_, err = tx.Changed(ctx, app.ID)
 	return err
 }
@@ -408,11 +405,4 @@ func (p *Pipeline) taken(ctx context.Context, tx *store.Tx, app string) func(lan
 		_, err := tx.Group(ctx, app, uid)
 		return err == nil
 	}
-}
-
-func ignoreNotFound(err error) error {
-	if landfall.KindOf(err) == landfall.NotFound {
-		return nil
-	}
-	return err
 }

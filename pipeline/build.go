@@ -278,7 +278,7 @@ func (w *worker) forgetBuild(ctx context.Context, key landfall.Digest) error {
 func (w *worker) cached(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
 	data, err := w.DB.Build(ctx, w.app.ID, key)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
 	var kept keptBuild
 	if err := json.Unmarshal(data, &kept); err != nil {

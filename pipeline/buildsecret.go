@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
@@ -38,7 +39,7 @@ func (w *worker) findBuildSecrets(ctx context.Context, line landfall.Line) error
 			continue
 		}
 		name := row.Unit.Name
-		v, err := newestSecret(ctx, w.DB, row, line, true)
+		v, err := deploy.NewestSecret(ctx, w.DB, row, line, true)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
@@ -54,7 +55,7 @@ func (w *worker) findBuildSecrets(ctx context.Context, line landfall.Line) error
 			continue
 		}
 		if w.Secrets == nil {
-			return noKey("pipeline.findBuildSecrets")
+			return deploy.NoKey("pipeline.findBuildSecrets")
 		}
 		owner := secret.Owner{App: w.app.ID, Name: name}
 		value, err := w.Secrets.Open(owner, content.Sealed)

@@ -57,7 +57,7 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 	}
 	crashpoint.Here("collect.marked")
 	if len(expired) > 0 {
-		p.Show(ctx, app) // before their files are gone
+		p.Rollout.Show(ctx, app) // before their files are gone
 	}
 	// Objects are deleted outside of transactions. That the list is still this process's to work off is asked in one right before each
 	// batch. What remains is a process that stops between that and the end of the batch for so long that another one wins, deletes
@@ -111,12 +111,6 @@ func (p *Pipeline) Uncollected(ctx context.Context, f func() error) error {
 }
 
 const uncollectedEvery = 20 * time.Millisecond
-
-// CollectSoon makes Collect run once the transaction is committed: something was let go in it. A collection that is at
-// work may have looked already, so this is a job of its own.
-func (p *Pipeline) CollectSoon(tx *store.Tx, appID string) {
-	tx.Enqueue(topicCollect, appID, time.Time{})
-}
 
 // repack joins the packs of an app's built-in repository, which git is not left to do by itself.
 func (p *Pipeline) repack(ctx context.Context, app landfall.App) error {

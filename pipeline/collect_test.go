@@ -28,7 +28,7 @@ func TestReleasesThatTimeLetsGo(t *testing.T) {
 	t.Parallel()
 	l := newLitter(t, storetest.Open(t, storetest.SQLite(t)))
 	gateways := &told{}
-	l.doors.Gateways = gateways
+	l.doors.Rollout.Gateways = gateways
 	ctx, db := t.Context(), l.doors.DB
 	const many = 12 // more than are kept
 	longAgo := time.Now().Add(-100 * 24 * time.Hour)

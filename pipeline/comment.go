@@ -114,7 +114,7 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 func (p *Pipeline) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport, bool, error) {
 	s := landfall.AppReport{App: app.Name, Commit: pull.HeadSHA}
 	head, err := p.DB.Head(ctx, app.ID, pull.HeadRef)
-	if ignoreNotFound(err) != nil {
+	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return s, false, err
 	}
 	if !head.SHA.IsZero() && pull.Open {
@@ -136,7 +136,7 @@ func (p *Pipeline) section(ctx context.Context, app landfall.App, pull store.Pul
 	if app, err = p.DB.App(ctx, app.ID); err != nil {
 		return s, false, err
 	}
-	return s, p.shows(ctx, app.ID, app.Changed), nil
+	return s, p.Rollout.Shows(ctx, app.ID, app.Changed), nil
 }
 
 // sectionOfRun fills in what a run of the pull request's head came to.
@@ -152,7 +152,7 @@ func (p *Pipeline) sectionOfRun(ctx context.Context, app landfall.App, pull stor
 	}
 	release, err := p.DB.Release(ctx, app.ID, run.Release)
 	if err != nil || !release.Expired.IsZero() {
-		return ignoreNotFound(err)
+		return landfall.Ignore(err, landfall.NotFound)
 	}
 	s.Release = p.ReleaseURL(app.Name, run.Release)
 	if !pull.Open {
@@ -185,7 +185,7 @@ func (p *Pipeline) servedBy(ctx context.Context, app landfall.App, branch string
 		if err == nil {
 			return tag.Release, branch, nil
 		}
-		if ignoreNotFound(err) != nil {
+		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return "", "", err
 		}
 	}
@@ -200,7 +200,7 @@ func (p *Pipeline) sectionOfTag(ctx context.Context, app landfall.App, pull stor
 	name := deploy.PullTag(pull.Number)
 	tag, err := p.DB.Tag(ctx, app.ID, name)
 	if err != nil {
-		return ignoreNotFound(err)
+		return landfall.Ignore(err, landfall.NotFound)
 	}
 	group, err := p.DB.Group(ctx, app.ID, tag.Release)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 		t.Fatal(err)
 	}
 	gateways := gate{make(chan struct{}), make(chan struct{})}
-	s.doors.Gateways = gateways
+	s.doors.Rollout.Gateways = gateways
 	ended := make(chan error, 1)
 	closed := s.opens("two", commit)
 	closed.PullRequest.Closed = true

@@ -57,40 +57,42 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Beside != 0 }) {
 		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled, Message: "a push that waits for its place has joined"}
 	}
-	pt := pointing{p: w.Pipeline, tx: tx, app: &app}
-	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return pt.line(p) == landfall.Production })
+	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production })
 	if err := w.checkPinned(ctx, tx, app, pushes); err != nil {
 		return err
 	}
-	if pt.group, pt.units, err = w.group(ctx, tx, app, pushes, production); err != nil {
+	group, units, err := w.group(ctx, tx, app, pushes, production)
+	if err != nil {
 		return err
 	}
 	crashpoint.Here("commit.grouped")
-	pt.release = !unreleased(pushes)
-	if pt.release {
-		if w.stats.New, err = isNew(ctx, tx, pt.group); err != nil {
+	u := deploy.RefUpdate{
+		Tx: tx, App: &app, Group: group, Units: units, Release: !unreleased(pushes), ReleaseURL: w.ReleaseURL, Now: w.Now}
+	if u.Release {
+		if w.stats.New, err = isNew(ctx, tx, group); err != nil {
 			return err
 		}
 	}
 	for _, push := range pushes {
-		if err := pt.ref(ctx, push); err != nil {
+		if err := u.Point(ctx, push); err != nil {
 			return err
 		}
 	}
 	if len(pushes) == 0 { // a commit that is no head moves no pointer, but can be reached
-		line, err := lineOf(ctx, tx, pt.group)
+		line, err := deploy.LineOf(ctx, tx, group)
 		if err != nil {
 			return err
 		}
-		if _, err := deploy.Create(ctx, tx, pt.group, line, w.Now()); err != nil {
+		if _, err := deploy.Create(ctx, tx, group, line, w.Now()); err != nil {
 			return err
 		}
 	}
-	if err := pt.settle(ctx); err != nil {
+	change, notes, err := u.Settle(ctx)
+	if err != nil {
 		return err
 	}
 	crashpoint.Here("commit.pointed")
-	return w.succeed(ctx, tx, app, pt)
+	return w.succeed(ctx, u, change, notes)
 }
 
 // isNew reports whether a group version never was a release.
@@ -102,38 +104,35 @@ func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	return false, err
 }
 
-// wantsRelease reports whether a push asks for more than versions.
-func wantsRelease(p landfall.Push) bool { return p.Apply == nil || !p.Apply.NoRelease }
-
 // unreleased reports whether all that want a run want no release.
 func unreleased(pushes []landfall.Push) bool {
-	return len(pushes) > 0 && !slices.ContainsFunc(pushes, wantsRelease)
+	return len(pushes) > 0 && !slices.ContainsFunc(pushes, deploy.WantsRelease)
 }
 
 // succeed ends the run within the transaction that made its release.
-func (w *worker) succeed(ctx context.Context, tx *store.Tx, app landfall.App, pt pointing) error {
+func (w *worker) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
 	run := w.run
-	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, pt.group.UID, pt.change
-	run.Reason = "Released " + string(pt.group.UID)
-	if pt.release {
-		run.Release = pt.group.UID
+	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, u.Group.UID, change
+	run.Reason = "Released " + string(u.Group.UID)
+	if u.Release {
+		run.Release = u.Group.UID
 	} else {
-		run.Reason = "Applied " + string(pt.group.UID) + " without a release"
+		run.Reason = "Applied " + string(u.Group.UID) + " without a release"
 	}
 	if w.stats.UnitsChanged == 0 && len(w.base) > 0 {
 		run.Reason = "Unchanged: " + run.Reason
 	}
 	now := w.Now()
-	if err := tx.SetChanges(ctx, run.ID, numbered(w.changes, pt.units)); err != nil {
+	if err := u.Tx.SetChanges(ctx, run.ID, numbered(w.changes, u.Units)); err != nil {
 		return err
 	}
-	if err := tx.AppendLog(ctx, run.ID, run.Step, now, append(w.takeLog(), pt.notes...)...); err != nil {
+	if err := u.Tx.AppendLog(ctx, run.ID, run.Step, now, append(w.takeLog(), notes...)...); err != nil {
 		return err
 	}
-	if err := tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
+	if err := u.Tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
 		return err
 	}
-	return w.end(ctx, tx, app, run)
+	return w.end(ctx, u.Tx, *u.App, run)
 }
 
 // numbered fills in the versions that the apply came to.
@@ -156,7 +155,7 @@ func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall
 func (w *worker) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
-	digest := versioning.GroupDigest(append(groupUnits(w.units), inForce(w.secrets)...))
+	digest := versioning.GroupDigest(append(groupUnits(w.units), versioning.InForce(w.secrets)...))
 	uid := w.run.UID
 	clean := !slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil && !p.Apply.Clean })
 	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(w.run.Commit))
@@ -172,7 +171,7 @@ func (w *worker) group(
 			same = &earlier[i]
 		}
 		if g.UID == uid && g.Digest != digest { // the commit's own address stays with what it named first
-			if uid, err = randomUID(ctx, tx, app.ID); err != nil {
+			if uid, err = deploy.RandomUID(ctx, tx, app.ID); err != nil {
 				return landfall.Group{}, nil, err
 			}
 		}

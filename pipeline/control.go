@@ -138,7 +138,7 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 		if err != nil {
 			return err
 		}
-		whole, err := p.whole(ctx, tx, group)
+		whole, err := deploy.Whole(ctx, tx, group)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 			run, err = p.again(ctx, tx, app.ID, retry{commit: commit, actor: actor, expect: uid})
 			return err
 		}
-		line, err := lineOf(ctx, tx, group)
+		line, err := deploy.LineOf(ctx, tx, group)
 		if err != nil {
 			return err
 		}
@@ -160,56 +160,14 @@ func (p *Pipeline) Reach(ctx context.Context, app landfall.App, uid landfall.UID
 		if _, err := deploy.ExpireSurplus(ctx, tx, app, p.Now()); err != nil {
 			return err
 		}
-		p.CollectSoon(tx, app.ID)
+		deploy.CollectSoon(tx, app.ID)
 		_, err = tx.Changed(ctx, app.ID)
 		return err
 	})
 	if err == nil {
-		p.Show(ctx, app)
+		p.Rollout.Show(ctx, app)
 	}
 	return run, err
-}
-
-// whole reports whether every version of a group version exists with its content.
-func (p *Pipeline) whole(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
-	complete, err := tx.GroupComplete(ctx, g.App, g.UID)
-	if err != nil || !complete {
-		return false, err
-	}
-	units, err := tx.GroupUnits(ctx, g.App, g.UID)
-	if err != nil {
-		return false, err
-	}
-	for _, u := range units {
-		if u.Unit.Kind != landfall.StaticUnit {
-			continue
-		}
-		v, err := tx.VersionByNumber(ctx, u.UnitID, u.Number)
-		if err != nil || v.Content == nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// lineReader is what telling lines apart reads; the database and its transactions have it.
-type lineReader interface {
-	AppliesOf(ctx context.Context, app string, group landfall.UID) ([]landfall.Apply, error)
-	GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error)
-}
-
-// lineOf tells which line a group version belongs to: production if an apply of production had it.
-func lineOf(ctx context.Context, r lineReader, g landfall.Group) (landfall.Line, error) {
-	applies, err := r.AppliesOf(ctx, g.App, g.UID)
-	if err != nil {
-		return "", err
-	}
-	for _, a := range applies {
-		if a.Line == landfall.Production {
-			return landfall.Production, nil
-		}
-	}
-	return landfall.Preview, nil
 }
 
 // Preview is what a commit would come to: the diff, without anything being built, stored or moved.

@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -79,7 +80,7 @@ func (w *worker) declare(ctx context.Context, files []landfall.File) error {
 	}
 	for _, t := range w.spec.Triggers {
 		d := declaredObject(t.Kind, t.Object)
-		if d.Pinned, err = pinned(ctx, w.DB, w.app, t); err != nil {
+		if d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t); err != nil {
 			return &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
 				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
 		}
@@ -237,42 +238,4 @@ func (p packagePlan) content() ([]byte, error) {
 		rows = append(rows, [4]string{"builder", "", "", p.builder})
 	}
 	return json.Marshal(rows)
-}
-
-// remedy says what to do about a version that a trigger names and that is not there: it must be there before the push.
-func remedy(ref landfall.Reference, err error) string {
-	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" || strings.Contains(ref.Selector, ":") {
-		return ""
-	}
-	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias create %s %s VERSION",
-		ref.Name, ref.Selector)
-}
-
-// pinned returns the digests of the versions that a trigger names by another selector than latest and an alias, which move
-// while the trigger stays what it is.
-func pinned(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger) ([]landfall.Digest, error) {
-	refs := []landfall.Reference{t.Function}
-	for _, weight := range t.Weights {
-		refs = append(refs, weight.Function)
-	}
-	var pinned []landfall.Digest
-	for _, ref := range refs {
-		if ref.Name == "" || ref.Selector == landfall.Latest || ref.Selector == "" {
-			continue
-		}
-		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
-		if err != nil {
-			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))}
-		}
-		_, err = versioning.FindAlias(ctx, r, app.Namespace, ref)
-		switch {
-		case err == nil:
-			continue
-		case landfall.KindOf(err) != landfall.NotFound:
-			return nil, err
-		}
-		pinned = append(pinned, v.Digest)
-	}
-	return pinned, nil
 }

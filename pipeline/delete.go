@@ -39,7 +39,7 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 	})
 	if err == nil {
 		crashpoint.Here("delete.closed")
-		p.Show(ctx, app)
+		p.Rollout.Show(ctx, app)
 	}
 	return err
 }
@@ -64,11 +64,11 @@ func (p *Pipeline) takeDown(ctx context.Context, tx *store.Tx, app landfall.App,
 		return err
 	}
 	if p.KeepDeleted == 0 {
-		if err := dropSecrets(ctx, tx, app); err != nil {
+		if err := deploy.DropSecrets(ctx, tx, app); err != nil {
 			return err
 		}
 	}
-	p.CollectSoon(tx, app.ID)
+	deploy.CollectSoon(tx, app.ID)
 	_, err = tx.Changed(ctx, app.ID)
 	return err
 }
@@ -99,7 +99,7 @@ func (p *Pipeline) ringRemovals(ctx context.Context) error {
 	return p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
 			if app.Removed.IsZero() && p.keptEnough(app) {
-				tx.EnqueueOnce(topicCollect, app.ID, 0)
+				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 			}
 		}
 		return nil
@@ -147,7 +147,7 @@ func (p *Pipeline) remove(ctx context.Context, owner store.Owner, app landfall.A
 	if err != nil {
 		return err
 	}
-	p.refresh(ctx, app)
+	p.Rollout.Refresh(ctx, app)
 	p.loggerOf(app).InfoContext(ctx, "the content of a deleted app was removed")
 	return p.sweepRemoved(ctx)
 }

@@ -15,7 +15,7 @@ import (
 // differ it counts the files, unless the content of a side was collected since, and of functions it says which get a network, or
 // have another contract.
 func (p *Pipeline) Diff(ctx context.Context, before, after []store.GroupUnit) ([]landfall.UnitChange, error) {
-	changes := versioning.Diff(inForce(before), inForce(after))
+	changes := versioning.Diff(versioning.InForce(before), versioning.InForce(after))
 	if err := noteFunctions(changes, p.storedSide(ctx, before), p.storedSide(ctx, after)); err != nil {
 		return nil, err
 	}
@@ -47,14 +47,6 @@ func (p *Pipeline) fileChange(ctx context.Context, id landfall.UnitID, before, a
 		return p.staticChange(ctx, old, content)
 	}
 	return p.packageChange(ctx, old, content)
-}
-
-func inForce(units []store.GroupUnit) []landfall.GroupUnit {
-	all := make([]landfall.GroupUnit, 0, len(units))
-	for _, u := range units {
-		all = append(all, u.GroupUnit)
-	}
-	return all
 }
 
 // contentOf returns what the version of a unit in force keeps; nothing where the unit is not in force. NotFound when the
@@ -186,11 +178,11 @@ func (w *worker) previewCommit(ctx context.Context) (*landfall.FileChange, error
 	}
 	commit, err := w.DB.CommitOf(ctx, w.app.ID, w.baseGroup)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
 	before, err := w.filesOf(ctx, commit)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
 	return countChanges(before, w.files), nil
 }

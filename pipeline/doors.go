@@ -130,7 +130,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	}
 	crashpoint.Here("accept.committed")
 	d.logArrivals(ctx, pushes)
-	d.refresh(ctx, app)
+	d.Rollout.Refresh(ctx, app)
 	d.followHead(ctx, repository.App, updates)
 	return runs, nil
 }
@@ -170,7 +170,7 @@ func (p *Pipeline) Apply(ctx context.Context, app landfall.App, push landfall.Pu
 	})
 	if err == nil {
 		p.logArrivals(ctx, []arrival{{app, push, run}})
-		p.Show(ctx, app) // the push may have joined a run that succeeded
+		p.Rollout.Show(ctx, app) // the push may have joined a run that succeeded
 	}
 	return run, err
 }

@@ -17,6 +17,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
@@ -71,9 +72,10 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 	if err != nil {
 		t.Fatal(err)
 	}
+	logger := slog.New(slog.DiscardHandler)
 	p := &pipeline.Pipeline{
 		DB: db, Remote: repos, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Builds: &pipeline.Builds{Folder: t.TempDir()},
-		Gateways: nowhere{}, Reporting: true, Commenting: true, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Rollout: &deploy.Rollout{DB: db, Gateways: nowhere{}, Logger: logger}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
 		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}

@@ -161,7 +161,7 @@ func (p *Pipeline) Place(ctx context.Context, appID string, ref landfall.RefName
 			return err
 		}
 	}
-	p.refresh(ctx, app)
+	p.Rollout.Refresh(ctx, app)
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 		case err == nil:
 			err = tx.DeleteDelivery(ctx, stored.Hook, stored.ID)
 		}
-		if ignoreNotFound(err) != nil {
+		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
 		}
 		stored = intake.Delivery
@@ -87,7 +87,7 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 		crashpoint.Here("intake.stored")
 		in.logArrivals(ctx, came.pushes)
 		for _, app := range came.changed {
-			in.refresh(ctx, app)
+			in.Rollout.Refresh(ctx, app)
 		}
 	}
 	return stored, repeat, err
@@ -189,7 +189,7 @@ func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall
 		return landfall.App{}, nil
 	}
 	h, err := tx.Hook(ctx, intake.Delivery.Hook)
-	if ignoreNotFound(err) != nil {
+	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return landfall.App{}, err
 	}
 	if err != nil || h.Secret != intake.Secret {
@@ -300,7 +300,7 @@ func (p *Pipeline) recordKept(ctx context.Context) error {
 		if err == nil {
 			err = p.reconcileApp(ctx, app)
 		}
-		if err = ignoreNotFound(err); err != nil { // an app may have been deleted meanwhile
+		if err = landfall.Ignore(err, landfall.NotFound); err != nil { // an app may have been deleted meanwhile
 			p.unrecorded.Store(id, p.Now())
 			errs = append(errs, err)
 		}

@@ -195,7 +195,7 @@ func (w *worker) forgetKept(ctx context.Context, name string) error {
 	return w.DB.Update(ctx, func(tx *store.Tx) error {
 		data, err := tx.Build(ctx, app, input)
 		if err != nil {
-			return ignoreNotFound(err)
+			return landfall.Ignore(err, landfall.NotFound)
 		}
 		var kept keptBuild
 		if err := json.Unmarshal(data, &kept); err == nil && kept.Folder != name {

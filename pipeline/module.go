@@ -76,7 +76,7 @@ func (w *worker) builtBefore(ctx context.Context, id landfall.UnitID) (deploymen
 	}
 	stored, err := w.Objects.Open(ctx, content.Deployment.Key)
 	if err != nil {
-		return deployment{}, ignoreNotFound(err) // it was just collected
+		return deployment{}, landfall.Ignore(err, landfall.NotFound) // it was just collected
 	}
 	defer func() { _ = stored.Close() }()
 	list, err := builder.ListLinked(stored, content.Deployment.Size)

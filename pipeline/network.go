@@ -26,13 +26,13 @@ func noteFunctions(changes []landfall.UnitChange, before, after sideOf) error {
 		}
 		has, err := after.network(c.Unit.Name)
 		if err != nil || !has {
-			if ignoreNotFound(err) != nil {
+			if landfall.Ignore(err, landfall.NotFound) != nil {
 				return err
 			}
 			continue
 		}
 		had, err := before.network(c.Unit.Name)
-		if ignoreNotFound(err) != nil { // one that was deleted says nothing
+		if landfall.Ignore(err, landfall.NotFound) != nil { // one that was deleted says nothing
 			return err
 		}
 		changes[i].Network = !had
@@ -47,7 +47,7 @@ func otherContract(c landfall.UnitChange, before, after sideOf) (bool, error) {
 	for i, side := range []sideOf{before, after} {
 		stored, err := side(c.Unit)
 		if err != nil || stored == nil {
-			return false, ignoreNotFound(err)
+			return false, landfall.Ignore(err, landfall.NotFound)
 		}
 		f, err := spec.ReadFunctionVersion(stored)
 		if err != nil {

@@ -21,7 +21,7 @@ const (
 // order places the push: by what its reference names now where that is known, others by what was heard.
 func (a *acceptance) order(ctx context.Context) (order, error) {
 	head, err := a.tx.Head(ctx, a.app.ID, a.push.Ref)
-	if ignoreNotFound(err) != nil {
+	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return newer, err
 	}
 	a.head = head
@@ -130,7 +130,7 @@ func (a *acceptance) ledToHead(ctx context.Context) (bool, error) {
 		seen[at] = true
 		next, err := a.tx.NextPush(ctx, a.app.ID, a.push.Ref, at)
 		if err != nil {
-			return false, ignoreNotFound(err)
+			return false, landfall.Ignore(err, landfall.NotFound)
 		}
 		at = next.After
 	}
@@ -140,5 +140,5 @@ func (a *acceptance) ledToHead(ctx context.Context) (bool, error) {
 // came reports whether a push before this one had left the reference at sha.
 func (a *acceptance) came(ctx context.Context, sha landfall.CommitSHA) (bool, error) {
 	_, err := a.tx.PushTo(ctx, a.app.ID, a.push.Ref, sha, a.push.ID)
-	return err == nil, ignoreNotFound(err)
+	return err == nil, landfall.Ignore(err, landfall.NotFound)
 }

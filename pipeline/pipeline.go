@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
@@ -26,7 +27,7 @@ type Pipeline struct {
 	Manifests *assets.Manifests // of Objects
 	Remote    Remote
 	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
-	Gateways  Gateways
+	Rollout   *deploy.Rollout
 
 	Sandbox   Sandbox
 	Images    Images // nil: none is pulled
@@ -123,22 +124,14 @@ type Remote interface {
 	SetHead(ctx context.Context, app, branch string) error
 }
 
-// Gateways take new routing tables: those of this process when they are told, others when they hear of it.
-type Gateways interface {
-	RefreshApp(ctx context.Context, app string) error
-	// Shown returns the newest change (landfall.App.Changed) that all gateways show of an app.
-	Shown(ctx context.Context, app string) (int64, error)
-}
-
 // keeping is the queue of what one process does for all.
 const keeping = "keep"
 
 // The topics of durable jobs.
 const (
-	topicRun     = "run"
-	topicCollect = keeping + "/collect"
-	topicPlace   = "place" // of an app and a reference, with a space between
-	topicForget  = keeping + "/forget"
+	topicRun    = "run"
+	topicPlace  = "place" // of an app and a reference, with a space between
+	topicForget = keeping + "/forget"
 )
 
 const (
@@ -247,7 +240,7 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 	switch topic {
 	case topicRun:
 		logger = logger.With("run", id)
-	case topicCollect:
+	case deploy.TopicCollect:
 		logger = logger.With("app_id", id)
 	case topicPlace:
 		app, ref, _ := strings.Cut(id, " ")
@@ -261,7 +254,7 @@ func (p *Pipeline) workOn(ctx context.Context, topic, id string) error {
 	switch topic {
 	case topicRun:
 		return p.workRun(ctx, id)
-	case topicCollect:
+	case deploy.TopicCollect:
 		return p.Collect(ctx, id)
 	case topicForget:
 		return p.Forget(ctx)
@@ -332,7 +325,7 @@ func (p *Pipeline) ringCollect(ctx context.Context) error {
 	}
 	return p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			tx.EnqueueOnce(topicCollect, app.ID, 0)
+			tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 		}
 		return nil
 	})

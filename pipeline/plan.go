@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
@@ -106,7 +107,7 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 		}
 		after = append(after, g)
 	}
-	w.changes = versioning.Diff(w.base, append(after, inForce(w.secrets)...))
+	w.changes = versioning.Diff(w.base, append(after, versioning.InForce(w.secrets)...))
 	if err := noteFunctions(w.changes, w.storedSide(ctx, w.baseUnits), declaredSide(w.units)); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 		}
 	}
 	w.stats.UnitsChanged, w.stats.UnitsTotal = changed, len(w.changes) // removed ones are among them
-	w.sayf("%d of %s changed", changed, count(w.stats.UnitsTotal, "unit"))
+	w.sayf("%d of %s changed", changed, landfall.Count(w.stats.UnitsTotal, "unit"))
 	return nil
 }
 
@@ -125,7 +126,7 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
 	refs := []landfall.RefName{""} // production
 	for _, push := range pushes {
-		refs = append([]landfall.RefName{applyRef(push)}, refs...)
+		refs = append([]landfall.RefName{deploy.ApplyRef(push)}, refs...)
 	}
 	for _, ref := range refs {
 		apply, err := w.DB.LastApply(ctx, w.app.ID, ref, time.Time{})
@@ -139,7 +140,7 @@ func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
 		if err != nil {
 			return err
 		}
-		w.baseGroup, w.baseUnits, w.base = apply.Group, units, inForce(units)
+		w.baseGroup, w.baseUnits, w.base = apply.Group, units, versioning.InForce(units)
 		return nil
 	}
 	return nil
@@ -200,7 +201,7 @@ func (w *worker) skipReason(ctx context.Context) (string, error) {
 	}
 	apply, err := w.DB.LastApply(ctx, w.app.ID, landfall.RefName(landfall.BranchPrefix+w.run.Branch), time.Time{})
 	if err != nil {
-		return "", ignoreNotFound(err)
+		return "", landfall.Ignore(err, landfall.NotFound)
 	}
 	group, err := w.DB.Group(ctx, w.app.ID, apply.Group)
 	if err != nil {
@@ -208,7 +209,7 @@ func (w *worker) skipReason(ctx context.Context) (string, error) {
 	}
 	before, err := w.filesOf(ctx, group.Commit)
 	if err != nil {
-		return "", ignoreNotFound(err)
+		return "", landfall.Ignore(err, landfall.NotFound)
 	}
 	changed := changedPaths(before, w.files)
 	counts := slices.ContainsFunc(changed, func(p string) bool {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -56,7 +55,7 @@ func (w *worker) read(ctx context.Context) error {
 	if err := w.checkNamespaces(); err != nil {
 		return err
 	}
-	w.sayf("read %s of %q: %s, %s", w.run.Commit.Short(), w.info.Message, count(len(w.files), "file"), declared(w.spec))
+	w.sayf("read %s of %q: %s, %s", w.run.Commit.Short(), w.info.Message, landfall.Count(len(w.files), "file"), declared(w.spec))
 	return nil
 }
 
@@ -196,15 +195,9 @@ func declared(s *spec.Spec) string {
 		static = len(s.App.Static)
 	}
 	return strings.Join([]string{
-		count(len(s.Functions), "function"), count(len(s.Packages), "package"), count(len(s.Triggers), "trigger"), count(static, "static unit")}, ", ")
-}
-
-// count is a number of things as people say it.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
+		landfall.Count(len(s.Functions), "function"), landfall.Count(len(s.Packages), "package"),
+		landfall.Count(len(s.Triggers), "trigger"), landfall.Count(static, "static unit"),
+	}, ", ")
 }
 
 // close lets go of what the work holds open.

@@ -102,7 +102,7 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	}
 
 	gateways := gate{make(chan struct{}), make(chan struct{})}
-	s.doors.Gateways = gateways
+	s.doors.Rollout.Gateways = gateways
 	s.doors.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
 	s.doors.Scratch = filepath.Join(t.TempDir(), "scratch")
 	s.doors.Worker = "worker"

@@ -51,7 +51,7 @@ func (w *worker) test(ctx context.Context) error {
 		if err := w.testFunction(ctx, f); err != nil {
 			return err
 		}
-		w.sayf("Function %s: %s passed", f.Name, count(len(tests), "test"))
+		w.sayf("Function %s: %s passed", f.Name, landfall.Count(len(tests), "test"))
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (w *worker) upload(ctx context.Context) error {
 			return err
 		}
 	}
-	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
+	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, landfall.Count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
 	return w.test(ctx)
 }
 
@@ -183,7 +183,7 @@ func (w *worker) knownOf(ctx context.Context, id landfall.UnitID) (knownManifest
 func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known knownManifests, err error) {
 	row, err := w.DB.Unit(ctx, w.app, id)
 	if err != nil {
-		return known, ignoreNotFound(err)
+		return known, landfall.Ignore(err, landfall.NotFound)
 	}
 	numbers := []int64{}
 	for _, b := range w.base {
@@ -330,7 +330,7 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*landfa
 		return nil, err
 	}
 	if w.run.Attempt > 1 { // it need not travel again
-		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(ignoreNotFound(err)) != nil {
+		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(landfall.Ignore(err, landfall.NotFound)) != nil {
 			return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 		}
 	}

@@ -46,7 +46,7 @@ func (w *worker) unzip(ctx context.Context, archive string, zip builder.ArchiveF
 	if err != nil {
 		return nil, err
 	}
-	w.sayf("%s is a zip: the archive is its %s", job.what, count(len(made), "file"))
+	w.sayf("%s is a zip: the archive is its %s", job.what, landfall.Count(len(made), "file"))
 	return deployedFiles(job.what, made)
 }
 

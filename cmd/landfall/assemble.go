@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
 	"landfall.dev/landfall/github"
@@ -180,12 +181,17 @@ func (s *server) buildDelivery() error {
 		own := hostPort(s.config.URL)
 		dialer.AllowedHosts, dialer.Proxy = append(slices.Clone(dialer.AllowedHosts), own), dialer.Proxy.Except(own)
 	}
+	s.rollout = &deploy.Rollout{DB: s.db, Gateways: gateways{s.registry, s.db, s.process}, Logger: s.logger}
+	s.editor = &deploy.Editor{
+		DB: s.db, Secrets: s.secrets, Specs: s.config.Specs, ReleaseURL: s.releaseURL, Rollout: s.rollout, Now: time.Now,
+		RequireTests: s.config.RequireTests,
+	}
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: buildSandbox{
 			sandbox: s.sandbox, hosts: s.config.AllowedHosts, upstream: s.config.Proxy, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
-		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Gateways: gateways{s.registry, s.db, s.process},
+		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout,
 		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
 		Specs:     s.config.Specs,
 		NoNetwork: s.config.Network == networkOff,
@@ -240,9 +246,9 @@ type gateways struct {
 	process string
 }
 
-var _ pipeline.Gateways = gateways{}
+var _ deploy.Gateways = gateways{}
 
-// RefreshApp implements pipeline.Gateways. Others hear of it from the database.
+// RefreshApp implements deploy.Gateways. Others hear of it from the database.
 func (g gateways) RefreshApp(ctx context.Context, app string) error {
 	if g.own == nil {
 		return nil
@@ -250,7 +256,7 @@ func (g gateways) RefreshApp(ctx context.Context, app string) error {
 	return g.own.RefreshApp(ctx, app)
 }
 
-// Shown implements pipeline.Gateways.
+// Shown implements deploy.Gateways.
 func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
 	shown, err := g.db.Seen(ctx, g.process)
 	if g.own != nil {

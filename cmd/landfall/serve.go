@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/contract"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
@@ -68,6 +69,8 @@ type server struct {
 	modules   *wasm.Modules
 	contracts contract.Cache
 	pipeline  *pipeline.Pipeline
+	editor    *deploy.Editor
+	rollout   *deploy.Rollout
 	sandbox   *sandbox.Sandbox
 	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api

@@ -1,9 +1,8 @@
-package pipeline
+package deploy
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ type SecretSet struct {
 
 // SetSecret makes a version of a secret, unless the last one has the value already, and a release of the app's last version with it.
 // When the release cannot be made, there is no version either. Unavailable when this process has no key.
-func (p *Pipeline) SetSecret(ctx context.Context, app landfall.App, s NewSecret) (set SecretSet, err error) {
+func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecret) (set SecretSet, err error) {
 	if err := secret.CheckName(s.Name); err != nil {
 		return set, err
 	}
@@ -47,60 +46,61 @@ func (p *Pipeline) SetSecret(ctx context.Context, app landfall.App, s NewSecret)
 			return set, err
 		}
 	}
-	if p.Secrets == nil {
-		return set, noKey("pipeline.SetSecret")
+	if editor.Secrets == nil {
+		return set, NoKey("deploy.SetSecret")
 	}
 	owner := secret.Owner{App: app.ID, Name: s.Name}
 	v := landfall.Version{Unit: landfall.UnitID{Kind: landfall.SecretUnit, Name: s.Name}, Spec: spec.JSON(), Production: true}
 	content := secret.Content{Actor: s.Actor}
-	if content.Sealed, err = p.Secrets.Seal(owner, s.Value); err != nil {
+	if content.Sealed, err = editor.Secrets.Seal(owner, s.Value); err != nil {
 		return set, err
 	}
 	if v.Content, err = content.JSON(); err != nil {
 		return set, err
 	}
-	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: p.Secrets.Fingerprint(owner, s.Value)}})
+	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: editor.Secrets.Fingerprint(owner, s.Value)}})
 	if err != nil {
 		return set, err
 	}
 	v.Digest = units[0].Digest
-	err = p.DB.Update(ctx, func(tx *store.Tx) error {
-		set, err = p.setSecret(ctx, tx, app.ID, v, s)
+	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
+		set, err = editor.setSecret(ctx, tx, app.ID, v, s)
 		return err
 	})
 	if err == nil && set.Release != "" {
-		p.Show(ctx, app)
+		editor.Rollout.Show(ctx, app)
 	}
 	return set, err
 }
 
-func noKey(op landfall.Op) error {
+// NoKey returns the error of a process that cannot read secrets.
+func NoKey(op landfall.Op) error {
 	return &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "this server has no key for secrets: processes with different roles " +
 		"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE"}
 }
 
-func (p *Pipeline) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SecretSet, err error) {
+func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SecretSet, err error) {
 	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return set, err
 	}
-	row, err := p.secretRow(ctx, tx, app, v.Unit)
+	row, err := editor.secretRow(ctx, tx, app, v.Unit)
 	if err != nil {
 		return set, err
 	}
-	uid, err := randomUID(ctx, tx, app.ID)
+	uid, err := RandomUID(ctx, tx, app.ID)
 	if err != nil {
 		return set, err
 	}
 	newest, err := tx.NewestVersion(ctx, row.ID, v.Spec)
-	if ignoreNotFound(err) != nil {
+	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return set, err
 	}
 	set.Version, err = newest, nil
-	if !p.sameValue(app, set.Version, s) {
+	if !editor.sameValue(app, set.Version, s) {
 		row.LastNumber++
 		row.Retired = false
-		v.Namespace, v.App, v.Number, v.UID, v.Created = app.Namespace, app.ID, row.LastNumber, uid, p.Now()
+		v.Namespace, v.App, v.Number, v.UID, v.Created = app.Namespace, app.ID, row.LastNumber, uid, editor.Now()
 		if err := tx.UpdateUnit(ctx, row); err != nil {
 			return set, err
 		}
@@ -119,13 +119,13 @@ func (p *Pipeline) setSecret(ctx context.Context, tx *store.Tx, appID string, v 
 	case s.Preview:
 		set.Note = "the next release of each branch but production uses it"
 	default:
-		err = p.releaseSecrets(ctx, tx, app, &set, uid, s)
+		err = editor.releaseSecrets(ctx, tx, app, &set, uid, s)
 	}
 	return set, err
 }
 
 // secretRow returns the row of a secret, made when it is new. Conflict when the app has too many.
-func (p *Pipeline) secretRow(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UnitID) (store.Unit, error) {
+func (editor *Editor) secretRow(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UnitID) (store.Unit, error) {
 	row, err := tx.Unit(ctx, app, id)
 	if err == nil || landfall.KindOf(err) != landfall.NotFound {
 		return row, err
@@ -136,14 +136,14 @@ func (p *Pipeline) secretRow(ctx context.Context, tx *store.Tx, app landfall.App
 	}
 	owned = slices.DeleteFunc(owned, func(u store.Unit) bool { return u.Unit.Kind != landfall.SecretUnit })
 	if len(owned) >= secret.MaxCount {
-		return row, &landfall.Error{Op: "pipeline.SetSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
+		return row, &landfall.Error{Op: "deploy.SetSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"%s has had %d secrets, which is as many as an app can have", app.Name, secret.MaxCount)}
 	}
 	return tx.CreateUnit(ctx, app, id)
 }
 
 // sameValue reports whether a version has a value, and still has it. A value that cannot be opened any more is another one.
-func (p *Pipeline) sameValue(app landfall.App, v landfall.Version, s NewSecret) bool {
+func (editor *Editor) sameValue(app landfall.App, v landfall.Version, s NewSecret) bool {
 	if v.Content == nil {
 		return false
 	}
@@ -151,17 +151,17 @@ func (p *Pipeline) sameValue(app landfall.App, v landfall.Version, s NewSecret) 
 	if err != nil || !content.Revoked.IsZero() {
 		return false
 	}
-	value, err := p.Secrets.Open(secret.Owner{App: app.ID, Name: s.Name}, content.Sealed)
+	value, err := editor.Secrets.Open(secret.Owner{App: app.ID, Name: s.Name}, content.Sealed)
 	return err == nil && value == s.Value
 }
 
 // releaseSecrets makes a group version of what production applied last with the secrets as they are now, and releases it as a push
 // does.
-func (p *Pipeline) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SecretSet, uid landfall.UID, s NewSecret) error {
+func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SecretSet, uid landfall.UID, s NewSecret) error {
 	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
 		set.Note = "nothing of the app was applied yet; the next release uses it"
-		return ignoreNotFound(err)
+		return landfall.Ignore(err, landfall.NotFound)
 	}
 	base, err := tx.Group(ctx, app.ID, last.Group)
 	if err != nil {
@@ -175,18 +175,18 @@ func (p *Pipeline) releaseSecrets(ctx context.Context, tx *store.Tx, app landfal
 		set.Note = "no function of production names it, so no release was made"
 		return nil
 	}
-	h := hand{p: p, tx: tx, app: app, base: base, units: units, uid: uid, actor: s.Actor}
-	set.Release, set.Note, err = h.release(ctx, "Set the secret "+s.Name)
+	e := edit{by: editor, tx: tx, app: app, base: base, units: units, uid: uid, actor: s.Actor}
+	set.Release, set.Note, err = e.release(ctx, "Set the secret "+s.Name)
 	if err != nil && landfall.KindOf(err) == landfall.Conflict {
-		err = &landfall.Error{Op: "pipeline.SetSecret", Kind: landfall.Conflict, Err: err, Message: landfall.MessageOf(err) + "; or give --no-release"}
+		err = &landfall.Error{Op: "deploy.SetSecret", Kind: landfall.Conflict, Err: err, Message: landfall.MessageOf(err) + "; or give --no-release"}
 	}
 	return err
 }
 
 // RevokeSecret takes the value of a version away for good: no release that has the version becomes live any more, and the functions
 // of those that answer still are not run. It does nothing when it was revoked before. Conflict while the live release has it.
-func (p *Pipeline) RevokeSecret(ctx context.Context, app landfall.App, name, selector, actor string) (v landfall.Version, err error) {
-	err = p.DB.Update(ctx, func(tx *store.Tx) error {
+func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, selector, actor string) (v landfall.Version, err error) {
+	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
@@ -206,10 +206,10 @@ func (p *Pipeline) RevokeSecret(ctx context.Context, app landfall.App, name, sel
 			return err
 		}
 		if slices.ContainsFunc(live, func(s store.GroupSecret) bool { return s.Name == name && s.Number == v.Number }) {
-			return &landfall.Error{Op: "pipeline.RevokeSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			return &landfall.Error{Op: "deploy.RevokeSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
 				"the live release %s uses %s (no. %d): give it another value first, with landfall secret set %s %s", app.Live, row.Unit, v.Number, app.Name, name)}
 		}
-		content.Sealed, content.Revoked, content.RevokedBy = nil, p.Now(), actor
+		content.Sealed, content.Revoked, content.RevokedBy = nil, editor.Now(), actor
 		if v.Content, err = content.JSON(); err != nil {
 			return err
 		}
@@ -220,14 +220,14 @@ func (p *Pipeline) RevokeSecret(ctx context.Context, app landfall.App, name, sel
 		return err
 	})
 	if err == nil {
-		p.Show(ctx, app)
+		editor.Rollout.Show(ctx, app)
 	}
 	return v, err
 }
 
 // secretOf returns the row of a secret that has versions. NotFound, with a sentence, when there is none.
 func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) (store.Unit, error) {
-	missing := &landfall.Error{Op: "pipeline.secret", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no secret %q", app.Name, name)}
+	missing := &landfall.Error{Op: "deploy.secret", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no secret %q", app.Name, name)}
 	row, err := tx.Unit(ctx, app, landfall.UnitID{Kind: landfall.SecretUnit, Name: name})
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
@@ -244,8 +244,8 @@ func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) 
 
 // DeleteSecret deletes all versions of a secret. Conflict, with the releases, while accessible ones have it. Its numbers go on when
 // it comes back.
-func (p *Pipeline) DeleteSecret(ctx context.Context, app landfall.App, name string) error {
-	return p.DB.Update(ctx, func(tx *store.Tx) error {
+func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name string) error {
+	return editor.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}
@@ -262,9 +262,9 @@ func (p *Pipeline) DeleteSecret(ctx context.Context, app landfall.App, name stri
 			for i, uid := range holders {
 				names[i] = string(uid)
 			}
-			return &landfall.Error{Op: "pipeline.DeleteSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			return &landfall.Error{Op: "deploy.DeleteSecret", Kind: landfall.Conflict, Message: fmt.Sprintf(
 				"%s is used by %s: %s; push without it and expire them (landfall release expire), or revoke a value (landfall secret revoke)",
-				row.Unit, count(len(holders), "release"), strings.Join(names, ", "))}
+				row.Unit, landfall.Count(len(holders), "release"), strings.Join(names, ", "))}
 		}
 		return dropVersions(ctx, tx, row)
 	})
@@ -283,8 +283,8 @@ func dropVersions(ctx context.Context, tx *store.Tx, row store.Unit) error {
 	return nil
 }
 
-// dropSecrets deletes all secrets of an app.
-func dropSecrets(ctx context.Context, tx *store.Tx, app landfall.App) error {
+// DropSecrets deletes all secrets of an app.
+func DropSecrets(ctx context.Context, tx *store.Tx, app landfall.App) error {
 	owned, err := tx.UnitsOf(ctx, app.ID)
 	if err != nil {
 		return err
@@ -298,46 +298,4 @@ func dropSecrets(ctx context.Context, tx *store.Tx, app landfall.App) error {
 		}
 	}
 	return nil
-}
-
-// redactor returns what takes the values that an app's functions and builds may have now out of text, and those that the builds of a run
-// have already. Without a key there is nothing to take out with.
-func (p *Pipeline) redactor(ctx context.Context, app landfall.App, already map[string]secret.Text) (*secret.Redactor, error) {
-	if p.Secrets == nil {
-		return secret.NewRedactor(nil), nil
-	}
-	owned, err := p.DB.UnitsOf(ctx, app.ID)
-	if err != nil {
-		return nil, err
-	}
-	values, building := map[string]secret.Text{}, map[string]secret.Text{}
-	maps.Copy(building, already)
-	for _, row := range owned {
-		if row.Unit.Kind != landfall.SecretUnit {
-			continue
-		}
-		for _, spec := range secret.Specs() {
-			v, err := p.DB.NewestVersion(ctx, row.ID, spec.JSON())
-			if err != nil {
-				if landfall.KindOf(err) == landfall.NotFound {
-					continue
-				}
-				return nil, err
-			}
-			content, err := secret.ReadContent(v.Content)
-			if err != nil || !content.Revoked.IsZero() {
-				continue
-			}
-			value, err := p.Secrets.Open(secret.Owner{App: app.ID, Name: row.Unit.Name}, content.Sealed)
-			switch {
-			case err != nil:
-			case spec.Build:
-				building[fmt.Sprintf("%s:%d", row.Unit.Name, v.Number)] = value
-			default:
-				values[fmt.Sprintf("%s:%d", row.Unit.Name, v.Number)] = value
-			}
-		}
-	}
-	maps.Copy(values, secret.Passwords(building))
-	return secret.NewRedactor(values), nil
 }

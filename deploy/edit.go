@@ -1,4 +1,4 @@
-package pipeline
+package deploy
 
 import (
 	"context"
@@ -8,23 +8,35 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
 )
 
-// HandMade is what became of a change that a person made beside the repository.
-type HandMade struct {
+// Edited is what became of a change that a person made beside the repository.
+type Edited struct {
 	Added   bool         // the unit was not in force before
 	Release landfall.UID // that has the change; empty: nothing changed
 	Note    string       // what else there is to know
 }
 
-// hand is a person's change of an app: what production applied last, with some units in place of others. It becomes a version and a
+// Editor changes apps by hand, beside their repositories.
+type Editor struct {
+	DB         *store.DB
+	Secrets    *secret.Keeper // nil: this process cannot read them
+	Specs      spec.Limits    // of the triggers that are written by hand
+	ReleaseURL func(app string, selector landfall.UID) string
+	Rollout    *Rollout
+	Now        func() time.Time
+
+	RequireTests bool // whether only functions that have passed a test are released
+}
+
+// edit is a person's change of an app: what production applied last, with some units in place of others. It becomes a version and a
 // release of the app as a push does, and what was released before stays as it was.
-type hand struct {
-	p     *Pipeline
+type edit struct {
+	by    *Editor
 	tx    *store.Tx
 	app   landfall.App
 	base  landfall.Group
@@ -33,121 +45,121 @@ type hand struct {
 	actor string
 }
 
-// byHand gives the units of an app to change, and releases the result under the message that this returns. Conflict when nothing of
+// edit gives the units of an app to change, and releases the result under the message that this returns. Conflict when nothing of
 // the app was applied yet.
-func (p *Pipeline) byHand(
-	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, h *hand) (message string, added bool, err error),
-) (made HandMade, err error) {
-	err = p.DB.Update(ctx, func(tx *store.Tx) error {
-		h, err := p.newHand(ctx, tx, app.ID, actor)
+func (editor *Editor) edit(
+	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, e *edit) (message string, added bool, err error),
+) (made Edited, err error) {
+	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
+		e, err := editor.newEdit(ctx, tx, app.ID, actor)
 		if err != nil {
 			return err
 		}
-		message, added, err := change(ctx, h)
+		message, added, err := change(ctx, e)
 		if err != nil {
 			return err
 		}
 		made.Added = added
-		made.Release, made.Note, err = h.release(ctx, message)
+		made.Release, made.Note, err = e.release(ctx, message)
 		return err
 	})
 	if err == nil && made.Release != "" {
-		p.Show(ctx, app)
+		editor.Rollout.Show(ctx, app)
 	}
 	return made, err
 }
 
-func (p *Pipeline) newHand(ctx context.Context, tx *store.Tx, appID, actor string) (*hand, error) {
-	const op landfall.Op = "pipeline.hand"
-	h := &hand{p: p, tx: tx, actor: actor}
+func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor string) (*edit, error) {
+	const op landfall.Op = "deploy.edit"
+	e := &edit{by: editor, tx: tx, actor: actor}
 	var err error
-	if h.app, err = tx.ActiveApp(ctx, appID); err != nil {
+	if e.app, err = tx.ActiveApp(ctx, appID); err != nil {
 		return nil, err
 	}
 	last, err := tx.LastApply(ctx, appID, "", time.Time{})
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
 			err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
-				"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", h.app.Name)}
+				"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", e.app.Name)}
 		}
 		return nil, err
 	}
-	if h.base, err = tx.Group(ctx, appID, last.Group); err != nil {
+	if e.base, err = tx.Group(ctx, appID, last.Group); err != nil {
 		return nil, err
 	}
-	if h.units, err = tx.GroupUnits(ctx, appID, last.Group); err != nil {
+	if e.units, err = tx.GroupUnits(ctx, appID, last.Group); err != nil {
 		return nil, err
 	}
-	h.uid, err = randomUID(ctx, tx, appID)
-	return h, err
+	e.uid, err = RandomUID(ctx, tx, appID)
+	return e, err
 }
 
 // at returns where the unit stands among those in force; -1: nowhere.
-func (h *hand) at(id landfall.UnitID) int {
-	return slices.IndexFunc(h.units, func(u store.GroupUnit) bool { return u.Unit == id })
+func (e *edit) at(id landfall.UnitID) int {
+	return slices.IndexFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
 }
 
 // put lets a unit be as it is declared, in place of the one of its name. It makes a version unless there is one of the same digest.
-func (h *hand) put(ctx context.Context, d versioning.Declared) (added bool, err error) {
-	d.Where = h.app.Name
-	unit, err := versioning.ResolveAmong(d, inForce(h.units))
+func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err error) {
+	d.Where = e.app.Name
+	unit, err := versioning.ResolveAmong(d, versioning.InForce(e.units))
 	if err != nil {
 		return false, err
 	}
-	at := h.at(d.Unit)
-	if at >= 0 && h.units[at].Digest == unit.Digest {
+	at := e.at(d.Unit)
+	if at >= 0 && e.units[at].Digest == unit.Digest {
 		return false, nil
 	}
 	apply := versioning.Apply{
-		App: h.app, UID: h.uid, Commit: h.base.Commit, Production: true, At: h.p.Now(), Units: []versioning.Unit{unit},
+		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit},
 	}
 	for _, ref := range d.Refs { // a function's version names the version of its package
-		if i := h.at(ref); i >= 0 {
-			apply.Units = append(apply.Units, versioning.Unit{Declared: versioning.Declared{Unit: ref}, Digest: h.units[i].Digest})
+		if i := e.at(ref); i >= 0 {
+			apply.Units = append(apply.Units, versioning.Unit{Declared: versioning.Declared{Unit: ref}, Digest: e.units[i].Digest})
 		}
 	}
-	made, err := apply.Versions(ctx, h.tx)
+	made, err := apply.Versions(ctx, e.tx)
 	switch {
 	case err != nil:
 		return false, err
 	case at < 0:
-		h.units = append(h.units, made[0])
+		e.units = append(e.units, made[0])
 	default:
-		h.units[at] = made[0]
+		e.units[at] = made[0]
 	}
 	return at < 0, nil
 }
 
 // annotate gives annotations to a unit that was put.
-func (h *hand) annotate(ctx context.Context, id landfall.UnitID, annotations string) error {
-	row, err := h.tx.Unit(ctx, h.app, id)
+func (e *edit) annotate(ctx context.Context, id landfall.UnitID, annotations string) error {
+	row, err := e.tx.Unit(ctx, e.app, id)
 	if err != nil {
 		return err
 	}
-	return h.tx.AnnotateUnit(ctx, row.ID, annotations)
+	return e.tx.AnnotateUnit(ctx, row.ID, annotations)
 }
 
 // version returns the version of a unit that is in force.
-func (h *hand) version(ctx context.Context, u store.GroupUnit) (landfall.Version, error) {
-	return h.tx.VersionByNumber(ctx, u.UnitID, u.Number)
+func (e *edit) version(ctx context.Context, u store.GroupUnit) (landfall.Version, error) {
+	return e.tx.VersionByNumber(ctx, u.UnitID, u.Number)
 }
 
 // release makes a version and a release of the app of the units, with the secrets as they are now, and lets production point at it.
 // It does nothing when the units are those of before.
-func (h *hand) release(ctx context.Context, message string) (landfall.UID, string, error) {
-	const op landfall.Op = "pipeline.hand"
-	if err := h.pinSecrets(ctx); err != nil {
+func (e *edit) release(ctx context.Context, message string) (landfall.UID, string, error) {
+	const op landfall.Op = "deploy.edit"
+	if err := e.pinSecrets(ctx); err != nil {
 		return "", "", err
 	}
-	digest := versioning.GroupDigest(inForce(h.units))
-	if digest == h.base.Digest {
+	digest := versioning.GroupDigest(versioning.InForce(e.units))
+	if digest == e.base.Digest {
 		return "", "", nil
 	}
-	g, err := h.group(ctx, digest, message)
+	g, err := e.group(ctx, digest, message)
 	if err != nil {
 		return "", "", err
 	}
-	whole, err := h.p.whole(ctx, h.tx, g)
+	whole, err := Whole(ctx, e.tx, g)
 	if err != nil {
 		return "", "", err
 	}
@@ -155,57 +167,57 @@ func (h *hand) release(ctx context.Context, message string) (landfall.UID, strin
 		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "what production applied last is not stored any more, so " +
 			"no release can be made of it: push or retry its run"}
 	}
-	note, err := h.point(ctx, g, message)
+	note, err := e.point(ctx, g, message)
 	return g.UID, note, err
 }
 
 // pinSecrets takes the secrets as they were set last.
-func (h *hand) pinSecrets(ctx context.Context) (err error) {
-	for i, u := range h.units {
+func (e *edit) pinSecrets(ctx context.Context) (err error) {
+	for i, u := range e.units {
 		if u.Unit.Kind != landfall.SecretUnit {
 			continue
 		}
-		if h.units[i], err = pin(ctx, h.tx, h.app, u.Unit.Name, landfall.Production); err != nil {
-			return &landfall.Error{Op: "pipeline.hand", Kind: landfall.Conflict, Err: err, Message: "a release needs " + landfall.MessageOf(err)}
+		if e.units[i], err = Pin(ctx, e.tx, e.app, u.Unit.Name, landfall.Production); err != nil {
+			return &landfall.Error{Op: "deploy.edit", Kind: landfall.Conflict, Err: err, Message: "a release needs " + landfall.MessageOf(err)}
 		}
 	}
 	return nil
 }
 
 // group returns the group version that has the units: one of before, or a new one.
-func (h *hand) group(ctx context.Context, digest landfall.Digest, message string) (landfall.Group, error) {
-	earlier, err := h.tx.GroupsOfCommit(ctx, h.base.App, string(h.base.Commit))
+func (e *edit) group(ctx context.Context, digest landfall.Digest, message string) (landfall.Group, error) {
+	earlier, err := e.tx.GroupsOfCommit(ctx, e.base.App, string(e.base.Commit))
 	if err != nil {
 		return landfall.Group{}, err
 	}
 	for _, g := range earlier {
-		if g.Commit == h.base.Commit && g.Digest == digest {
-			return g, h.tx.ReplaceGroupUnits(ctx, g, h.units)
+		if g.Commit == e.base.Commit && g.Digest == digest {
+			return g, e.tx.ReplaceGroupUnits(ctx, g, e.units)
 		}
 	}
-	g := h.base
-	g.UID, g.Digest, g.Actor, g.Message, g.Created = h.uid, digest, h.actor, message, h.p.Now()
-	return g, h.tx.CreateGroup(ctx, g, h.units)
+	g := e.base
+	g.UID, g.Digest, g.Actor, g.Message, g.Created = e.uid, digest, e.actor, message, e.by.Now()
+	return g, e.tx.CreateGroup(ctx, g, e.units)
 }
 
 // point lets production point at a group version, and returns what there is to know.
-func (h *hand) point(ctx context.Context, g landfall.Group, message string) (string, error) {
-	at := h.p.Now()
-	ref := landfall.RefName(landfall.BranchPrefix + h.app.Branch)
-	err := h.tx.CreateApply(ctx, landfall.Apply{App: h.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production, Actor: h.actor, Created: at})
+func (e *edit) point(ctx context.Context, g landfall.Group, message string) (string, error) {
+	at := e.by.Now()
+	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
+	err := e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production, Actor: e.actor, Created: at})
 	if err != nil {
 		return "", err
 	}
-	if _, err := deploy.Create(ctx, h.tx, g, landfall.Production, at); err != nil {
+	if _, err := Create(ctx, e.tx, g, landfall.Production, at); err != nil {
 		return "", err
 	}
-	pt := pointing{p: h.p, tx: h.tx, app: &h.app, group: g, units: h.units, release: true}
+	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: true, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
 	reason := strings.ToLower(message[:1]) + message[1:]
-	if err := pt.produce(ctx, true, deploy.Mover{Actor: h.actor, Reason: reason, At: at}); err != nil {
+	if err := u.produce(ctx, true, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
 		return "", err
 	}
-	err = pt.settle(ctx)
-	return strings.Join(pt.notes, "; "), err
+	_, notes, err := u.Settle(ctx)
+	return strings.Join(notes, "; "), err
 }
 
 // NewTrigger says what a trigger is to be.
@@ -218,11 +230,11 @@ type NewTrigger struct {
 
 // PutTrigger lets a trigger be as it is said, and releases the app with it. Conflict when a trigger of another kind has the name, and
 // with Add when any has.
-func (p *Pipeline) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (HandMade, error) {
+func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (Edited, error) {
 	id := trigger.ID
-	return p.byHand(ctx, app, actor, func(ctx context.Context, h *hand) (string, bool, error) {
-		const op landfall.Op = "pipeline.PutTrigger"
-		others, err := h.triggers(ctx)
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		const op landfall.Op = "deploy.PutTrigger"
+		others, err := e.triggers(ctx)
 		if err != nil {
 			return "", false, err
 		}
@@ -237,31 +249,31 @@ func (p *Pipeline) PutTrigger(ctx context.Context, app landfall.App, trigger New
 			others = slices.Delete(others, i, i+1)
 			break
 		}
-		t, err := spec.ReadTrigger(id.Kind, id.Name, trigger.Fields, others, p.Specs)
+		t, err := spec.ReadTrigger(id.Kind, id.Name, trigger.Fields, others, editor.Specs)
 		if err != nil {
 			return "", false, err
 		}
 		d := versioning.Declared{Unit: id, Spec: t.Spec}
-		if err := h.leads(t); err != nil {
+		if err := e.leads(t); err != nil {
 			return "", false, err
 		}
-		if d.Pinned, err = pinned(ctx, h.tx, h.app, t); err != nil {
+		if d.Pinned, err = PinnedDigests(ctx, e.tx, e.app, t); err != nil {
 			return "", false, err
 		}
-		added, err := h.put(ctx, d)
+		added, err := e.put(ctx, d)
 		if err == nil {
-			err = h.annotate(ctx, id, trigger.Annotations)
+			err = e.annotate(ctx, id, trigger.Annotations)
 		}
 		return fmt.Sprintf("Set the trigger %s", id.Name), added, err
 	})
 }
 
 // leads fails with NotFound unless the app has the functions that a trigger names.
-func (h *hand) leads(t spec.Trigger) error {
+func (e *edit) leads(t spec.Trigger) error {
 	for _, name := range namedBy(t) {
-		if h.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
-			return &landfall.Error{Op: "pipeline.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
-				"%s has no function %q; a trigger leads to a function of its own app", h.app.Name, name)}
+		if e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
+			return &landfall.Error{Op: "deploy.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
+				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, name)}
 		}
 	}
 	return nil
@@ -280,13 +292,13 @@ func namedBy(t spec.Trigger) []string {
 }
 
 // triggers returns the triggers in force.
-func (h *hand) triggers(ctx context.Context) ([]spec.Trigger, error) {
+func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 	var all []spec.Trigger
-	for _, u := range h.units {
+	for _, u := range e.units {
 		if !u.Unit.Kind.IsTrigger() {
 			continue
 		}
-		v, err := h.version(ctx, u)
+		v, err := e.version(ctx, u)
 		if err != nil {
 			return nil, err
 		}
@@ -300,18 +312,18 @@ func (h *hand) triggers(ctx context.Context) ([]spec.Trigger, error) {
 }
 
 // DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has none of the name; Conflict when it has several.
-func (p *Pipeline) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (HandMade, error) {
-	return p.byHand(ctx, app, actor, func(_ context.Context, h *hand) (string, bool, error) {
+func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
-		before := len(h.units)
-		h.units = slices.DeleteFunc(h.units, named)
-		switch before - len(h.units) {
+		before := len(e.units)
+		e.units = slices.DeleteFunc(e.units, named)
+		switch before - len(e.units) {
 		case 0:
-			return "", false, &landfall.Error{Op: "pipeline.DropTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+			return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
 		case 1:
 			return "Deleted the trigger " + name, false, nil
 		}
-		return "", false, &landfall.Error{Op: "pipeline.DropTrigger", Kind: landfall.Conflict, Message: fmt.Sprintf(
+		return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"%s has triggers of several kinds that are called %s: take the one out of the spec that is to go", app.Name, name)}
 	})
 }
@@ -326,31 +338,31 @@ type NewFunction struct {
 
 // PutFunction lets a function have other resources, or makes one that is as another is, and releases the app with it. A function that
 // is there can be named by Like only with the version that is in force; else Conflict.
-func (p *Pipeline) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (HandMade, error) {
-	return p.byHand(ctx, app, actor, func(ctx context.Context, h *hand) (string, bool, error) {
-		const op landfall.Op = "pipeline.PutFunction"
+func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		const op landfall.Op = "deploy.PutFunction"
 		if err := spec.CheckName(f.Name); err != nil {
 			return "", false, err
 		}
 		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}
-		there := h.at(id) >= 0
+		there := e.at(id) >= 0
 		from := id
 		if f.Like.Name != "" {
 			from.Name = f.Like.Name
 		}
-		if there && from != id || h.at(from) < 0 {
+		if there && from != id || e.at(from) < 0 {
 			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new one like one that %s has",
 				id, from, app.Name)}
 		}
-		v, err := h.version(ctx, h.units[h.at(from)])
+		v, err := e.version(ctx, e.units[e.at(from)])
 		if err != nil {
 			return "", false, err
 		}
-		if err := h.current(ctx, v, f.Like); err != nil {
+		if err := e.current(ctx, v, f.Like); err != nil {
 			return "", false, err
 		}
-		if p.RequireTests {
+		if editor.RequireTests {
 			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "this installation releases only functions that pass their " +
 				"tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it"}
 		}
@@ -363,22 +375,22 @@ func (p *Pipeline) PutFunction(ctx context.Context, app landfall.App, f NewFunct
 			return "", false, err
 		}
 		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(d.Spec)}, {Kind: landfall.EnvironmentUnit, Name: stored.Environment.Name}}
-		added, err := h.put(ctx, d)
+		added, err := e.put(ctx, d)
 		if err == nil {
-			err = h.annotate(ctx, id, f.Annotations)
+			err = e.annotate(ctx, id, f.Annotations)
 		}
 		return "Set the function " + f.Name, added, err
 	})
 }
 
 // current fails with Conflict unless a reference means a version that is in force.
-func (h *hand) current(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
+func (e *edit) current(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
 	if ref.Name == "" {
 		return nil
 	}
-	meant, err := versioning.Find(ctx, h.tx, h.app.Namespace, landfall.FunctionUnit, ref)
+	meant, err := versioning.Find(ctx, e.tx, e.app.Namespace, landfall.FunctionUnit, ref)
 	if err == nil && meant.Number != v.Number {
-		err = &landfall.Error{Op: "pipeline.PutFunction", Kind: landfall.Conflict, Message: fmt.Sprintf(
+		err = &landfall.Error{Op: "deploy.PutFunction", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"%s is not the version that production has, which is %s:%s: an alias or a trigger names an older one, and a rollback goes back to it",
 			ref, ref.Name, v.UID)}
 	}
@@ -387,35 +399,35 @@ func (h *hand) current(ctx context.Context, v landfall.Version, ref landfall.Ref
 
 // DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when it has none of the name,
 // and Conflict, with what names it, while a trigger or an alias does.
-func (p *Pipeline) DropFunction(ctx context.Context, app landfall.App, name, actor string) (HandMade, error) {
-	return p.byHand(ctx, app, actor, func(ctx context.Context, h *hand) (string, bool, error) {
-		at := h.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
+func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		at := e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
 		if at < 0 {
-			return "", false, &landfall.Error{Op: "pipeline.DropFunction", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
+			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
 		}
-		if err := h.unused(ctx, h.units[at]); err != nil {
+		if err := e.unused(ctx, e.units[at]); err != nil {
 			return "", false, err
 		}
-		h.units = slices.Delete(h.units, at, at+1)
-		return "Deleted the function " + name, false, h.dropSecrets(ctx)
+		e.units = slices.Delete(e.units, at, at+1)
+		return "Deleted the function " + name, false, e.dropSecrets(ctx)
 	})
 }
 
 // unused fails with Conflict while triggers or aliases name a function.
-func (h *hand) unused(ctx context.Context, f store.GroupUnit) error {
+func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
 	inUse := func(format string, args ...any) error {
-		return &landfall.Error{Op: "pipeline.DropFunction", Kind: landfall.Conflict, Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
+		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict, Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
 	}
-	triggers, err := h.triggers(ctx)
+	triggers, err := e.triggers(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range triggers {
 		if slices.Contains(namedBy(t), f.Unit.Name) {
-			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)", h.app.Name, t.Name)
+			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)", e.app.Name, t.Name)
 		}
 	}
-	aliases, err := h.tx.Aliases(ctx, f.UnitID)
+	aliases, err := e.tx.Aliases(ctx, f.UnitID)
 	if err != nil || len(aliases) == 0 {
 		return err
 	}
@@ -423,13 +435,13 @@ func (h *hand) unused(ctx context.Context, f store.GroupUnit) error {
 }
 
 // dropSecrets leaves out the secrets that no function names any more.
-func (h *hand) dropSecrets(ctx context.Context) error {
+func (e *edit) dropSecrets(ctx context.Context) error {
 	var named []string
-	for _, u := range h.units {
+	for _, u := range e.units {
 		if u.Unit.Kind != landfall.FunctionUnit {
 			continue
 		}
-		v, err := h.version(ctx, u)
+		v, err := e.version(ctx, u)
 		if err != nil {
 			return err
 		}
@@ -441,7 +453,7 @@ func (h *hand) dropSecrets(ctx context.Context) error {
 			named = append(named, s.Name)
 		}
 	}
-	h.units = slices.DeleteFunc(h.units, func(u store.GroupUnit) bool {
+	e.units = slices.DeleteFunc(e.units, func(u store.GroupUnit) bool {
 		return u.Unit.Kind == landfall.SecretUnit && !slices.Contains(named, u.Unit.Name)
 	})
 	return nil
@@ -449,18 +461,18 @@ func (h *hand) dropSecrets(ctx context.Context) error {
 
 // PutConfig lets an app have a configuration, canonical JSON of an object, and releases it with that; without one it has none. The
 // annotations are the app's.
-func (p *Pipeline) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (HandMade, error) {
-	return p.byHand(ctx, app, actor, func(ctx context.Context, h *hand) (string, bool, error) {
+func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const message = "Set the configuration"
 		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}
-		if err := h.tx.AnnotateApp(ctx, app.ID, annotations); err != nil {
+		if err := e.tx.AnnotateApp(ctx, app.ID, annotations); err != nil {
 			return "", false, err
 		}
 		if config == nil {
-			h.units = slices.DeleteFunc(h.units, func(u store.GroupUnit) bool { return u.Unit == id })
+			e.units = slices.DeleteFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
 			return message, false, nil
 		}
-		added, err := h.put(ctx, versioning.Declared{Unit: id, Spec: config})
+		added, err := e.put(ctx, versioning.Declared{Unit: id, Spec: config})
 		return message, added, err
 	})
 }
