@@ -55,9 +55,10 @@ func rooms() []room {
 		{"assets/s3/s3test", "assets/s3 porttest", ""},
 		{"assets/assetstest", "assets", ""},
 		{"deploy", "secret spec store versioning", "store/storetest"},
+		{"inspect", "assets builder spec store versioning", ""},
 		{"tree", "", ""},
 		{"unpack", "tree", ""},
-		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint remote trace tree unpack webhook", "store/storetest"},
+		{"pipeline", "builder contract environment event spec versioning assets deploy inspect secret store crashpoint remote trace tree unpack webhook", "store/storetest"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
@@ -96,12 +97,12 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "api/client deploy pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
+		{"api", "api/client deploy inspect pipeline secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
 		{"api/client", "", ""},
 		{"web", "api api/client store", "deploy pipeline"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck pipeline versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
+			"webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck inspect pipeline versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
 			"logtest store/storetest test/forge test/site",
 		},
 

@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/store"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	Pipeline     *pipeline.Pipeline
 	Editor       *deploy.Editor
 	Rollout      *deploy.Rollout
+	Contents     *inspect.Contents
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string

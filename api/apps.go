@@ -535,7 +535,7 @@ func (a *api) changes(ctx context.Context, app landfall.App, in *DiffPath) ([]cl
 			return nil, err
 		}
 	}
-	return a.Pipeline.Diff(ctx, sides[0], sides[1])
+	return a.Contents.Diff(ctx, sides[0], sides[1])
 }
 
 func (a *api) moves(ctx context.Context, in *struct {

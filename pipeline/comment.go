@@ -173,7 +173,7 @@ func (p *Pipeline) sectionOfRun(ctx context.Context, app landfall.App, pull stor
 		}
 	}
 	s.Base = name
-	s.Changes, err = p.Diff(ctx, before, after)
+	s.Changes, err = p.Contents.Diff(ctx, before, after)
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
@@ -75,7 +76,7 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 	logger := slog.New(slog.DiscardHandler)
 	p := &pipeline.Pipeline{
 		DB: db, Remote: repos, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Builds: &pipeline.Builds{Folder: t.TempDir()},
-		Rollout: &deploy.Rollout{DB: db, Gateways: nowhere{}, Logger: logger}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
+		Rollout: &deploy.Rollout{DB: db, Gateways: nowhere{}, Logger: logger}, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
 		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}

@@ -31,7 +31,7 @@ func (w *worker) intact(ctx context.Context, v landfall.Version) (bool, error) {
 	var objects []object
 	switch v.Unit.Kind {
 	case landfall.StaticUnit:
-		manifest, err := assets.Load(ctx, w.Objects, manifestRef(v.Content))
+		manifest, err := assets.Load(ctx, w.Objects, assets.RefIn(v.Content))
 		if err != nil {
 			return false, unlessDamaged(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
 
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
@@ -28,6 +29,7 @@ type Pipeline struct {
 	Remote    Remote
 	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
 	Rollout   *deploy.Rollout
+	Contents  *inspect.Contents
 
 	Sandbox   Sandbox
 	Images    Images // nil: none is pulled

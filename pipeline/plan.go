@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -10,8 +9,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
@@ -108,7 +107,7 @@ func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
 		after = append(after, g)
 	}
 	w.changes = versioning.Diff(w.base, append(after, versioning.InForce(w.secrets)...))
-	if err := noteFunctions(w.changes, w.storedSide(ctx, w.baseUnits), declaredSide(w.units)); err != nil {
+	if err := inspect.NoteFunctions(w.changes, inspect.Stored(ctx, w.DB, w.baseUnits), inspect.Declared(w.units)); err != nil {
 		return err
 	}
 	changed := 0
@@ -238,10 +237,4 @@ func changedPaths(before, after []landfall.File) []string {
 		changed = append(changed, p)
 	}
 	return changed
-}
-
-// manifestRef returns the manifest of a static unit's version; without a key when it is not stored.
-func manifestRef(content json.RawMessage) assets.Ref {
-	c, _ := landfall.ReadContent[landfall.StaticContent](content)
-	return assets.RefOf(c)
 }

@@ -206,3 +206,13 @@ func (w *worker) close() {
 		_ = w.mirror.Close()
 	}
 }
+
+// warnOfNetworks tells who pushes of the functions that get no network here, whatever they ask for.
+func (w *worker) warnOfNetworks() {
+	if !w.NoNetwork {
+		return
+	}
+	for _, name := range spec.Networked(w.spec) {
+		w.sayf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)", name)
+	}
+}

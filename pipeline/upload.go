@@ -205,7 +205,7 @@ func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known known
 			}
 			return known, err
 		}
-		ref := manifestRef(v.Content)
+		ref := assets.RefIn(v.Content)
 		if ref.Key == "" {
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
 	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/execution"
@@ -186,12 +187,13 @@ func (s *server) buildDelivery() error {
 		DB: s.db, Secrets: s.secrets, Specs: s.config.Specs, ReleaseURL: s.releaseURL, Rollout: s.rollout, Now: time.Now,
 		RequireTests: s.config.RequireTests,
 	}
+	s.contents = &inspect.Contents{DB: s.db, Objects: s.objects, Manifests: s.manifests}
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: buildSandbox{
 			sandbox: s.sandbox, hosts: s.config.AllowedHosts, upstream: s.config.Proxy, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
-		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout,
+		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Contents: s.contents,
 		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
 		Specs:     s.config.Specs,
 		NoNetwork: s.config.Network == networkOff,

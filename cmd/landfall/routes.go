@@ -251,7 +251,8 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 		})
 	}
 	rest := api.New(api.Config{
-		DB: s.db, Pipeline: s.pipeline, Editor: s.editor, Rollout: s.rollout, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
+		DB: s.db, Pipeline: s.pipeline, Editor: s.editor, Rollout: s.rollout, Contents: s.contents,
+		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
 		Now: time.Now, Logger: s.logger, Keeper: s, Problems: s.problems, StallTimeout: s.config.StallTimeout,

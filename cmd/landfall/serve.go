@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
@@ -71,6 +72,7 @@ type server struct {
 	pipeline  *pipeline.Pipeline
 	editor    *deploy.Editor
 	rollout   *deploy.Rollout
+	contents  *inspect.Contents
 	sandbox   *sandbox.Sandbox
 	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api

@@ -1,4 +1,4 @@
-package pipeline
+package inspect
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// sideOf finds the specs of one side of a diff; nothing for a unit that is not in force there.
-type sideOf func(id landfall.UnitID) (json.RawMessage, error)
+// Side finds the specs of one side of a diff; nothing for a unit that is not in force there.
+type Side func(id landfall.UnitID) (json.RawMessage, error)
 
-// noteFunctions marks the functions of a diff that may reach the network after, and did not before, and those with another contract.
-func noteFunctions(changes []landfall.UnitChange, before, after sideOf) error {
+// NoteFunctions marks the functions of a diff that may reach the network after, and did not before, and those with another contract.
+func NoteFunctions(changes []landfall.UnitChange, before, after Side) error {
 	for i, c := range changes {
 		if c.Unit.Kind != landfall.FunctionUnit || c.Change == landfall.Unchanged || c.Change == landfall.Removed {
 			continue
@@ -42,9 +42,9 @@ func noteFunctions(changes []landfall.UnitChange, before, after sideOf) error {
 
 // otherContract reports whether a function that changed takes or answers other data than before. Of a version that was deleted it
 // is not known.
-func otherContract(c landfall.UnitChange, before, after sideOf) (bool, error) {
+func otherContract(c landfall.UnitChange, before, after Side) (bool, error) {
 	var promises [2]string
-	for i, side := range []sideOf{before, after} {
+	for i, side := range []Side{before, after} {
 		stored, err := side(c.Unit)
 		if err != nil || stored == nil {
 			return false, landfall.Ignore(err, landfall.NotFound)
@@ -68,7 +68,7 @@ func otherContract(c landfall.UnitChange, before, after sideOf) (bool, error) {
 }
 
 // network reports whether a function may reach the network, by its own spec or its environment's.
-func (s sideOf) network(function string) (bool, error) {
+func (s Side) network(function string) (bool, error) {
 	stored, err := s(landfall.UnitID{Kind: landfall.FunctionUnit, Name: function})
 	if err != nil || stored == nil {
 		return false, err
@@ -84,35 +84,25 @@ func (s sideOf) network(function string) (bool, error) {
 	return spec.ReadNetwork(stored, environment)
 }
 
-// storedSide is the side of versions that are in force.
-func (p *Pipeline) storedSide(ctx context.Context, units []store.GroupUnit) sideOf {
+// Stored is the side of versions that are in force.
+func Stored(ctx context.Context, db *store.DB, units []store.GroupUnit) Side {
 	return func(id landfall.UnitID) (json.RawMessage, error) {
 		i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit == id })
 		if i < 0 {
 			return nil, nil
 		}
-		v, err := p.DB.VersionByNumber(ctx, units[i].UnitID, units[i].Number)
+		v, err := db.VersionByNumber(ctx, units[i].UnitID, units[i].Number)
 		return v.Spec, err
 	}
 }
 
-// declaredSide is the side of what a commit declares.
-func declaredSide(units []versioning.Unit) sideOf {
+// Declared is the side of what a commit declares.
+func Declared(units []versioning.Unit) Side {
 	return func(id landfall.UnitID) (json.RawMessage, error) {
 		i := slices.IndexFunc(units, func(u versioning.Unit) bool { return u.Unit == id })
 		if i < 0 {
 			return nil, nil
 		}
 		return units[i].Spec, nil
-	}
-}
-
-// warnOfNetworks tells who pushes of the functions that get no network here, whatever they ask for.
-func (w *worker) warnOfNetworks() {
-	if !w.NoNetwork {
-		return
-	}
-	for _, name := range spec.Networked(w.spec) {
-		w.sayf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)", name)
 	}
 }

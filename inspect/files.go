@@ -1,4 +1,4 @@
-package pipeline
+package inspect
 
 import (
 	"cmp"
@@ -18,19 +18,19 @@ type ServedFile struct {
 }
 
 // Files lists the static files of what is in force, by path. NotFound, with a sentence, when they were collected.
-func (p *Pipeline) Files(ctx context.Context, units []store.GroupUnit) ([]ServedFile, error) {
+func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]ServedFile, error) {
 	var all []ServedFile
 	for _, u := range units {
 		if u.Unit.Kind != landfall.StaticUnit {
 			continue
 		}
-		content, err := p.contentOf(ctx, units, u.Unit)
+		content, err := c.contentOf(ctx, units, u.Unit)
 		var manifest *assets.Manifest
 		if err == nil {
-			manifest, err = p.Manifests.Load(ctx, manifestRef(content))
+			manifest, err = c.Manifests.Load(ctx, assets.RefIn(content))
 		}
 		if err != nil && landfall.KindOf(err) == landfall.NotFound {
-			return nil, &landfall.Error{Op: "pipeline.Files", Kind: landfall.NotFound, Message: "its files are not stored any more", Err: err}
+			return nil, &landfall.Error{Op: "inspect.Files", Kind: landfall.NotFound, Message: "its files are not stored any more", Err: err}
 		}
 		if err != nil {
 			return nil, err
@@ -54,22 +54,22 @@ type ChangedFile struct {
 
 // ChangedFiles lists the files that differ within the units of a diff of an app's, unit by unit, by path. It leaves out a
 // unit of which one side was never stored, or was collected.
-func (p *Pipeline) ChangedFiles(ctx context.Context, app landfall.App, changes []landfall.UnitChange) ([]ChangedFile, error) {
+func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes []landfall.UnitChange) ([]ChangedFile, error) {
 	var all []ChangedFile
-	for _, c := range changes {
-		if c.Change == landfall.Unchanged || (c.Unit.Kind != landfall.StaticUnit && c.Unit.Kind != landfall.PackageUnit) {
+	for _, change := range changes {
+		if change.Change == landfall.Unchanged || (change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
 			continue
 		}
-		before, err := p.unitFiles(ctx, app, c.Unit, c.Before)
+		before, err := c.unitFiles(ctx, app, change.Unit, change.Before)
 		var after map[string]sized
 		if err == nil {
-			after, err = p.unitFiles(ctx, app, c.Unit, c.After)
+			after, err = c.unitFiles(ctx, app, change.Unit, change.After)
 		}
 		if err != nil && landfall.KindOf(err) != landfall.NotFound {
 			return nil, err
 		}
 		if err == nil {
-			all = append(all, changedFiles(c.Unit, before, after)...)
+			all = append(all, changedFiles(change.Unit, before, after)...)
 		}
 	}
 	return all, nil
@@ -82,29 +82,29 @@ type sized struct {
 }
 
 // unitFiles lists the files of a unit's version; nothing for no version. NotFound when they are not stored.
-func (p *Pipeline) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]sized, error) {
+func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]sized, error) {
 	files := map[string]sized{}
 	if uid == "" {
 		return files, nil
 	}
-	unit, err := p.DB.Unit(ctx, app, id)
+	unit, err := c.DB.Unit(ctx, app, id)
 	if err != nil {
 		return nil, err
 	}
-	v, err := p.DB.VersionByUID(ctx, unit.ID, uid)
+	v, err := c.DB.VersionByUID(ctx, unit.ID, uid)
 	if err != nil {
 		return nil, err
 	}
 	if v.Content == nil {
-		return nil, &landfall.Error{Op: "pipeline.files", Kind: landfall.NotFound}
+		return nil, &landfall.Error{Op: "inspect.files", Kind: landfall.NotFound}
 	}
-	return files, p.addFiles(ctx, files, id.Kind, v.Content)
+	return files, c.addFiles(ctx, files, id.Kind, v.Content)
 }
 
 // addFiles adds the files that the content of a version names.
-func (p *Pipeline) addFiles(ctx context.Context, files map[string]sized, kind landfall.UnitKind, content json.RawMessage) error {
+func (c *Contents) addFiles(ctx context.Context, files map[string]sized, kind landfall.UnitKind, content json.RawMessage) error {
 	if kind == landfall.StaticUnit {
-		manifest, err := p.Manifests.Load(ctx, manifestRef(content))
+		manifest, err := c.Manifests.Load(ctx, assets.RefIn(content))
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (p *Pipeline) addFiles(ctx context.Context, files map[string]sized, kind la
 		}
 		return nil
 	}
-	archived, err := p.archived(ctx, content)
+	archived, err := c.archived(ctx, content)
 	for name, file := range archived {
 		files[name] = sized{file.Size, file}
 	}
