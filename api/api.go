@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 )
 
@@ -35,6 +36,7 @@ type Config struct {
 	Editor       *deploy.Editor
 	Rollout      *deploy.Rollout
 	Contents     *inspect.Contents
+	Runs         *runs.Runs
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string

@@ -30,6 +30,7 @@ import (
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
@@ -67,15 +68,18 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	secrets := testkit.Must(secret.ParseKey(s.key))(t)
 	w.editor = &deploy.Editor{DB: db, Secrets: secrets, ReleaseURL: releaseURL, Rollout: rollout, Now: time.Now}
 	contents := &inspect.Contents{DB: db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}}
+	ledger := &runs.Runs{
+		DB: db, Rollout: rollout, Contents: contents, RunURL: func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
+	}
 	w.pipeline = &pipeline.Pipeline{
-		DB: db, Objects: s.objects, Manifests: contents.Manifests, Contents: contents, Remote: w.repos, Rollout: rollout,
+		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Remote: w.repos, Rollout: rollout,
 		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
 		Mirrors: &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}},
 		Builds:  &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
-		RunURL:  func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
+		Now:     time.Now, Logger: logger,
 	}
 	w.server = httptest.NewServer(api.New(api.Config{
-		DB: db, Pipeline: w.pipeline, Editor: w.editor, Rollout: rollout, Contents: contents, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
+		DB: db, Pipeline: w.pipeline, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {

@@ -159,11 +159,11 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	if err != nil {
 		return "", "", err
 	}
-	whole, err := Whole(ctx, e.tx, g)
+	complete, err := whole(ctx, e.tx, g)
 	if err != nil {
 		return "", "", err
 	}
-	if !whole {
+	if !complete {
 		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "what production applied last is not stored any more, so " +
 			"no release can be made of it: push or retry its run"}
 	}

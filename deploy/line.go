@@ -30,8 +30,8 @@ func LineOf(ctx context.Context, r applies, g landfall.Group) (landfall.Line, er
 // WantsRelease reports whether a push asks for more than versions.
 func WantsRelease(p landfall.Push) bool { return p.Apply == nil || !p.Apply.NoRelease }
 
-// Whole reports whether every version of a group version exists with its content.
-func Whole(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
+// whole reports whether every version of a group version exists with its content.
+func whole(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	complete, err := tx.GroupComplete(ctx, g.App, g.UID)
 	if err != nil || !complete {
 		return false, err
@@ -50,6 +50,27 @@ func Whole(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// Reach makes a group version reachable, or reachable again, unless something of it is not stored any more: then it does nothing, and
+// reports false.
+func Reach(ctx context.Context, tx *store.Tx, app landfall.App, g landfall.Group, at time.Time) (bool, error) {
+	if complete, err := whole(ctx, tx, g); err != nil || !complete {
+		return false, err
+	}
+	line, err := LineOf(ctx, tx, g)
+	if err != nil {
+		return false, err
+	}
+	if _, err := Create(ctx, tx, g, line, at); err != nil {
+		return false, err
+	}
+	if _, err := ExpireSurplus(ctx, tx, app, at); err != nil {
+		return false, err
+	}
+	CollectSoon(tx, app.ID)
+	_, err = tx.Changed(ctx, app.ID)
+	return true, err
 }
 
 // RandomUID returns a UID that nothing of an app has.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 )
 
@@ -123,23 +122,23 @@ func (a *acceptance) ignored(ctx context.Context, why string) (string, error) {
 	if err := a.tx.SetHead(ctx, a.push); err != nil {
 		return "", err
 	}
-	runs, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
 	}
-	if len(runs) == 0 {
+	if len(earlier) == 0 {
 		return a.ended(ctx, landfall.RunSkipped, why)
 	}
-	return runs[0].ID, a.tx.AppendLog(ctx, runs[0].ID, landfall.StepAccept, a.push.Accepted, "notice: "+why)
+	return earlier[0].ID, a.tx.AppendLog(ctx, earlier[0].ID, landfall.StepAccept, a.push.Accepted, "notice: "+why)
 }
 
 // want gives the push the run of its commit: one that is on its way, one that succeeded, or a new one.
 func (a *acceptance) want(ctx context.Context) (string, error) {
-	runs, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
 	}
-	for _, run := range runs {
+	for _, run := range earlier {
 		if !run.State.Final() {
 			return run.ID, a.tx.AddRunRef(ctx, run.ID, a.push)
 		}
@@ -154,7 +153,7 @@ func (a *acceptance) want(ctx context.Context) (string, error) {
 	if reason := a.skipped(); reason != "" {
 		return a.ended(ctx, landfall.RunSkipped, reason)
 	}
-	return a.create(ctx, false)
+	return a.create(ctx)
 }
 
 // joinable reports whether a run that succeeded before serves this push: a private commit is its own.
@@ -191,7 +190,7 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 		return false, err
 	}
 	u := deploy.RefUpdate{
-		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.p.ReleaseURL, Now: a.p.Now}
+		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.p.Runs.ReleaseURL, Now: a.p.Now}
 	if err := u.Point(ctx, a.push); err != nil {
 		return false, err
 	}
@@ -215,67 +214,22 @@ func (a *acceptance) skipped() string {
 }
 
 // create makes a new run for the push's commit.
-func (a *acceptance) create(ctx context.Context, rebuild bool) (string, error) {
-	run, err := a.newRun(ctx)
+func (a *acceptance) create(ctx context.Context) (string, error) {
+	run, err := runs.New(ctx, a.tx, a.app, a.push)
 	if err != nil {
 		return "", err
 	}
-	run.State, run.Rebuild = landfall.RunQueued, rebuild
-	if err := a.tx.CreateRun(ctx, run); err != nil {
-		return "", err
-	}
-	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
-		return "", err
-	}
-	if err := a.p.owe(ctx, a.tx, a.app, run, landfall.StatusPending, "Queued", ""); err != nil {
-		return "", err
-	}
-	a.tx.Enqueue(topicRun, run.ID, time.Time{})
-	return run.ID, nil
-}
-
-// newRun returns a run for the push's commit, with its UID reserved: its address is known from here on.
-func (a *acceptance) newRun(ctx context.Context) (landfall.Run, error) {
-	run := landfall.Run{
-		ID: uuid.Must(uuid.NewV7()).String(), App: a.app.ID, Commit: a.push.After, Branch: a.branch(), Step: landfall.StepAccept,
-		Created: a.push.Accepted,
-	}
-	var err error
-	if a.push.Apply != nil && !a.push.Apply.Clean {
-		run.UID, err = deploy.RandomUID(ctx, a.tx, a.app.ID)
-		return run, err
-	}
-	run.UID, err = a.tx.FreeUID(ctx, a.app.ID, run.Commit, func(n int) landfall.UID {
-		return landfall.CommitUID(a.app.UIDSpace, run.Commit, n)
-	})
-	return run, err
-}
-
-// branch returns what people call the push's reference.
-func (a *acceptance) branch() string { return branchOf(a.app, a.push) }
-
-func branchOf(app landfall.App, push landfall.Push) string {
-	if push.Apply != nil {
-		if push.Apply.Branch == "" {
-			return app.Branch
-		}
-		return push.Apply.Branch
-	}
-	if branch, ok := push.Ref.Branch(); ok {
-		return branch
-	}
-	tag, _ := push.Ref.Tag()
-	return tag
+	return run.ID, a.p.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
 }
 
 // wantOlder gives a push that came late the run it would have had: one that a newer push superseded.
 func (a *acceptance) wantOlder(ctx context.Context) (string, error) {
-	runs, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
 	}
-	if len(runs) > 0 {
-		return runs[0].ID, nil
+	if len(earlier) > 0 {
+		return earlier[0].ID, nil
 	}
 	return a.ended(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
 }
@@ -283,16 +237,16 @@ func (a *acceptance) wantOlder(ctx context.Context) (string, error) {
 // wantAgain gives a push that moved nothing the run that its commit has, whatever became of it: to try a commit again is
 // asked for by a retry. Nothing moves but the tag of a pull request that was opened since.
 func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
-	runs, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
 	}
-	if len(runs) == 0 || !runs[0].State.Final() {
+	if len(earlier) == 0 || !earlier[0].State.Final() {
 		return a.want(ctx)
 	}
-	release, err := a.tx.Release(ctx, a.app.ID, runs[0].Release)
+	release, err := a.tx.Release(ctx, a.app.ID, earlier[0].Release)
 	if err != nil || !release.Expired.IsZero() {
-		return runs[0].ID, landfall.Ignore(err, landfall.NotFound)
+		return earlier[0].ID, landfall.Ignore(err, landfall.NotFound)
 	}
 	u := deploy.RefUpdate{Tx: a.tx, App: &a.app, Group: landfall.Group{UID: release.ID}}
 	by := deploy.Mover{Actor: a.push.Actor, Reason: "push of " + a.push.After.Short(), At: a.push.Accepted}
@@ -300,12 +254,12 @@ func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
 		return "", err
 	}
 	_, err = a.tx.Changed(ctx, a.app.ID)
-	return runs[0].ID, err
+	return earlier[0].ID, err
 }
 
 // ended makes a run that is over before it begins.
 func (a *acceptance) ended(ctx context.Context, state landfall.RunState, reason string) (string, error) {
-	run, err := a.newRun(ctx)
+	run, err := runs.New(ctx, a.tx, a.app, a.push)
 	if err != nil {
 		return "", err
 	}
@@ -317,7 +271,7 @@ func (a *acceptance) ended(ctx context.Context, state landfall.RunState, reason 
 		return "", err
 	}
 	run.State, run.Reason = state, reason
-	return run.ID, a.p.end(ctx, a.tx, a.app, run)
+	return run.ID, a.p.Runs.End(ctx, a.tx, a.app, run)
 }
 
 // removed takes away what the removed reference held.
@@ -389,7 +343,7 @@ func (p *Pipeline) supersede(ctx context.Context, tx *store.Tx, run landfall.Run
 		return err
 	}
 	run.State, run.Reason = landfall.RunSuperseded, supersededBy(by)
-	return p.end(ctx, tx, app, run)
+	return p.Runs.End(ctx, tx, app, run)
 }
 
 func supersededBy(sha landfall.CommitSHA) string {

@@ -118,7 +118,7 @@ func (w *worker) buildApp(ctx context.Context) ([]landfall.File, error) {
 	b := w.spec.App.Build
 	env := maps.Clone(b.Env)
 	if _, named := env[releaseURLVariable]; named {
-		env[releaseURLVariable] = w.ReleaseURL(w.app.Name, w.run.UID)
+		env[releaseURLVariable] = w.Runs.ReleaseURL(w.app.Name, w.run.UID)
 	}
 	job := buildJob{what: "the app", command: b.Command, env: env, outputs: b.Outputs}
 	for _, f := range w.files {

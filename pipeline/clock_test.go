@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
@@ -42,7 +43,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	worker := func(name string, off time.Duration) (p *pipeline.Pipeline, asked *atomic.Int64) {
 		asked = new(atomic.Int64)
 		return &pipeline.Pipeline{
-			DB: db, Remote: s.repos, Rollout: s.doors.Rollout, RunURL: s.doors.RunURL, ReleaseURL: s.doors.ReleaseURL, Logger: s.doors.Logger,
+			DB: db, Remote: s.repos, Rollout: s.doors.Rollout, Runs: s.doors.Runs, Logger: s.doors.Logger,
 			Worker: name, Lease: 3 * time.Second, Scratch: filepath.Join(t.TempDir(), "scratch"),
 			Mirrors: &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{AllowedHosts: []string{host}}},
 			Now: func() time.Time {
@@ -101,8 +102,8 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	if err != nil || run.Attempt != 1 || run.State != landfall.RunRunning {
 		t.Errorf("got the run %+v, %v, want it at its first worker still", run, err)
 	}
-	ahead.OthersWork = true // as for a process that has no worker
-	if deserted, err := ahead.Deserted(t.Context()); err != nil || deserted {
+	apart := runs.Runs{DB: db, Now: ahead.Now, OthersWork: true} // as for a process that has no worker
+	if deserted, err := apart.Deserted(t.Context()); err != nil || deserted {
 		t.Errorf("got %v, %v, want to be told that a worker is alive", deserted, err)
 	}
 }

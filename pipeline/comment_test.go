@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
@@ -20,7 +21,7 @@ func (s *shop) update(f func(tx *store.Tx) error) {
 // wantComments fails the test unless so many comments are due, and returns them.
 func (s *shop) wantComments(what string, n int) []landfall.Comment {
 	s.t.Helper()
-	comments := pipeline.Comments{Comments: store.Comments{DB: s.doors.DB}, Pipeline: s.doors.Pipeline}
+	comments := runs.Comments{Comments: store.Comments{DB: s.doors.DB}, Runs: s.doors.Runs}
 	due, err := comments.Due(s.t.Context(), time.Now(), 10)
 	if err != nil {
 		s.t.Fatal(err)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"slices"
 
@@ -67,7 +68,7 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	}
 	crashpoint.Here("commit.grouped")
 	u := deploy.RefUpdate{
-		Tx: tx, App: &app, Group: group, Units: units, Release: !unreleased(pushes), ReleaseURL: w.ReleaseURL, Now: w.Now}
+		Tx: tx, App: &app, Group: group, Units: units, Release: !unreleased(pushes), ReleaseURL: w.Runs.ReleaseURL, Now: w.Now}
 	if u.Release {
 		if w.stats.New, err = isNew(ctx, tx, group); err != nil {
 			return err
@@ -132,7 +133,7 @@ func (w *worker) succeed(ctx context.Context, u deploy.RefUpdate, change int64, 
 	if err := u.Tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
 		return err
 	}
-	return w.end(ctx, u.Tx, *u.App, run)
+	return w.Runs.End(ctx, u.Tx, *u.App, run)
 }
 
 // numbered fills in the versions that the apply came to.
@@ -221,6 +222,22 @@ func (w *worker) expected(ctx context.Context, tx *store.Tx, app landfall.App) (
 	}
 	units = append(units, w.secrets...)
 	return g, units, tx.ReplaceGroupUnits(ctx, g, units)
+}
+
+// checkRecorded fails when a commit whose release was recorded comes to other digests: what builds it is not the same
+// any more.
+func checkRecorded(recorded []store.GroupUnit, units []versioning.Unit) error {
+	was := make(map[landfall.UnitID]landfall.Digest, len(recorded))
+	for _, u := range recorded {
+		was[u.Unit] = u.Digest
+	}
+	for _, u := range units {
+		if was[u.Unit] != u.Digest {
+			return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"%s comes out differently than when this release was made; push a new commit, or run retry --rebuild", u.Unit)}
+		}
+	}
+	return nil
 }
 
 func groupUnits(units []versioning.Unit) []landfall.GroupUnit {

@@ -30,7 +30,7 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 		}
 		for _, run := range runs {
 			run.State, run.Reason = landfall.RunCancelled, "Cancelled: "+actor+" deleted the app"
-			if err := p.end(ctx, tx, app, run); err != nil {
+			if err := p.Runs.End(ctx, tx, app, run); err != nil {
 				return err
 			}
 		}

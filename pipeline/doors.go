@@ -201,7 +201,7 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 		if seen, err = d.copyLog(ctx, id, seen, from, w); err != nil {
 			return err
 		}
-		if d.Shown(ctx, run).State.Final() {
+		if d.Runs.Shown(ctx, run).State.Final() {
 			return d.verdict(ctx, run, from, w)
 		}
 		if !d.Now().Before(ask) {
@@ -220,7 +220,7 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 
 // tellDeserted says that a run waits for a worker, unless that was told already, and returns whether it is told.
 func (d Doors) tellDeserted(ctx context.Context, told bool, w io.Writer) (bool, error) {
-	deserted, err := d.Deserted(ctx)
+	deserted, err := d.Runs.Deserted(ctx)
 	if deserted && !told {
 		_, err = io.WriteString(w, "waiting for a worker: none is alive\n")
 	}
@@ -261,11 +261,11 @@ func (d Doors) verdict(ctx context.Context, run landfall.Run, from time.Time, w 
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", d.RunURL(run.ID), run.ID)
+	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", d.Runs.RunURL(run.ID), run.ID)
 	if run.Release != "" {
-		text = d.ReleaseURL(app.Name, run.Release) + "\n"
+		text = d.Runs.ReleaseURL(app.Name, run.Release) + "\n"
 		if app.Live == run.Release && len(moves) > 0 && !moves[0].At.Before(from) {
-			text += "It is live: " + d.ReleaseURL(app.Name, "") + "\n"
+			text += "It is live: " + d.Runs.ReleaseURL(app.Name, "") + "\n"
 		}
 	}
 	_, err = io.WriteString(w, text)

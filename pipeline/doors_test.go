@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
@@ -74,10 +75,14 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.DiscardHandler)
+	rollout := &deploy.Rollout{DB: db, Gateways: nowhere{}, Logger: logger}
 	p := &pipeline.Pipeline{
 		DB: db, Remote: repos, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Builds: &pipeline.Builds{Folder: t.TempDir()},
-		Rollout: &deploy.Rollout{DB: db, Gateways: nowhere{}, Logger: logger}, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
-		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
+		Rollout: rollout, Now: time.Now, Logger: logger,
+		Runs: &runs.Runs{
+			DB: db, Rollout: rollout, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
+			RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
+		},
 	}
 	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}
 }
@@ -152,17 +157,17 @@ func (s *shop) wantHead(what string, want landfall.CommitSHA) {
 	if err != nil || head.SHA != want {
 		s.t.Errorf("%s: got the head %q and the error %v, want %q", what, head.SHA, err, want)
 	}
-	runs, err := s.doors.DB.UnfinishedOfApp(s.t.Context(), appID)
+	unfinished, err := s.doors.DB.UnfinishedOfApp(s.t.Context(), appID)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, run := range runs {
+	for _, run := range unfinished {
 		if run.Commit != want {
 			s.t.Errorf("%s: got a run of %s that is %s, want only one of %q", what, run.Commit, run.State, want)
 		}
 	}
-	if want != "" && len(runs) != 1 {
-		s.t.Errorf("%s: got %d runs that are not over, want one", what, len(runs))
+	if want != "" && len(unfinished) != 1 {
+		s.t.Errorf("%s: got %d unfinished that are not over, want one", what, len(unfinished))
 	}
 }
 

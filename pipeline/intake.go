@@ -155,7 +155,7 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, i
 
 // unconcerned says why a delivery that names a repository acts on no app.
 func unconcerned(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (string, error) {
-	named := repositoryName(landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name})
+	named := landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name}.Title()
 	switch {
 	case intake.Delivery.Hook == "":
 		apps, err := tx.Apps(ctx)
@@ -171,14 +171,9 @@ func unconcerned(ctx context.Context, tx *store.Tx, app landfall.App, intake web
 	}
 	own := app.Repository
 	if app.GitHub.ID != 0 {
-		own = repositoryName(app.GitHub)
+		own = app.GitHub.Title()
 	}
 	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named), nil
-}
-
-// repositoryName is a repository for people: two of one name differ by their id.
-func repositoryName(r landfall.GitHubRepository) string {
-	return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID)
 }
 
 // ownerOf returns the app that a delivery's hook was made for; none for the installation's hook, and for a delivery that names no
@@ -250,7 +245,7 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 	if err != nil || pull.Fork {
 		return "", err
 	}
-	if in.comments(app) {
+	if in.Runs.CommentsOn(app) {
 		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
 			return "", err
 		}

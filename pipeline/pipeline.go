@@ -12,7 +12,7 @@ import (
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
-	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/runs"
 
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
@@ -29,7 +29,7 @@ type Pipeline struct {
 	Remote    Remote
 	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
 	Rollout   *deploy.Rollout
-	Contents  *inspect.Contents
+	Runs      *runs.Runs
 
 	Sandbox   Sandbox
 	Images    Images // nil: none is pulled
@@ -45,16 +45,9 @@ type Pipeline struct {
 	Scratch string // folder for work in progress; everything in it may go when no run works
 	Builds  *Builds
 
-	RunURL     func(run string) string                        // where people read about a run
-	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
-	Reporting  bool                                           // whether commit statuses are owed to the forge
-	Commenting bool                                           // whether comments on pull requests are, where statuses are
-
 	RequireTests bool // whether only functions that have passed a test are released
 
 	HasFastAPI func() bool // whether functions find FastAPI where they run; nil: that is elsewhere, and nobody here knows
-
-	OthersWork bool // whether only other processes take runs through the steps
 
 	Worker string        // this process, across its lives
 	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
@@ -131,7 +124,6 @@ const keeping = "keep"
 
 // The topics of durable jobs.
 const (
-	topicRun    = "run"
 	topicPlace  = "place" // of an app and a reference, with a space between
 	topicForget = keeping + "/forget"
 )
@@ -240,7 +232,7 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 	}
 	logger := p.Logger.With("topic", topic)
 	switch topic {
-	case topicRun:
+	case runs.Topic:
 		logger = logger.With("run", id)
 	case deploy.TopicCollect:
 		logger = logger.With("app_id", id)
@@ -254,7 +246,7 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 
 func (p *Pipeline) workOn(ctx context.Context, topic, id string) error {
 	switch topic {
-	case topicRun:
+	case runs.Topic:
 		return p.workRun(ctx, id)
 	case deploy.TopicCollect:
 		return p.Collect(ctx, id)
@@ -307,7 +299,7 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, l
 	}
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		for _, run := range due {
-			tx.EnqueueOnce(topicRun, run.ID, run.Attempt)
+			tx.EnqueueOnce(runs.Topic, run.ID, run.Attempt)
 		}
 		return nil
 	})

@@ -6,6 +6,65 @@ import (
 	"landfall.dev/landfall"
 )
 
+// Preview is what a commit would come to: the diff, without anything being built, stored or moved.
+type Preview struct {
+	Changes  []landfall.UnitChange
+	Complete bool                 // false when a build command would make files whose digests are not known before
+	Files    *landfall.FileChange // of the commit as a whole, when it is not complete; nil when it cannot be known
+	Log      []string
+}
+
+// DryRun plans a commit of the built-in remote without storing anything. Errors are those of a run.
+func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
+	hide, err := p.redactor(ctx, app, nil)
+	if err != nil {
+		return Preview{}, err
+	}
+	w := &worker{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
+	defer w.close()
+	preview, err := w.dryRun(ctx, push)
+	if err != nil {
+		err = w.hidden(err)
+	}
+	return preview, err
+}
+
+func (w *worker) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
+	remote, err := w.remote(ctx, w.app, []landfall.Push{push})
+	if err != nil {
+		return Preview{}, err
+	}
+	if w.mirror, err = w.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
+		return Preview{}, err
+	}
+	if w.info, err = w.mirror.Commit(push.After); err != nil {
+		return Preview{}, err
+	}
+	if err := w.read(ctx); err != nil {
+		return Preview{}, err
+	}
+	if err := w.checkOwners(ctx); err != nil {
+		return Preview{}, err
+	}
+	if err := w.pinSecrets(ctx, []landfall.Push{push}); err != nil {
+		return Preview{}, err
+	}
+	if err := w.readBaseOf(ctx, []landfall.Push{push}); err != nil {
+		return Preview{}, err
+	}
+	if w.builds() {
+		files, err := w.previewCommit(ctx)
+		return Preview{Files: files, Log: w.takeLog()}, err
+	}
+	if err := w.planUnits(ctx, w.files); err != nil {
+		return Preview{}, err
+	}
+	if err := w.previewFiles(ctx); err != nil {
+		return Preview{}, err
+	}
+	return Preview{Changes: w.changes, Complete: true, Log: w.takeLog()}, nil
+}
+
 // previewFiles adds to the diff of a dry run what differs within the static units, by git's names of the files.
 func (w *worker) previewFiles(ctx context.Context) error {
 	for i, c := range w.changes {

@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 )
 
@@ -54,11 +55,11 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	if err != nil || run.State != landfall.RunSucceeded || run.Release == "" {
 		s.t.Errorf("%s: got %+v and the error %v, want it stored as succeeded with a release", what, run, err)
 	}
-	shown := s.doors.Shown(s.t.Context(), run)
+	shown := s.doors.Runs.Shown(s.t.Context(), run)
 	if over := state.Final(); shown.State != state || (shown.Release != "") != over || shown.Finished.IsZero() == over {
 		s.t.Errorf("%s: people see %+v, want it %s", what, shown, state)
 	}
-	outbox := pipeline.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Pipeline: s.doors.Pipeline}
+	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Runs: s.doors.Runs}
 	due, err := outbox.Due(s.t.Context(), time.Now(), 10)
 	if err != nil {
 		s.t.Fatal(err)
@@ -85,13 +86,13 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	s := newShop(t)
 	s.accepts(s.moves(s.commitOf("specs/env.yaml",
 		"apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {runtime: {image: fission/python-env}}\n"))...)
-	runs, err := s.doors.DB.UnfinishedOfApp(t.Context(), appID)
-	if err != nil || len(runs) != 1 {
-		t.Fatalf("got the runs %+v and the error %v, want one", runs, err)
+	unfinished, err := s.doors.DB.UnfinishedOfApp(t.Context(), appID)
+	if err != nil || len(unfinished) != 1 {
+		t.Fatalf("got the runs %+v and the error %v, want one", unfinished, err)
 	}
-	outbox := pipeline.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Pipeline: s.doors.Pipeline}
+	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.doors.DB}, Runs: s.doors.Runs}
 	s.update(func(tx *store.Tx) error {
-		return tx.PutPullRequest(t.Context(), appID, store.PullRequest{Number: 12, Base: "main", HeadRef: s.ref, HeadSHA: runs[0].Commit, Open: true}, time.Now())
+		return tx.PutPullRequest(t.Context(), appID, store.PullRequest{Number: 12, Base: "main", HeadRef: s.ref, HeadSHA: unfinished[0].Commit, Open: true}, time.Now())
 	})
 	pending, err := outbox.Due(t.Context(), time.Now(), 10)
 	if err != nil || len(pending) != 1 {
@@ -114,12 +115,12 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the gateways were not asked to take the release")
 	}
-	s.wantState("before the swap", runs[0], landfall.RunRunning, 0)
+	s.wantState("before the swap", unfinished[0], landfall.RunRunning, 0)
 	close(gateways.let)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	// P-007: the address in the final status answers
-	s.wantState("after the swap", runs[0], landfall.RunSucceeded, 1)
+	s.wantState("after the swap", unfinished[0], landfall.RunSucceeded, 1)
 }

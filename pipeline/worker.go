@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
@@ -102,19 +103,6 @@ func (p *Pipeline) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, time.Time{}) })
-}
-
-// Deserted reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
-func (p *Pipeline) Deserted(ctx context.Context) (bool, error) {
-	if !p.OthersWork {
-		return false, nil
-	}
-	now, err := p.DB.Now(ctx, p.Now())
-	if err != nil {
-		return false, err
-	}
-	alive, err := p.DB.Workers(ctx, now)
-	return alive == 0 && err == nil, err
 }
 
 // heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.
@@ -337,7 +325,7 @@ func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration,
 		if after == 0 {
 			next = time.Time{}
 		}
-		tx.Enqueue(topicRun, w.run.ID, next)
+		tx.Enqueue(runs.Topic, w.run.ID, next)
 		return nil
 	})
 	return ignoreLost(err)
@@ -360,7 +348,7 @@ func (w *worker) fail(ctx context.Context, state landfall.RunState, cause error)
 		crashpoint.Here("fail.before")
 		run := w.run
 		run.State, run.Reason = state, message
-		return w.end(ctx, tx, w.app, run)
+		return w.Runs.End(ctx, tx, w.app, run)
 	})
 	crashpoint.Here("fail.after")
 	return ignoreLost(err)

@@ -19,7 +19,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/deploy"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
 )
@@ -64,7 +65,7 @@ func newPages(t *testing.T, address string) *pages {
 	logger := slog.New(slog.DiscardHandler)
 	rollout := &deploy.Rollout{DB: db, Gateways: still{}, Logger: logger}
 	rest := api.New(api.Config{
-		DB: db, Pipeline: &pipeline.Pipeline{DB: db, Rollout: rollout, Now: p.clock, Logger: logger}, Rollout: rollout, URL: u, Domain: "localhost",
+		DB: db, Runs: &runs.Runs{DB: db, Rollout: rollout, Now: p.clock, Logger: logger}, Rollout: rollout, Contents: &inspect.Contents{DB: db}, URL: u, Domain: "localhost",
 		ReleaseURL: func(app string, selector landfall.UID) string {
 			return "http://" + app + "--" + string(selector) + ".localhost/"
 		},

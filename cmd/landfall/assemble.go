@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/images"
@@ -188,22 +189,25 @@ func (s *server) buildDelivery() error {
 		RequireTests: s.config.RequireTests,
 	}
 	s.contents = &inspect.Contents{DB: s.db, Objects: s.objects, Manifests: s.manifests}
+	s.allRuns = &runs.Runs{
+		DB: s.db, Rollout: s.rollout, Contents: s.contents, RunURL: s.runURL, ReleaseURL: s.releaseURL,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, OthersWork: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
+	}
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: buildSandbox{
 			sandbox: s.sandbox, hosts: s.config.AllowedHosts, upstream: s.config.Proxy, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
-		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Contents: s.contents,
-		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
+		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Runs: s.allRuns,
+		Remote: s.remote(), Elsewhere: elsewhere,
 		Specs:     s.config.Specs,
 		NoNetwork: s.config.Network == networkOff,
 		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted,
-		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
-		Scratch: filepath.Join(s.config.Data, "scratch"),
-		Builds:  &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
-		RunURL:  s.runURL, RequireTests: s.config.RequireTests,
-		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
-		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
+		Mirrors:      &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		Scratch:      filepath.Join(s.config.Data, "scratch"),
+		Builds:       &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
+		RequireTests: s.config.RequireTests,
+		Worker:       s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
 	}
 	if s.config.has(roleGateway) && !s.config.afar() {
 		s.pipeline.HasFastAPI = environment.HasFastAPI
@@ -224,10 +228,10 @@ func (s *server) buildDelivery() error {
 	}
 	s.sender = &github.Sender{
 		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
-		Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline},
+		Outbox: runs.Outbox{Outbox: store.Outbox{DB: s.db}, Runs: s.allRuns},
 	}
 	if s.config.Comments { // one that was owed before it was turned off is not sent any more
-		s.sender.Comments = pipeline.Comments{Comments: store.Comments{DB: s.db}, Pipeline: s.pipeline}
+		s.sender.Comments = runs.Comments{Comments: store.Comments{DB: s.db}, Runs: s.allRuns}
 	}
 	return nil
 }

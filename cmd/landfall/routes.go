@@ -251,7 +251,7 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 		})
 	}
 	rest := api.New(api.Config{
-		DB: s.db, Pipeline: s.pipeline, Editor: s.editor, Rollout: s.rollout, Contents: s.contents,
+		DB: s.db, Pipeline: s.pipeline, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
@@ -293,7 +293,7 @@ func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if s.config.has(roleAPI) {
-		if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted {
+		if deserted, err := s.allRuns.Deserted(ctx); err == nil && deserted {
 			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
@@ -73,6 +74,7 @@ type server struct {
 	editor    *deploy.Editor
 	rollout   *deploy.Rollout
 	contents  *inspect.Contents
+	allRuns   *runs.Runs
 	sandbox   *sandbox.Sandbox
 	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api

@@ -1,4 +1,4 @@
-package pipeline
+package runs
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// comments reports whether the forge is to hear of an app's pull requests in comments.
-func (p *Pipeline) comments(app landfall.App) bool {
-	return p.Reporting && p.Commenting && app.GitHub.Name != ""
+// CommentsOn reports whether the forge is to hear of an app's pull requests in comments.
+func (r *Runs) CommentsOn(app landfall.App) bool {
+	return r.Reporting && r.Commenting && app.GitHub.Name != ""
 }
 
 // wantComments notes that there is news of a commit for the comments of the open pull requests whose head it is.
-func (p *Pipeline) wantComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
-	if !p.comments(app) {
+func (r *Runs) wantComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+	if !r.CommentsOn(app) {
 		return nil
 	}
 	numbers, err := tx.PullRequestsAt(ctx, app.ID, commit)
@@ -26,7 +26,7 @@ func (p *Pipeline) wantComments(ctx context.Context, tx *store.Tx, app landfall.
 		return err
 	}
 	for _, number := range numbers {
-		if err := tx.WantComment(ctx, app.GitHub, number, p.Now()); err != nil {
+		if err := tx.WantComment(ctx, app.GitHub, number, r.Now()); err != nil {
 			return err
 		}
 	}
@@ -38,7 +38,7 @@ func (p *Pipeline) wantComments(ctx context.Context, tx *store.Tx, app landfall.
 type Comments struct {
 	store.Comments
 
-	Pipeline *Pipeline
+	Runs *Runs
 }
 
 const (
@@ -59,7 +59,7 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 		case err != nil && ctx.Err() != nil:
 			return nil, err
 		case err != nil: // it holds no other one back
-			c.Pipeline.Logger.ErrorContext(ctx, "a comment cannot be composed", "repository", repositoryName(comment.Repository),
+			c.Runs.Logger.ErrorContext(ctx, "a comment cannot be composed", "repository", comment.Repository.Title(),
 				"pull_request", comment.Number, "error", err)
 			if err := c.Postpone(ctx, comment, now.Add(composeAgain), "It cannot be composed; the log says why."); err != nil {
 				return nil, err
@@ -99,7 +99,7 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 		if err != nil {
 			return report, false, err
 		}
-		section, ready, err := c.Pipeline.section(ctx, app, pull)
+		section, ready, err := c.Runs.section(ctx, app, pull)
 		if err != nil || !ready {
 			return report, false, err
 		}
@@ -111,37 +111,37 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 }
 
 // section reads what a comment says of one app. It reports false while gateways do not have that.
-func (p *Pipeline) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport, bool, error) {
+func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport, bool, error) {
 	s := landfall.AppReport{App: app.Name, Commit: pull.HeadSHA}
-	head, err := p.DB.Head(ctx, app.ID, pull.HeadRef)
+	head, err := r.DB.Head(ctx, app.ID, pull.HeadRef)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return s, false, err
 	}
 	if !head.SHA.IsZero() && pull.Open {
 		s.Commit = head.SHA
 	}
-	runs, err := p.DB.RunsOfCommit(ctx, app.ID, s.Commit)
+	runs, err := r.DB.RunsOfCommit(ctx, app.ID, s.Commit)
 	if err != nil {
 		return s, false, err
 	}
 	if len(runs) > 0 {
-		if err := p.sectionOfRun(ctx, app, pull, runs[0], &s); err != nil {
+		if err := r.sectionOfRun(ctx, app, pull, runs[0], &s); err != nil {
 			return s, false, err
 		}
 	}
-	if err := p.sectionOfTag(ctx, app, pull, &s); err != nil {
+	if err := r.sectionOfTag(ctx, app, pull, &s); err != nil {
 		return s, false, err
 	}
 	// What was read may be newer than what gateways show: they are asked last.
-	if app, err = p.DB.App(ctx, app.ID); err != nil {
+	if app, err = r.DB.App(ctx, app.ID); err != nil {
 		return s, false, err
 	}
-	return s, p.Rollout.Shows(ctx, app.ID, app.Changed), nil
+	return s, r.Rollout.Shows(ctx, app.ID, app.Changed), nil
 }
 
 // sectionOfRun fills in what a run of the pull request's head came to.
-func (p *Pipeline) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run, s *landfall.AppReport) error {
-	s.State, s.Reason, s.Run, s.Stats = run.State, run.Reason, p.RunURL(run.ID), run.Stats
+func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run, s *landfall.AppReport) error {
+	s.State, s.Reason, s.Run, s.Stats = run.State, run.Reason, r.RunURL(run.ID), run.Stats
 	if run.State.Final() {
 		s.Took = run.Finished.Sub(run.Created)
 	} else {
@@ -150,38 +150,38 @@ func (p *Pipeline) sectionOfRun(ctx context.Context, app landfall.App, pull stor
 	if run.Release == "" {
 		return nil
 	}
-	release, err := p.DB.Release(ctx, app.ID, run.Release)
+	release, err := r.DB.Release(ctx, app.ID, run.Release)
 	if err != nil || !release.Expired.IsZero() {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
-	s.Release = p.ReleaseURL(app.Name, run.Release)
+	s.Release = r.ReleaseURL(app.Name, run.Release)
 	if !pull.Open {
 		return nil
 	}
-	after, err := p.DB.GroupUnits(ctx, app.ID, run.Release)
+	after, err := r.DB.GroupUnits(ctx, app.ID, run.Release)
 	if err != nil {
 		return err
 	}
-	base, name, err := p.servedBy(ctx, app, pull.Base)
+	base, name, err := r.servedBy(ctx, app, pull.Base)
 	if err != nil {
 		return err
 	}
 	var before []store.GroupUnit
 	if base != "" {
-		if before, err = p.DB.GroupUnits(ctx, app.ID, base); err != nil {
+		if before, err = r.DB.GroupUnits(ctx, app.ID, base); err != nil {
 			return err
 		}
 	}
 	s.Base = name
-	s.Changes, err = p.Contents.Diff(ctx, before, after)
+	s.Changes, err = r.Contents.Diff(ctx, before, after)
 	return err
 }
 
 // servedBy returns the release that a branch serves: of the production branch the live one, of another one its newest; where
 // there is none, the live one, with the name of its branch. Both are empty when nothing is live.
-func (p *Pipeline) servedBy(ctx context.Context, app landfall.App, branch string) (landfall.UID, string, error) {
+func (r *Runs) servedBy(ctx context.Context, app landfall.App, branch string) (landfall.UID, string, error) {
 	if branch != app.Branch {
-		tag, err := p.DB.Tag(ctx, app.ID, deploy.BranchTag(branch))
+		tag, err := r.DB.Tag(ctx, app.ID, deploy.BranchTag(branch))
 		if err == nil {
 			return tag.Release, branch, nil
 		}
@@ -196,16 +196,16 @@ func (p *Pipeline) servedBy(ctx context.Context, app landfall.App, branch string
 }
 
 // sectionOfTag fills in the address that follows the pull request.
-func (p *Pipeline) sectionOfTag(ctx context.Context, app landfall.App, pull store.PullRequest, s *landfall.AppReport) error {
+func (r *Runs) sectionOfTag(ctx context.Context, app landfall.App, pull store.PullRequest, s *landfall.AppReport) error {
 	name := deploy.PullTag(pull.Number)
-	tag, err := p.DB.Tag(ctx, app.ID, name)
+	tag, err := r.DB.Tag(ctx, app.ID, name)
 	if err != nil {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
-	group, err := p.DB.Group(ctx, app.ID, tag.Release)
+	group, err := r.DB.Group(ctx, app.ID, tag.Release)
 	if err != nil {
 		return err
 	}
-	s.Preview, s.Shows = p.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
+	s.Preview, s.Shows = r.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
 	return nil
 }

@@ -1,4 +1,4 @@
-package pipeline
+package runs
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// end ends a run that is not over, in the caller's transaction: its state, its final report, and what it held.
-func (p *Pipeline) end(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run) error {
-	run.Finished = p.Now()
+// End ends a run that is not over, in the caller's transaction: its state, its final report, and what it held.
+func (r *Runs) End(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run) error {
+	run.Finished = r.Now()
 	if err := tx.FinishRun(ctx, run); err != nil {
 		return err
 	}
@@ -25,9 +25,9 @@ func (p *Pipeline) end(ctx context.Context, tx *store.Tx, app landfall.App, run 
 	}
 	target := ""
 	if run.Release != "" {
-		target = p.ReleaseURL(app.Name, run.Release)
+		target = r.ReleaseURL(app.Name, run.Release)
 	}
-	if err := p.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
+	if err := r.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
 		return err
 	}
 	return tx.EndLog(ctx, run.ID, run.Step, run.Finished, lastLines(run)...)
@@ -46,21 +46,21 @@ func lastLines(run landfall.Run) []string {
 }
 
 // owe adds a commit status to the outbox, and wants the comments that say the same, if the forge is to hear of this app.
-func (p *Pipeline) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
-	if !p.Reporting || app.GitHub.Name == "" {
+func (r *Runs) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
+	if !r.Reporting || app.GitHub.Name == "" {
 		return nil
 	}
 	if target == "" {
-		target = p.RunURL(run.ID)
+		target = r.RunURL(run.ID)
 	}
 	err := tx.CreateReport(ctx, landfall.Report{
 		App: app.ID, Run: run.ID, Repository: app.GitHub, Commit: run.Commit, Context: "landfall/" + app.Name,
-		State: state, Description: landfall.CutDescription(text), Target: target, NextAt: p.Now(),
+		State: state, Description: landfall.CutDescription(text), Target: target, NextAt: r.Now(),
 	})
 	if err != nil {
 		return err
 	}
-	return p.wantComments(ctx, tx, app, run.Commit)
+	return r.wantComments(ctx, tx, app, run.Commit)
 }
 
 // statusOf says what the forge hears of a run's state.
