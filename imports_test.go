@@ -57,9 +57,10 @@ func rooms() []room {
 		{"deploy", "secret spec store versioning", "store/storetest"},
 		{"inspect", "assets builder spec store versioning", ""},
 		{"runs", "crashpoint deploy inspect store", ""},
+		{"accept", "builder crashpoint deploy remote runs secret store trace webhook", ""},
 		{"tree", "", ""},
 		{"unpack", "tree", ""},
-		{"pipeline", "builder contract environment event spec versioning assets deploy inspect runs secret store crashpoint remote trace tree unpack webhook", "store/storetest"},
+		{"pipeline", "accept builder contract environment event spec versioning assets deploy inspect runs secret store crashpoint remote trace tree unpack webhook", "store/storetest"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
@@ -98,12 +99,12 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "api/client deploy inspect pipeline runs secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
+		{"api", "accept api/client deploy inspect pipeline runs secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
 		{"api/client", "", ""},
 		{"web", "api api/client store", "deploy inspect runs"},
 		{
 			"cmd/landfall",
-			"webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck inspect pipeline runs versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
+			"accept webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck inspect pipeline runs versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
 			"logtest store/storetest test/forge test/site",
 		},
 
@@ -169,7 +170,7 @@ func libraries() []library {
 
 		{"filippo.io/age", "secret", "", "secrets are sealed in one room"},
 		{"github.com/andybalholm/brotli", "runtime/gateway", "cmd/landfall", "compressed at the edge, once per digest"},
-		{"github.com/bmatcuk/doublestar", "spec assets builder pipeline", "", "the globs of the specs"},
+		{"github.com/bmatcuk/doublestar", "spec accept assets builder pipeline", "", "the globs of the specs"},
 		{"github.com/chromedp", "test/browser", "test/pages", "pages are looked at in a browser"},
 		{"github.com/tetratelabs/wazero", "runtime/wasm", "", "WebAssembly without another program, and without C"},
 		{"github.com/cloudevents/sdk-go", "event", "test/function", "CloudEvents are read and written by their own library"},

@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
@@ -37,6 +38,7 @@ type Config struct {
 	Rollout      *deploy.Rollout
 	Contents     *inspect.Contents
 	Runs         *runs.Runs
+	Acceptor     *accept.Acceptor
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string

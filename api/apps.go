@@ -316,7 +316,7 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 		return tx.UpdateApp(ctx, app)
 	})
 	if err == nil && app.Repository == "" {
-		err = a.Pipeline.Remote.SetHead(ctx, app.ID, app.Branch)
+		err = a.Acceptor.Remote.SetHead(ctx, app.ID, app.Branch)
 	}
 	return answer(a.appOf(app), err)
 }

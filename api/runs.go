@@ -251,7 +251,7 @@ func (a *api) apply(ctx context.Context, in *struct {
 		preview, err := a.Pipeline.DryRun(ctx, app, push)
 		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files, Log: preview.Log}, err)
 	}
-	id, err := a.Pipeline.Apply(ctx, app, push)
+	id, err := a.Acceptor.Apply(ctx, app, push)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/pipeline"
@@ -220,7 +221,7 @@ func (w *world) commit(ref landfall.RefName, page string) remote.Update {
 func (w *world) push(branch, page string) {
 	w.t.Helper()
 	update := w.commit(landfall.RefName(landfall.BranchPrefix+branch), page)
-	runs := testkit.Must(pipeline.Doors{Pipeline: w.pipeline}.Accept(
+	runs := testkit.Must(accept.Doors{Acceptor: w.acceptor}.Accept(
 		w.t.Context(), remote.Repository{App: shopID, Name: "shop", Actor: "ada"}, []remote.Update{update}))(w.t)
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)

@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets"
@@ -44,6 +45,7 @@ type world struct {
 	db       *store.DB
 	pipeline *pipeline.Pipeline
 	editor   *deploy.Editor
+	acceptor *accept.Acceptor
 	repos    *remote.Repositories
 	git      string // folder of the repositories
 	shown    gateways
@@ -71,15 +73,17 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	ledger := &runs.Runs{
 		DB: db, Rollout: rollout, Contents: contents, RunURL: func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
 	}
+	mirrors := &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}}
+	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Now: time.Now, Logger: logger}
 	w.pipeline = &pipeline.Pipeline{
 		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Remote: w.repos, Rollout: rollout,
 		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
-		Mirrors: &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}},
-		Builds:  &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
-		Now:     time.Now, Logger: logger,
+		Mirrors: mirrors, Acceptor: w.acceptor,
+		Builds: &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
+		Now:    time.Now, Logger: logger,
 	}
 	w.server = httptest.NewServer(api.New(api.Config{
-		DB: db, Pipeline: w.pipeline, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
+		DB: db, Pipeline: w.pipeline, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {

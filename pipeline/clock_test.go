@@ -43,7 +43,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	worker := func(name string, off time.Duration) (p *pipeline.Pipeline, asked *atomic.Int64) {
 		asked = new(atomic.Int64)
 		return &pipeline.Pipeline{
-			DB: db, Remote: s.repos, Rollout: s.doors.Rollout, Runs: s.doors.Runs, Logger: s.doors.Logger,
+			DB: db, Remote: s.repos, Rollout: s.doors.Rollout, Runs: s.doors.Runs, Acceptor: s.doors.Acceptor, Logger: s.doors.Logger,
 			Worker: name, Lease: 3 * time.Second, Scratch: filepath.Join(t.TempDir(), "scratch"),
 			Mirrors: &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{AllowedHosts: []string{host}}},
 			Now: func() time.Time {

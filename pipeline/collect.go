@@ -80,7 +80,7 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		return err
 	}
 	if len(prefixes) > 0 {
-		p.loggerOf(app).InfoContext(ctx, "collected", "prefixes", len(prefixes))
+		p.Logger.With(app.LogAttrs()...).InfoContext(ctx, "collected", "prefixes", len(prefixes))
 	}
 	return nil
 }

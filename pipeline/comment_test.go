@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
@@ -43,7 +43,7 @@ func (s *shop) opens(id string, commit landfall.CommitSHA) webhook.Intake {
 }
 
 // hooked makes an app of a repository elsewhere.
-func (s *shop) hooked() pipeline.Intake {
+func (s *shop) hooked() accept.Intake {
 	s.t.Helper()
 	s.update(func(tx *store.Tx) error {
 		own, err := tx.App(s.t.Context(), appID)
@@ -58,7 +58,7 @@ func (s *shop) hooked() pipeline.Intake {
 		}
 		return tx.CreateApp(s.t.Context(), app)
 	})
-	return pipeline.Intake{Pipeline: s.doors.Pipeline}
+	return accept.Intake{Acceptor: s.doors.Acceptor}
 }
 
 // What a delivery moves is said when the gateways show it, and not before.

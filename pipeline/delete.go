@@ -85,7 +85,7 @@ func (p *Pipeline) FinishDeletions(ctx context.Context) error {
 		if err := p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { return p.takeDown(ctx, tx, app, by) }); err != nil {
 			return err
 		}
-		p.loggerOf(app).InfoContext(ctx, "closed what was left open when the app was deleted")
+		p.Logger.With(app.LogAttrs()...).InfoContext(ctx, "closed what was left open when the app was deleted")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (p *Pipeline) remove(ctx context.Context, owner store.Owner, app landfall.A
 		return err
 	}
 	p.Rollout.Refresh(ctx, app)
-	p.loggerOf(app).InfoContext(ctx, "the content of a deleted app was removed")
+	p.Logger.With(app.LogAttrs()...).InfoContext(ctx, "the content of a deleted app was removed")
 	return p.sweepRemoved(ctx)
 }
 

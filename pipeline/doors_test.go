@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
@@ -35,10 +36,11 @@ func (nowhere) Shown(context.Context, string) (int64, error) { return math.MaxIn
 
 // shop is an app with its repository in the built-in remote. Nobody works its runs.
 type shop struct {
-	t     *testing.T
-	doors pipeline.Doors
-	repos *remote.Repositories
-	ref   landfall.RefName
+	t        *testing.T
+	doors    accept.Doors
+	pipeline *pipeline.Pipeline
+	repos    *remote.Repositories
+	ref      landfall.RefName
 }
 
 const appID = "shop-id"
@@ -76,15 +78,18 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 	}
 	logger := slog.New(slog.DiscardHandler)
 	rollout := &deploy.Rollout{DB: db, Gateways: nowhere{}, Logger: logger}
-	p := &pipeline.Pipeline{
-		DB: db, Remote: repos, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Builds: &pipeline.Builds{Folder: t.TempDir()},
-		Rollout: rollout, Now: time.Now, Logger: logger,
-		Runs: &runs.Runs{
-			DB: db, Rollout: rollout, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
-			RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
-		},
+	ledger := &runs.Runs{
+		DB: db, Rollout: rollout, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
+		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
-	return &shop{t, pipeline.Doors{Pipeline: p}, repos, "refs/heads/main"}
+	mirrors := &builder.Mirrors{Root: t.TempDir()}
+	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos, Now: time.Now, Logger: logger}
+	p := &pipeline.Pipeline{
+		DB: db, Remote: repos, Mirrors: mirrors, Builds: &pipeline.Builds{Folder: t.TempDir()},
+		Rollout: rollout, Now: time.Now, Logger: logger,
+		Runs: ledger, Acceptor: acceptor,
+	}
+	return &shop{t, accept.Doors{Acceptor: acceptor}, p, repos, "refs/heads/main"}
 }
 
 // alsoApp makes another app with its repository in the built-in remote.
@@ -167,7 +172,7 @@ func (s *shop) wantHead(what string, want landfall.CommitSHA) {
 		}
 	}
 	if want != "" && len(unfinished) != 1 {
-		s.t.Errorf("%s: got %d unfinished that are not over, want one", what, len(unfinished))
+		s.t.Errorf("%s: got %d runs that are not over, want one", what, len(unfinished))
 	}
 }
 
@@ -249,7 +254,7 @@ func TestStopWhileReconciling(t *testing.T) {
 	s := newShop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.doors.Remote = stopped{s.repos, cancel}
-	if err := s.doors.Run(ctx, pipeline.Duties{Keep: true}); err != nil {
+	if err := s.pipeline.Run(ctx, pipeline.Duties{Keep: true}); err != nil {
 		t.Errorf("the pipeline ended with %v, want nothing", err)
 	}
 }

@@ -2,13 +2,10 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
-	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
 
@@ -21,7 +18,7 @@ func (w *worker) fetch(ctx context.Context) error {
 	if err := w.place(ctx, pushes); err != nil {
 		return err
 	}
-	remote, err := w.remote(ctx, w.app, pushes)
+	remote, err := w.Acceptor.Origin(ctx, w.app, pushes)
 	if err != nil {
 		return err
 	}
@@ -68,26 +65,6 @@ func (w *worker) pushes(ctx context.Context, r pushReader) ([]landfall.Push, err
 	return pushes, nil
 }
 
-// remote says where the commit of an app's pushes comes from.
-func (p *Pipeline) remote(ctx context.Context, app landfall.App, pushes []landfall.Push) (builder.Remote, error) {
-	remote := builder.Remote{Namespace: app.Namespace, URL: app.Repository}
-	local := app.Repository == ""
-	for _, push := range pushes {
-		local = local || push.Apply != nil
-	}
-	if local && p.Elsewhere != nil {
-		remote.URL, remote.Password = p.Elsewhere.URL(app.Name), p.Elsewhere.Password
-		return remote, nil
-	}
-	if local {
-		remote.Local = p.Remote.Path(app.ID)
-		return remote, nil
-	}
-	credentials, err := p.DB.Credentials(ctx, app.ID)
-	remote.Username, remote.Password = credentials.Username, secret.Text(credentials.Password)
-	return remote, err
-}
-
 // learnBranch takes the remote's HEAD as the production branch, which nobody set.
 func (w *worker) learnBranch(ctx context.Context, remote builder.Remote) error {
 	_, head, err := w.Mirrors.Heads(ctx, remote)
@@ -115,7 +92,7 @@ func (w *worker) place(ctx context.Context, pushes []landfall.Push) error {
 			continue
 		}
 		asked[push.Ref] = true
-		if err := w.Place(ctx, push.App, push.Ref); err != nil {
+		if err := w.Acceptor.Place(ctx, push.App, push.Ref); err != nil {
 			return err
 		}
 	}
@@ -123,69 +100,4 @@ func (w *worker) place(ctx context.Context, pushes []landfall.Push) error {
 		return nil
 	}
 	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, w.run.ID, w.run.Attempt) }) // it may be superseded
-}
-
-// Place settles where a reference of a repository elsewhere is: where the forge says. It is asked when what was heard does
-// not prove the order of the pushes. Those that wait for their place have it then, and what nobody told is made good.
-func (p *Pipeline) Place(ctx context.Context, appID string, ref landfall.RefName) error {
-	var app landfall.App
-	for placed := false; !placed; {
-		// The store first: a push that is accepted meanwhile may be newer than the forge's answer, which is then asked for again.
-		head, err := p.DB.Head(ctx, appID, ref)
-		if err != nil {
-			return err
-		}
-		waiting, err := p.DB.Unplaced(ctx, appID, ref)
-		if err != nil {
-			return err
-		}
-		if app, err = p.DB.App(ctx, appID); err != nil {
-			return err
-		}
-		remote, err := p.remote(ctx, app, nil)
-		if err != nil {
-			return err
-		}
-		named, _, err := p.Mirrors.Heads(ctx, remote)
-		if err != nil {
-			return err
-		}
-		err = p.DB.Update(ctx, func(tx *store.Tx) error {
-			now, err := tx.Head(ctx, appID, ref)
-			if placed = err == nil && now == head; !placed {
-				return err
-			}
-			return p.placeAll(ctx, tx, appID, head, waiting, named)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	p.Rollout.Refresh(ctx, app)
-	return nil
-}
-
-// placeAll gives pushes that wait, newest first, their place: the one that came to what the reference names is the head. If
-// none did, and the head neither, then that push was lost, or will be told.
-func (p *Pipeline) placeAll(
-	ctx context.Context, tx *store.Tx, appID string, head store.Head, waiting []landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
-) error {
-	last, err := tx.Push(ctx, head.Push)
-	if err != nil {
-		return err
-	}
-	for _, push := range slices.Backward(waiting) {
-		if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
-			return err
-		}
-		if push.After == named[head.Ref] {
-			last = push
-		}
-	}
-	if last.After != named[head.Ref] {
-		_, err := p.accept(ctx, tx, landfall.Push{
-			App: appID, Source: landfall.FromWebhook, Ref: head.Ref, Before: head.SHA, After: named[head.Ref], Actor: "forge"}, named)
-		return err
-	}
-	return errors.Join(tx.SetHead(ctx, last), p.withdrawOthers(ctx, tx, last))
 }

@@ -101,7 +101,7 @@ func (l *listener) hears(pushes ...landfall.Push) {
 	l.t.Helper()
 	for _, p := range pushes {
 		err := l.doors.DB.Update(l.t.Context(), func(tx *store.Tx) error {
-			_, err := l.doors.Pipeline.Accept(l.t.Context(), tx, p)
+			_, err := l.doors.Acceptor.Accept(l.t.Context(), tx, p)
 			return err
 		})
 		if err != nil {

@@ -71,8 +71,8 @@ const (
 func newLitter(t *testing.T, db *store.DB) litter {
 	t.Helper()
 	l := litter{newShopIn(t, db), &object{}}
-	l.doors.Objects, l.doors.Mirrors = l.objects, &builder.Mirrors{Root: t.TempDir()}
-	l.doors.Retention = pipeline.Retention{Deliveries: time.Hour}
+	l.pipeline.Objects, l.pipeline.Mirrors = l.objects, &builder.Mirrors{Root: t.TempDir()}
+	l.pipeline.Retention = pipeline.Retention{Deliveries: time.Hour}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		long := time.Now().Add(-2 * time.Hour)
 		run := landfall.Run{ID: "run", App: appID, State: landfall.RunFailed, Step: landfall.StepAccept, UID: "aaaaaaaa", Created: long, Finished: long}
@@ -109,8 +109,8 @@ func (l litter) wantRefused(want landfall.Kind) {
 	ctx := l.t.Context()
 	updates := []remote.Update{{Ref: l.ref, After: l.commit("pushed")}}
 	for what, do := range map[string]func() error{
-		"collection":     func() error { return l.doors.Collect(ctx, appID) },
-		"retention":      func() error { return l.doors.Forget(ctx) },
+		"collection":     func() error { return l.pipeline.Collect(ctx, appID) },
+		"retention":      func() error { return l.pipeline.Forget(ctx) },
 		"a push's check": func() error { return l.doors.Check(ctx, remote.Repository{App: appID}, updates) },
 		"a push": func() error {
 			_, err := l.doors.Accept(ctx, remote.Repository{App: appID, Actor: "ada"}, updates)
@@ -130,7 +130,7 @@ func (l litter) wantRefused(want landfall.Kind) {
 // wantTidied collects and forgets, and fails the test unless that worked.
 func (l litter) wantTidied() {
 	l.t.Helper()
-	for _, err := range []error{l.doors.Collect(l.t.Context(), appID), l.doors.Forget(l.t.Context())} {
+	for _, err := range []error{l.pipeline.Collect(l.t.Context(), appID), l.pipeline.Forget(l.t.Context())} {
 		if err != nil {
 			l.t.Error(err)
 		}
@@ -170,7 +170,7 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		storetest.EndOwner(t, address)
 		stop := owns(t, other)
 		resume()
-		err := l.doors.Collect(t.Context(), appID)
+		err := l.pipeline.Collect(t.Context(), appID)
 		if landfall.KindOf(err) != landfall.Conflict || !strings.Contains(landfall.MessageOf(err), "another landfall process owns the database") {
 			t.Errorf("got %v, want a sentence about another process", err)
 		}
@@ -187,18 +187,18 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		l := newLitter(t, ours)
 		stop := owns(t, ours)
 		var stopOther func()
-		l.doors.Objects = overtaken{l.objects, func() { // when it is known already what is to be deleted
+		l.pipeline.Objects = overtaken{l.objects, func() { // when it is known already what is to be deleted
 			stop()
 			stopOther = owns(t, other)
 		}}
-		if err := l.doors.Collect(t.Context(), appID); landfall.KindOf(err) != landfall.Conflict {
+		if err := l.pipeline.Collect(t.Context(), appID); landfall.KindOf(err) != landfall.Conflict {
 			t.Errorf("got %v from a collection that was overtaken, want a Conflict", err)
 		}
 		if object, _ := l.there(); !object {
 			t.Error("the object was deleted by a process that did not own the database any more")
 		}
 		stopOther()
-		l.doors.Objects = l.objects
+		l.pipeline.Objects = l.objects
 		defer owns(t, ours)()
 		l.wantTidied()
 	})

@@ -21,7 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
@@ -111,7 +111,7 @@ func TestPublishedPayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(&webhook.Handler{
-		Store: pipeline.Intake{Pipeline: s.doors.Pipeline, InstallationSecret: secret}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: accept.Intake{Acceptor: s.doors.Acceptor, InstallationSecret: secret}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		RunURL: func(run string) string { return run }, DeliveryURL: func(d landfall.Delivery) string { return d.ID },
 	})
 	defer server.Close()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
@@ -26,8 +27,9 @@ type Pipeline struct {
 	Mirrors   *builder.Mirrors
 	Objects   assets.Store
 	Manifests *assets.Manifests // of Objects
-	Remote    Remote
-	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
+	Remote    Repositories
+	Elsewhere *accept.Elsewhere // where the built-in remote is when it is another process's
+	Acceptor  *accept.Acceptor
 	Rollout   *deploy.Rollout
 	Runs      *runs.Runs
 
@@ -57,7 +59,6 @@ type Pipeline struct {
 	Tracer *trace.Tracer // may be nil
 
 	collecting sync.Mutex
-	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it; since when it is looked at again
 }
 
 // Meter counts what happens. Many goroutines call it.
@@ -84,47 +85,11 @@ func (p *Pipeline) meter() Meter {
 	return p.Meter
 }
 
-// References tells what the references of the built-in remote's repositories name.
-type References interface {
-	// Heads returns what the references of an app's repository name, peeled to commits.
-	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
-	// Named returns what references of an app's repository name at this moment, peeled to commits; nothing for those that
-	// are not there.
-	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
-	// Lacks returns those of the commits that an app's repository has not got.
-	Lacks(ctx context.Context, app string, commits []landfall.CommitSHA) ([]landfall.CommitSHA, error)
-}
-
-// Elsewhere is the built-in remote of another process.
-type Elsewhere struct {
-	URL      func(app string) string // of the repository of the app with that name
-	Password secret.Text
-}
-
-// Repositories are those of the built-in remote as collection knows them.
-type Repositories interface {
-	// Repack joins an app's packs when there are many. Nobody may open packs meanwhile.
-	Repack(ctx context.Context, app string) error
-	// Remove deletes an app's repository, if there is one.
-	Remove(ctx context.Context, app string) error
-}
-
-// Remote is the built-in git remote, as far as the pipeline needs it.
-type Remote interface {
-	References
-	Repositories
-	// Path returns the bare repository of an app.
-	Path(app string) string
-	// SetHead makes a branch what clones of the repository check out.
-	SetHead(ctx context.Context, app, branch string) error
-}
-
 // keeping is the queue of what one process does for all.
 const keeping = "keep"
 
 // The topics of durable jobs.
 const (
-	topicPlace  = "place" // of an app and a reference, with a space between
 	topicForget = keeping + "/forget"
 )
 
@@ -191,7 +156,7 @@ func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGrou
 		if err := p.ringRemovals(ctx); err != nil {
 			return err
 		}
-		if err := p.Reconcile(ctx); err != nil {
+		if err := p.Acceptor.Reconcile(ctx); err != nil {
 			return err
 		}
 		queues[keeping] = 1
@@ -200,7 +165,7 @@ func (p *Pipeline) run(ctx context.Context, duties Duties, sweeps *sync.WaitGrou
 		}
 		sweeps.Go(func() { p.every(ctx, collectEvery, p.ringCollect) })
 		sweeps.Go(func() { p.every(ctx, p.Retention.every(), p.ringForget) })
-		sweeps.Go(func() { p.every(ctx, sweepEvery, p.recordKept) })
+		sweeps.Go(func() { p.every(ctx, sweepEvery, p.Acceptor.RecordKept) })
 	}
 	if duties.Work {
 		queues[""] = workers
@@ -236,7 +201,7 @@ func (p *Pipeline) work(ctx context.Context, topic, id string) error {
 		logger = logger.With("run", id)
 	case deploy.TopicCollect:
 		logger = logger.With("app_id", id)
-	case topicPlace:
+	case accept.TopicPlace:
 		app, ref, _ := strings.Cut(id, " ")
 		logger = logger.With("app_id", app, "ref", ref)
 	}
@@ -252,9 +217,9 @@ func (p *Pipeline) workOn(ctx context.Context, topic, id string) error {
 		return p.Collect(ctx, id)
 	case topicForget:
 		return p.Forget(ctx)
-	case topicPlace:
+	case accept.TopicPlace:
 		app, ref, _ := strings.Cut(id, " ")
-		return p.Place(ctx, app, landfall.RefName(ref))
+		return p.Acceptor.Place(ctx, app, landfall.RefName(ref))
 	}
 	return &landfall.Error{Op: "pipeline.work", Message: "unknown topic " + topic}
 }
@@ -308,7 +273,7 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, l
 // ringNext rings for an app's oldest run that waits for one of the app's to end.
 func (p *Pipeline) ringNext(ctx context.Context, app landfall.App) {
 	if err := p.ringDue(ctx, app.ID, 0, 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
-		p.loggerOf(app).WarnContext(ctx, "runs that wait will be found by the sweep", "error", err)
+		p.Logger.With(app.LogAttrs()...).WarnContext(ctx, "runs that wait will be found by the sweep", "error", err)
 	}
 }
 
@@ -337,4 +302,14 @@ func (p *Pipeline) lease() time.Duration {
 		return defaultLease
 	}
 	return p.Lease
+}
+
+// Repositories are those of the built-in remote as collection knows them.
+type Repositories interface {
+	// Path returns the bare repository of an app.
+	Path(app string) string
+	// Repack joins an app's packs when there are many. Nobody may open packs meanwhile.
+	Repack(ctx context.Context, app string) error
+	// Remove deletes an app's repository, if there is one.
+	Remove(ctx context.Context, app string) error
 }

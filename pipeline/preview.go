@@ -30,7 +30,7 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 }
 
 func (w *worker) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
-	remote, err := w.remote(ctx, w.app, []landfall.Push{push})
+	remote, err := w.Acceptor.Origin(ctx, w.app, []landfall.Push{push})
 	if err != nil {
 		return Preview{}, err
 	}

@@ -104,12 +104,12 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 
 	gateways := gate{make(chan struct{}), make(chan struct{})}
 	s.doors.Rollout.Gateways = gateways
-	s.doors.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
-	s.doors.Scratch = filepath.Join(t.TempDir(), "scratch")
-	s.doors.Worker = "worker"
+	s.pipeline.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
+	s.pipeline.Scratch = filepath.Join(t.TempDir(), "scratch")
+	s.pipeline.Worker = "worker"
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.doors.Run(ctx, pipeline.Duties{Work: true, Keep: true}) }()
+	go func() { ended <- s.pipeline.Run(ctx, pipeline.Duties{Work: true, Keep: true}) }()
 	select {
 	case <-gateways.asked:
 	case <-time.After(2 * time.Minute):

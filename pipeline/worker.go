@@ -46,7 +46,7 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	}
 	defer p.ringNext(ctx, w.app)
 	crashpoint.Here("run.leased")
-	w.logger = p.loggerOf(w.app).With(w.run.LogAttrs()...)
+	w.logger = p.Logger.With(w.app.LogAttrs()...).With(w.run.LogAttrs()...)
 	if delivery != "" {
 		w.logger = w.logger.With("delivery", delivery)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
@@ -193,17 +194,21 @@ func (s *server) buildDelivery() error {
 		DB: s.db, Rollout: s.rollout, Contents: s.contents, RunURL: s.runURL, ReleaseURL: s.releaseURL,
 		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, OthersWork: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
 	}
+	mirrors := &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits}
+	s.acceptor = &accept.Acceptor{
+		DB: s.db, Runs: s.allRuns, Rollout: s.rollout, Mirrors: mirrors, Remote: s.remote(), Elsewhere: elsewhere, Now: time.Now, Logger: s.logger,
+	}
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: buildSandbox{
 			sandbox: s.sandbox, hosts: s.config.AllowedHosts, upstream: s.config.Proxy, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
-		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Runs: s.allRuns,
+		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Runs: s.allRuns, Acceptor: s.acceptor,
 		Remote: s.remote(), Elsewhere: elsewhere,
 		Specs:     s.config.Specs,
 		NoNetwork: s.config.Network == networkOff,
 		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted,
-		Mirrors:      &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
+		Mirrors:      mirrors,
 		Scratch:      filepath.Join(s.config.Data, "scratch"),
 		Builds:       &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
 		RequireTests: s.config.RequireTests,

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/deploy"
@@ -75,6 +76,7 @@ type server struct {
 	rollout   *deploy.Rollout
 	contents  *inspect.Contents
 	allRuns   *runs.Runs
+	acceptor  *accept.Acceptor
 	sandbox   *sandbox.Sandbox
 	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api

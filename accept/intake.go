@@ -1,13 +1,8 @@
-package pipeline
+package accept
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -17,9 +12,9 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// Intake is the pipeline as the webhook's door knows it.
+// Intake is an Acceptor as the webhook's door knows it.
 type Intake struct {
-	*Pipeline
+	*Acceptor
 	// InstallationSecret is the secret of the hook that belongs to no single repository; empty: it is refused.
 	InstallationSecret string
 }
@@ -189,7 +184,7 @@ func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall
 	}
 	if err != nil || h.Secret != intake.Secret {
 		return landfall.App{}, &landfall.Error{
-			Op: "pipeline.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
+			Op: "accept.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
 	}
 	if intake.Repository.ID == 0 {
 		return landfall.App{}, nil
@@ -233,7 +228,7 @@ func (in Intake) act(ctx context.Context, tx *store.Tx, app landfall.App, intake
 	}
 	push := *intake.Push
 	push.App, push.Delivery, push.Trace = app.ID, intake.Delivery.ID, intake.Trace
-	return in.Pipeline.Accept(ctx, tx, push)
+	return in.Acceptor.Accept(ctx, tx, push)
 }
 
 // pullRequest records a pull request, and gives its head a release unless the head is another repository's: nothing of
@@ -255,140 +250,8 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 		branch, _ := pull.Head.Branch()
 		return "", in.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool { return r.Branch == branch && branch != app.Branch })
 	}
-	return in.Pipeline.Accept(ctx, tx, landfall.Push{
+	return in.Acceptor.Accept(ctx, tx, landfall.Push{
 		App: app.ID, Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Actor: pull.Actor,
 		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: intake.Delivery.ID, Trace: intake.Trace,
 	})
-}
-
-// Reconcile accepts what the built-in remote's repositories have and the store does not: pushes whose references moved
-// when the process died, before they were stored. It also takes away what was removed then. An app whose repository cannot be
-// read, or never had what was accepted last, is left out, and looked at again later.
-func (p *Pipeline) Reconcile(ctx context.Context) error {
-	apps, err := p.DB.Apps(ctx)
-	if err != nil {
-		return err
-	}
-	for _, app := range apps {
-		if !app.Deleted.IsZero() || app.Repository != "" {
-			continue
-		}
-		if err := p.reconcileApp(ctx, app); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readAgain is how long a repository that could not be read is left alone.
-const readAgain = time.Minute
-
-// recordKept accepts the pushes that were kept when the store failed.
-func (p *Pipeline) recordKept(ctx context.Context) error {
-	var errs []error
-	p.unrecorded.Range(func(id, since any) bool {
-		if since, ok := since.(time.Time); ok && p.Now().Before(since) {
-			return true
-		}
-		p.unrecorded.Delete(id) // before it is looked at: what comes meanwhile is looked at next time
-		app, err := p.DB.App(ctx, fmt.Sprint(id))
-		if err == nil {
-			err = p.reconcileApp(ctx, app)
-		}
-		if err = landfall.Ignore(err, landfall.NotFound); err != nil { // an app may have been deleted meanwhile
-			p.unrecorded.Store(id, p.Now())
-			errs = append(errs, err)
-		}
-		return true
-	})
-	return errors.Join(errs...)
-}
-
-// leaveOut goes on without an app whose repository could not be read: it is looked at again later. One that is not there has nothing to
-// accept: it was never pushed to, or is gone, which deletes no branch. Canceled when ctx ended.
-func (p *Pipeline) leaveOut(ctx context.Context, app landfall.App, err error) error {
-	if ctx.Err() != nil {
-		return &landfall.Error{Op: "pipeline.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}
-	}
-	if landfall.KindOf(err) != landfall.NotFound {
-		p.loggerOf(app).ErrorContext(ctx, "the repository is left out: what moved in it was not accepted",
-			"repository", p.Remote.Path(app.ID), "error", err)
-		p.unrecorded.LoadOrStore(app.ID, p.Now().Add(readAgain)) // git may have failed for want of memory, or disk
-	}
-	return nil
-}
-
-// checkCopy fails when the repository never had what was accepted last of its references: it is an older copy of the one that had, and
-// nothing moved in it since.
-func (p *Pipeline) checkCopy(ctx context.Context, app landfall.App, refs []landfall.RefName, known map[landfall.RefName]store.Head) error {
-	var accepted []landfall.CommitSHA
-	for _, ref := range refs {
-		if sha := known[ref].SHA; !sha.IsZero() {
-			accepted = append(accepted, sha)
-		}
-	}
-	lacks, err := p.Remote.Lacks(ctx, app.ID, accepted)
-	if err != nil || len(lacks) == 0 {
-		return err
-	}
-	return &landfall.Error{Op: "pipeline.Reconcile", Message: fmt.Sprintf("the repository lacks %s, which was accepted: it is an older copy; "+
-		"bring the newer one back, or push its branches again from a clone", lacks[0].Short())}
-}
-
-func (p *Pipeline) reconcileApp(ctx context.Context, app landfall.App) error {
-	// The store first: a push that is accepted meanwhile is then seen in the store's next answer, and not taken back.
-	heads, err := p.DB.Heads(ctx, app.ID)
-	if err != nil {
-		return err
-	}
-	found, err := p.Remote.Heads(ctx, app.ID)
-	if err != nil {
-		return p.leaveOut(ctx, app, err)
-	}
-	known := make(map[landfall.RefName]store.Head, len(heads))
-	for _, h := range heads {
-		known[h.Ref] = h
-		if _, ok := found[h.Ref]; !ok && !h.SHA.IsZero() {
-			found[h.Ref] = ""
-		}
-	}
-	var refs []landfall.RefName
-	for ref, sha := range found {
-		if was := known[ref].SHA; was != sha && (!was.IsZero() || !sha.IsZero()) && !strings.HasPrefix(string(ref), landfall.ApplyPrefix) {
-			refs = append(refs, ref)
-		}
-	}
-	slices.SortFunc(refs, func(a, b landfall.RefName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
-	if len(refs) == 0 {
-		return nil
-	}
-	if err := p.checkCopy(ctx, app, refs, known); err != nil {
-		return p.leaveOut(ctx, app, err)
-	}
-	p.loggerOf(app).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
-	var pushes []arrival
-	err = p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
-		pushes = nil
-		for _, ref := range refs {
-			head, err := tx.Head(ctx, app.ID, ref)
-			if err != nil && landfall.KindOf(err) != landfall.NotFound {
-				return err
-			}
-			if head.Push != known[ref].Push {
-				continue // a push was accepted meanwhile
-			}
-			push := landfall.Push{
-				App: app.ID, Source: landfall.FromRemote, Ref: ref, Before: head.SHA, After: found[ref], Actor: "git"}
-			run, err := p.accept(ctx, tx, push, found)
-			if err != nil {
-				return err
-			}
-			pushes = append(pushes, arrival{app, push, run})
-		}
-		return nil
-	})
-	if err == nil {
-		p.logArrivals(ctx, pushes)
-	}
-	return err
 }

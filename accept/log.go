@@ -1,14 +1,10 @@
-package pipeline
+package accept
 
 import (
 	"context"
-	"log/slog"
 
 	"landfall.dev/landfall"
 )
-
-// loggerOf returns a logger that names an app in every line.
-func (p *Pipeline) loggerOf(app landfall.App) *slog.Logger { return p.Logger.With(app.LogAttrs()...) }
 
 // arrival is a push that was accepted, and the run that its commit has; empty when it has none.
 type arrival struct {
@@ -18,9 +14,9 @@ type arrival struct {
 }
 
 // logArrivals says which pushes were accepted, once they are stored: a run's first line.
-func (p *Pipeline) logArrivals(ctx context.Context, all []arrival) {
+func (acceptor *Acceptor) logArrivals(ctx context.Context, all []arrival) {
 	for _, t := range all {
-		logger := p.loggerOf(t.app).With("source", t.push.Source, "ref", t.push.Ref, "commit", t.push.After)
+		logger := acceptor.Logger.With(t.app.LogAttrs()...).With("source", t.push.Source, "ref", t.push.Ref, "commit", t.push.After)
 		if t.run != "" {
 			logger = logger.With("run", t.run)
 		}

@@ -1,4 +1,4 @@
-package pipeline
+package accept
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (o order) orNewer() order {
 // askIf lets the forge be asked soon about the push's reference, when the push was taken at its word.
 func (a *acceptance) askIf(doubtful bool) {
 	if doubtful && a.app.Repository != "" {
-		a.tx.Enqueue(topicPlace, a.app.ID+" "+string(a.push.Ref), time.Time{})
+		a.tx.Enqueue(TopicPlace, a.app.ID+" "+string(a.push.Ref), time.Time{})
 	}
 }
 

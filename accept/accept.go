@@ -1,4 +1,4 @@
-package pipeline
+package accept
 
 import (
 	"context"
@@ -16,19 +16,19 @@ import (
 
 // Accept stores a push and what it causes, all in the caller's transaction, and returns the run that its commit has;
 // no run when the push only removed something, or moved something that is no release's.
-func (p *Pipeline) Accept(ctx context.Context, tx *store.Tx, push landfall.Push) (run string, err error) {
-	return p.accept(ctx, tx, push, nil)
+func (acceptor *Acceptor) Accept(ctx context.Context, tx *store.Tx, push landfall.Push) (run string, err error) {
+	return acceptor.accept(ctx, tx, push, nil)
 }
 
 // accept is Accept for a push to the built-in remote, whose references name what is given.
-func (p *Pipeline) accept(
+func (acceptor *Acceptor) accept(
 	ctx context.Context, tx *store.Tx, push landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
 ) (run string, err error) {
 	app, err := tx.ActiveApp(ctx, push.App)
 	if err != nil {
 		return "", err
 	}
-	push.Accepted = p.Now()
+	push.Accepted = acceptor.Now()
 	for _, sha := range []*landfall.CommitSHA{&push.Before, &push.After} {
 		if sha.IsZero() {
 			*sha = ""
@@ -38,7 +38,7 @@ func (p *Pipeline) accept(
 		return "", err
 	}
 	crashpoint.Here("accept.pushed")
-	a := acceptance{p: p, tx: tx, app: app, push: push, named: named}
+	a := acceptance{by: acceptor, tx: tx, app: app, push: push, named: named}
 	if branch := firstBranch(app, push); branch != "" {
 		a.app.Branch = branch
 		if err := tx.UpdateApp(ctx, a.app); err != nil {
@@ -66,7 +66,7 @@ func firstBranch(app landfall.App, push landfall.Push) string {
 
 // acceptance is one push on its way into the store.
 type acceptance struct {
-	p    *Pipeline
+	by   *Acceptor
 	tx   *store.Tx
 	app  landfall.App
 	push landfall.Push
@@ -82,7 +82,7 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 		return a.want(ctx)
 	}
 	if tag, ok := a.push.Ref.Tag(); ok && !a.push.Deleted() {
-		if err := deploy.CheckTag(tag, a.p.taken(ctx, a.tx, a.app.ID)); err != nil {
+		if err := deploy.CheckTag(tag, a.by.taken(ctx, a.tx, a.app.ID)); err != nil {
 			return a.ignored(ctx, landfall.MessageOf(err))
 		}
 	}
@@ -108,7 +108,7 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 	if err := a.tx.SetHead(ctx, a.push); err != nil {
 		return "", err
 	}
-	if err := a.p.withdrawOthers(ctx, a.tx, a.push); err != nil {
+	if err := a.by.withdrawOthers(ctx, a.tx, a.push); err != nil {
 		return "", err
 	}
 	if a.push.Deleted() {
@@ -190,7 +190,7 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 		return false, err
 	}
 	u := deploy.RefUpdate{
-		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.p.Runs.ReleaseURL, Now: a.p.Now}
+		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.by.Runs.ReleaseURL, Now: a.by.Now}
 	if err := u.Point(ctx, a.push); err != nil {
 		return false, err
 	}
@@ -219,7 +219,7 @@ func (a *acceptance) create(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return run.ID, a.p.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
+	return run.ID, a.by.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
 }
 
 // wantOlder gives a push that came late the run it would have had: one that a newer push superseded.
@@ -271,7 +271,7 @@ func (a *acceptance) ended(ctx context.Context, state landfall.RunState, reason 
 		return "", err
 	}
 	run.State, run.Reason = state, reason
-	return run.ID, a.p.Runs.End(ctx, a.tx, a.app, run)
+	return run.ID, a.by.Runs.End(ctx, a.tx, a.app, run)
 }
 
 // removed takes away what the removed reference held.
@@ -279,7 +279,7 @@ func (a *acceptance) removed(ctx context.Context) error {
 	by := deploy.Mover{Actor: a.push.Actor, At: a.push.Accepted}
 	if branch, ok := a.push.Ref.Branch(); ok {
 		by.Reason = "branch deleted"
-		return a.p.dropTag(ctx, a.tx, a.app, deploy.BranchTag(branch), by, func(r landfall.Release) bool { return r.Branch == branch })
+		return a.by.dropTag(ctx, a.tx, a.app, deploy.BranchTag(branch), by, func(r landfall.Release) bool { return r.Branch == branch })
 	}
 	tag, _ := a.push.Ref.Tag()
 	held, err := a.tx.Tag(ctx, a.app.ID, tag)
@@ -287,11 +287,11 @@ func (a *acceptance) removed(ctx context.Context) error {
 		return landfall.Ignore(err, landfall.NotFound)
 	}
 	by.Reason = "git tag deleted"
-	return a.p.dropTag(ctx, a.tx, a.app, tag, by, func(landfall.Release) bool { return false })
+	return a.by.dropTag(ctx, a.tx, a.app, tag, by, func(landfall.Release) bool { return false })
 }
 
 // dropTag removes a tag, and expires the preview releases that came with it and that nothing else holds.
-func (p *Pipeline) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, name string, by deploy.Mover, with func(landfall.Release) bool) error {
+func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, name string, by deploy.Mover, with func(landfall.Release) bool) error {
 	old, err := tx.Tag(ctx, app.ID, name)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return err
@@ -310,7 +310,7 @@ func (p *Pipeline) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, 
 
 // withdrawOthers takes a push's reference back from the unfinished runs of older pushes; those that nobody wants any
 // more are superseded. Pushes that wait for their place are left to it.
-func (p *Pipeline) withdrawOthers(ctx context.Context, tx *store.Tx, push landfall.Push) error {
+func (acceptor *Acceptor) withdrawOthers(ctx context.Context, tx *store.Tx, push landfall.Push) error {
 	refs, err := tx.UnfinishedOfRef(ctx, push.App, push.Ref, push.ID)
 	if err != nil {
 		return err
@@ -330,20 +330,20 @@ func (p *Pipeline) withdrawOthers(ctx context.Context, tx *store.Tx, push landfa
 		if left > 0 {
 			continue
 		}
-		if err := p.supersede(ctx, tx, run, push.After); err != nil {
+		if err := acceptor.supersede(ctx, tx, run, push.After); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Pipeline) supersede(ctx context.Context, tx *store.Tx, run landfall.Run, by landfall.CommitSHA) error {
+func (acceptor *Acceptor) supersede(ctx context.Context, tx *store.Tx, run landfall.Run, by landfall.CommitSHA) error {
 	app, err := tx.App(ctx, run.App)
 	if err != nil {
 		return err
 	}
 	run.State, run.Reason = landfall.RunSuperseded, supersededBy(by)
-	return p.Runs.End(ctx, tx, app, run)
+	return acceptor.Runs.End(ctx, tx, app, run)
 }
 
 func supersededBy(sha landfall.CommitSHA) string {
@@ -354,7 +354,7 @@ func supersededBy(sha landfall.CommitSHA) string {
 }
 
 // taken returns a function that tells whether a UID of an app belongs to a release.
-func (p *Pipeline) taken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
+func (acceptor *Acceptor) taken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
 	return func(uid landfall.UID) bool {
 		_, err := tx.Group(ctx, app, uid)
 		return err == nil

@@ -1,4 +1,4 @@
-package pipeline
+package accept
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Doors is the pipeline as the built-in remote knows it.
-type Doors struct{ *Pipeline }
+// Doors is an Acceptor as the built-in remote knows it.
+type Doors struct{ *Acceptor }
 
 var _ remote.Doors = Doors{}
 
 // Open implements remote.Doors. The token's scope decides, and the app's name is looked up only for a known token.
 func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
-	const op landfall.Op = "pipeline.Open"
+	const op landfall.Op = "accept.Open"
 	t, err := d.DB.Token(ctx, token)
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
@@ -76,13 +76,13 @@ func (d Doors) Check(ctx context.Context, repository remote.Repository, updates 
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return &landfall.Error{Op: "pipeline.Check", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+		return &landfall.Error{Op: "accept.Check", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
 	}
 	for _, u := range updates {
 		_, isBranch := u.Ref.Branch()
 		_, isTag := u.Ref.Tag()
 		if (isBranch || isTag) && app.Repository != "" {
-			return &landfall.Error{Op: "pipeline.Check", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			return &landfall.Error{Op: "accept.Check", Kind: landfall.Invalid, Message: fmt.Sprintf(
 				"the repository of %s is %s: push there", app.Name, app.Repository)}
 		}
 	}
@@ -160,19 +160,6 @@ func (d Doors) followHead(ctx context.Context, appID string, updates []remote.Up
 	if err != nil {
 		d.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID, "error", err)
 	}
-}
-
-// Apply accepts a commit that was brought by hand, and returns the run that it has.
-func (p *Pipeline) Apply(ctx context.Context, app landfall.App, push landfall.Push) (run string, err error) {
-	err = p.DB.Update(ctx, func(tx *store.Tx) error {
-		run, err = p.Accept(ctx, tx, push)
-		return err
-	})
-	if err == nil {
-		p.logArrivals(ctx, []arrival{{app, push, run}})
-		p.Rollout.Show(ctx, app) // the push may have joined a run that succeeded
-	}
-	return run, err
 }
 
 const (
