@@ -58,9 +58,11 @@ func rooms() []room {
 		{"inspect", "assets builder spec store versioning", ""},
 		{"runs", "crashpoint deploy inspect store", ""},
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook", ""},
+		{"upkeep", "assets builder crashpoint deploy runs store versioning", ""},
+		{"jobs", "accept deploy pipeline runs store upkeep", "assets builder inspect remote store/storetest webhook"},
 		{"tree", "", ""},
 		{"unpack", "tree", ""},
-		{"pipeline", "accept builder contract environment event spec versioning assets deploy inspect runs secret store crashpoint remote trace tree unpack webhook", "store/storetest"},
+		{"pipeline", "accept builder contract environment event spec versioning assets deploy inspect runs secret store crashpoint trace tree unpack", ""},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
@@ -99,12 +101,12 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "accept api/client deploy inspect pipeline runs secret spec store versioning webhook", "assets assets/disk builder remote store/storetest"},
+		{"api", "accept api/client deploy inspect pipeline runs secret spec store upkeep versioning webhook", "assets assets/disk builder jobs remote store/storetest"},
 		{"api/client", "", ""},
 		{"web", "api api/client store", "deploy inspect runs"},
 		{
 			"cmd/landfall",
-			"accept webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck inspect pipeline runs versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
+			"accept webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup deploy fsck inspect jobs pipeline runs upkeep versioning github event environment environment/container runtime/registry runtime/gateway runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router",
 			"logtest store/storetest test/forge test/site",
 		},
 

@@ -389,7 +389,7 @@ func (a *api) deleteApp(ctx context.Context, in *struct {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: say --force", app.Name)}
 	}
-	if err := a.Pipeline.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
+	if err := a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
 		return nil, err
 	}
 	app, err = a.DB.App(ctx, app.ID)

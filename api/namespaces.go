@@ -406,7 +406,7 @@ func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error)
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"%s has %d accessible releases, whose addresses would close: landfall app delete %[1]s --force, or DELETE /apps/%[1]s?force=true", app.Name, len(releases))}
 	}
-	return nil, a.Pipeline.DeleteApp(ctx, app, caller(ctx).Name)
+	return nil, a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name)
 }
 
 // resources are resources as functions and triggers show and take them.

@@ -248,7 +248,7 @@ func (a *api) apply(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if in.Body.DryRun {
-		preview, err := a.Pipeline.DryRun(ctx, app, push)
+		preview, err := a.DryRun(ctx, app, push)
 		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files, Log: preview.Log}, err)
 	}
 	id, err := a.Acceptor.Apply(ctx, app, push)

@@ -16,7 +16,7 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/deploy"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
@@ -225,7 +225,7 @@ func (w *world) push(branch, page string) {
 		w.t.Context(), remote.Repository{App: shopID, Name: "shop", Actor: "ada"}, []remote.Update{update}))(w.t)
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- w.pipeline.Run(ctx, pipeline.Duties{Work: true}) }()
+	go func() { ended <- w.jobs.Run(ctx, jobs.Duties{Work: true}) }()
 	late := time.After(testkit.Patience)
 	run := testkit.Must(w.db.Run(w.t.Context(), runs[0]))(w.t)
 	for !run.State.Final() {

@@ -29,6 +29,7 @@ import (
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
@@ -36,6 +37,7 @@ import (
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/upkeep"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -43,7 +45,7 @@ import (
 type world struct {
 	t        *testing.T
 	db       *store.DB
-	pipeline *pipeline.Pipeline
+	jobs     *jobs.Worker
 	editor   *deploy.Editor
 	acceptor *accept.Acceptor
 	repos    *remote.Repositories
@@ -75,15 +77,20 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	}
 	mirrors := &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}}
 	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Now: time.Now, Logger: logger}
-	w.pipeline = &pipeline.Pipeline{
-		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Remote: w.repos, Rollout: rollout,
+	p := &pipeline.Pipeline{
+		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Rollout: rollout,
 		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
 		Mirrors: mirrors, Acceptor: w.acceptor,
 		Builds: &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
 		Now:    time.Now, Logger: logger,
 	}
+	u := &upkeep.Upkeep{
+		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds, Now: time.Now, Logger: logger,
+	}
+	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u, Logger: logger}
 	w.server = httptest.NewServer(api.New(api.Config{
-		DB: db, Pipeline: w.pipeline, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
+		DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
+		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {

@@ -109,8 +109,8 @@ func (b *Builds) trim(forget func(name string) error) error {
 	return nil
 }
 
-// drop removes what builds of an app made, unless a run uses some of it.
-func (b *Builds) drop(app string) error {
+// Drop removes what builds of an app made, unless a run uses some of it.
+func (b *Builds) Drop(app string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name := range b.users {

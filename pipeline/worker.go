@@ -17,9 +17,9 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// workRun leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
+// Work leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
 // the app has its share of the workers: then the next end of one of the app's runs rings for it.
-func (p *Pipeline) workRun(ctx context.Context, id string) error {
+func (p *Pipeline) Work(ctx context.Context, id string) error {
 	w := &worker{Pipeline: p, logger: p.Logger}
 	var delivery, parent string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
@@ -87,8 +87,8 @@ type worker struct {
 // beats is how often in a lease a worker gives a sign of life.
 const beats = 3
 
-// beat notes that this process's workers are alive.
-func (p *Pipeline) beat(ctx context.Context) error {
+// Beat notes that this process's workers are alive.
+func (p *Pipeline) Beat(ctx context.Context) error {
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx, p.Now())
 		if err != nil {
@@ -98,8 +98,8 @@ func (p *Pipeline) beat(ctx context.Context) error {
 	})
 }
 
-// leave notes that they are no more; others find out by themselves when it cannot.
-func (p *Pipeline) leave(ctx context.Context) {
+// Leave notes that they are no more; others find out by themselves when it cannot.
+func (p *Pipeline) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, time.Time{}) })

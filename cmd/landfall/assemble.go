@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/environment/container"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
@@ -35,6 +36,7 @@ import (
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/upkeep"
 )
 
 // buildServing builds the plane that answers visitors.
@@ -204,15 +206,23 @@ func (s *server) buildDelivery() error {
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
 		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Runs: s.allRuns, Acceptor: s.acceptor,
-		Remote: s.remote(), Elsewhere: elsewhere,
-		Specs:     s.config.Specs,
-		NoNetwork: s.config.Network == networkOff,
-		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted,
+		Specs:        s.config.Specs,
+		NoNetwork:    s.config.Network == networkOff,
 		Mirrors:      mirrors,
 		Scratch:      filepath.Join(s.config.Data, "scratch"),
 		Builds:       &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
 		RequireTests: s.config.RequireTests,
 		Worker:       s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
+	}
+	s.upkeep = &upkeep.Upkeep{
+		DB: s.db, Runs: s.allRuns, Rollout: s.rollout, Objects: s.objects, Mirrors: mirrors, Repositories: s.remote(), Builds: s.pipeline.Builds,
+		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
+	}
+	if elsewhere != nil {
+		s.upkeep.ElsewhereURL = elsewhere.URL
+	}
+	s.jobs = &jobs.Worker{
+		DB: s.db, Process: s.process, Scratch: s.pipeline.Scratch, Acceptor: s.acceptor, Pipeline: s.pipeline, Upkeep: s.upkeep, Logger: s.logger,
 	}
 	if s.config.has(roleGateway) && !s.config.afar() {
 		s.pipeline.HasFastAPI = environment.HasFastAPI

@@ -5,8 +5,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/upkeep"
 )
 
 // elsewhere returns where the built-in remote is for a process that has not got it; nil for the one that has.
@@ -22,7 +22,7 @@ func (s *server) elsewhere() *accept.Elsewhere {
 // builtInRemote is the built-in remote.
 type builtInRemote interface {
 	accept.Remote
-	pipeline.Repositories
+	upkeep.Repositories
 }
 
 // remote returns the built-in remote.
@@ -57,8 +57,8 @@ func (noRemote) Lacks(_ context.Context, _ string, commits []landfall.CommitSHA)
 // SetHead implements accept.Remote.
 func (noRemote) SetHead(context.Context, string, string) error { return nil }
 
-// Repack implements pipeline.Repositories.
+// Repack implements upkeep.Repositories.
 func (noRemote) Repack(context.Context, string) error { return nil }
 
-// Remove implements pipeline.Repositories.
+// Remove implements upkeep.Repositories.
 func (noRemote) Remove(context.Context, string) error { return nil }

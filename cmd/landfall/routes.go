@@ -251,7 +251,7 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 		})
 	}
 	rest := api.New(api.Config{
-		DB: s.db, Pipeline: s.pipeline, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns, Acceptor: s.acceptor,
+		DB: s.db, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns, Acceptor: s.acceptor, Upkeep: s.upkeep, DryRun: s.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),

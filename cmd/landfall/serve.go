@@ -23,6 +23,7 @@ import (
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/github"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
@@ -41,6 +42,7 @@ import (
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
+	"landfall.dev/landfall/upkeep"
 )
 
 // server is the whole program, or the part of it that the process's roles are.
@@ -77,6 +79,8 @@ type server struct {
 	contents  *inspect.Contents
 	allRuns   *runs.Runs
 	acceptor  *accept.Acceptor
+	upkeep    *upkeep.Upkeep
+	jobs      *jobs.Worker
 	sandbox   *sandbox.Sandbox
 	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api
@@ -286,8 +290,8 @@ func (s *server) duties() (all []func(context.Context) error) {
 			all = append(all, duty)
 		}
 	}
-	delivery := pipeline.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
-	add(delivery.Work || delivery.Keep, func(ctx context.Context) error { return s.pipeline.Run(ctx, delivery) })
+	delivery := jobs.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
+	add(delivery.Work || delivery.Keep, func(ctx context.Context) error { return s.jobs.Run(ctx, delivery) })
 	add(s.registry != nil, func(ctx context.Context) error {
 		defer func() { _ = s.db.Leave(context.WithoutCancel(ctx), s.process) }() // others find out by themselves
 		return s.registry.Run(ctx)

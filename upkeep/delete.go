@@ -1,4 +1,4 @@
-package pipeline
+package upkeep
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // DeleteApp deletes an app: in one transaction its unfinished runs end, and everything closes by which it can be reached. What was closed
 // is recorded. The app's name stays reserved; the names of its functions and packages are free. A collection removes its content once
 // KeepDeleted is over. NotFound when it was deleted before.
-func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
-	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: p.Now()}
-	err := p.DB.Update(ctx, func(tx *store.Tx) error {
+func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
+	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: u.Now()}
+	err := u.DB.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
@@ -30,22 +30,22 @@ func (p *Pipeline) DeleteApp(ctx context.Context, app landfall.App, actor string
 		}
 		for _, run := range runs {
 			run.State, run.Reason = landfall.RunCancelled, "Cancelled: "+actor+" deleted the app"
-			if err := p.Runs.End(ctx, tx, app, run); err != nil {
+			if err := u.Runs.End(ctx, tx, app, run); err != nil {
 				return err
 			}
 		}
 		app.Deleted = by.At
-		return p.takeDown(ctx, tx, app, by)
+		return u.takeDown(ctx, tx, app, by)
 	})
 	if err == nil {
 		crashpoint.Here("delete.closed")
-		p.Rollout.Show(ctx, app)
+		u.Rollout.Show(ctx, app)
 	}
 	return err
 }
 
 // takeDown takes away everything by which a deleted app can be reached, and records what it was.
-func (p *Pipeline) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, by deploy.Mover) error {
+func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, by deploy.Mover) error {
 	was, err := deploy.Unpublish(ctx, tx, &app, by)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (p *Pipeline) takeDown(ctx context.Context, tx *store.Tx, app landfall.App,
 	if err := tx.SetTombstone(ctx, app.ID, was); err != nil {
 		return err
 	}
-	if p.KeepDeleted == 0 {
+	if u.KeepDeleted == 0 {
 		if err := deploy.DropSecrets(ctx, tx, app); err != nil {
 			return err
 		}
@@ -75,30 +75,30 @@ func (p *Pipeline) takeDown(ctx context.Context, tx *store.Tx, app landfall.App,
 
 // FinishDeletions takes away what earlier programs left of the apps that they deleted. It begins where it was broken off when it is called
 // again.
-func (p *Pipeline) FinishDeletions(ctx context.Context) error {
-	apps, err := p.DB.WithoutTombstone(ctx)
+func (u *Upkeep) FinishDeletions(ctx context.Context) error {
+	apps, err := u.DB.WithoutTombstone(ctx)
 	if err != nil {
 		return err
 	}
 	for _, app := range apps {
-		by := deploy.Mover{Actor: "landfall", Reason: "the app was deleted", At: p.Now()}
-		if err := p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { return p.takeDown(ctx, tx, app, by) }); err != nil {
+		by := deploy.Mover{Actor: "landfall", Reason: "the app was deleted", At: u.Now()}
+		if err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { return u.takeDown(ctx, tx, app, by) }); err != nil {
 			return err
 		}
-		p.Logger.With(app.LogAttrs()...).InfoContext(ctx, "closed what was left open when the app was deleted")
+		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "closed what was left open when the app was deleted")
 	}
 	return nil
 }
 
-// ringRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
-func (p *Pipeline) ringRemovals(ctx context.Context) error {
-	apps, err := p.DB.Apps(ctx)
+// RingRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
+func (u *Upkeep) RingRemovals(ctx context.Context) error {
+	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
-	return p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			if app.Removed.IsZero() && p.keptEnough(app) {
+			if app.Removed.IsZero() && u.keptEnough(app) {
 				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 			}
 		}
@@ -107,8 +107,8 @@ func (p *Pipeline) ringRemovals(ctx context.Context) error {
 }
 
 // keptEnough reports whether an app was deleted, and its content is kept for as long as it is to be.
-func (p *Pipeline) keptEnough(app landfall.App) bool {
-	return !app.Deleted.IsZero() && !p.Now().Before(app.Deleted.Add(p.KeepDeleted))
+func (u *Upkeep) keptEnough(app landfall.App) bool {
+	return !app.Deleted.IsZero() && !u.Now().Before(app.Deleted.Add(u.KeepDeleted))
 }
 
 // lateFor is how long after the removal of an app's content it is looked at again: a run that was at work then may have stored something
@@ -117,9 +117,9 @@ const lateFor = time.Hour
 
 // remove removes the content of a deleted app, once it was kept for as long as it is to be: objects, repository, mirror, and what builds
 // made. It may be repeated: what is gone already is passed over.
-func (p *Pipeline) remove(ctx context.Context, owner store.Owner, app landfall.App) error {
-	now := p.Now()
-	if !p.keptEnough(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > lateFor {
+func (u *Upkeep) remove(ctx context.Context, owner store.Owner, app landfall.App) error {
+	now := u.Now()
+	if !u.keptEnough(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > lateFor {
 		return nil
 	}
 	if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.ForgetContent(ctx, app.ID) }); err != nil {
@@ -127,11 +127,11 @@ func (p *Pipeline) remove(ctx context.Context, owner store.Owner, app landfall.A
 	}
 	crashpoint.Here("remove.marked")
 	collector := assets.Collector{Check: func(ctx context.Context) error { return owner.Update(ctx, func(*store.Tx) error { return nil }) }}
-	if err := collector.DeletePrefix(ctx, p.Objects, app.Objects); err != nil {
+	if err := collector.DeletePrefix(ctx, u.Objects, app.Objects); err != nil {
 		return err
 	}
 	crashpoint.Here("remove.deleted")
-	if err := p.Remote.Remove(ctx, app.ID); err != nil {
+	if err := u.Repositories.Remove(ctx, app.ID); err != nil {
 		return err
 	}
 	if !app.Removed.IsZero() {
@@ -147,17 +147,17 @@ func (p *Pipeline) remove(ctx context.Context, owner store.Owner, app landfall.A
 	if err != nil {
 		return err
 	}
-	p.Rollout.Refresh(ctx, app)
-	p.Logger.With(app.LogAttrs()...).InfoContext(ctx, "the content of a deleted app was removed")
-	return p.sweepRemoved(ctx)
+	u.Rollout.Refresh(ctx, app)
+	u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "the content of a deleted app was removed")
+	return u.SweepRemoved(ctx)
 }
 
-// sweepRemoved removes from this machine what it has for apps whose content was removed: mirrors, and what builds made.
-func (p *Pipeline) sweepRemoved(ctx context.Context) error {
-	if err := p.Mirrors.Sweep(ctx, p.mirrored); err != nil {
+// SweepRemoved removes from this machine what it has for apps whose content was removed: mirrors, and what builds made.
+func (u *Upkeep) SweepRemoved(ctx context.Context) error {
+	if err := u.Mirrors.Sweep(ctx, u.mirrored); err != nil {
 		return err
 	}
-	apps, err := p.DB.Apps(ctx)
+	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (p *Pipeline) sweepRemoved(ctx context.Context) error {
 		if app.Removed.IsZero() {
 			continue
 		}
-		if err := p.Builds.drop(app.ID); err != nil {
+		if err := u.Builds.Drop(app.ID); err != nil {
 			return fmt.Errorf("what builds of %s made stays for now: %w", app.Name, err)
 		}
 	}
@@ -173,8 +173,8 @@ func (p *Pipeline) sweepRemoved(ctx context.Context) error {
 }
 
 // mirrored returns the repositories that this process may have mirrors of: those of all apps whose content is there.
-func (p *Pipeline) mirrored(ctx context.Context) ([]builder.Remote, error) {
-	apps, err := p.DB.Apps(ctx)
+func (u *Upkeep) mirrored(ctx context.Context) ([]builder.Remote, error) {
+	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +186,8 @@ func (p *Pipeline) mirrored(ctx context.Context) ([]builder.Remote, error) {
 		if app.Repository != "" {
 			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: app.Repository})
 		}
-		if p.Elsewhere != nil {
-			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: p.Elsewhere.URL(app.Name)})
+		if u.ElsewhereURL != nil {
+			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: u.ElsewhereURL(app.Name)})
 		}
 	}
 	return remotes, nil

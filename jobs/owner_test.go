@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/upkeep"
 )
 
 // owns makes a process own a database until it is stopped.
@@ -71,8 +71,8 @@ const (
 func newLitter(t *testing.T, db *store.DB) litter {
 	t.Helper()
 	l := litter{newShopIn(t, db), &object{}}
-	l.pipeline.Objects, l.pipeline.Mirrors = l.objects, &builder.Mirrors{Root: t.TempDir()}
-	l.pipeline.Retention = pipeline.Retention{Deliveries: time.Hour}
+	l.upkeep.Objects, l.upkeep.Mirrors = l.objects, &builder.Mirrors{Root: t.TempDir()}
+	l.upkeep.Retention = upkeep.Retention{Deliveries: time.Hour}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		long := time.Now().Add(-2 * time.Hour)
 		run := landfall.Run{ID: "run", App: appID, State: landfall.RunFailed, Step: landfall.StepAccept, UID: "aaaaaaaa", Created: long, Finished: long}
@@ -109,8 +109,8 @@ func (l litter) wantRefused(want landfall.Kind) {
 	ctx := l.t.Context()
 	updates := []remote.Update{{Ref: l.ref, After: l.commit("pushed")}}
 	for what, do := range map[string]func() error{
-		"collection":     func() error { return l.pipeline.Collect(ctx, appID) },
-		"retention":      func() error { return l.pipeline.Forget(ctx) },
+		"collection":     func() error { return l.upkeep.Collect(ctx, appID) },
+		"retention":      func() error { return l.upkeep.Forget(ctx) },
 		"a push's check": func() error { return l.doors.Check(ctx, remote.Repository{App: appID}, updates) },
 		"a push": func() error {
 			_, err := l.doors.Accept(ctx, remote.Repository{App: appID, Actor: "ada"}, updates)
@@ -130,7 +130,7 @@ func (l litter) wantRefused(want landfall.Kind) {
 // wantTidied collects and forgets, and fails the test unless that worked.
 func (l litter) wantTidied() {
 	l.t.Helper()
-	for _, err := range []error{l.pipeline.Collect(l.t.Context(), appID), l.pipeline.Forget(l.t.Context())} {
+	for _, err := range []error{l.upkeep.Collect(l.t.Context(), appID), l.upkeep.Forget(l.t.Context())} {
 		if err != nil {
 			l.t.Error(err)
 		}
@@ -170,7 +170,7 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		storetest.EndOwner(t, address)
 		stop := owns(t, other)
 		resume()
-		err := l.pipeline.Collect(t.Context(), appID)
+		err := l.upkeep.Collect(t.Context(), appID)
 		if landfall.KindOf(err) != landfall.Conflict || !strings.Contains(landfall.MessageOf(err), "another landfall process owns the database") {
 			t.Errorf("got %v, want a sentence about another process", err)
 		}
@@ -187,18 +187,18 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		l := newLitter(t, ours)
 		stop := owns(t, ours)
 		var stopOther func()
-		l.pipeline.Objects = overtaken{l.objects, func() { // when it is known already what is to be deleted
+		l.upkeep.Objects = overtaken{l.objects, func() { // when it is known already what is to be deleted
 			stop()
 			stopOther = owns(t, other)
 		}}
-		if err := l.pipeline.Collect(t.Context(), appID); landfall.KindOf(err) != landfall.Conflict {
+		if err := l.upkeep.Collect(t.Context(), appID); landfall.KindOf(err) != landfall.Conflict {
 			t.Errorf("got %v from a collection that was overtaken, want a Conflict", err)
 		}
 		if object, _ := l.there(); !object {
 			t.Error("the object was deleted by a process that did not own the database any more")
 		}
 		stopOther()
-		l.pipeline.Objects = l.objects
+		l.upkeep.Objects = l.objects
 		defer owns(t, ours)()
 		l.wantTidied()
 	})

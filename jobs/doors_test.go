@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"bytes"
@@ -20,11 +20,13 @@ import (
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/upkeep"
 )
 
 // nowhere is where nobody visits.
@@ -39,6 +41,8 @@ type shop struct {
 	t        *testing.T
 	doors    accept.Doors
 	pipeline *pipeline.Pipeline
+	upkeep   *upkeep.Upkeep
+	jobs     *jobs.Worker
 	repos    *remote.Repositories
 	ref      landfall.RefName
 }
@@ -85,11 +89,15 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 	mirrors := &builder.Mirrors{Root: t.TempDir()}
 	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos, Now: time.Now, Logger: logger}
 	p := &pipeline.Pipeline{
-		DB: db, Remote: repos, Mirrors: mirrors, Builds: &pipeline.Builds{Folder: t.TempDir()},
+		DB: db, Mirrors: mirrors, Builds: &pipeline.Builds{Folder: t.TempDir()},
 		Rollout: rollout, Now: time.Now, Logger: logger,
 		Runs: ledger, Acceptor: acceptor,
 	}
-	return &shop{t, accept.Doors{Acceptor: acceptor}, p, repos, "refs/heads/main"}
+	u := &upkeep.Upkeep{
+		DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Repositories: repos, Builds: p.Builds, Now: time.Now, Logger: logger,
+	}
+	w := &jobs.Worker{DB: db, Acceptor: acceptor, Pipeline: p, Upkeep: u, Logger: logger}
+	return &shop{t, accept.Doors{Acceptor: acceptor}, p, u, w, repos, "refs/heads/main"}
 }
 
 // alsoApp makes another app with its repository in the built-in remote.
@@ -254,7 +262,7 @@ func TestStopWhileReconciling(t *testing.T) {
 	s := newShop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	s.doors.Remote = stopped{s.repos, cancel}
-	if err := s.pipeline.Run(ctx, pipeline.Duties{Keep: true}); err != nil {
+	if err := s.jobs.Run(ctx, jobs.Duties{Keep: true}); err != nil {
 		t.Errorf("the pipeline ended with %v, want nothing", err)
 	}
 }

@@ -1,4 +1,4 @@
-package pipeline
+package upkeep
 
 import (
 	"context"
@@ -17,10 +17,10 @@ type Retention struct {
 	Executions time.Duration // with their logs; a version's oldest go before, when there are many
 }
 
-// every is how often something is looked for that is to be deleted: what is kept for a shorter time than collectEvery goes in its
+// Every is how often something is looked for that is to be deleted: what is kept for a shorter time than CollectEvery goes in its
 // time, too.
-func (r Retention) every() time.Duration {
-	every := collectEvery
+func (r Retention) Every() time.Duration {
+	every := CollectEvery
 	for _, keep := range []time.Duration{r.Runs, r.Logs, r.Deliveries, r.Executions} {
 		if keep > 0 {
 			every = min(every, keep)
@@ -34,41 +34,41 @@ const forgetBatch = 20
 
 // Forget deletes the records that are older than they are kept. It begins where it was broken off when it is called again. Only the
 // owner of the database does so: in another process it does nothing but fail.
-func (p *Pipeline) Forget(ctx context.Context) error {
-	now := p.Now()
-	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(p.Retention.Logs))
+func (u *Upkeep) Forget(ctx context.Context) error {
+	now := u.Now()
+	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(u.Retention.Logs))
 	for _, kind := range []struct {
 		name   string
 		keep   time.Duration
 		forget func(tx *store.Tx, before time.Time) (int, error)
 	}{
-		{"runs", p.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) { return tx.ForgetRuns(ctx, before, forgetBatch) }},
-		{"logs", p.Retention.Logs, func(tx *store.Tx, before time.Time) (int, error) {
+		{"runs", u.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) { return tx.ForgetRuns(ctx, before, forgetBatch) }},
+		{"logs", u.Retention.Logs, func(tx *store.Tx, before time.Time) (int, error) {
 			return tx.ForgetLogs(ctx, before, forgetBatch, why, now)
 		}},
-		{"deliveries", p.Retention.Deliveries, func(tx *store.Tx, before time.Time) (int, error) {
+		{"deliveries", u.Retention.Deliveries, func(tx *store.Tx, before time.Time) (int, error) {
 			return tx.ForgetDeliveries(ctx, before, forgetBatch)
 		}},
-		{"executions", p.Retention.Executions, func(tx *store.Tx, before time.Time) (int, error) {
+		{"executions", u.Retention.Executions, func(tx *store.Tx, before time.Time) (int, error) {
 			return tx.ForgetExecutions(ctx, before, forgetBatch)
 		}},
 	} {
 		if kind.keep == 0 {
 			continue
 		}
-		err := p.forgetAll(ctx, kind.name, func(tx *store.Tx) (int, error) { return kind.forget(tx, now.Add(-kind.keep)) })
+		err := u.forgetAll(ctx, kind.name, func(tx *store.Tx) (int, error) { return kind.forget(tx, now.Add(-kind.keep)) })
 		if err != nil {
 			return err
 		}
 	}
-	return p.forgetGone(ctx)
+	return u.forgetGone(ctx)
 }
 
 // forgetGone deletes the executions of apps and versions that are gone.
-func (p *Pipeline) forgetGone(ctx context.Context) error {
-	gone, err := p.DB.GoneExecutions(ctx)
+func (u *Upkeep) forgetGone(ctx context.Context) error {
+	gone, err := u.DB.GoneExecutions(ctx)
 	for _, of := range gone {
-		err = errors.Join(err, p.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {
+		err = errors.Join(err, u.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {
 			return tx.ForgetGoneExecutions(ctx, of, forgetBatch)
 		}))
 	}
@@ -76,11 +76,11 @@ func (p *Pipeline) forgetGone(ctx context.Context) error {
 }
 
 // forgetAll deletes a few records at a time until there are no more.
-func (p *Pipeline) forgetAll(ctx context.Context, what string, forget func(*store.Tx) (int, error)) error {
+func (u *Upkeep) forgetAll(ctx context.Context, what string, forget func(*store.Tx) (int, error)) error {
 	gone := 0
 	for more := true; more; {
 		var n int
-		err := p.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 			var err error
 			n, err = forget(tx)
 			return err
@@ -92,7 +92,7 @@ func (p *Pipeline) forgetAll(ctx context.Context, what string, forget func(*stor
 		more = n == forgetBatch
 	}
 	if gone > 0 {
-		p.Logger.InfoContext(ctx, "old records deleted", "what", what, "count", gone)
+		u.Logger.InfoContext(ctx, "old records deleted", "what", what, "count", gone)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
 )
 
@@ -20,10 +20,10 @@ const patience = time.Minute
 // keeps runs what one process does for all, until the test ends.
 func (s *shop) keeps() {
 	s.t.Helper()
-	s.pipeline.Scratch, s.pipeline.Worker = filepath.Join(s.t.TempDir(), "scratch"), "keeper"
+	s.jobs.Scratch, s.jobs.Process = filepath.Join(s.t.TempDir(), "scratch"), "keeper"
 	ctx, stop := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.pipeline.Run(ctx, pipeline.Duties{Keep: true}) }()
+	go func() { ended <- s.jobs.Run(ctx, jobs.Duties{Keep: true}) }()
 	s.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -36,13 +36,13 @@ func (s *shop) keeps() {
 func TestCollectionWaits(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.pipeline.Mirrors = &builder.Mirrors{Root: t.TempDir()}
+	s.upkeep.Mirrors = &builder.Mirrors{Root: t.TempDir()}
 	collected := make(chan error, 1)
-	err := s.pipeline.Uncollected(t.Context(), func() error {
-		go func() { collected <- s.pipeline.Collect(t.Context(), appID) }()
+	err := s.upkeep.Uncollected(t.Context(), func() error {
+		go func() { collected <- s.upkeep.Collect(t.Context(), appID) }()
 		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := s.pipeline.Collect(impatient, appID); landfall.KindOf(err) != landfall.Canceled {
+		if err := s.upkeep.Collect(impatient, appID); landfall.KindOf(err) != landfall.Canceled {
 			t.Errorf("got %v from a collection meanwhile, want one that waited as long as it could", err)
 		}
 		select {
@@ -130,9 +130,9 @@ func TestRunEndsWithItsJobs(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	const tooLong = 101 // characters, for the library of the jobs
-	s.pipeline.Scratch, s.pipeline.Worker = filepath.Join(t.TempDir(), "scratch"), strings.Repeat("w", tooLong)
+	s.jobs.Scratch, s.jobs.Process = filepath.Join(t.TempDir(), "scratch"), strings.Repeat("w", tooLong)
 	ended := make(chan error, 1)
-	go func() { ended <- s.pipeline.Run(t.Context(), pipeline.Duties{Work: true}) }()
+	go func() { ended <- s.jobs.Run(t.Context(), jobs.Duties{Work: true}) }()
 	select {
 	case err := <-ended:
 		if err == nil {

@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 )
@@ -107,9 +107,10 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	s.pipeline.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
 	s.pipeline.Scratch = filepath.Join(t.TempDir(), "scratch")
 	s.pipeline.Worker = "worker"
+	s.jobs.Scratch, s.jobs.Process = s.pipeline.Scratch, s.pipeline.Worker
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.pipeline.Run(ctx, pipeline.Duties{Work: true, Keep: true}) }()
+	go func() { ended <- s.jobs.Run(ctx, jobs.Duties{Work: true, Keep: true}) }()
 	select {
 	case <-gateways.asked:
 	case <-time.After(2 * time.Minute):

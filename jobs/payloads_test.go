@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"bytes"

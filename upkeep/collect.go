@@ -1,4 +1,4 @@
-package pipeline
+package upkeep
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 // deletes it. One collection at a time may be at work: a prefix that comes back into use must not be on another one's list. It waits for
 // what wants nothing to be collected meanwhile. Only the owner of the database collects: in another process it does nothing but fail, and
 // it ends when another process wins the database meanwhile.
-func (p *Pipeline) Collect(ctx context.Context, appID string) error {
-	return p.Uncollected(ctx, func() error { return p.collect(ctx, appID) })
+func (u *Upkeep) Collect(ctx context.Context, appID string) error {
+	return u.Uncollected(ctx, func() error { return u.collect(ctx, appID) })
 }
 
-func (p *Pipeline) collect(ctx context.Context, appID string) error {
-	owner, err := p.DB.Owner(ctx)
+func (u *Upkeep) collect(ctx context.Context, appID string) error {
+	owner, err := u.DB.Owner(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
 			return err
 		}
-		if expired, err = p.expire(ctx, tx, app); err != nil {
+		if expired, err = u.expire(ctx, tx, app); err != nil {
 			return err
 		}
 		unheld, err := tx.Unheld(ctx, appID)
@@ -53,11 +53,11 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return p.remove(ctx, owner, app)
+		return u.remove(ctx, owner, app)
 	}
 	crashpoint.Here("collect.marked")
 	if len(expired) > 0 {
-		p.Rollout.Show(ctx, app) // before their files are gone
+		u.Rollout.Show(ctx, app) // before their files are gone
 	}
 	// Objects are deleted outside of transactions. That the list is still this process's to work off is asked in one right before each
 	// batch. What remains is a process that stops between that and the end of the batch for so long that another one wins, deletes
@@ -68,7 +68,7 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 		return owner.Update(ctx, func(*store.Tx) error { return nil })
 	}}
 	for _, prefix := range prefixes {
-		if err := collector.DeletePrefix(ctx, p.Objects, prefix); err != nil {
+		if err := collector.DeletePrefix(ctx, u.Objects, prefix); err != nil {
 			return err
 		}
 		crashpoint.Here("collect.deleted")
@@ -76,18 +76,18 @@ func (p *Pipeline) collect(ctx context.Context, appID string) error {
 			return err
 		}
 	}
-	if err := p.repack(ctx, app); err != nil {
+	if err := u.repack(ctx, app); err != nil {
 		return err
 	}
 	if len(prefixes) > 0 {
-		p.Logger.With(app.LogAttrs()...).InfoContext(ctx, "collected", "prefixes", len(prefixes))
+		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "collected", "prefixes", len(prefixes))
 	}
 	return nil
 }
 
 // expire expires what time alone has let go since the last push: the releases of branches that nobody pushed to for long.
-func (p *Pipeline) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]landfall.Release, error) {
-	expired, err := deploy.ExpireSurplus(ctx, tx, app, p.Now())
+func (u *Upkeep) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]landfall.Release, error) {
+	expired, err := deploy.ExpireSurplus(ctx, tx, app, u.Now())
 	if err != nil || len(expired) == 0 {
 		return nil, err
 	}
@@ -96,27 +96,27 @@ func (p *Pipeline) expire(ctx context.Context, tx *store.Tx, app landfall.App) (
 }
 
 // Uncollected runs f while nothing is collected. It waits for a collection that is at work.
-func (p *Pipeline) Uncollected(ctx context.Context, f func() error) error {
+func (u *Upkeep) Uncollected(ctx context.Context, f func() error) error {
 	tick := time.NewTicker(uncollectedEvery)
 	defer tick.Stop()
-	for !p.collecting.TryLock() {
+	for !u.collecting.TryLock() {
 		select {
 		case <-ctx.Done():
-			return &landfall.Error{Op: "pipeline.Uncollected", Kind: landfall.Canceled, Err: ctx.Err()}
+			return &landfall.Error{Op: "upkeep.Uncollected", Kind: landfall.Canceled, Err: ctx.Err()}
 		case <-tick.C:
 		}
 	}
-	defer p.collecting.Unlock()
+	defer u.collecting.Unlock()
 	return f()
 }
 
 const uncollectedEvery = 20 * time.Millisecond
 
 // repack joins the packs of an app's built-in repository, which git is not left to do by itself.
-func (p *Pipeline) repack(ctx context.Context, app landfall.App) error {
-	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: p.Remote.Path(app.ID)}
+func (u *Upkeep) repack(ctx context.Context, app landfall.App) error {
+	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: u.Repositories.Path(app.ID)}
 	if local.Local == "" {
 		return nil
 	}
-	return p.Mirrors.Exclusive(ctx, local, func() error { return p.Remote.Repack(ctx, app.ID) })
+	return u.Mirrors.Exclusive(ctx, local, func() error { return u.Repositories.Repack(ctx, app.ID) })
 }

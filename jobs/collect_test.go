@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func TestReleasesThatTimeLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time there is nothing to tell
-		if err := l.pipeline.Collect(ctx, appID); err != nil {
+		if err := l.upkeep.Collect(ctx, appID); err != nil {
 			t.Fatal(err)
 		}
 	}

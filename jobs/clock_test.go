@@ -1,4 +1,4 @@
-package pipeline_test
+package jobs_test
 
 import (
 	"context"
@@ -14,10 +14,12 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/upkeep"
 )
 
 // silentRepository is the host of a repository that takes connections, and says nothing until it hangs up.
@@ -40,16 +42,20 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	db := storetest.Open(t, storetest.Postgres(t))
 	s := newShopIn(t, db)
 	host, hangUp := silentRepository(t)
-	worker := func(name string, off time.Duration) (p *pipeline.Pipeline, asked *atomic.Int64) {
+	worker := func(name string, off time.Duration) (w *jobs.Worker, asked *atomic.Int64) {
 		asked = new(atomic.Int64)
-		return &pipeline.Pipeline{
-			DB: db, Remote: s.repos, Rollout: s.doors.Rollout, Runs: s.doors.Runs, Acceptor: s.doors.Acceptor, Logger: s.doors.Logger,
+		p := &pipeline.Pipeline{
+			DB: db, Rollout: s.doors.Rollout, Runs: s.doors.Runs, Acceptor: s.doors.Acceptor, Logger: s.doors.Logger,
 			Worker: name, Lease: 3 * time.Second, Scratch: filepath.Join(t.TempDir(), "scratch"),
 			Mirrors: &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{AllowedHosts: []string{host}}},
 			Now: func() time.Time {
 				asked.Add(1)
 				return time.Now().Add(off)
 			},
+		}
+		return &jobs.Worker{
+			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.doors.Acceptor, Pipeline: p, Logger: p.Logger,
+			Upkeep: &upkeep.Upkeep{DB: db, Mirrors: p.Mirrors, Now: p.Now, Logger: p.Logger},
 		}, asked
 	}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
@@ -69,9 +75,9 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	defer group.Wait()
 	defer stop()
 	defer hangUp() // else a worker that stops waits for the run
-	work := func(p *pipeline.Pipeline) {
+	work := func(w *jobs.Worker) {
 		group.Go(func() {
-			if err := p.Run(ctx, pipeline.Duties{Work: true}); err != nil {
+			if err := w.Run(ctx, jobs.Duties{Work: true}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -102,7 +108,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	if err != nil || run.Attempt != 1 || run.State != landfall.RunRunning {
 		t.Errorf("got the run %+v, %v, want it at its first worker still", run, err)
 	}
-	apart := runs.Runs{DB: db, Now: ahead.Now, OthersWork: true} // as for a process that has no worker
+	apart := runs.Runs{DB: db, Now: ahead.Pipeline.Now, OthersWork: true} // as for a process that has no worker
 	if deserted, err := apart.Deserted(t.Context()); err != nil || deserted {
 		t.Errorf("got %v, %v, want to be told that a worker is alive", deserted, err)
 	}
