@@ -15,17 +15,18 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report.
-func (w *worker) commit(ctx context.Context) error {
+// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report. It returns the UID
+// of the run.
+func (w kept) commit(ctx context.Context) (landfall.UID, error) {
 	pushes, err := w.pushes(ctx, w.DB)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := w.place(ctx, pushes); err != nil { // of those that joined since the commit was fetched
-		return err
+		return "", err
 	}
 	if err := w.mirror.Keep(w.run.UID, w.run.Commit); err != nil {
-		return err
+		return "", err
 	}
 	crashpoint.Here("commit.kept")
 	err = w.DB.Update(ctx, func(tx *store.Tx) error {
@@ -35,15 +36,15 @@ func (w *worker) commit(ctx context.Context) error {
 		return w.commitTx(ctx, tx)
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	took := w.Now().Sub(w.run.Created)
 	w.meter().Released(took)
 	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", took.Seconds())
-	return nil
+	return w.run.UID, nil
 }
 
-func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
+func (w kept) commitTx(ctx context.Context, tx *store.Tx) error {
 	app, err := tx.App(ctx, w.app.ID)
 	if err != nil {
 		return err
@@ -111,7 +112,7 @@ func unreleased(pushes []landfall.Push) bool {
 }
 
 // succeed ends the run within the transaction that made its release.
-func (w *worker) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
+func (w kept) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
 	run := w.run
 	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, u.Group.UID, change
 	run.Reason = "Released " + string(u.Group.UID)
@@ -153,7 +154,7 @@ func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall
 
 // group returns the group version that the commit comes to: the one it had before if the digests are the same, else a
 // new one.
-func (w *worker) group(
+func (w kept) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
 	digest := versioning.GroupDigest(append(groupUnits(w.units), versioning.InForce(w.secrets)...))
@@ -203,7 +204,7 @@ func (w *worker) group(
 }
 
 // expected returns the recorded group version that the run makes reachable again.
-func (w *worker) expected(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
+func (w kept) expected(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
 	g, err := tx.Group(ctx, app.ID, w.run.Expect)
 	if err != nil {
 		return g, nil, err
@@ -249,7 +250,7 @@ func groupUnits(units []versioning.Unit) []landfall.GroupUnit {
 }
 
 // message is what people read in the history.
-func (w *worker) message(pushes []landfall.Push) string {
+func (w checkout) message(pushes []landfall.Push) string {
 	for _, push := range slices.Backward(pushes) {
 		if push.Message != "" {
 			return push.Message

@@ -9,34 +9,41 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// fetch settles the place of the run's pushes among those of their references, and brings the commit into the mirror.
-func (w *worker) fetch(ctx context.Context) error {
+// checkout is a commit in a mirror.
+type checkout struct {
+	*attempt
+
+	mirror *builder.Mirror
+	info   builder.CommitInfo
+}
+
+// fetch settles the place of the run's pushes among those of their references, and brings the commit into the mirror. What it returns
+// is to be closed, also with an error.
+func (w *attempt) fetch(ctx context.Context) (checkout, error) {
 	pushes, err := w.pushes(ctx, w.DB)
 	if err != nil {
-		return err
+		return checkout{}, err
 	}
 	if err := w.place(ctx, pushes); err != nil {
-		return err
+		return checkout{}, err
 	}
 	remote, err := w.Acceptor.Origin(ctx, w.app, pushes)
 	if err != nil {
-		return err
+		return checkout{}, err
 	}
 	var ref landfall.RefName
 	if len(pushes) > 0 {
 		ref = pushes[len(pushes)-1].Ref
 	}
-	if w.mirror, err = w.Mirrors.Fetch(ctx, remote, ref, w.run.Commit); err != nil {
-		return err
+	c := checkout{attempt: w}
+	if c.mirror, err = w.Mirrors.Fetch(ctx, remote, ref, w.run.Commit); err != nil {
+		return c, err
 	}
 	crashpoint.Here("fetch.fetched")
-	if w.info, err = w.mirror.Commit(w.run.Commit); err != nil {
-		return err
+	if c.info, err = c.mirror.Commit(w.run.Commit); err != nil || w.app.Branch != "" || w.app.Repository == "" {
+		return c, err
 	}
-	if w.app.Branch == "" && w.app.Repository != "" {
-		return w.learnBranch(ctx, remote)
-	}
-	return nil
+	return c, w.learnBranch(ctx, remote)
 }
 
 // pushReader is what reading a run's pushes needs.
@@ -46,7 +53,7 @@ type pushReader interface {
 }
 
 // pushes returns the pushes that still want the run, oldest first.
-func (w *worker) pushes(ctx context.Context, r pushReader) ([]landfall.Push, error) {
+func (w *attempt) pushes(ctx context.Context, r pushReader) ([]landfall.Push, error) {
 	refs, err := r.RunRefs(ctx, w.run.ID)
 	if err != nil {
 		return nil, err
@@ -66,7 +73,7 @@ func (w *worker) pushes(ctx context.Context, r pushReader) ([]landfall.Push, err
 }
 
 // learnBranch takes the remote's HEAD as the production branch, which nobody set.
-func (w *worker) learnBranch(ctx context.Context, remote builder.Remote) error {
+func (w *attempt) learnBranch(ctx context.Context, remote builder.Remote) error {
 	_, head, err := w.Mirrors.Heads(ctx, remote)
 	if err != nil {
 		return err
@@ -85,7 +92,7 @@ func (w *worker) learnBranch(ctx context.Context, remote builder.Remote) error {
 }
 
 // place settles the place of pushes that wait for it.
-func (w *worker) place(ctx context.Context, pushes []landfall.Push) error {
+func (w *attempt) place(ctx context.Context, pushes []landfall.Push) error {
 	asked := map[landfall.RefName]bool{}
 	for _, push := range pushes {
 		if push.Beside == 0 || asked[push.Ref] {

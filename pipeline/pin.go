@@ -12,7 +12,7 @@ import (
 )
 
 // secretNames returns the names of the secrets that the functions of the commit name.
-func (w *worker) secretNames() []string {
+func (w source) secretNames() []string {
 	var names []string
 	for _, f := range w.spec.Functions {
 		for _, s := range f.Secrets {
@@ -23,39 +23,32 @@ func (w *worker) secretNames() []string {
 	return slices.Compact(names)
 }
 
-// pinSecrets finds the secrets that the commit's functions name, and those that its builds get. Invalid, with file and line, when one is not there.
-func (w *worker) pinSecrets(ctx context.Context, pushes []landfall.Push) error {
-	line, err := w.lineOf(ctx, w.DB, w.app, pushes)
-	if err != nil {
-		return err
-	}
-	if err := w.findBuildSecrets(ctx, line); err != nil {
-		return err
-	}
+// pinSecrets returns the secrets that the commit's functions name, as a release of a line uses them. Invalid, with file and line, when
+// one is not there.
+func (w source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.GroupUnit, error) {
 	if w.run.Expect != "" {
 		recorded, err := w.DB.GroupUnits(ctx, w.app.ID, w.run.Expect)
-		w.secrets = slices.DeleteFunc(recorded, func(u store.GroupUnit) bool { return u.Unit.Kind != landfall.SecretUnit })
-		return err
+		return slices.DeleteFunc(recorded, func(u store.GroupUnit) bool { return u.Unit.Kind != landfall.SecretUnit }), err
 	}
-	w.secrets = nil
+	var secrets []store.GroupUnit
 	for _, f := range w.spec.Functions {
 		for _, s := range f.Secrets {
 			if s.Namespace != "" && s.Namespace != landfall.DefaultNamespace && s.Namespace != w.app.Namespace {
-				return &landfall.Error{Op: "pipeline.pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
 					"%s: the secret %s is in the namespace %q, and secrets are the app's own: leave the namespace out", s.Pos, s.Name, s.Namespace)}
 			}
 			u, err := deploy.Pin(ctx, w.DB, w.app, s.Name, line)
 			if err != nil {
-				return &landfall.Error{Op: "pipeline.pin", Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
+				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
 					"%s: Function %s names %s", s.Pos, f.Name, landfall.MessageOf(err))}
 			}
-			if !slices.Contains(w.secrets, u) {
-				w.secrets = append(w.secrets, u)
+			if !slices.Contains(secrets, u) {
+				secrets = append(secrets, u)
 			}
 		}
 	}
-	slices.SortFunc(w.secrets, func(a, b store.GroupUnit) int { return strings.Compare(a.Unit.Name, b.Unit.Name) })
-	return nil
+	slices.SortFunc(secrets, func(a, b store.GroupUnit) int { return strings.Compare(a.Unit.Name, b.Unit.Name) })
+	return secrets, nil
 }
 
 // lineReader is what telling lines apart reads; the database and its transactions have it.
@@ -65,7 +58,7 @@ type lineReader interface {
 }
 
 // lineOf returns the line that a commit's release belongs to: production's when production wants it, or, when nobody does, had it.
-func (w *worker) lineOf(ctx context.Context, r lineReader, app landfall.App, pushes []landfall.Push) (landfall.Line, error) {
+func (w *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pushes []landfall.Push) (landfall.Line, error) {
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production }) {
 		return landfall.Production, nil
 	}
@@ -90,7 +83,7 @@ var errPinAgain = &landfall.Error{Op: "pipeline.pin", Kind: landfall.Unavailable
 	Message: "a secret was set or revoked meanwhile, or another branch came to the commit; planning again"}
 
 // checkPinned fails unless the secrets in force are still those of the plan.
-func (w *worker) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push) error {
+func (w draft) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push) error {
 	names := w.secretNames()
 	if len(names) == 0 || w.run.Expect != "" {
 		return nil

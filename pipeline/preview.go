@@ -20,8 +20,7 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 	if err != nil {
 		return Preview{}, err
 	}
-	w := &worker{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
-	defer w.close()
+	w := &attempt{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
 	preview, err := w.dryRun(ctx, push)
 	if err != nil {
 		err = w.hidden(err)
@@ -29,44 +28,44 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 	return preview, err
 }
 
-func (w *worker) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
-	remote, err := w.Acceptor.Origin(ctx, w.app, []landfall.Push{push})
+func (w *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
+	pushes := []landfall.Push{push}
+	remote, err := w.Acceptor.Origin(ctx, w.app, pushes)
 	if err != nil {
 		return Preview{}, err
 	}
-	if w.mirror, err = w.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
+	c := checkout{attempt: w}
+	if c.mirror, err = w.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
 		return Preview{}, err
 	}
-	if w.info, err = w.mirror.Commit(push.After); err != nil {
+	defer c.close()
+	if c.info, err = c.mirror.Commit(push.After); err != nil {
 		return Preview{}, err
 	}
-	if err := w.read(ctx); err != nil {
+	s, err := c.read(ctx)
+	if err != nil {
 		return Preview{}, err
 	}
-	if err := w.checkOwners(ctx); err != nil {
+	d, err := s.draft(ctx, pushes)
+	if err != nil {
 		return Preview{}, err
 	}
-	if err := w.pinSecrets(ctx, []landfall.Push{push}); err != nil {
-		return Preview{}, err
-	}
-	if err := w.readBaseOf(ctx, []landfall.Push{push}); err != nil {
-		return Preview{}, err
-	}
-	if w.builds() {
-		files, err := w.previewCommit(ctx)
+	if d.builds() {
+		files, err := d.previewCommit(ctx)
 		return Preview{Files: files, Log: w.takeLog()}, err
 	}
-	if err := w.planUnits(ctx, w.files); err != nil {
+	p, err := d.planUnits(ctx, d.files)
+	if err != nil {
 		return Preview{}, err
 	}
-	if err := w.previewFiles(ctx); err != nil {
+	if err := p.previewFiles(ctx); err != nil {
 		return Preview{}, err
 	}
-	return Preview{Changes: w.changes, Complete: true, Log: w.takeLog()}, nil
+	return Preview{Changes: p.changes, Complete: true, Log: w.takeLog()}, nil
 }
 
 // previewFiles adds to the diff of a dry run what differs within the static units, by git's names of the files.
-func (w *worker) previewFiles(ctx context.Context) error {
+func (w plan) previewFiles(ctx context.Context) error {
 	for i, c := range w.changes {
 		unit, ok := w.statics[c.Unit]
 		if !ok || c.Change == landfall.Unchanged {
@@ -97,7 +96,7 @@ func (w *worker) previewFiles(ctx context.Context) error {
 }
 
 // previewCommit counts what differs between the commit and the one that the diff compares with; nil when there is none.
-func (w *worker) previewCommit(ctx context.Context) (*landfall.FileChange, error) {
+func (w draft) previewCommit(ctx context.Context) (*landfall.FileChange, error) {
 	if w.baseGroup == "" {
 		return countChanges(nil, w.files), nil
 	}

@@ -12,7 +12,7 @@ import (
 // swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
 // here leaves a release that gateways read at their start, and a report that the outbox sends. Until then people are not
 // told that the run is over: its release would not answer yet.
-func (w *worker) swap(ctx context.Context) {
+func (w *attempt) swap(ctx context.Context) {
 	// The heartbeat finds that the run is over, and ends what the run does; this belongs to it still.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()

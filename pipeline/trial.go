@@ -25,7 +25,7 @@ type Trials interface {
 const StandInSecret secret.Text = "test"
 
 // requireTests fails for a function without a test where the installation releases none such.
-func (w *worker) requireTests() error {
+func (w source) requireTests() error {
 	for _, f := range w.spec.Functions {
 		tests, err := f.Contract.Tests()
 		if err == nil && w.RequireTests && len(tests) == 0 {
@@ -41,7 +41,7 @@ func (w *worker) requireTests() error {
 }
 
 // test runs the tests of the functions of which there is a new version. Nothing of it is visible yet.
-func (w *worker) test(ctx context.Context) error {
+func (w kept) test(ctx context.Context) error {
 	for i := range w.spec.Functions {
 		f := &w.spec.Functions[i]
 		tests, err := f.Contract.Tests()
@@ -56,7 +56,7 @@ func (w *worker) test(ctx context.Context) error {
 	return nil
 }
 
-func (w *worker) testFunction(ctx context.Context, f *spec.Function) error {
+func (w kept) testFunction(ctx context.Context, f *spec.Function) error {
 	tests, err := f.Contract.Tests()
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (w *worker) testFunction(ctx context.Context, f *spec.Function) error {
 }
 
 // trial returns the function as it would be released, with an ID of its own, and secrets without a value.
-func (w *worker) trial(declared *spec.Function) (landfall.Function, error) {
+func (w kept) trial(declared *spec.Function) (landfall.Function, error) {
 	f, err := spec.ReadFunctionVersion(declared.Spec)
 	if err != nil {
 		return f, err
@@ -112,7 +112,7 @@ func (w *worker) trial(declared *spec.Function) (landfall.Function, error) {
 		return f, err
 	}
 	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: declared.Package}
-	content := w.current[id].Content
+	content := w.current[id].content()
 	if stored, ok := w.stored[id]; ok {
 		content = stored.Content
 	}
