@@ -62,7 +62,7 @@ func rooms() []room {
 		{"jobs", "accept deploy pipeline runs store upkeep", "assets builder inspect remote store/storetest webhook"},
 		{"tree", "", ""},
 		{"unpack", "tree", ""},
-		{"pipeline", "accept builder contract environment event spec versioning assets deploy inspect runs secret store crashpoint trace tree unpack", ""},
+		{"pipeline", "accept builder contract environment event spec versioning assets deploy inspect runs secret store crashpoint trace tree unpack", "assets/disk store/storetest"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
