@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
 
 // told is gateways that note what they were given to read.
 type told struct {
-	nowhere
+	accepttest.Nowhere
 
 	apps []string
 }
@@ -28,18 +29,18 @@ func TestReleasesThatTimeLetsGo(t *testing.T) {
 	t.Parallel()
 	l := newLitter(t, storetest.Open(t, storetest.SQLite(t)))
 	gateways := &told{}
-	l.doors.Rollout.Gateways = gateways
-	ctx, db := t.Context(), l.doors.DB
+	l.Doors.Rollout.Gateways = gateways
+	ctx, db := t.Context(), l.Doors.DB
 	const many = 12 // more than are kept
 	longAgo := time.Now().Add(-100 * 24 * time.Hour)
 	err := db.Update(ctx, func(tx *store.Tx) error {
 		for n := range many {
 			id := landfall.UID(fmt.Sprintf("aaaaaa%02d", n))
-			release := landfall.Release{App: appID, ID: id, Line: landfall.Preview, Digest: landfall.DigestOf([]byte(id)), Created: longAgo.Add(time.Duration(n))}
+			release := landfall.Release{App: accepttest.AppID, ID: id, Line: landfall.Preview, Digest: landfall.DigestOf([]byte(id)), Created: longAgo.Add(time.Duration(n))}
 			if err := tx.PutRelease(ctx, release); err != nil {
 				return err
 			}
-			tag := landfall.Tag{App: appID, Name: "branch-" + string(id), Kind: landfall.BranchTag, Release: id, Ref: "refs/heads/old", Moved: longAgo}
+			tag := landfall.Tag{App: accepttest.AppID, Name: "branch-" + string(id), Kind: landfall.BranchTag, Release: id, Ref: "refs/heads/old", Moved: longAgo}
 			if err := tx.PutTag(ctx, tag); err != nil {
 				return err
 			}
@@ -54,11 +55,11 @@ func TestReleasesThatTimeLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time there is nothing to tell
-		if err := l.upkeep.Collect(ctx, appID); err != nil {
+		if err := l.upkeep.Collect(ctx, accepttest.AppID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r, err := db.Release(ctx, appID, "aaaaaa00"); err != nil || r.Expired.IsZero() {
+	if r, err := db.Release(ctx, accepttest.AppID, "aaaaaa00"); err != nil || r.Expired.IsZero() {
 		t.Errorf("got the oldest release %+v (%v), want it expired", r, err)
 	}
 	if after, err := db.Changes(ctx); err != nil || after != before+1 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
@@ -19,15 +20,15 @@ const patience = time.Minute
 
 // keeps runs what one process does for all, until the test ends.
 func (s *shop) keeps() {
-	s.t.Helper()
-	s.jobs.Scratch, s.jobs.Process = filepath.Join(s.t.TempDir(), "scratch"), "keeper"
-	ctx, stop := context.WithCancel(s.t.Context())
+	s.T.Helper()
+	s.jobs.Scratch, s.jobs.Process = filepath.Join(s.T.TempDir(), "scratch"), "keeper"
+	ctx, stop := context.WithCancel(s.T.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.jobs.Run(ctx, jobs.Duties{Keep: true}) }()
-	s.t.Cleanup(func() {
+	s.T.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			s.t.Error(err)
+			s.T.Error(err)
 		}
 	})
 }
@@ -39,10 +40,10 @@ func TestCollectionWaits(t *testing.T) {
 	s.upkeep.Mirrors = &builder.Mirrors{Root: t.TempDir()}
 	collected := make(chan error, 1)
 	err := s.upkeep.Uncollected(t.Context(), func() error {
-		go func() { collected <- s.upkeep.Collect(t.Context(), appID) }()
+		go func() { collected <- s.upkeep.Collect(t.Context(), accepttest.AppID) }()
 		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if err := s.upkeep.Collect(impatient, appID); landfall.KindOf(err) != landfall.Canceled {
+		if err := s.upkeep.Collect(impatient, accepttest.AppID); landfall.KindOf(err) != landfall.Canceled {
 			t.Errorf("got %v from a collection meanwhile, want one that waited as long as it could", err)
 		}
 		select {
@@ -84,9 +85,9 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	var later atomic.Int64
-	s.doors.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	repos := unsteady{s.repos, make(chan error)}
-	s.doors.Remote = repos
+	s.Doors.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	repos := unsteady{s.Repos, make(chan error)}
+	s.Doors.Remote = repos
 	look := func(outcome error) { // by the clock, which is put forward until somebody looks
 		t.Helper()
 		tick, late := time.NewTicker(100*time.Millisecond), time.After(patience)
@@ -104,8 +105,8 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	}
 	s.keeps()
 	look(nil) // at the start
-	commit := s.commit("kept")
-	if _, err := s.doors.Accept(t.Context(), remote.Repository{App: appID, Actor: "ada"}, s.moves(commit)); err == nil {
+	commit := s.Commit("kept")
+	if _, err := s.Doors.Accept(t.Context(), remote.Repository{App: accepttest.AppID, Actor: "ada"}, s.Moves(commit)); err == nil {
 		t.Fatal("the push was accepted")
 	}
 	look(errors.New("no process can be started"))
@@ -113,7 +114,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for {
-		head, err := s.doors.DB.Head(t.Context(), appID, s.ref)
+		head, err := s.Doors.DB.Head(t.Context(), accepttest.AppID, s.Ref)
 		if err == nil && head.SHA == commit {
 			return
 		}
@@ -140,5 +141,28 @@ func TestRunEndsWithItsJobs(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("it goes on without jobs")
+	}
+}
+
+// stopped is the built-in remote of a server that is told to stop while it reads.
+type stopped struct {
+	*remote.Repositories
+
+	stop func()
+}
+
+func (s stopped) Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error) {
+	s.stop()
+	return s.Repositories.Heads(ctx, app)
+}
+
+// A stop in the moment of the start is as good as any other.
+func TestStopWhileReconciling(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Doors.Remote = stopped{s.Repos, cancel}
+	if err := s.jobs.Run(ctx, jobs.Duties{Keep: true}); err != nil {
+		t.Errorf("the pipeline ended with %v, want nothing", err)
 	}
 }

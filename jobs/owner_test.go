@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/remote"
@@ -75,11 +76,11 @@ func newLitter(t *testing.T, db *store.DB) litter {
 	l.upkeep.Retention = upkeep.Retention{Deliveries: time.Hour}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		long := time.Now().Add(-2 * time.Hour)
-		run := landfall.Run{ID: "run", App: appID, State: landfall.RunFailed, Step: landfall.StepAccept, UID: "aaaaaaaa", Created: long, Finished: long}
+		run := landfall.Run{ID: "run", App: accepttest.AppID, State: landfall.RunFailed, Step: landfall.StepAccept, UID: "aaaaaaaa", Created: long, Finished: long}
 		if err := tx.CreateRun(t.Context(), run); err != nil {
 			return err
 		}
-		if _, err := tx.Reserve(t.Context(), "run", appID, []string{litterPrefix}, long); err != nil {
+		if _, err := tx.Reserve(t.Context(), "run", accepttest.AppID, []string{litterPrefix}, long); err != nil {
 			return err
 		}
 		if err := tx.CreateDelivery(t.Context(), landfall.Delivery{ID: "old", Event: "ping", Received: long}); err != nil {
@@ -95,48 +96,48 @@ func newLitter(t *testing.T, db *store.DB) litter {
 
 // there reports whether the object and the record are there.
 func (l litter) there() (object, record bool) {
-	l.t.Helper()
-	deliveries, err := l.doors.DB.Deliveries(l.t.Context(), 10)
+	l.T.Helper()
+	deliveries, err := l.Doors.DB.Deliveries(l.T.Context(), 10)
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	return !l.objects.gone.Load(), len(deliveries) == 1
 }
 
 // wantRefused fails the test unless every duty of the owner is refused, and nothing is gone.
 func (l litter) wantRefused(want landfall.Kind) {
-	l.t.Helper()
-	ctx := l.t.Context()
-	updates := []remote.Update{{Ref: l.ref, After: l.commit("pushed")}}
+	l.T.Helper()
+	ctx := l.T.Context()
+	updates := []remote.Update{{Ref: l.Ref, After: l.Commit("pushed")}}
 	for what, do := range map[string]func() error{
-		"collection":     func() error { return l.upkeep.Collect(ctx, appID) },
+		"collection":     func() error { return l.upkeep.Collect(ctx, accepttest.AppID) },
 		"retention":      func() error { return l.upkeep.Forget(ctx) },
-		"a push's check": func() error { return l.doors.Check(ctx, remote.Repository{App: appID}, updates) },
+		"a push's check": func() error { return l.Doors.Check(ctx, remote.Repository{App: accepttest.AppID}, updates) },
 		"a push": func() error {
-			_, err := l.doors.Accept(ctx, remote.Repository{App: appID, Actor: "ada"}, updates)
+			_, err := l.Doors.Accept(ctx, remote.Repository{App: accepttest.AppID, Actor: "ada"}, updates)
 			return err
 		},
-		"a report that was sent": func() error { return store.Outbox{DB: l.doors.DB}.Sent(ctx, 1, time.Now()) },
+		"a report that was sent": func() error { return store.Outbox{DB: l.Doors.DB}.Sent(ctx, 1, time.Now()) },
 	} {
 		if err := do(); err == nil || landfall.KindOf(err) != want {
-			l.t.Errorf("%s: got %v, want it refused as %s", what, err, want)
+			l.T.Errorf("%s: got %v, want it refused as %s", what, err, want)
 		}
 	}
 	if object, record := l.there(); !object || !record {
-		l.t.Errorf("the object is there: %t, the record: %t; want both", object, record)
+		l.T.Errorf("the object is there: %t, the record: %t; want both", object, record)
 	}
 }
 
 // wantTidied collects and forgets, and fails the test unless that worked.
 func (l litter) wantTidied() {
-	l.t.Helper()
-	for _, err := range []error{l.upkeep.Collect(l.t.Context(), appID), l.upkeep.Forget(l.t.Context())} {
+	l.T.Helper()
+	for _, err := range []error{l.upkeep.Collect(l.T.Context(), accepttest.AppID), l.upkeep.Forget(l.T.Context())} {
 		if err != nil {
-			l.t.Error(err)
+			l.T.Error(err)
 		}
 	}
 	if object, record := l.there(); object || record {
-		l.t.Errorf("the object is there: %t, the record: %t; want neither", object, record)
+		l.T.Errorf("the object is there: %t, the record: %t; want neither", object, record)
 	}
 }
 
@@ -170,7 +171,7 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		storetest.EndOwner(t, address)
 		stop := owns(t, other)
 		resume()
-		err := l.upkeep.Collect(t.Context(), appID)
+		err := l.upkeep.Collect(t.Context(), accepttest.AppID)
 		if landfall.KindOf(err) != landfall.Conflict || !strings.Contains(landfall.MessageOf(err), "another landfall process owns the database") {
 			t.Errorf("got %v, want a sentence about another process", err)
 		}
@@ -191,7 +192,7 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 			stop()
 			stopOther = owns(t, other)
 		}}
-		if err := l.upkeep.Collect(t.Context(), appID); landfall.KindOf(err) != landfall.Conflict {
+		if err := l.upkeep.Collect(t.Context(), accepttest.AppID); landfall.KindOf(err) != landfall.Conflict {
 			t.Errorf("got %v from a collection that was overtaken, want a Conflict", err)
 		}
 		if object, _ := l.there(); !object {

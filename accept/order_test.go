@@ -1,4 +1,4 @@
-package jobs_test
+package accept_test
 
 import (
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/store"
 )
@@ -34,20 +35,20 @@ func newForge(t *testing.T) *forge {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(&cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard, Env: []string{
-		"GIT_PROJECT_ROOT=" + s.repos.Path(appID), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}})
+		"GIT_PROJECT_ROOT=" + s.Repos.Path(accepttest.AppID), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}})
 	t.Cleanup(server.Close)
 	dialer := &builder.Dialer{AllowedHosts: []string{strings.TrimPrefix(server.URL, "http://")}}
-	s.doors.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: dialer}
+	s.Doors.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: dialer}
 	return &forge{s, server.URL}
 }
 
 // line makes commits, each the child of the one before.
 func (f *forge) line(n int) []landfall.CommitSHA {
-	f.t.Helper()
-	line := []landfall.CommitSHA{f.commit("0")}
+	f.T.Helper()
+	line := []landfall.CommitSHA{f.Commit("0")}
 	for len(line) < n {
-		tree := f.git("rev-parse", string(line[0])+"^{tree}")
-		line = append(line, landfall.CommitSHA(f.git("-c", "user.name=Ada", "-c", "user.email=ada@example.com",
+		tree := f.Git("rev-parse", string(line[0])+"^{tree}")
+		line = append(line, landfall.CommitSHA(f.Git("-c", "user.name=Ada", "-c", "user.email=ada@example.com",
 			"commit-tree", tree, "-p", string(line[len(line)-1]), "-m", fmt.Sprint(len(line)))))
 	}
 	return line
@@ -63,27 +64,27 @@ type listener struct {
 }
 
 func (f *forge) listener() *listener {
-	f.t.Helper()
+	f.T.Helper()
 	l := &listener{forge: f, app: uuid.NewString()}
-	err := f.doors.DB.Update(f.t.Context(), func(tx *store.Tx) error {
-		return tx.CreateApp(f.t.Context(), landfall.App{
+	err := f.Doors.DB.Update(f.T.Context(), func(tx *store.Tx) error {
+		return tx.CreateApp(f.T.Context(), landfall.App{
 			ID: l.app, Namespace: landfall.DefaultNamespace, Name: l.app, Branch: "main", UIDSpace: uuid.New(), Repository: f.url})
 	})
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
-	f.git("update-ref", "-d", string(f.ref))
+	f.Git("update-ref", "-d", string(f.Ref))
 	return l
 }
 
 // pushes moves the branch from one commit to the next, and returns what there is to tell.
 func (l *listener) pushes(to ...landfall.CommitSHA) []landfall.Push {
-	l.t.Helper()
+	l.T.Helper()
 	var all []landfall.Push
-	for _, u := range l.moves(to...) {
+	for _, u := range l.Moves(to...) {
 		forced := false
 		if u.Before != "" && u.After != "" {
-			forced = l.git("merge-base", string(u.Before), string(u.After), "--all") != string(u.Before)
+			forced = l.Git("merge-base", string(u.Before), string(u.After), "--all") != string(u.Before)
 		}
 		all = append(all, landfall.Push{App: l.app, Source: landfall.FromWebhook, Ref: u.Ref, Before: u.Before, After: u.After, Forced: forced})
 	}
@@ -98,14 +99,14 @@ func pulled(p landfall.Push) landfall.Push {
 
 // hears tells the app of pushes, in the given order.
 func (l *listener) hears(pushes ...landfall.Push) {
-	l.t.Helper()
+	l.T.Helper()
 	for _, p := range pushes {
-		err := l.doors.DB.Update(l.t.Context(), func(tx *store.Tx) error {
-			_, err := l.doors.Acceptor.Accept(l.t.Context(), tx, p)
+		err := l.Doors.DB.Update(l.T.Context(), func(tx *store.Tx) error {
+			_, err := l.Doors.Acceptor.Accept(l.T.Context(), tx, p)
 			return err
 		})
 		if err != nil {
-			l.t.Fatal(err)
+			l.T.Fatal(err)
 		}
 		l.asks = l.asks || p.Deleted()
 		l.look()
@@ -114,68 +115,68 @@ func (l *listener) hears(pushes ...landfall.Push) {
 
 // settles lets what waits for its place have it, as workers do.
 func (l *listener) settles() {
-	l.t.Helper()
+	l.T.Helper()
 	if !l.asks && len(l.waiting()) == 0 {
 		return
 	}
-	if err := l.doors.Place(l.t.Context(), l.app, l.ref); err != nil {
-		l.t.Fatal(err)
+	if err := l.Doors.Place(l.T.Context(), l.app, l.Ref); err != nil {
+		l.T.Fatal(err)
 	}
 	l.asks = false
 	l.look()
 }
 
 func (l *listener) waiting() []landfall.Push {
-	l.t.Helper()
-	waiting, err := l.doors.DB.Unplaced(l.t.Context(), l.app, l.ref)
+	l.T.Helper()
+	waiting, err := l.Doors.DB.Unplaced(l.T.Context(), l.app, l.Ref)
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	return waiting
 }
 
 func (l *listener) look() {
-	l.t.Helper()
-	head, err := l.doors.DB.Head(l.t.Context(), l.app, l.ref)
+	l.T.Helper()
+	head, err := l.Doors.DB.Head(l.T.Context(), l.app, l.Ref)
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	l.heads = append(l.heads, head.SHA)
 }
 
 // unfinished returns the runs that are not over.
 func (l *listener) unfinished() []landfall.Run {
-	l.t.Helper()
-	runs, err := l.doors.DB.UnfinishedOfApp(l.t.Context(), l.app)
+	l.T.Helper()
+	runs, err := l.Doors.DB.UnfinishedOfApp(l.T.Context(), l.app)
 	if err != nil {
-		l.t.Fatal(err)
+		l.T.Fatal(err)
 	}
 	return runs
 }
 
 // worked ends the runs that are not over, unless they wait for a place.
 func (l *listener) worked() {
-	l.t.Helper()
+	l.T.Helper()
 	for _, run := range l.unfinished() {
 		if slices.ContainsFunc(l.waiting(), func(p landfall.Push) bool { return p.After == run.Commit }) {
 			continue
 		}
 		run.State, run.Finished = landfall.RunSucceeded, time.Now()
-		if err := l.doors.DB.Update(l.t.Context(), func(tx *store.Tx) error { return tx.FinishRun(l.t.Context(), run) }); err != nil {
-			l.t.Fatal(err)
+		if err := l.Doors.DB.Update(l.T.Context(), func(tx *store.Tx) error { return tx.FinishRun(l.T.Context(), run) }); err != nil {
+			l.T.Fatal(err)
 		}
 	}
 }
 
 // wantHead fails the test unless the app sees the branch where it is, nothing waits, and no other commit has a run.
 func (l *listener) wantHead(what string, want landfall.CommitSHA) {
-	l.t.Helper()
+	l.T.Helper()
 	if got := l.heads[len(l.heads)-1]; got != want {
-		l.t.Errorf("%s: the head is %q, want %q, where the branch is", what, got, want)
+		l.T.Errorf("%s: the head is %q, want %q, where the branch is", what, got, want)
 	}
 	runs, waiting := l.unfinished(), l.waiting()
 	if len(runs) > 1 || len(runs) == 1 && runs[0].Commit != want || len(waiting) > 0 {
-		l.t.Errorf("%s: got the runs %+v and, waiting, %+v, want at most a run of %q", what, runs, waiting, want)
+		l.T.Errorf("%s: got the runs %+v and, waiting, %+v, want at most a run of %q", what, runs, waiting, want)
 	}
 }
 

@@ -1,4 +1,4 @@
-package jobs_test
+package accept_test
 
 import (
 	"strings"
@@ -15,13 +15,13 @@ func TestSharedDeliveryOfARenamedRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	in := s.hooked()
-	s.update(func(tx *store.Tx) error {
+	s.Update(func(tx *store.Tx) error {
 		return tx.CreateApp(t.Context(), landfall.App{
 			ID: "forged", Namespace: landfall.DefaultNamespace, Name: "forged", Branch: "main", Repository: "https://evil.example.com/harbor/vault",
 			GitHub: landfall.GitHubRepository{ID: 2, Owner: "harbor", Name: "vault"},
 		})
 	})
-	commit := s.commit("one")
+	commit := s.Commit("one")
 	renamed := s.opens("one", commit)
 	renamed.Repository.Name, renamed.Repository.URLs = "store", []string{"https://github.com/harbor/store.git"}
 	if stored, _, err := in.Accept(t.Context(), renamed); err != nil || len(stored.Runs) != 1 {
