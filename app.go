@@ -2,6 +2,7 @@ package landfall
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,6 +68,9 @@ type GitHubRepository struct {
 	Owner string
 	Name  string
 }
+
+// Title returns the repository for people: two of one name differ by their id.
+func (r GitHubRepository) Title() string { return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID) }
 
 // LivePolicy says what a push to the production branch does to the live release.
 type LivePolicy string

@@ -116,6 +116,14 @@ func KindOf(err error) Kind {
 // Is reports whether err is an error of one of some kinds. No error is of any.
 func Is(err error, kinds ...Kind) bool { return err != nil && slices.Contains(kinds, KindOf(err)) }
 
+// Ignore returns an error, and nil for one of the given kind.
+func Ignore(err error, kind Kind) error {
+	if Is(err, kind) {
+		return nil
+	}
+	return err
+}
+
 // MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, of joined errors the
 // first that has one, or "internal error" when nothing there was written for people.
 func MessageOf(err error) string {

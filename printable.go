@@ -26,6 +26,14 @@ func Printable(s string) string {
 	return b.String()
 }
 
+// Count returns a number of things as people say it: "1 file", "2 files".
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
 // Plain is Uncoloured without what is only there to set words apart, ends of lines included.
 func Plain(line string) string { return Printable(strings.Join(strings.Fields(unstyled(line)), " ")) }
 

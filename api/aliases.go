@@ -177,7 +177,7 @@ func (u units) moveAlias(ctx context.Context, path UnitPath, move func(tx *store
 	}
 	app, err := u.DB.App(ctx, row.App)
 	if err == nil {
-		u.Pipeline.Show(ctx, app)
+		u.Rollout.Show(ctx, app)
 	}
 	return err
 }

@@ -16,9 +16,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/upkeep"
 )
 
 // Repositories are the repositories of the built-in remote.
@@ -29,7 +34,13 @@ type Repositories interface {
 // Config is what the API stands on.
 type Config struct {
 	DB           *store.DB
-	Pipeline     *pipeline.Pipeline
+	Editor       *deploy.Editor
+	Rollout      *deploy.Rollout
+	Contents     *inspect.Contents
+	Runs         *runs.Runs
+	Acceptor     *accept.Acceptor
+	Upkeep       *upkeep.Upkeep
+	DryRun       func(ctx context.Context, app landfall.App, push landfall.Push) (pipeline.Preview, error)
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string

@@ -63,7 +63,7 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 	if err != nil {
 		return nil, err
 	}
-	deserted, err := a.Pipeline.Deserted(ctx)
+	deserted, err := a.Runs.Deserted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 			return client.App{}, err
 		}
 	}
-	a.Pipeline.Show(ctx, app)
+	a.Rollout.Show(ctx, app)
 	c := a.appOf(app)
 	if app.Repository != "" {
 		c.Hook = a.hookOf(hook)
@@ -316,7 +316,7 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 		return tx.UpdateApp(ctx, app)
 	})
 	if err == nil && app.Repository == "" {
-		err = a.Pipeline.Remote.SetHead(ctx, app.ID, app.Branch)
+		err = a.Acceptor.Remote.SetHead(ctx, app.ID, app.Branch)
 	}
 	return answer(a.appOf(app), err)
 }
@@ -372,7 +372,7 @@ func (a *api) change(ctx context.Context, app landfall.App, change func(*landfal
 		return err
 	})
 	if err == nil {
-		a.Pipeline.Show(ctx, app)
+		a.Rollout.Show(ctx, app)
 	}
 	return answer(a.appOf(app), err)
 }
@@ -389,7 +389,7 @@ func (a *api) deleteApp(ctx context.Context, in *struct {
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"deleting %s ends its runs, closes all its addresses and removes what it stored, and the name stays reserved: say --force", app.Name)}
 	}
-	if err := a.Pipeline.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
+	if err := a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name); err != nil {
 		return nil, err
 	}
 	app, err = a.DB.App(ctx, app.ID)
@@ -535,7 +535,7 @@ func (a *api) changes(ctx context.Context, app landfall.App, in *DiffPath) ([]cl
 			return nil, err
 		}
 	}
-	return a.Pipeline.Diff(ctx, sides[0], sides[1])
+	return a.Contents.Diff(ctx, sides[0], sides[1])
 }
 
 func (a *api) moves(ctx context.Context, in *struct {

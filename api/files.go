@@ -9,7 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/store"
 )
 
@@ -35,11 +35,11 @@ func (a *api) files(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.Pipeline.Files(ctx, units)
+	all, err := a.Contents.Files(ctx, units)
 	if err != nil {
 		return nil, err
 	}
-	return answer(pageAt(all, in.Paging, func(f pipeline.ServedFile) client.File {
+	return answer(pageAt(all, in.Paging, func(f inspect.ServedFile) client.File {
 		return client.File{
 			Path: f.Path, Unit: f.Unit, Size: f.Size, Type: f.Type, Digest: f.Digest, Stored: landfall.UID(path.Base(f.Prefix))}
 	}))
@@ -76,11 +76,11 @@ func (a *api) runFiles(ctx context.Context, in *struct {
 }
 
 func (a *api) changedFiles(ctx context.Context, app landfall.App, changes []client.Change, paging Paging) (*body[page[client.ChangedFile]], error) {
-	all, err := a.Pipeline.ChangedFiles(ctx, app, changes)
+	all, err := a.Contents.ChangedFiles(ctx, app, changes)
 	if err != nil {
 		return nil, err
 	}
-	return answer(pageAt(all, paging, func(f pipeline.ChangedFile) client.ChangedFile { return client.ChangedFile(f) }))
+	return answer(pageAt(all, paging, func(f inspect.ChangedFile) client.ChangedFile { return client.ChangedFile(f) }))
 }
 
 // pageAt makes a page of a list that is whole and does not change: its cursor is a place in it.

@@ -10,7 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 )
@@ -136,7 +136,7 @@ func (u units) putFn(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	f := pipeline.NewFunction{Name: in.Function, Resources: resourcesOf(in.Body.Resources), Annotations: annotations}
+	f := deploy.NewFunction{Name: in.Function, Resources: resourcesOf(in.Body.Resources), Annotations: annotations}
 	if in.Body.Image != "" {
 		if f.Like, err = u.reference(in.Namespace, in.Body.Image); err != nil {
 			return nil, err
@@ -149,7 +149,7 @@ func (u units) putFn(ctx context.Context, in *struct {
 	if err := u.checkConfig(ctx, app, in.Body.Config); err != nil {
 		return nil, err
 	}
-	made, err := u.Pipeline.PutFunction(ctx, app, f, caller(ctx).Name)
+	made, err := u.Editor.PutFunction(ctx, app, f, caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +223,6 @@ func (u units) deleteFn(ctx context.Context, in *FnFunctionPath) (*struct{}, err
 	if err != nil {
 		return nil, err
 	}
-	_, err = u.Pipeline.DropFunction(ctx, app, in.Function, caller(ctx).Name)
+	_, err = u.Editor.DropFunction(ctx, app, in.Function, caller(ctx).Name)
 	return nil, err
 }

@@ -11,7 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 )
@@ -140,7 +140,7 @@ func (a *api) putFnTrigger(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.Pipeline.PutTrigger(ctx, app, pipeline.NewTrigger{
+	made, err := a.Editor.PutTrigger(ctx, app, deploy.NewTrigger{
 		ID: id, Fields: fields, Annotations: annotations, Add: in.IfNoneMatch != "",
 	}, caller(ctx).Name)
 	if err != nil {
@@ -226,6 +226,6 @@ func (a *api) deleteFnTrigger(ctx context.Context, in *FnTriggerPath) (*struct{}
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.Pipeline.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name)
+	_, err = a.Editor.DropTrigger(ctx, app, in.Trigger, caller(ctx).Name)
 	return nil, err
 }

@@ -15,7 +15,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 )
@@ -333,7 +333,7 @@ func (a *api) putFnApp(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	var made pipeline.HandMade
+	var made deploy.Edited
 	if !added {
 		if made, err = a.putConfig(ctx, app, in.Body.Config, annotations); err != nil {
 			return nil, err
@@ -372,13 +372,13 @@ func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, ann
 }
 
 // putConfig sets the configuration of an app, unless it is that, and its annotations.
-func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string]any, annotations string) (pipeline.HandMade, error) {
+func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string]any, annotations string) (deploy.Edited, error) {
 	now, err := a.config(ctx, app)
 	if err != nil {
-		return pipeline.HandMade{}, err
+		return deploy.Edited{}, err
 	}
 	if len(config) == 0 && now == nil {
-		return pipeline.HandMade{}, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, annotations) })
+		return deploy.Edited{}, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, annotations) })
 	}
 	var data []byte
 	if len(config) > 0 {
@@ -386,11 +386,11 @@ func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false) // canonical, as in specs
 		if err := e.Encode(config); err != nil {
-			return pipeline.HandMade{}, err
+			return deploy.Edited{}, err
 		}
 		data = bytes.TrimSpace(b.Bytes())
 	}
-	return a.Pipeline.PutConfig(ctx, app, data, annotations, caller(ctx).Name)
+	return a.Editor.PutConfig(ctx, app, data, annotations, caller(ctx).Name)
 }
 
 func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error) {
@@ -406,7 +406,7 @@ func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error)
 		return nil, &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"%s has %d accessible releases, whose addresses would close: landfall app delete %[1]s --force, or DELETE /apps/%[1]s?force=true", app.Name, len(releases))}
 	}
-	return nil, a.Pipeline.DeleteApp(ctx, app, caller(ctx).Name)
+	return nil, a.Upkeep.DeleteApp(ctx, app, caller(ctx).Name)
 }
 
 // resources are resources as functions and triggers show and take them.

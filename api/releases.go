@@ -180,7 +180,7 @@ func (a *api) reach(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	id, err := a.Pipeline.Reach(ctx, app, uid, caller(ctx).Name)
+	id, err := a.Runs.Reach(ctx, app, uid, caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *l
 	if err != nil {
 		return nil, err
 	}
-	a.Pipeline.Show(ctx, app)
+	a.Rollout.Show(ctx, app)
 	return answer(a.appOf(app), nil)
 }
 
@@ -335,7 +335,7 @@ func (a *api) expire(ctx context.Context, in *GroupPath) (*body[client.App], err
 		if err := deploy.Expire(ctx, tx, *app, uid, a.Now()); err != nil {
 			return err
 		}
-		a.Pipeline.CollectSoon(tx, app.ID)
+		deploy.CollectSoon(tx, app.ID)
 		return nil
 	})
 }

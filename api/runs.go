@@ -69,7 +69,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 }
 
 func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run {
-	r = a.Pipeline.Shown(ctx, r)
+	r = a.Runs.Shown(ctx, r)
 	c := client.Run{
 		ID: r.ID, App: app, Commit: r.Commit, Branch: r.Branch, State: r.State, Step: r.Step, Reason: r.Reason, UID: r.UID,
 		Release: r.Release, Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
@@ -141,7 +141,7 @@ func (a *api) retryRun(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.Pipeline.Retry(ctx, in.ID, caller(ctx).Name, in.Rebuild)
+	run, err := a.Runs.Retry(ctx, in.ID, caller(ctx).Name, in.Rebuild)
 	return answer(a.runOf(ctx, run, app.Name), err)
 }
 
@@ -150,7 +150,7 @@ func (a *api) cancelRun(ctx context.Context, in *RunPath) (*body[client.Run], er
 	if err != nil {
 		return nil, err
 	}
-	run, err := a.Pipeline.Cancel(ctx, in.ID, caller(ctx).Name)
+	run, err := a.Runs.Cancel(ctx, in.ID, caller(ctx).Name)
 	return answer(a.runOf(ctx, run, app.Name), err)
 }
 
@@ -224,7 +224,7 @@ func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
 				break
 			}
 		}
-		if a.Pipeline.Shown(ctx, run).State.Final() || !follow {
+		if a.Runs.Shown(ctx, run).State.Final() || !follow {
 			return nil
 		}
 		select {
@@ -248,10 +248,10 @@ func (a *api) apply(ctx context.Context, in *struct {
 		return nil, err
 	}
 	if in.Body.DryRun {
-		preview, err := a.Pipeline.DryRun(ctx, app, push)
+		preview, err := a.DryRun(ctx, app, push)
 		return answer(client.Applied{Changes: preview.Changes, Complete: preview.Complete, Files: preview.Files, Log: preview.Log}, err)
 	}
-	id, err := a.Pipeline.Apply(ctx, app, push)
+	id, err := a.Acceptor.Apply(ctx, app, push)
 	if err != nil {
 		return nil, err
 	}

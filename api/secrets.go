@@ -10,7 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -127,7 +127,7 @@ func (a *api) setSecret(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	set, err := a.Pipeline.SetSecret(ctx, app, pipeline.NewSecret{
+	set, err := a.Editor.SetSecret(ctx, app, deploy.NewSecret{
 		Name: in.Secret, Value: secret.Text(in.Body.Value), Preview: in.Body.Preview, Build: in.Body.Build,
 		NoRelease: in.Body.NoRelease, Actor: caller(ctx).Name})
 	if err != nil {
@@ -157,7 +157,7 @@ func (a *api) revokeSecret(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.Pipeline.RevokeSecret(ctx, app, in.Secret, in.Body.Version, caller(ctx).Name)
+	v, err := a.Editor.RevokeSecret(ctx, app, in.Secret, in.Body.Version, caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -169,5 +169,5 @@ func (a *api) deleteSecret(ctx context.Context, in *SecretPath) (*struct{}, erro
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.Pipeline.DeleteSecret(ctx, app, in.Secret)
+	return nil, a.Editor.DeleteSecret(ctx, app, in.Secret)
 }

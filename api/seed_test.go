@@ -13,9 +13,10 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets/disk"
 	"landfall.dev/landfall/deploy"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
@@ -109,8 +110,8 @@ func (w *world) makeApps() {
 func (w *world) setSecret(name, value string) {
 	w.t.Helper()
 	shop := testkit.Must(w.db.App(w.t.Context(), shopID))(w.t)
-	s := pipeline.NewSecret{Name: name, Value: secret.Text(value), Actor: "ada"}
-	if _, err := w.pipeline.SetSecret(w.t.Context(), shop, s); err != nil {
+	s := deploy.NewSecret{Name: name, Value: secret.Text(value), Actor: "ada"}
+	if _, err := w.editor.SetSecret(w.t.Context(), shop, s); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -220,11 +221,11 @@ func (w *world) commit(ref landfall.RefName, page string) remote.Update {
 func (w *world) push(branch, page string) {
 	w.t.Helper()
 	update := w.commit(landfall.RefName(landfall.BranchPrefix+branch), page)
-	runs := testkit.Must(pipeline.Doors{Pipeline: w.pipeline}.Accept(
+	runs := testkit.Must(accept.Doors{Acceptor: w.acceptor}.Accept(
 		w.t.Context(), remote.Repository{App: shopID, Name: "shop", Actor: "ada"}, []remote.Update{update}))(w.t)
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- w.pipeline.Run(ctx, pipeline.Duties{Work: true}) }()
+	go func() { ended <- w.jobs.Run(ctx, jobs.Duties{Work: true}) }()
 	late := time.After(testkit.Patience)
 	run := testkit.Must(w.db.Run(w.t.Context(), runs[0]))(w.t)
 	for !run.State.Final() {

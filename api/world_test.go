@@ -22,16 +22,22 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/upkeep"
 	"landfall.dev/landfall/versioning"
 )
 
@@ -39,7 +45,9 @@ import (
 type world struct {
 	t        *testing.T
 	db       *store.DB
-	pipeline *pipeline.Pipeline
+	jobs     *jobs.Worker
+	editor   *deploy.Editor
+	acceptor *accept.Acceptor
 	repos    *remote.Repositories
 	git      string // folder of the repositories
 	shown    gateways
@@ -60,15 +68,29 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 	releaseURL := func(app string, selector landfall.UID) string {
 		return "http://" + app + "--" + string(selector) + ".localhost/"
 	}
-	w.pipeline = &pipeline.Pipeline{
-		DB: db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}, Remote: w.repos, Gateways: w.shown,
-		Secrets: testkit.Must(secret.ParseKey(s.key))(t), Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
-		Mirrors: &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}},
-		Builds:  &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
-		RunURL:  func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
+	rollout := &deploy.Rollout{DB: db, Gateways: w.shown, Logger: logger}
+	secrets := testkit.Must(secret.ParseKey(s.key))(t)
+	w.editor = &deploy.Editor{DB: db, Secrets: secrets, ReleaseURL: releaseURL, Rollout: rollout, Now: time.Now}
+	contents := &inspect.Contents{DB: db, Objects: s.objects, Manifests: &assets.Manifests{Store: s.objects}}
+	ledger := &runs.Runs{
+		DB: db, Rollout: rollout, Contents: contents, RunURL: func(run string) string { return run }, ReleaseURL: releaseURL, Now: time.Now, Logger: logger,
 	}
+	mirrors := &builder.Mirrors{Root: filepath.Join(dir, "mirrors"), Dialer: &builder.Dialer{}}
+	w.acceptor = &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: w.repos, Now: time.Now, Logger: logger}
+	p := &pipeline.Pipeline{
+		DB: db, Objects: s.objects, Manifests: contents.Manifests, Runs: ledger, Rollout: rollout,
+		Secrets: secrets, Scratch: filepath.Join(dir, "scratch"), Worker: "worker",
+		Mirrors: mirrors, Acceptor: w.acceptor,
+		Builds: &pipeline.Builds{Folder: filepath.Join(dir, "builds")},
+		Now:    time.Now, Logger: logger,
+	}
+	u := &upkeep.Upkeep{
+		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds, Now: time.Now, Logger: logger,
+	}
+	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u, Logger: logger}
 	w.server = httptest.NewServer(api.New(api.Config{
-		DB: db, Pipeline: w.pipeline, Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
+		DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
+		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {
@@ -186,7 +208,7 @@ func (w *world) update(f func(ctx context.Context, tx *store.Tx) error) {
 // gateways show every change at once, and ring when they are told of one.
 type gateways chan struct{}
 
-// RefreshApp implements pipeline.Gateways.
+// RefreshApp implements deploy.Gateways.
 func (g gateways) RefreshApp(context.Context, string) error {
 	select {
 	case g <- struct{}{}:
@@ -195,7 +217,7 @@ func (g gateways) RefreshApp(context.Context, string) error {
 	return nil
 }
 
-// Shown implements pipeline.Gateways.
+// Shown implements deploy.Gateways.
 func (gateways) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 // keeper keeps nothing.

@@ -252,6 +252,12 @@ func ParseRef(s string) Ref {
 // RefOf names the manifest of a version of a static unit; without a key when it is not stored.
 func RefOf(c landfall.StaticContent) Ref { return Ref{Key: c.Manifest, Digest: c.Digest} }
 
+// RefIn returns the manifest of a static unit's version, which has this content; without a key when it is not stored.
+func RefIn(content json.RawMessage) Ref {
+	c, _ := landfall.ReadContent[landfall.StaticContent](content)
+	return RefOf(c)
+}
+
 // Load returns the manifest that ref names. One that says something else than it should is Internal.
 func Load(ctx context.Context, store Opener, ref Ref) (*Manifest, error) {
 	object, err := store.Open(ctx, ref.Key)

@@ -57,32 +57,47 @@ type BuildResult struct {
 	NotReached []string
 }
 
+// built is a plan, of which a build of the app made a new one, with what build commands made of packages.
+type built struct {
+	plan
+
+	made map[landfall.UnitID][]builder.ArchiveFile
+}
+
 // builds reports whether a build command makes files of the app itself.
-func (w *worker) builds() bool { return w.spec.App != nil && w.spec.App.Build != nil }
+func (w source) builds() bool { return w.spec.App != nil && w.spec.App.Build != nil }
 
 // build runs the build commands whose output is not at hand: of the app, and of the packages that changed. Then it looks whether
 // what is new can be run, as far as that can be told.
-func (w *worker) build(ctx context.Context) error {
-	w.outputs = map[landfall.Digest]string{}
+func (w plan) build(ctx context.Context) (built, error) {
 	if w.builds() {
 		files, err := w.buildApp(ctx)
 		if err != nil {
-			return err
+			return built{}, err
 		}
-		if err := w.planUnits(ctx, files); err != nil {
-			return err
+		if w, err = w.planUnits(ctx, files); err != nil {
+			return built{}, err
 		}
 	}
-	w.built = map[landfall.UnitID][]builder.ArchiveFile{}
+	b := built{plan: w, made: map[landfall.UnitID][]builder.ArchiveFile{}}
+	b.packages = maps.Clone(w.packages) // of which zips are unpacked
+	if err := b.buildPackages(ctx); err != nil {
+		return built{}, err
+	}
+	return b, b.checkFunctions(ctx)
+}
+
+// buildPackages builds the packages that are not stored.
+func (w built) buildPackages(ctx context.Context) error {
 	for _, u := range w.units {
 		plan, ok := w.packages[u.Unit]
-		if image := w.images[plan.pkg.Environment]; ok && image != "" && w.current[u.Unit].Content == nil {
+		if image := w.images[plan.pkg.Environment]; ok && image != "" && w.current[u.Unit].content() == nil {
 			if err := w.pullPackage(ctx, u, image); err != nil {
 				return err
 			}
 			continue
 		}
-		if !ok || w.current[u.Unit].Content != nil {
+		if !ok || w.current[u.Unit].content() != nil {
 			continue
 		}
 		if err := w.unzipPackage(ctx, u); err != nil {
@@ -95,7 +110,7 @@ func (w *worker) build(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.checkFunctions(ctx)
+	return nil
 }
 
 // buildJob is one build command and what it may read.
@@ -114,11 +129,11 @@ type buildJob struct {
 }
 
 // buildApp returns the commit's files, overlaid with what the app's build command makes of them.
-func (w *worker) buildApp(ctx context.Context) ([]landfall.File, error) {
+func (w draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 	b := w.spec.App.Build
 	env := maps.Clone(b.Env)
 	if _, named := env[releaseURLVariable]; named {
-		env[releaseURLVariable] = w.ReleaseURL(w.app.Name, w.run.UID)
+		env[releaseURLVariable] = w.Runs.ReleaseURL(w.app.Name, w.run.UID)
 	}
 	job := buildJob{what: "the app", command: b.Command, env: env, outputs: b.Outputs}
 	for _, f := range w.files {
@@ -159,7 +174,7 @@ const (
 
 // buildPackage builds a package by Fission's contract: the command runs in the unpacked source, whose path is in
 // SRC_PKG, and leaves a file or folder at the path in DEPLOY_PKG.
-func (w *worker) buildPackage(ctx context.Context, u versioning.Unit, plan packagePlan) error {
+func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan packagePlan) error {
 	job := buildJob{
 		what:    u.Unit.String(),
 		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + deployName + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
@@ -183,7 +198,7 @@ func (w *worker) buildPackage(ctx context.Context, u versioning.Unit, plan packa
 	if len(files) == 1 && files[0].Path == "" {
 		files[0].Path = u.Unit.Name // the command made one file
 	}
-	w.built[u.Unit] = files
+	w.made[u.Unit] = files
 	return nil
 }
 
@@ -238,7 +253,7 @@ func (j buildJob) digest(definition []byte) landfall.Digest {
 }
 
 // runBuild returns what a build makes: from an earlier build of the same input, or by running the command.
-func (w *worker) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
+func (w draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
 	if w.run.Rebuild {
 		if err := w.forgetBuild(ctx, job.key); err != nil {
 			return nil, err
@@ -269,16 +284,16 @@ func (w *worker) runBuild(ctx context.Context, job buildJob) ([]landfall.File, e
 	return w.keep(ctx, dir, seen, job)
 }
 
-func (w *worker) forgetBuild(ctx context.Context, key landfall.Digest) error {
+func (w *attempt) forgetBuild(ctx context.Context, key landfall.Digest) error {
 	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, w.app.ID, key) })
 }
 
 // cached returns the recorded output of a build whose bytes are still here; nil when there is none. After a failure of the run
 // every byte is looked at: those may be what it failed for.
-func (w *worker) cached(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
+func (w *attempt) cached(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
 	data, err := w.DB.Build(ctx, w.app.ID, key)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
 	var kept keptBuild
 	if err := json.Unmarshal(data, &kept); err != nil {
@@ -309,7 +324,7 @@ func isKept(f landfall.File, at string, byDigest bool) bool {
 }
 
 // fill writes a build's input files into its folder, from nothing.
-func (w *worker) fill(ctx context.Context, dir string, inputs []builder.ArchiveFile) error {
+func (w checkout) fill(ctx context.Context, dir string, inputs []builder.ArchiveFile) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -334,7 +349,7 @@ func (w *worker) fill(ctx context.Context, dir string, inputs []builder.ArchiveF
 	return nil
 }
 
-func (w *worker) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveFile) error {
+func (w checkout) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveFile) error {
 	if err := builder.Check(f.File); err != nil {
 		return err
 	}
@@ -349,7 +364,7 @@ func (w *worker) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveF
 
 // execute runs the command, with its output streamed to the run's log, or pulls the image. It returns the path at which the command
 // saw the folder.
-func (w *worker) execute(ctx context.Context, dir string, job buildJob) (seen string, err error) {
+func (w draft) execute(ctx context.Context, dir string, job buildJob) (seen string, err error) {
 	if job.pull != "" {
 		return dir, w.pull(ctx, dir, job)
 	}
@@ -390,7 +405,7 @@ func (w *worker) execute(ctx context.Context, dir string, job buildJob) (seen st
 
 // keep takes a build's outputs out of its folder, records them with their digests, and returns them. The bytes are kept
 // before the record: what is recorded can be read.
-func (w *worker) keep(ctx context.Context, dir, seen string, job buildJob) ([]landfall.File, error) {
+func (w draft) keep(ctx context.Context, dir, seen string, job buildJob) ([]landfall.File, error) {
 	files, err := collectOutputs(dir, seen, job)
 	if err == nil && len(job.marks) > 0 {
 		err = w.building.checkOutputs(dir, job, files)
@@ -458,7 +473,7 @@ func digestPath(name string) (landfall.Digest, error) {
 }
 
 // openOutput opens a file that a build made. Whoever stores it compares it with its digest; see cached for what comes of another one.
-func (w *worker) openOutput(f landfall.File) (io.ReadCloser, error) {
+func (w *attempt) openOutput(f landfall.File) (io.ReadCloser, error) {
 	return os.Open(filepath.Clean(w.outputs[f.Digest]))
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
@@ -26,51 +27,51 @@ type buildSecrets struct {
 }
 
 // findBuildSecrets finds the values that builds of a line get: those that were set last. One that was revoked is left out.
-func (w *worker) findBuildSecrets(ctx context.Context, line landfall.Line) error {
-	w.building = buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{}, marks: map[string]string{}}
+func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
+	building := buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{}, marks: map[string]string{}}
 	versions := map[string]secret.Text{} // all, by the names that logs show
 	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
 	if err != nil {
-		return err
+		return building, err
 	}
 	for _, row := range owned {
 		if row.Unit.Kind != landfall.SecretUnit {
 			continue
 		}
 		name := row.Unit.Name
-		v, err := newestSecret(ctx, w.DB, row, line, true)
+		v, err := deploy.NewestSecret(ctx, w.DB, row, line, true)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
 			}
-			return err
+			return building, err
 		}
 		content, err := secret.ReadContent(v.Content)
 		if err != nil {
-			return err
+			return building, err
 		}
 		if !content.Revoked.IsZero() {
 			w.sayf("the secret %s (no. %d) was revoked: builds do not get it", name, v.Number)
 			continue
 		}
 		if w.Secrets == nil {
-			return noKey("pipeline.findBuildSecrets")
+			return building, deploy.NoKey("pipeline.findBuildSecrets")
 		}
 		owner := secret.Owner{App: w.app.ID, Name: name}
 		value, err := w.Secrets.Open(owner, content.Sealed)
 		if err != nil {
-			return err
+			return building, err
 		}
 		versions[fmt.Sprintf("%s:%d", name, v.Number)] = value
 		if name == secret.DockerConfig || slices.ContainsFunc(w.spec.Environments, func(e spec.Environment) bool { return pullSecret(e) == name }) {
-			w.building.images[name] = value
+			building.images[name] = value
 			continue
 		}
-		w.building.values[name] = value
-		w.building.marks[name] = hex.EncodeToString(w.Secrets.Fingerprint(owner, value))
+		building.values[name] = value
+		building.marks[name] = hex.EncodeToString(w.Secrets.Fingerprint(owner, value))
 	}
 	w.hide, err = w.redactor(ctx, w.app, versions) // one may have been set since the run began
-	return err
+	return building, err
 }
 
 // pullSecret returns the name of the secret by which an environment's image is pulled; empty: it is not pulled, or names none.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"slices"
 
@@ -14,17 +15,18 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report.
-func (w *worker) commit(ctx context.Context) error {
+// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report. It returns the UID
+// of the run.
+func (w kept) commit(ctx context.Context) (landfall.UID, error) {
 	pushes, err := w.pushes(ctx, w.DB)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := w.place(ctx, pushes); err != nil { // of those that joined since the commit was fetched
-		return err
+		return "", err
 	}
 	if err := w.mirror.Keep(w.run.UID, w.run.Commit); err != nil {
-		return err
+		return "", err
 	}
 	crashpoint.Here("commit.kept")
 	err = w.DB.Update(ctx, func(tx *store.Tx) error {
@@ -34,15 +36,15 @@ func (w *worker) commit(ctx context.Context) error {
 		return w.commitTx(ctx, tx)
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	took := w.Now().Sub(w.run.Created)
 	w.meter().Released(took)
 	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", took.Seconds())
-	return nil
+	return w.run.UID, nil
 }
 
-func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
+func (w kept) commitTx(ctx context.Context, tx *store.Tx) error {
 	app, err := tx.App(ctx, w.app.ID)
 	if err != nil {
 		return err
@@ -57,40 +59,42 @@ func (w *worker) commitTx(ctx context.Context, tx *store.Tx) error {
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Beside != 0 }) {
 		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled, Message: "a push that waits for its place has joined"}
 	}
-	pt := pointing{p: w.Pipeline, tx: tx, app: &app}
-	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return pt.line(p) == landfall.Production })
+	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production })
 	if err := w.checkPinned(ctx, tx, app, pushes); err != nil {
 		return err
 	}
-	if pt.group, pt.units, err = w.group(ctx, tx, app, pushes, production); err != nil {
+	group, units, err := w.group(ctx, tx, app, pushes, production)
+	if err != nil {
 		return err
 	}
 	crashpoint.Here("commit.grouped")
-	pt.release = !unreleased(pushes)
-	if pt.release {
-		if w.stats.New, err = isNew(ctx, tx, pt.group); err != nil {
+	u := deploy.RefUpdate{
+		Tx: tx, App: &app, Group: group, Units: units, Release: !unreleased(pushes), ReleaseURL: w.Runs.ReleaseURL, Now: w.Now}
+	if u.Release {
+		if w.stats.New, err = isNew(ctx, tx, group); err != nil {
 			return err
 		}
 	}
 	for _, push := range pushes {
-		if err := pt.ref(ctx, push); err != nil {
+		if err := u.Point(ctx, push); err != nil {
 			return err
 		}
 	}
 	if len(pushes) == 0 { // a commit that is no head moves no pointer, but can be reached
-		line, err := lineOf(ctx, tx, pt.group)
+		line, err := deploy.LineOf(ctx, tx, group)
 		if err != nil {
 			return err
 		}
-		if _, err := deploy.Create(ctx, tx, pt.group, line, w.Now()); err != nil {
+		if _, err := deploy.Create(ctx, tx, group, line, w.Now()); err != nil {
 			return err
 		}
 	}
-	if err := pt.settle(ctx); err != nil {
+	change, notes, err := u.Settle(ctx)
+	if err != nil {
 		return err
 	}
 	crashpoint.Here("commit.pointed")
-	return w.succeed(ctx, tx, app, pt)
+	return w.succeed(ctx, u, change, notes)
 }
 
 // isNew reports whether a group version never was a release.
@@ -102,38 +106,35 @@ func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	return false, err
 }
 
-// wantsRelease reports whether a push asks for more than versions.
-func wantsRelease(p landfall.Push) bool { return p.Apply == nil || !p.Apply.NoRelease }
-
 // unreleased reports whether all that want a run want no release.
 func unreleased(pushes []landfall.Push) bool {
-	return len(pushes) > 0 && !slices.ContainsFunc(pushes, wantsRelease)
+	return len(pushes) > 0 && !slices.ContainsFunc(pushes, deploy.WantsRelease)
 }
 
 // succeed ends the run within the transaction that made its release.
-func (w *worker) succeed(ctx context.Context, tx *store.Tx, app landfall.App, pt pointing) error {
+func (w kept) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
 	run := w.run
-	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, pt.group.UID, pt.change
-	run.Reason = "Released " + string(pt.group.UID)
-	if pt.release {
-		run.Release = pt.group.UID
+	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, u.Group.UID, change
+	run.Reason = "Released " + string(u.Group.UID)
+	if u.Release {
+		run.Release = u.Group.UID
 	} else {
-		run.Reason = "Applied " + string(pt.group.UID) + " without a release"
+		run.Reason = "Applied " + string(u.Group.UID) + " without a release"
 	}
 	if w.stats.UnitsChanged == 0 && len(w.base) > 0 {
 		run.Reason = "Unchanged: " + run.Reason
 	}
 	now := w.Now()
-	if err := tx.SetChanges(ctx, run.ID, numbered(w.changes, pt.units)); err != nil {
+	if err := u.Tx.SetChanges(ctx, run.ID, numbered(w.changes, u.Units)); err != nil {
 		return err
 	}
-	if err := tx.AppendLog(ctx, run.ID, run.Step, now, append(w.takeLog(), pt.notes...)...); err != nil {
+	if err := u.Tx.AppendLog(ctx, run.ID, run.Step, now, append(w.takeLog(), notes...)...); err != nil {
 		return err
 	}
-	if err := tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
+	if err := u.Tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
 		return err
 	}
-	return w.end(ctx, tx, app, run)
+	return w.Runs.End(ctx, u.Tx, *u.App, run)
 }
 
 // numbered fills in the versions that the apply came to.
@@ -153,10 +154,10 @@ func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall
 
 // group returns the group version that the commit comes to: the one it had before if the digests are the same, else a
 // new one.
-func (w *worker) group(
+func (w kept) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
-	digest := versioning.GroupDigest(append(groupUnits(w.units), inForce(w.secrets)...))
+	digest := versioning.GroupDigest(append(groupUnits(w.units), versioning.InForce(w.secrets)...))
 	uid := w.run.UID
 	clean := !slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil && !p.Apply.Clean })
 	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(w.run.Commit))
@@ -172,7 +173,7 @@ func (w *worker) group(
 			same = &earlier[i]
 		}
 		if g.UID == uid && g.Digest != digest { // the commit's own address stays with what it named first
-			if uid, err = randomUID(ctx, tx, app.ID); err != nil {
+			if uid, err = deploy.RandomUID(ctx, tx, app.ID); err != nil {
 				return landfall.Group{}, nil, err
 			}
 		}
@@ -203,7 +204,7 @@ func (w *worker) group(
 }
 
 // expected returns the recorded group version that the run makes reachable again.
-func (w *worker) expected(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
+func (w kept) expected(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
 	g, err := tx.Group(ctx, app.ID, w.run.Expect)
 	if err != nil {
 		return g, nil, err
@@ -224,6 +225,22 @@ func (w *worker) expected(ctx context.Context, tx *store.Tx, app landfall.App) (
 	return g, units, tx.ReplaceGroupUnits(ctx, g, units)
 }
 
+// checkRecorded fails when a commit whose release was recorded comes to other digests: what builds it is not the same
+// any more.
+func checkRecorded(recorded []store.GroupUnit, units []versioning.Unit) error {
+	was := make(map[landfall.UnitID]landfall.Digest, len(recorded))
+	for _, u := range recorded {
+		was[u.Unit] = u.Digest
+	}
+	for _, u := range units {
+		if was[u.Unit] != u.Digest {
+			return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"%s comes out differently than when this release was made; push a new commit, or run retry --rebuild", u.Unit)}
+		}
+	}
+	return nil
+}
+
 func groupUnits(units []versioning.Unit) []landfall.GroupUnit {
 	all := make([]landfall.GroupUnit, 0, len(units))
 	for _, u := range units {
@@ -233,7 +250,7 @@ func groupUnits(units []versioning.Unit) []landfall.GroupUnit {
 }
 
 // message is what people read in the history.
-func (w *worker) message(pushes []landfall.Push) string {
+func (w checkout) message(pushes []landfall.Push) string {
 	for _, push := range slices.Backward(pushes) {
 		if push.Message != "" {
 			return push.Message

@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -17,25 +18,28 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// planned is what a commit comes to, before anything of it is stored.
-type planned struct {
-	statics   map[landfall.UnitID]assets.Unit
-	packages  map[landfall.UnitID]packagePlan
-	units     []versioning.Unit
+// draft is what a run knows before it looks at units: which secrets it uses, and what it is compared with.
+type draft struct {
+	source
+
 	secrets   []store.GroupUnit // that the functions name
 	building  buildSecrets
 	base      []landfall.GroupUnit // what the diff compares with
 	baseUnits []store.GroupUnit    // the same, as it is stored
 	baseGroup landfall.UID         // the group version that it is of; empty: there is none
-	current   map[landfall.UnitID]storedVersion
-	stored    map[landfall.UnitID]versioning.Stored
-	outputs   map[landfall.Digest]string                // where the bytes are that builds made
-	builtIn   []string                                  // the builds' folders that they lie in
-	built     map[landfall.UnitID][]builder.ArchiveFile // what build commands made of packages
-	images    map[string]string                         // environment to the image that is pulled for its packages
-	known     map[landfall.UnitID]knownManifests
-	changes   []landfall.UnitChange
-	stats     landfall.RunStats
+}
+
+// plan is what a commit comes to, before anything of it is stored. Without units it is a draft alone: then a build makes the files.
+type plan struct {
+	draft
+
+	statics  map[landfall.UnitID]assets.Unit
+	packages map[landfall.UnitID]packagePlan
+	units    []versioning.Unit
+	images   map[string]string // environment to the image that is pulled for its packages
+	current  map[landfall.UnitID]storedVersion
+	known    map[landfall.UnitID]knownManifests // of the static units that were asked for
+	changes  []landfall.UnitChange
 }
 
 // packagePlan is what a package's archives consist of.
@@ -50,20 +54,16 @@ type packagePlan struct {
 
 // declare turns the specs and the files into units with digests. files are the commit's, overlaid with what a build
 // made.
-func (w *worker) declare(ctx context.Context, files []landfall.File) error {
-	w.statics, w.packages = map[landfall.UnitID]assets.Unit{}, map[landfall.UnitID]packagePlan{}
-	if err := w.pinImages(ctx); err != nil {
-		return err
-	}
+func (w plan) declare(ctx context.Context, files []landfall.File) ([]versioning.Unit, error) {
 	var declared []versioning.Declared
 	statics, err := w.declareApp(files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	declared = append(declared, statics...)
 	packages, err := w.declarePackages(files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	declared = append(declared, packages...)
 	for _, e := range w.spec.Environments {
@@ -79,14 +79,13 @@ func (w *worker) declare(ctx context.Context, files []landfall.File) error {
 	}
 	for _, t := range w.spec.Triggers {
 		d := declaredObject(t.Kind, t.Object)
-		if d.Pinned, err = pinned(ctx, w.DB, w.app, t); err != nil {
-			return &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
+		if d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t); err != nil {
+			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
 				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
 		}
 		declared = append(declared, d)
 	}
-	w.units, err = versioning.Resolve(declared)
-	return err
+	return versioning.Resolve(declared)
 }
 
 func declaredObject(kind landfall.UnitKind, o spec.Object) versioning.Declared {
@@ -94,7 +93,7 @@ func declaredObject(kind landfall.UnitKind, o spec.Object) versioning.Declared {
 }
 
 // declareApp declares the tenant configuration and the static units.
-func (w *worker) declareApp(files []landfall.File) ([]versioning.Declared, error) {
+func (w plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 	app := w.spec.App
 	if app == nil {
 		return nil, nil
@@ -147,7 +146,7 @@ func checkNames(u assets.Unit) error {
 }
 
 // declarePackages declares the packages with the files of their archives.
-func (w *worker) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
+func (w plan) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
 	archives := archivesOf(w.spec)
 	var declared []versioning.Declared
 	for _, p := range w.spec.Packages {
@@ -202,7 +201,7 @@ func below(folder string, globs []string) []string {
 }
 
 // archive selects the files of an archive of the commit; nil when the package has no such archive.
-func (w *worker) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef, files []landfall.File) ([]builder.ArchiveFile, error) {
+func (w *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef, files []landfall.File) ([]builder.ArchiveFile, error) {
 	if ref.Name == "" {
 		return nil, nil
 	}
@@ -237,42 +236,4 @@ func (p packagePlan) content() ([]byte, error) {
 		rows = append(rows, [4]string{"builder", "", "", p.builder})
 	}
 	return json.Marshal(rows)
-}
-
-// remedy says what to do about a version that a trigger names and that is not there: it must be there before the push.
-func remedy(ref landfall.Reference, err error) string {
-	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" || strings.Contains(ref.Selector, ":") {
-		return ""
-	}
-	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias create %s %s VERSION",
-		ref.Name, ref.Selector)
-}
-
-// pinned returns the digests of the versions that a trigger names by another selector than latest and an alias, which move
-// while the trigger stays what it is.
-func pinned(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger) ([]landfall.Digest, error) {
-	refs := []landfall.Reference{t.Function}
-	for _, weight := range t.Weights {
-		refs = append(refs, weight.Function)
-	}
-	var pinned []landfall.Digest
-	for _, ref := range refs {
-		if ref.Name == "" || ref.Selector == landfall.Latest || ref.Selector == "" {
-			continue
-		}
-		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
-		if err != nil {
-			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
-				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))}
-		}
-		_, err = versioning.FindAlias(ctx, r, app.Namespace, ref)
-		switch {
-		case err == nil:
-			continue
-		case landfall.KindOf(err) != landfall.NotFound:
-			return nil, err
-		}
-		pinned = append(pinned, v.Digest)
-	}
-	return pinned, nil
 }

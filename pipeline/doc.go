@@ -1,4 +1,4 @@
-// Package pipeline takes an accepted push to a release: it alone knows the order of the steps, and what is reported when.
+// Package pipeline takes an accepted push to a release: it alone knows the order of the steps.
 //
 // # The run
 //
@@ -18,8 +18,6 @@
 //
 // # Invariants
 //
-//   - An accepted push has a row before its sender hears so, and is applied once (V7).
 //   - What a run makes becomes visible in one transaction, after all its content is stored.
-//   - A run that was reported as pending is reported as final in the transaction that ends it, and only there (V8).
 //   - Only the head of a reference moves pointers; an older push that finishes late moves none.
 package pipeline

@@ -9,7 +9,7 @@ import (
 
 // distrust looks, in a run that rebuilds, at every byte that is stored of a version. When something is damaged or gone the run
 // stores all of it again, at keys of its own where others are taken.
-func (w *worker) distrust(ctx context.Context, v *storedVersion) error {
+func (w *attempt) distrust(ctx context.Context, v *storedVersion) error {
 	if !w.run.Rebuild || v.Content == nil {
 		return nil
 	}
@@ -18,12 +18,12 @@ func (w *worker) distrust(ctx context.Context, v *storedVersion) error {
 		return err
 	}
 	w.sayf("%s: what is stored of it is damaged, and is stored again", v.Unit)
-	v.Content = nil
+	v.again = true
 	return nil
 }
 
 // intact reports whether all that is stored of a version is what was stored. An error says that nobody can look now.
-func (w *worker) intact(ctx context.Context, v landfall.Version) (bool, error) {
+func (w *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) {
 	type object struct {
 		key    string
 		digest landfall.Digest
@@ -31,7 +31,7 @@ func (w *worker) intact(ctx context.Context, v landfall.Version) (bool, error) {
 	var objects []object
 	switch v.Unit.Kind {
 	case landfall.StaticUnit:
-		manifest, err := assets.Load(ctx, w.Objects, manifestRef(v.Content))
+		manifest, err := assets.Load(ctx, w.Objects, assets.RefIn(v.Content))
 		if err != nil {
 			return false, unlessDamaged(err)
 		}

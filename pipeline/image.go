@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/builder"
@@ -26,40 +27,37 @@ type Images interface {
 // imageFile is what a pulled image is in the package that it is made.
 const imageFile = deployName + "/image.tar"
 
-// pinImages writes the digest of each image that is to be pulled into its environment: what a tag means is looked up once by a run,
+// pinImages returns the spec with the digest of each image that is to be pulled in its environment: what a tag means is looked up once by a run,
 // and is a part of the versions that it makes.
-func (w *worker) pinImages(ctx context.Context) error {
-	if w.images != nil {
-		return nil
-	}
-	pinned := map[string]string{}
+func (w plan) pinImages(ctx context.Context) (*spec.Spec, error) {
+	pinned := *w.spec
+	pinned.Environments = slices.Clone(w.spec.Environments)
 	for i, e := range w.spec.Environments {
 		read, _, err := spec.ReadEnvironmentVersion(e.Name, e.Spec)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		image := environment.Pulled(e.Name, read.Image)
 		if image == "" {
 			continue
 		}
 		if w.Images == nil {
-			return &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
+			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
 		}
 		logins, err := w.building.logins(e)
 		if err == nil {
 			image, err = w.Images.Pin(ctx, image, logins)
 		}
 		if err != nil {
-			return &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.KindOf(err), Err: err,
+			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.KindOf(err), Err: err,
 				Message: fmt.Sprintf("%s: Environment %s: %s", e.Pos, e.Name, landfall.MessageOf(err))}
 		}
-		if w.spec.Environments[i].Spec, err = withImage(e.Spec, image); err != nil {
-			return err
+		if pinned.Environments[i].Spec, err = withImage(e.Spec, image); err != nil {
+			return nil, err
 		}
-		pinned[e.Name] = image
+		w.images[e.Name] = image
 	}
-	w.images = pinned
-	return nil
+	return &pinned, nil
 }
 
 // withImage returns the spec of an environment with another image.
@@ -77,7 +75,7 @@ func withImage(stored json.RawMessage, image string) (json.RawMessage, error) {
 }
 
 // declareImage makes a package of an environment whose image is pulled consist of that.
-func (w *worker) declareImage(d *versioning.Declared, plan packagePlan) error {
+func (w plan) declareImage(d *versioning.Declared, plan packagePlan) error {
 	image := w.images[plan.pkg.Environment]
 	if image == "" {
 		return nil
@@ -93,7 +91,7 @@ func (w *worker) declareImage(d *versioning.Declared, plan packagePlan) error {
 }
 
 // pullPackage makes a package of the image that its environment names.
-func (w *worker) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
+func (w built) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
 	job := buildJob{what: u.Unit.String(), command: "pull " + image, outputs: []string{imageFile}, pull: image}
 	job.key = job.digest(nil)
 	for _, e := range w.spec.Environments {
@@ -106,13 +104,13 @@ func (w *worker) pullPackage(ctx context.Context, u versioning.Unit, image strin
 		return err
 	}
 	for _, f := range made {
-		w.built[u.Unit] = append(w.built[u.Unit], builder.ArchiveFile{Path: filepath.Base(f.Path), File: f})
+		w.made[u.Unit] = append(w.made[u.Unit], builder.ArchiveFile{Path: filepath.Base(f.Path), File: f})
 	}
 	return nil
 }
 
 // pull writes an image where a build would have left it.
-func (w *worker) pull(ctx context.Context, dir string, job buildJob) error {
+func (w draft) pull(ctx context.Context, dir string, job buildJob) error {
 	w.sayNow(ctx, append(w.takeLog(), "pulling "+job.pull)...)
 	file := filepath.Join(dir, filepath.FromSlash(imageFile))
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

@@ -109,8 +109,8 @@ func (b *Builds) trim(forget func(name string) error) error {
 	return nil
 }
 
-// drop removes what builds of an app made, unless a run uses some of it.
-func (b *Builds) drop(app string) error {
+// Drop removes what builds of an app made, unless a run uses some of it.
+func (b *Builds) Drop(app string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name := range b.users {
@@ -166,14 +166,14 @@ func sizeOf(folder fs.FS, name string) (size int64, err error) {
 }
 
 // useBuild keeps a build's folder until the worker is done, and returns where it is.
-func (w *worker) useBuild(name string) string {
+func (w *attempt) useBuild(name string) string {
 	w.builtIn = append(w.builtIn, name)
 	return w.Builds.hold(name)
 }
 
 // releaseBuilds lets go of the folders of builds, and removes what is then too much; when the run was broken off, the next
 // one does.
-func (w *worker) releaseBuilds(ctx context.Context) {
+func (w *attempt) releaseBuilds(ctx context.Context) {
 	if len(w.builtIn) == 0 {
 		return
 	}
@@ -188,14 +188,14 @@ func (w *worker) releaseBuilds(ctx context.Context) {
 }
 
 // forgetKept deletes the record of a build whose folder goes; that of another build of the same input stays.
-func (w *worker) forgetKept(ctx context.Context, name string) error {
+func (w *attempt) forgetKept(ctx context.Context, name string) error {
 	app, folder := path.Split(name)
 	hex, _, _ := strings.Cut(folder, "-")
 	app, input := path.Clean(app), landfall.Digest("sha256:"+hex)
 	return w.DB.Update(ctx, func(tx *store.Tx) error {
 		data, err := tx.Build(ctx, app, input)
 		if err != nil {
-			return ignoreNotFound(err)
+			return landfall.Ignore(err, landfall.NotFound)
 		}
 		var kept keptBuild
 		if err := json.Unmarshal(data, &kept); err == nil && kept.Folder != name {

@@ -53,12 +53,12 @@ func deploymentOf(archive []builder.ArchiveFile, open Opener) deployment {
 }
 
 // deployed returns the files of a package as its functions see them; none when it is not stored.
-func (w *worker) deployed(ctx context.Context, id landfall.UnitID) (deployment, error) {
+func (w built) deployed(ctx context.Context, id landfall.UnitID) (deployment, error) {
 	plan := w.packages[id]
-	list, built := w.built[id]
+	list, built := w.made[id]
 	switch {
 	case built:
-	case w.current[id].Content != nil:
+	case w.current[id].content() != nil:
 		return w.builtBefore(ctx, id)
 	case plan.deployment != nil:
 		list = plan.deployment
@@ -69,14 +69,14 @@ func (w *worker) deployed(ctx context.Context, id landfall.UnitID) (deployment, 
 }
 
 // builtBefore returns the files of a package that was stored for an earlier version of it.
-func (w *worker) builtBefore(ctx context.Context, id landfall.UnitID) (deployment, error) {
-	content, err := landfall.ReadContent[landfall.PackageContent](w.current[id].Content)
+func (w built) builtBefore(ctx context.Context, id landfall.UnitID) (deployment, error) {
+	content, err := landfall.ReadContent[landfall.PackageContent](w.current[id].content())
 	if err != nil || content.Deployment == nil {
 		return deployment{}, err
 	}
 	stored, err := w.Objects.Open(ctx, content.Deployment.Key)
 	if err != nil {
-		return deployment{}, ignoreNotFound(err) // it was just collected
+		return deployment{}, landfall.Ignore(err, landfall.NotFound) // it was just collected
 	}
 	defer func() { _ = stored.Close() }()
 	list, err := builder.ListLinked(stored, content.Deployment.Size)
@@ -114,7 +114,7 @@ func (b both) Close() error {
 	return err
 }
 
-func (w *worker) checkModule(ctx context.Context, f spec.Function, d deployment) error {
+func (w built) checkModule(ctx context.Context, f spec.Function, d deployment) error {
 	name, _, err := environment.Module(slices.Sorted(maps.Keys(d.files)), f.FunctionName)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/versioning"
@@ -18,35 +20,49 @@ import (
 
 // plan computes the digests of what the commit declares. Where a build command makes files, their digests come with the
 // build.
-func (w *worker) plan(ctx context.Context) error {
+func (w source) plan(ctx context.Context) (plan, error) {
 	if reason, err := w.skipReason(ctx); err != nil || reason != "" {
 		if err != nil {
-			return err
+			return plan{}, err
 		}
-		return &skipError{reason}
-	}
-	if err := w.checkOwners(ctx); err != nil {
-		return err
+		return plan{}, &skipError{reason}
 	}
 	pushes, err := w.pushes(ctx, w.DB)
 	if err != nil {
-		return err
+		return plan{}, err
 	}
-	if err := w.pinSecrets(ctx, pushes); err != nil {
-		return err
+	d, err := w.draft(ctx, pushes)
+	if err != nil || w.builds() { // the files that the build makes are not known yet
+		return plan{draft: d}, err
 	}
-	if err := w.readBaseOf(ctx, pushes); err != nil {
-		return err
+	return d.planUnits(ctx, w.files)
+}
+
+// draft finds the secrets that the commit uses, and what it is compared with: for pushes that want it. It fails when a unit is another
+// app's.
+func (w source) draft(ctx context.Context, pushes []landfall.Push) (draft, error) {
+	d := draft{source: w}
+	if err := w.checkOwners(ctx); err != nil {
+		return d, err
 	}
-	if w.builds() {
-		return nil // the files that the build makes are not known yet
+	line, err := w.lineOf(ctx, w.DB, w.app, pushes)
+	if err != nil {
+		return d, err
 	}
-	return w.planUnits(ctx, w.files)
+	if d.building, err = w.findBuildSecrets(ctx, line); err != nil {
+		return d, err
+	}
+	if d.secrets, err = w.pinSecrets(ctx, line); err != nil {
+		return d, err
+	}
+	d.baseGroup, d.baseUnits, err = w.baseOf(ctx, pushes)
+	d.base = versioning.InForce(d.baseUnits)
+	return d, err
 }
 
 // checkOwners fails when the spec declares a unit that another app owns. The commit's transaction looks again: another
 // app may be faster.
-func (w *worker) checkOwners(ctx context.Context) error {
+func (w source) checkOwners(ctx context.Context) error {
 	own, err := w.ownUnits(ctx)
 	if err != nil {
 		return err
@@ -72,7 +88,7 @@ func (w *worker) checkOwners(ctx context.Context) error {
 }
 
 // ownUnits returns the units that the app owns, retired ones included.
-func (w *worker) ownUnits(ctx context.Context) (map[landfall.UnitID]store.Unit, error) {
+func (w *attempt) ownUnits(ctx context.Context) (map[landfall.UnitID]store.Unit, error) {
 	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
 	rows := make(map[landfall.UnitID]store.Unit, len(owned))
 	for _, row := range owned {
@@ -88,44 +104,52 @@ type skipError struct{ reason string }
 func (e *skipError) Error() string { return "skipped: " + e.reason }
 
 // planUnits compares what the commit declares with what is there.
-func (w *worker) planUnits(ctx context.Context, files []landfall.File) error {
-	if err := w.declare(ctx, files); err != nil {
-		return err
+func (w draft) planUnits(ctx context.Context, files []landfall.File) (plan, error) {
+	p := plan{
+		draft: w, statics: map[landfall.UnitID]assets.Unit{}, packages: map[landfall.UnitID]packagePlan{}, images: map[string]string{},
+		known: map[landfall.UnitID]knownManifests{}, current: map[landfall.UnitID]storedVersion{},
 	}
-	if err := w.findStored(ctx); err != nil {
-		return err
+	var err error
+	if p.spec, err = p.pinImages(ctx); err != nil {
+		return plan{}, err
 	}
-	if err := w.checkPointers(ctx); err != nil {
-		return err
+	if p.units, err = p.declare(ctx, files); err != nil {
+		return plan{}, err
 	}
-	after := make([]landfall.GroupUnit, 0, len(w.units))
-	for _, u := range w.units {
-		g := landfall.GroupUnit{Unit: u.Unit, UID: w.run.UID, Digest: u.Digest}
-		if v, ok := w.current[u.Unit]; ok {
+	if err := p.findStored(ctx); err != nil {
+		return plan{}, err
+	}
+	if err := p.checkPointers(ctx); err != nil {
+		return plan{}, err
+	}
+	after := make([]landfall.GroupUnit, 0, len(p.units))
+	for _, u := range p.units {
+		g := landfall.GroupUnit{Unit: u.Unit, UID: p.run.UID, Digest: u.Digest}
+		if v, ok := p.current[u.Unit]; ok {
 			g.UID, g.Number = v.UID, v.Number
 		}
 		after = append(after, g)
 	}
-	w.changes = versioning.Diff(w.base, append(after, inForce(w.secrets)...))
-	if err := noteFunctions(w.changes, w.storedSide(ctx, w.baseUnits), declaredSide(w.units)); err != nil {
-		return err
+	p.changes = versioning.Diff(p.base, append(after, versioning.InForce(p.secrets)...))
+	if err := inspect.NoteFunctions(p.changes, inspect.Stored(ctx, p.DB, p.baseUnits), inspect.Declared(p.units)); err != nil {
+		return plan{}, err
 	}
 	changed := 0
-	for _, c := range w.changes {
+	for _, c := range p.changes {
 		if c.Change != landfall.Unchanged {
 			changed++
 		}
 	}
-	w.stats.UnitsChanged, w.stats.UnitsTotal = changed, len(w.changes) // removed ones are among them
-	w.sayf("%d of %s changed", changed, count(w.stats.UnitsTotal, "unit"))
-	return nil
+	p.stats.UnitsChanged, p.stats.UnitsTotal = changed, len(p.changes) // removed ones are among them
+	p.sayf("%d of %s changed", changed, landfall.Count(p.stats.UnitsTotal, "unit"))
+	return p, nil
 }
 
-// readBaseOf reads what the diff compares with: the branch's previous group version, else what production has.
-func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
+// baseOf returns what the diff compares with: the branch's previous group version, else what production has.
+func (w source) baseOf(ctx context.Context, pushes []landfall.Push) (landfall.UID, []store.GroupUnit, error) {
 	refs := []landfall.RefName{""} // production
 	for _, push := range pushes {
-		refs = append([]landfall.RefName{applyRef(push)}, refs...)
+		refs = append([]landfall.RefName{deploy.ApplyRef(push)}, refs...)
 	}
 	for _, ref := range refs {
 		apply, err := w.DB.LastApply(ctx, w.app.ID, ref, time.Time{})
@@ -133,27 +157,32 @@ func (w *worker) readBaseOf(ctx context.Context, pushes []landfall.Push) error {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
 			}
-			return err
+			return "", nil, err
 		}
 		units, err := w.DB.GroupUnits(ctx, w.app.ID, apply.Group)
-		if err != nil {
-			return err
-		}
-		w.baseGroup, w.baseUnits, w.base = apply.Group, units, inForce(units)
-		return nil
+		return apply.Group, units, err
 	}
-	return nil
+	return "", nil, nil
 }
 
 // storedVersion is a version that a declared unit has already.
 type storedVersion struct {
 	landfall.Version
+
 	prefixes []string
+	again    bool // what is stored of it cannot be used: it is stored again
+}
+
+// content returns what the version keeps; nothing where that is to be stored.
+func (v storedVersion) content() json.RawMessage {
+	if v.again {
+		return nil
+	}
+	return v.Content
 }
 
 // findStored finds the versions that the declared units have already.
-func (w *worker) findStored(ctx context.Context) error {
-	w.current = make(map[landfall.UnitID]storedVersion, len(w.units))
+func (w plan) findStored(ctx context.Context) error {
 	inBase := make(map[landfall.UnitID]landfall.GroupUnit, len(w.base))
 	for _, u := range w.base {
 		inBase[u.Unit] = u
@@ -193,14 +222,14 @@ func (w *worker) findStored(ctx context.Context) error {
 }
 
 // skipReason says why the commit gets no release: it changed nothing but paths that do not count.
-func (w *worker) skipReason(ctx context.Context) (string, error) {
+func (w source) skipReason(ctx context.Context) (string, error) {
 	globs := w.app.Policy.SkipPaths
 	if len(globs) == 0 || w.run.Rebuild {
 		return "", nil
 	}
 	apply, err := w.DB.LastApply(ctx, w.app.ID, landfall.RefName(landfall.BranchPrefix+w.run.Branch), time.Time{})
 	if err != nil {
-		return "", ignoreNotFound(err)
+		return "", landfall.Ignore(err, landfall.NotFound)
 	}
 	group, err := w.DB.Group(ctx, w.app.ID, apply.Group)
 	if err != nil {
@@ -208,7 +237,7 @@ func (w *worker) skipReason(ctx context.Context) (string, error) {
 	}
 	before, err := w.filesOf(ctx, group.Commit)
 	if err != nil {
-		return "", ignoreNotFound(err)
+		return "", landfall.Ignore(err, landfall.NotFound)
 	}
 	changed := changedPaths(before, w.files)
 	counts := slices.ContainsFunc(changed, func(p string) bool {
@@ -237,10 +266,4 @@ func changedPaths(before, after []landfall.File) []string {
 		changed = append(changed, p)
 	}
 	return changed
-}
-
-// manifestRef returns the manifest of a static unit's version; without a key when it is not stored.
-func manifestRef(content json.RawMessage) assets.Ref {
-	c, _ := landfall.ReadContent[landfall.StaticContent](content)
-	return assets.RefOf(c)
 }

@@ -9,10 +9,10 @@ import (
 
 // checkPointers fails for a pointer of Git LFS among the files of the units that must be stored. It reads the beginning of new
 // files that are as small as a pointer, and nothing of files that earlier versions have.
-func (w *worker) checkPointers(ctx context.Context) error {
+func (w plan) checkPointers(ctx context.Context) error {
 	read := map[string]bool{} // by blob
 	for _, u := range w.units {
-		if u.Content == nil || w.current[u.Unit].Content != nil {
+		if u.Content == nil || w.current[u.Unit].content() != nil {
 			continue
 		}
 		known, err := w.knownOf(ctx, u.Unit)
@@ -42,7 +42,7 @@ func (w *worker) checkPointers(ctx context.Context) error {
 }
 
 // filesOfUnit returns the files of a static unit, or those of a package's archives.
-func (w *worker) filesOfUnit(id landfall.UnitID) []landfall.File {
+func (w plan) filesOfUnit(id landfall.UnitID) []landfall.File {
 	var files []landfall.File
 	for _, e := range w.statics[id].Entries {
 		files = append(files, e.File)

@@ -6,39 +6,40 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/spec"
 )
 
-// work is what a worker holds in memory of its run; all of it can be computed again from the commit and the store.
-type work struct {
-	planned
+// source is what a commit declares, and its files.
+type source struct {
+	checkout
 
-	mirror *builder.Mirror
-	info   builder.CommitInfo
-	files  []landfall.File // of the commit, relative to the app's folder
-	spec   *spec.Spec
+	files []landfall.File // of the commit, relative to the app's folder
+	spec  *spec.Spec
 }
 
 // DefaultSpecs is the folder of spec files where an app does not name another.
 const DefaultSpecs = "specs"
 
 // read reads the specs from the commit's tree and validates all of them before anything is made.
-func (w *worker) read(ctx context.Context) error {
-	var err error
-	if w.files, err = w.filesOf(ctx, w.run.Commit); err != nil {
-		return err
-	}
-	w.spec, err = w.readSpec(ctx)
+func (w checkout) read(ctx context.Context) (source, error) {
+	files, err := w.filesOf(ctx, w.run.Commit)
 	if err != nil {
-		return err
+		return source{}, err
 	}
+	s := source{checkout: w, files: files}
+	if s.spec, err = s.readSpec(ctx); err != nil {
+		return source{}, err
+	}
+	return s, s.check(ctx)
+}
+
+// check fails unless what the commit declares can become a release, and says what its author should know.
+func (w source) check(ctx context.Context) error {
 	for _, warning := range slices.Concat(w.spec.Warnings, environment.Offline(w.spec)) {
 		w.sayf("warning: %s", warning)
 	}
@@ -56,12 +57,12 @@ func (w *worker) read(ctx context.Context) error {
 	if err := w.checkNamespaces(); err != nil {
 		return err
 	}
-	w.sayf("read %s of %q: %s, %s", w.run.Commit.Short(), w.info.Message, count(len(w.files), "file"), declared(w.spec))
+	w.sayf("read %s of %q: %s, %s", w.run.Commit.Short(), w.info.Message, landfall.Count(len(w.files), "file"), declared(w.spec))
 	return nil
 }
 
 // filesOf lists the files of a commit in the app's folder, by their paths below it.
-func (w *worker) filesOf(ctx context.Context, commit landfall.CommitSHA) ([]landfall.File, error) {
+func (w checkout) filesOf(ctx context.Context, commit landfall.CommitSHA) ([]landfall.File, error) {
 	files, err := w.mirror.Files(ctx, commit, w.app.Folder)
 	if w.app.Folder != "" {
 		for i := range files {
@@ -71,7 +72,7 @@ func (w *worker) filesOf(ctx context.Context, commit landfall.CommitSHA) ([]land
 	return files, err
 }
 
-func (w *worker) readSpec(ctx context.Context) (*spec.Spec, error) {
+func (w source) readSpec(ctx context.Context) (*spec.Spec, error) {
 	var files []landfall.File
 	var size int64
 	index := false
@@ -126,7 +127,7 @@ func inFolder(folder string) string {
 }
 
 // readNamed reads a file of the app's folder that a contract names.
-func (w *worker) readNamed(ctx context.Context, name string) ([]byte, error) {
+func (w source) readNamed(ctx context.Context, name string) ([]byte, error) {
 	at := slices.IndexFunc(w.files, func(f landfall.File) bool { return f.Path == path.Clean(name) })
 	var why string
 	switch {
@@ -143,7 +144,7 @@ func (w *worker) readNamed(ctx context.Context, name string) ([]byte, error) {
 }
 
 // readFile reads a file of the commit whose size was found to be small.
-func (w *worker) readFile(ctx context.Context, f landfall.File) ([]byte, error) {
+func (w checkout) readFile(ctx context.Context, f landfall.File) ([]byte, error) {
 	r, err := w.mirror.Read(ctx, f)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (w *worker) readFile(ctx context.Context, f landfall.File) ([]byte, error) 
 }
 
 // checkNamespaces fails for an object that names another namespace than the app's.
-func (w *worker) checkNamespaces() error {
+func (w source) checkNamespaces() error {
 	check := func(objects ...spec.Object) error {
 		for _, o := range objects {
 			if o.Namespace != "" && o.Namespace != landfall.DefaultNamespace && o.Namespace != w.app.Namespace {
@@ -196,20 +197,24 @@ func declared(s *spec.Spec) string {
 		static = len(s.App.Static)
 	}
 	return strings.Join([]string{
-		count(len(s.Functions), "function"), count(len(s.Packages), "package"), count(len(s.Triggers), "trigger"), count(static, "static unit")}, ", ")
-}
-
-// count is a number of things as people say it.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
+		landfall.Count(len(s.Functions), "function"), landfall.Count(len(s.Packages), "package"),
+		landfall.Count(len(s.Triggers), "trigger"), landfall.Count(static, "static unit"),
+	}, ", ")
 }
 
 // close lets go of what the work holds open.
-func (w *worker) close() {
+func (w checkout) close() {
 	if w.mirror != nil {
 		_ = w.mirror.Close()
+	}
+}
+
+// warnOfNetworks tells who pushes of the functions that get no network here, whatever they ask for.
+func (w source) warnOfNetworks() {
+	if !w.NoNetwork {
+		return
+	}
+	for _, name := range spec.Networked(w.spec) {
+		w.sayf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)", name)
 	}
 }

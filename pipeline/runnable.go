@@ -19,7 +19,7 @@ import (
 // checkFunctions fails for a new version of a function that cannot be run, as its package shows once all files of it are there: its
 // WebAssembly module or its container image is broken, or its entry point is no file of the package, takes a WebSocket, or
 // needs a library that is not there.
-func (w *worker) checkFunctions(ctx context.Context) error {
+func (w built) checkFunctions(ctx context.Context) error {
 	image := unpackedImage{below: w.Scratch}
 	defer image.remove()
 	var d deployment
@@ -57,7 +57,7 @@ func (w *worker) checkFunctions(ctx context.Context) error {
 }
 
 // checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where there is none.
-func (w *worker) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) error {
+func (w built) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) error {
 	file, source, err := checkEntry(ctx, env, entrypoint, d)
 	if err == nil && w.HasFastAPI != nil && env.NeedsFastAPI(d.modes, source, entrypoint) && !w.HasFastAPI() {
 		err = &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(

@@ -2,8 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -14,14 +12,14 @@ import (
 // swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
 // here leaves a release that gateways read at their start, and a report that the outbox sends. Until then people are not
 // told that the run is over: its release would not answer yet.
-func (w *worker) swap(ctx context.Context) {
+func (w *attempt) swap(ctx context.Context) {
 	// The heartbeat finds that the run is over, and ends what the run does; this belongs to it still.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
 	crashpoint.Here("swap.before")
 	begin := w.Now()
 	traced, span := w.Tracer.Start(ctx, string(landfall.StepSwap), trace.Step(landfall.StepSwap))
-	w.Show(traced, w.app)
+	w.Rollout.Show(traced, w.app)
 	span.End(nil)
 	w.meter().StepDone(landfall.StepSwap, w.Now().Sub(begin))
 	crashpoint.Here("swap.after")
@@ -31,75 +29,4 @@ func (w *worker) swap(ctx context.Context) {
 	if err != nil {
 		w.logger.WarnContext(ctx, "the step was not recorded", "step", landfall.StepSwap, "error", err)
 	}
-}
-
-// Shown returns a run as people may see it: one that made a release is over once gateways show that. One that ended long
-// ago is over, whatever became of a gateway since.
-func (p *Pipeline) Shown(ctx context.Context, run landfall.Run) landfall.Run {
-	if run.State != landfall.RunSucceeded || p.Now().Sub(run.Finished) > swapLimit || p.shows(ctx, run.App, run.Change) {
-		return run
-	}
-	run.State, run.Step, run.Reason, run.Release, run.Finished = landfall.RunRunning, landfall.StepSwap, "", "", time.Time{}
-	return run
-}
-
-const (
-	swapLimit = time.Minute
-	showLimit = 5 * time.Second
-	showEvery = 2 * time.Millisecond
-)
-
-// shows reports whether all gateways show a change of an app.
-func (p *Pipeline) shows(ctx context.Context, app string, change int64) bool {
-	shown, err := p.Gateways.Shown(ctx, app)
-	return err == nil && shown >= change
-}
-
-// refresh gives gateways what became visible of an app. It does not wait for those of other processes.
-func (p *Pipeline) refresh(ctx context.Context, app landfall.App) {
-	if err := p.Gateways.RefreshApp(ctx, app.ID); err != nil {
-		p.loggerOf(app).WarnContext(ctx, "gateways will find the change by polling", "error", err)
-	}
-}
-
-// Show gives gateways what became visible of an app, and waits until they show it, for a few seconds at most: one that is cut
-// off finds it by polling.
-func (p *Pipeline) Show(ctx context.Context, app landfall.App) {
-	p.refresh(ctx, app)
-	now, err := p.DB.App(ctx, app.ID)
-	if err != nil {
-		p.loggerOf(app).WarnContext(ctx, "gateways were not waited for", "error", err)
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, showLimit)
-	defer cancel()
-	tick := time.NewTicker(showEvery)
-	defer tick.Stop()
-	for !p.shows(limited, now.ID, now.Changed) {
-		select {
-		case <-limited.Done():
-			p.loggerOf(app).WarnContext(ctx, "a gateway does not show the change yet", "change", now.Changed)
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// Outbox is the store's, from which the reports of runs that are not over for people are not due.
-type Outbox struct {
-	store.Outbox
-
-	Pipeline *Pipeline
-}
-
-// Due returns what the store's Due does, without what has to wait for gateways.
-func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
-	due, err := o.Outbox.Due(ctx, now, limit)
-	return slices.DeleteFunc(due, func(r landfall.Report) bool {
-		if r.State != landfall.StatusSuccess {
-			return false
-		}
-		run, err := o.DB.Run(ctx, r.Run)
-		return err == nil && o.Pipeline.Shown(ctx, run).State != run.State
-	}), err
 }

@@ -21,7 +21,7 @@ type Trials interface {
 }
 
 // requireTests fails for a function without a test where the installation releases none such.
-func (w *worker) requireTests() error {
+func (w source) requireTests() error {
 	for _, f := range w.spec.Functions {
 		tests, err := f.Contract.Tests()
 		if err == nil && w.RequireTests && len(tests) == 0 {
@@ -37,7 +37,7 @@ func (w *worker) requireTests() error {
 }
 
 // test runs the tests of the functions of which there is a new version. Nothing of it is visible yet.
-func (w *worker) test(ctx context.Context) error {
+func (w kept) test(ctx context.Context) error {
 	for i := range w.spec.Functions {
 		f := &w.spec.Functions[i]
 		tests, err := f.Contract.Tests()
@@ -47,12 +47,12 @@ func (w *worker) test(ctx context.Context) error {
 		if err := w.testFunction(ctx, f); err != nil {
 			return err
 		}
-		w.sayf("Function %s: %s passed", f.Name, count(len(tests), "test"))
+		w.sayf("Function %s: %s passed", f.Name, landfall.Count(len(tests), "test"))
 	}
 	return nil
 }
 
-func (w *worker) testFunction(ctx context.Context, f *spec.Function) error {
+func (w kept) testFunction(ctx context.Context, f *spec.Function) error {
 	tests, err := f.Contract.Tests()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (w *worker) testFunction(ctx context.Context, f *spec.Function) error {
 }
 
 // trial returns the function as it would be released, with an ID of its own, and secrets without a value.
-func (w *worker) trial(declared *spec.Function) (landfall.Function, error) {
+func (w kept) trial(declared *spec.Function) (landfall.Function, error) {
 	f, err := spec.ReadFunctionVersion(declared.Spec)
 	if err != nil {
 		return f, err
@@ -108,7 +108,7 @@ func (w *worker) trial(declared *spec.Function) (landfall.Function, error) {
 		return f, err
 	}
 	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: declared.Package}
-	content := w.current[id].Content
+	content := w.current[id].content()
 	if stored, ok := w.stored[id]; ok {
 		content = stored.Content
 	}

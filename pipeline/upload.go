@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 
@@ -16,9 +17,25 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
+// kept is what a commit comes to, with all its content stored.
+type kept struct {
+	built
+
+	stored map[landfall.UnitID]versioning.Stored
+}
+
 // upload stores the content of the units that have none stored, and tests what is new of it. Nothing of it is visible yet.
-func (w *worker) upload(ctx context.Context) error {
-	w.stored = map[landfall.UnitID]versioning.Stored{}
+func (w built) upload(ctx context.Context) (kept, error) {
+	k := kept{built: w, stored: map[landfall.UnitID]versioning.Stored{}}
+	k.current, k.changes = maps.Clone(w.current), slices.Clone(w.changes) // which it completes
+	if err := k.store(ctx); err != nil {
+		return kept{}, err
+	}
+	return k, k.test(ctx)
+}
+
+// store stores the content of the units that have none stored.
+func (w kept) store(ctx context.Context) error {
 	if err := w.holdUnchanged(ctx); err != nil {
 		return err
 	}
@@ -27,7 +44,7 @@ func (w *worker) upload(ctx context.Context) error {
 		return err
 	}
 	for _, u := range w.units {
-		if u.Content == nil || w.current[u.Unit].Content != nil {
+		if u.Content == nil || w.current[u.Unit].content() != nil {
 			continue
 		}
 		if u.Unit.Kind == landfall.StaticUnit && unreleased(pushes) {
@@ -47,13 +64,13 @@ func (w *worker) upload(ctx context.Context) error {
 			return err
 		}
 	}
-	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
-	return w.test(ctx)
+	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, landfall.Count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
+	return nil
 }
 
 // holdUnchanged reserves what the unchanged units point into. A unit whose content is just being collected is stored
 // again.
-func (w *worker) holdUnchanged(ctx context.Context) error {
+func (w kept) holdUnchanged(ctx context.Context) error {
 	var prefixes []string
 	for _, u := range w.units {
 		prefixes = append(prefixes, w.current[u.Unit].prefixes...)
@@ -65,7 +82,7 @@ func (w *worker) holdUnchanged(ctx context.Context) error {
 	}
 	for id, v := range w.current {
 		if slices.ContainsFunc(v.prefixes, func(p string) bool { return slices.Contains(refused, p) }) {
-			v.Content = nil
+			v.again = true
 			w.current[id] = v
 		}
 	}
@@ -74,7 +91,7 @@ func (w *worker) holdUnchanged(ctx context.Context) error {
 
 // reserve makes the run hold a prefix of its own, if any, and those of earlier versions. It returns those that it cannot
 // hold, because they are being deleted or are gone.
-func (w *worker) reserve(ctx context.Context, own string, shared []string) (refused []string, err error) {
+func (w *attempt) reserve(ctx context.Context, own string, shared []string) (refused []string, err error) {
 	err = w.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
 			return err
@@ -92,7 +109,7 @@ func (w *worker) reserve(ctx context.Context, own string, shared []string) (refu
 	return refused, err
 }
 
-func (w *worker) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
+func (w kept) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	if u.Unit.Kind == landfall.PackageUnit {
 		return w.uploadPackage(ctx, u)
 	}
@@ -100,7 +117,7 @@ func (w *worker) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.
 }
 
 // uploadStatic stores the files of a static unit that no earlier version has, and its manifest.
-func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
+func (w kept) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	unit := w.statics[u.Unit]
 	prefix := assets.Prefix(w.app.Objects, u.Unit.Name, w.run.UID)
 	earlier, err := w.knownOf(ctx, u.Unit)
@@ -144,7 +161,7 @@ func (w *worker) uploadStatic(ctx context.Context, u versioning.Unit) (versionin
 }
 
 // storedBefore returns the keys below a prefix of the run's own that an earlier attempt stored.
-func (w *worker) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
+func (w *attempt) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
 	there := map[string]bool{}
 	if w.run.Attempt == 1 {
 		return there, nil
@@ -166,24 +183,21 @@ type knownManifests struct {
 
 // knownOf returns the manifests of earlier versions of a static unit. They are read once: what is collected in between is
 // refused when it is reserved.
-func (w *worker) knownOf(ctx context.Context, id landfall.UnitID) (knownManifests, error) {
+func (w plan) knownOf(ctx context.Context, id landfall.UnitID) (knownManifests, error) {
 	if known, ok := w.known[id]; ok {
 		return known, nil
 	}
 	known, err := w.readKnown(ctx, id)
 	if err == nil {
-		if w.known == nil {
-			w.known = map[landfall.UnitID]knownManifests{}
-		}
 		w.known[id] = known
 	}
 	return known, err
 }
 
-func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known knownManifests, err error) {
+func (w plan) readKnown(ctx context.Context, id landfall.UnitID) (known knownManifests, err error) {
 	row, err := w.DB.Unit(ctx, w.app, id)
 	if err != nil {
-		return known, ignoreNotFound(err)
+		return known, landfall.Ignore(err, landfall.NotFound)
 	}
 	numbers := []int64{}
 	for _, b := range w.base {
@@ -205,7 +219,7 @@ func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known known
 			}
 			return known, err
 		}
-		ref := manifestRef(v.Content)
+		ref := assets.RefIn(v.Content)
 		if ref.Key == "" {
 			continue
 		}
@@ -227,7 +241,7 @@ func (w *worker) readKnown(ctx context.Context, id landfall.UnitID) (known known
 }
 
 // noteFiles adds to the diff what changed within a static unit.
-func (w *worker) noteFiles(id landfall.UnitID, change landfall.FileChange) {
+func (w kept) noteFiles(id landfall.UnitID, change landfall.FileChange) {
 	for i := range w.changes {
 		if w.changes[i].Unit == id {
 			w.changes[i].Files = &change
@@ -236,9 +250,9 @@ func (w *worker) noteFiles(id landfall.UnitID, change landfall.FileChange) {
 }
 
 // countFiles counts the static files of the release.
-func (w *worker) countFiles(context.Context) error {
+func (w kept) countFiles(context.Context) error {
 	for id, unit := range w.statics {
-		content := w.current[id].Content
+		content := w.current[id].content()
 		if stored, ok := w.stored[id]; ok {
 			content = stored.Content
 		}
@@ -253,7 +267,7 @@ func (w *worker) countFiles(context.Context) error {
 }
 
 // open reads a file of the commit, or of its build.
-func (w *worker) open(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
+func (w checkout) open(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
 	if f.Blob != "" {
 		return w.mirror.Read(ctx, f)
 	}
@@ -261,7 +275,7 @@ func (w *worker) open(ctx context.Context, f landfall.File) (io.ReadCloser, erro
 }
 
 // uploadPackage stores the archives of a package.
-func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
+func (w kept) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	plan := w.packages[u.Unit]
 	prefix := w.app.Objects + "packages/" + u.Unit.Name + "/" + string(w.run.UID) + "/"
 	refused, err := w.reserve(ctx, prefix, nil)
@@ -277,7 +291,7 @@ func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioni
 			return versioning.Stored{}, err
 		}
 	}
-	switch built, ok := w.built[u.Unit]; {
+	switch built, ok := w.made[u.Unit]; {
 	case ok:
 		content.Deployment, err = w.uploadArchive(ctx, prefix+"deploy.zip", built)
 	case plan.pkg.BuildCommand != "" && plan.source != nil, w.images[plan.pkg.Environment] != "":
@@ -296,7 +310,7 @@ func (w *worker) uploadPackage(ctx context.Context, u versioning.Unit) (versioni
 }
 
 // uploadArchive stores an archive, made in a file of its own first because its size must be known.
-func (w *worker) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
+func (w checkout) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
 	if err := os.MkdirAll(w.Scratch, 0o700); err != nil {
 		return nil, err
 	}
@@ -317,7 +331,7 @@ func (w *worker) uploadArchive(ctx context.Context, key string, files []builder.
 }
 
 // storeFile stores a file as an object. Where the same bytes lie already, by an earlier attempt, they stay.
-func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*landfall.Archive, error) {
+func (w *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landfall.Archive, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
@@ -330,7 +344,7 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*landfa
 		return nil, err
 	}
 	if w.run.Attempt > 1 { // it need not travel again
-		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(ignoreNotFound(err)) != nil {
+		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(landfall.Ignore(err, landfall.NotFound)) != nil {
 			return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 		}
 	}
@@ -352,7 +366,7 @@ func (w *worker) storeFile(ctx context.Context, key string, f *os.File) (*landfa
 	return w.storeFile(ctx, key+"~"+digest.Hex()[:digits], f)
 }
 
-func (w *worker) holds(ctx context.Context, key string, digest landfall.Digest) (bool, error) {
+func (w *attempt) holds(ctx context.Context, key string, digest landfall.Digest) (bool, error) {
 	object, err := w.Objects.Open(ctx, key)
 	if err != nil {
 		return false, err

@@ -11,15 +11,16 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
 )
 
-// workRun leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
+// Work leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
 // the app has its share of the workers: then the next end of one of the app's runs rings for it.
-func (p *Pipeline) workRun(ctx context.Context, id string) error {
-	w := &worker{Pipeline: p, logger: p.Logger}
+func (p *Pipeline) Work(ctx context.Context, id string) error {
+	w := &attempt{Pipeline: p, logger: p.Logger, outputs: map[landfall.Digest]string{}}
 	var delivery, parent string
 	err := p.DB.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx, p.Now())
@@ -45,7 +46,7 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	}
 	defer p.ringNext(ctx, w.app)
 	crashpoint.Here("run.leased")
-	w.logger = p.loggerOf(w.app).With(w.run.LogAttrs()...)
+	w.logger = p.Logger.With(w.app.LogAttrs()...).With(w.run.LogAttrs()...)
 	if delivery != "" {
 		w.logger = w.logger.With("delivery", delivery)
 	}
@@ -65,29 +66,33 @@ func (p *Pipeline) workRun(ctx context.Context, id string) error {
 	err = w.steps(ctx)
 	stop()
 	group.Wait()
-	w.close()
 	if err := w.settle(ctx, err); err != nil && landfall.KindOf(err) != landfall.Canceled {
 		w.logger.ErrorContext(ctx, "the attempt could not be ended; the sweep finds the run", "error", err)
 	}
 	return nil
 }
 
-// worker takes one run through the steps, under one attempt number.
-type worker struct {
+// attempt is one passage of a run through the steps, under one attempt number: its log, its fence and its clock. What the steps find
+// out travels from one to the next, each a value that holds the one before: a checkout becomes a source, a draft, a plan, built and
+// kept. A step returns a new value and never writes the one that it got.
+type attempt struct {
 	*Pipeline
-	work
-	run    landfall.Run
-	app    landfall.App
-	logger *slog.Logger
-	log    []string         // lines that the next transaction stores
-	hide   *secret.Redactor // the app's secrets, from all that is said of the run
+
+	run     landfall.Run
+	app     landfall.App
+	logger  *slog.Logger
+	log     []string         // lines that the next transaction stores
+	hide    *secret.Redactor // the app's secrets, from all that is said of the run
+	stats   landfall.RunStats
+	outputs map[landfall.Digest]string // where the bytes are that builds made
+	builtIn []string                   // the builds' folders that they lie in
 }
 
 // beats is how often in a lease a worker gives a sign of life.
 const beats = 3
 
-// beat notes that this process's workers are alive.
-func (p *Pipeline) beat(ctx context.Context) error {
+// Beat notes that this process's workers are alive.
+func (p *Pipeline) Beat(ctx context.Context) error {
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx, p.Now())
 		if err != nil {
@@ -97,28 +102,15 @@ func (p *Pipeline) beat(ctx context.Context) error {
 	})
 }
 
-// leave notes that they are no more; others find out by themselves when it cannot.
-func (p *Pipeline) leave(ctx context.Context) {
+// Leave notes that they are no more; others find out by themselves when it cannot.
+func (p *Pipeline) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, time.Time{}) })
 }
 
-// Deserted reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
-func (p *Pipeline) Deserted(ctx context.Context) (bool, error) {
-	if !p.OthersWork {
-		return false, nil
-	}
-	now, err := p.DB.Now(ctx, p.Now())
-	if err != nil {
-		return false, err
-	}
-	alive, err := p.DB.Workers(ctx, now)
-	return alive == 0 && err == nil, err
-}
-
 // heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.
-func (w *worker) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
+func (w *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 	// Often enough, too, to notice soon that somebody ended the run.
 	tick := time.NewTicker(min(w.lease()/beats, time.Second))
 	defer tick.Stop()
@@ -142,13 +134,6 @@ func (w *worker) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// step is one step of the pipeline after accept.
-type step struct {
-	name  landfall.Step
-	limit time.Duration
-	do    func(ctx context.Context) error
-}
-
 // The time limits of the steps beside the build's, which is a setting.
 const (
 	quickLimit = 2 * time.Minute
@@ -156,43 +141,65 @@ const (
 )
 
 // steps goes through all steps. Those whose result is stored already find it and are done at once.
-func (w *worker) steps(ctx context.Context) error {
+func (w *attempt) steps(ctx context.Context) error {
 	var err error
 	if w.hide, err = w.redactor(ctx, w.app, nil); err != nil {
 		return err
 	}
-	steps := []step{
-		{landfall.StepFetch, longLimit, w.fetch},
-		{landfall.StepRead, quickLimit, w.read},
-		{landfall.StepPlan, quickLimit, w.plan},
-		{landfall.StepBuild, longLimit, w.build},
-		{landfall.StepUpload, longLimit, w.upload},
-		{landfall.StepCommit, quickLimit, w.commit},
+	c, err := step(ctx, w, landfall.StepFetch, longLimit, w.fetch)
+	defer c.close()
+	if err != nil {
+		return err
 	}
-	for _, s := range steps {
-		if err := w.enter(ctx, s.name); err != nil {
-			return err
-		}
-		crashpoint.Here(string(s.name) + ".before")
-		limited, cancel := context.WithTimeout(ctx, s.limit)
-		begin := w.Now()
-		traced, span := w.Tracer.Start(limited, string(s.name), trace.Step(s.name))
-		err := s.do(traced)
-		span.End(err)
-		w.meter().StepDone(s.name, w.Now().Sub(begin))
-		late := errors.Is(limited.Err(), context.DeadlineExceeded)
-		cancel()
-		if err != nil {
-			return w.stepError(ctx, s, late, err)
-		}
-		crashpoint.Here(string(s.name) + ".after")
+	s, err := step(ctx, w, landfall.StepRead, quickLimit, c.read)
+	if err != nil {
+		return err
+	}
+	p, err := step(ctx, w, landfall.StepPlan, quickLimit, s.plan)
+	if err != nil {
+		return err
+	}
+	b, err := step(ctx, w, landfall.StepBuild, longLimit, p.build)
+	if err != nil {
+		return err
+	}
+	k, err := step(ctx, w, landfall.StepUpload, longLimit, b.upload)
+	if err != nil {
+		return err
+	}
+	if _, err := step(ctx, w, landfall.StepCommit, quickLimit, k.commit); err != nil {
+		return err
 	}
 	w.swap(ctx)
 	return nil
 }
 
+// step does one step of the pipeline after accept, and returns what it comes to.
+func step[T any](
+	ctx context.Context, w *attempt, name landfall.Step, limit time.Duration, do func(ctx context.Context) (T, error),
+) (T, error) {
+	var none T
+	if err := w.enter(ctx, name); err != nil {
+		return none, err
+	}
+	crashpoint.Here(string(name) + ".before")
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	begin := w.Now()
+	traced, span := w.Tracer.Start(limited, string(name), trace.Step(name))
+	result, err := do(traced)
+	span.End(err)
+	w.meter().StepDone(name, w.Now().Sub(begin))
+	late := errors.Is(limited.Err(), context.DeadlineExceeded)
+	if err != nil {
+		return result, w.stepError(ctx, name, limit, late, err)
+	}
+	crashpoint.Here(string(name) + ".after")
+	return result, nil
+}
+
 // stepError says which step failed, and tells our own time limit from a caller that went away.
-func (w *worker) stepError(ctx context.Context, s step, late bool, err error) error {
+func (w *attempt) stepError(ctx context.Context, name landfall.Step, limit time.Duration, late bool, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, context.Canceled) {
 			return &landfall.Error{Op: "pipeline", Kind: landfall.Canceled, Err: err}
@@ -201,7 +208,7 @@ func (w *worker) stepError(ctx context.Context, s step, late bool, err error) er
 	}
 	if late {
 		return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
-			"the step %s did not end within %s", s.name, s.limit)}
+			"the step %s did not end within %s", name, limit)}
 	}
 	if landfall.KindOf(err) == landfall.Internal && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
 		return noSpace(err)
@@ -222,7 +229,7 @@ func full(folder string) bool {
 }
 
 // enter records that the run came to a step, together with what there is to log of the one before.
-func (w *worker) enter(ctx context.Context, s landfall.Step) error {
+func (w *attempt) enter(ctx context.Context, s landfall.Step) error {
 	before := w.run.Step
 	w.run.Step = s
 	lines := w.takeLog()
@@ -239,18 +246,18 @@ func (w *worker) enter(ctx context.Context, s landfall.Step) error {
 }
 
 // sayf adds a line to the run's log; it is stored with the next step.
-func (w *worker) sayf(format string, args ...any) {
+func (w *attempt) sayf(format string, args ...any) {
 	w.log = append(w.log, w.hide.String(fmt.Sprintf(format, args...)))
 }
 
-func (w *worker) takeLog() []string {
+func (w *attempt) takeLog() []string {
 	lines := w.log
 	w.log = nil
 	return lines
 }
 
 // sayNow stores log lines at once: the output of long steps.
-func (w *worker) sayNow(ctx context.Context, lines ...string) {
+func (w *attempt) sayNow(ctx context.Context, lines ...string) {
 	for i, line := range lines {
 		lines[i] = w.hide.String(line)
 	}
@@ -266,7 +273,7 @@ func (w *worker) sayNow(ctx context.Context, lines ...string) {
 }
 
 // settle ends the attempt: a run that did not end is failed, or given back to be tried again.
-func (w *worker) settle(ctx context.Context, err error) error {
+func (w *attempt) settle(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -305,14 +312,14 @@ func (w *worker) settle(ctx context.Context, err error) error {
 }
 
 // hidden returns an error without the app's secrets: one whose text has any loses its cause.
-func (w *worker) hidden(err error) error {
+func (w *attempt) hidden(err error) error {
 	if !w.hide.Finds([]byte(err.Error())) && !w.hide.Finds([]byte(landfall.MessageOf(err))) {
 		return err
 	}
 	return &landfall.Error{Op: "pipeline", Kind: landfall.KindOf(err), Message: w.hide.String(landfall.MessageOf(err))}
 }
 
-func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {
+func (w *attempt) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {
 	reason := ""
 	if failed {
 		reason = "Trying again: " + landfall.MessageOf(cause)
@@ -337,14 +344,14 @@ func (w *worker) giveBack(ctx context.Context, cause error, after time.Duration,
 		if after == 0 {
 			next = time.Time{}
 		}
-		tx.Enqueue(topicRun, w.run.ID, next)
+		tx.Enqueue(runs.Topic, w.run.ID, next)
 		return nil
 	})
 	return ignoreLost(err)
 }
 
 // fail ends the run. It does nothing when the run is over already, or another worker's.
-func (w *worker) fail(ctx context.Context, state landfall.RunState, cause error) error {
+func (w *attempt) fail(ctx context.Context, state landfall.RunState, cause error) error {
 	message := landfall.MessageOf(cause)
 	lines := w.takeLog()
 	err := w.DB.Update(ctx, func(tx *store.Tx) error {
@@ -360,7 +367,7 @@ func (w *worker) fail(ctx context.Context, state landfall.RunState, cause error)
 		crashpoint.Here("fail.before")
 		run := w.run
 		run.State, run.Reason = state, message
-		return w.end(ctx, tx, w.app, run)
+		return w.Runs.End(ctx, tx, w.app, run)
 	})
 	crashpoint.Here("fail.after")
 	return ignoreLost(err)

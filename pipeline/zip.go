@@ -23,7 +23,7 @@ func isZip(files []builder.ArchiveFile) bool {
 }
 
 // unzipPackage puts the files of zips in the place of those archives of a package that are zips already.
-func (w *worker) unzipPackage(ctx context.Context, u versioning.Unit) error {
+func (w built) unzipPackage(ctx context.Context, u versioning.Unit) error {
 	plan := w.packages[u.Unit]
 	var err error
 	if isZip(plan.source) {
@@ -38,7 +38,7 @@ func (w *worker) unzipPackage(ctx context.Context, u versioning.Unit) error {
 }
 
 // unzip returns the files of an archive that is a zip.
-func (w *worker) unzip(ctx context.Context, archive string, zip builder.ArchiveFile) ([]builder.ArchiveFile, error) {
+func (w draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFile) ([]builder.ArchiveFile, error) {
 	job := buildJob{what: fmt.Sprintf("%s (archive %s)", zip.File.Path, archive), command: "unzip", outputs: []string{deployName}, unzip: true}
 	job.inputs = []builder.ArchiveFile{{Path: zipFile, File: zip.File}}
 	job.key = job.digest(nil)
@@ -46,7 +46,7 @@ func (w *worker) unzip(ctx context.Context, archive string, zip builder.ArchiveF
 	if err != nil {
 		return nil, err
 	}
-	w.sayf("%s is a zip: the archive is its %s", job.what, count(len(made), "file"))
+	w.sayf("%s is a zip: the archive is its %s", job.what, landfall.Count(len(made), "file"))
 	return deployedFiles(job.what, made)
 }
 

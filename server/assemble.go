@@ -13,12 +13,17 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/environment/container"
 	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
@@ -33,6 +38,7 @@ import (
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/upkeep"
 )
 
 // buildServing builds the plane that answers visitors.
@@ -207,22 +213,43 @@ func (s *server) buildDelivery() error {
 		own := hostPort(s.config.URL)
 		dialer.AllowedHosts, dialer.Proxy = append(slices.Clone(dialer.AllowedHosts), own), dialer.Proxy.Except(own)
 	}
+	s.rollout = &deploy.Rollout{DB: s.db, Gateways: gateways{s.registry, s.db, s.process}, Logger: s.logger}
+	s.editor = &deploy.Editor{
+		DB: s.db, Secrets: s.secrets, Specs: s.config.Specs, ReleaseURL: s.releaseURL, Rollout: s.rollout, Now: time.Now,
+		RequireTests: s.config.RequireTests,
+	}
+	s.contents = &inspect.Contents{DB: s.db, Objects: s.objects, Manifests: s.manifests}
+	s.allRuns = &runs.Runs{
+		DB: s.db, Rollout: s.rollout, Contents: s.contents, RunURL: s.runURL, ReleaseURL: s.releaseURL,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, OthersWork: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
+	}
+	mirrors := &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits}
+	s.acceptor = &accept.Acceptor{
+		DB: s.db, Runs: s.allRuns, Rollout: s.rollout, Mirrors: mirrors, Remote: s.remote(), Elsewhere: elsewhere, Now: time.Now, Logger: s.logger,
+	}
 	s.pipeline = &pipeline.Pipeline{
 		Sandbox: buildSandbox{
 			sandbox: s.sandbox, hosts: s.config.AllowedHosts, upstream: s.config.Proxy, warm: filepath.Join(s.config.Data, "cache", "warm"), warming: new(sync.Mutex),
 		},
 		Images: container.Registries{Transport: dialer.Transport()}, Modules: s.modules,
-		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Gateways: gateways{s.registry, s.db, s.process},
-		Remote: s.remote(), Elsewhere: elsewhere, OthersWork: !s.config.has(rolePipeline),
-		Specs:     s.config.Specs,
-		NoNetwork: s.config.Network == networkOff,
-		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted,
-		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
-		Scratch: filepath.Join(s.config.Data, "scratch"),
-		Builds:  &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
-		RunURL:  s.runURL, RequireTests: s.config.RequireTests,
-		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, ReleaseURL: s.releaseURL,
-		Worker: s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
+		DB: s.db, Objects: s.objects, Manifests: s.manifests, Secrets: s.secrets, Rollout: s.rollout, Runs: s.allRuns, Acceptor: s.acceptor,
+		Specs:        s.config.Specs,
+		NoNetwork:    s.config.Network == networkOff,
+		Mirrors:      mirrors,
+		Scratch:      filepath.Join(s.config.Data, "scratch"),
+		Builds:       &pipeline.Builds{Folder: filepath.Join(s.config.Data, "cache", "builds"), Bytes: s.config.MaxBuildCache},
+		RequireTests: s.config.RequireTests,
+		Worker:       s.process, Lease: s.config.Lease, Now: time.Now, Logger: s.logger, Meter: s.metrics, Tracer: s.tracer,
+	}
+	s.upkeep = &upkeep.Upkeep{
+		DB: s.db, Runs: s.allRuns, Rollout: s.rollout, Objects: s.objects, Mirrors: mirrors, Repositories: s.remote(), Builds: s.pipeline.Builds,
+		Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
+	}
+	if elsewhere != nil {
+		s.upkeep.ElsewhereURL = elsewhere.URL
+	}
+	s.jobs = &jobs.Worker{
+		DB: s.db, Process: s.process, Scratch: s.pipeline.Scratch, Acceptor: s.acceptor, Pipeline: s.pipeline, Upkeep: s.upkeep, Logger: s.logger,
 	}
 	if s.config.has(roleGateway) && !s.config.afar() {
 		s.pipeline.HasFastAPI = environment.HasFastAPI
@@ -242,10 +269,10 @@ func (s *server) buildDelivery() error {
 	}
 	s.sender = &github.Sender{
 		Client: client, URL: s.config.URL.String(), Now: time.Now, Logger: s.logger, Allowed: s.owns, Tracer: s.tracer,
-		Outbox: pipeline.Outbox{Outbox: store.Outbox{DB: s.db}, Pipeline: s.pipeline},
+		Outbox: runs.Outbox{Outbox: store.Outbox{DB: s.db}, Runs: s.allRuns},
 	}
 	if s.config.Comments { // one that was owed before it was turned off is not sent any more
-		s.sender.Comments = pipeline.Comments{Comments: store.Comments{DB: s.db}, Pipeline: s.pipeline}
+		s.sender.Comments = runs.Comments{Comments: store.Comments{DB: s.db}, Runs: s.allRuns}
 	}
 	return nil
 }
@@ -266,9 +293,9 @@ type gateways struct {
 	process string
 }
 
-var _ pipeline.Gateways = gateways{}
+var _ deploy.Gateways = gateways{}
 
-// RefreshApp implements pipeline.Gateways. Others hear of it from the database.
+// RefreshApp implements deploy.Gateways. Others hear of it from the database.
 func (g gateways) RefreshApp(ctx context.Context, app string) error {
 	if g.own == nil {
 		return nil
@@ -276,7 +303,7 @@ func (g gateways) RefreshApp(ctx context.Context, app string) error {
 	return g.own.RefreshApp(ctx, app)
 }
 
-// Shown implements pipeline.Gateways.
+// Shown implements deploy.Gateways.
 func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
 	shown, err := g.db.Seen(ctx, g.process)
 	if g.own != nil {

@@ -22,12 +22,12 @@ import (
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/outbound"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/upkeep"
 )
 
 // config is everything that `landfall serve` can be told, with its defaults filled in.
@@ -65,7 +65,7 @@ type config struct {
 	Registry      *url.URL      // where a runner without a database asks for functions
 	RoleSecret    string        // what processes with different roles share
 	Lease         time.Duration // how long a worker may give no sign of life
-	Retention     pipeline.Retention
+	Retention     upkeep.Retention
 	KeepDeleted   time.Duration
 	Secrets       *secret.Keeper // nil: the data folder has the key
 	Executions    execution.Limits

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/upkeep"
 )
 
 // A setting that cannot be meant stops the start with one sentence that names it.
@@ -178,7 +178,7 @@ func TestRetentionSettings(t *testing.T) {
 	c, err := loadConfig(os.DevNull, func(name string) string {
 		return map[string]string{"LANDFALL_KEEP_RUNS": "7d", "LANDFALL_KEEP_LOGS": "0"}[name]
 	}, nil)
-	want := pipeline.Retention{Runs: 7 * 24 * time.Hour, Deliveries: 30 * 24 * time.Hour, Executions: 30 * 24 * time.Hour}
+	want := upkeep.Retention{Runs: 7 * 24 * time.Hour, Deliveries: 30 * 24 * time.Hour, Executions: 30 * 24 * time.Hour}
 	if err != nil || c.Retention != want {
 		t.Errorf("got %+v (%v), want %+v", c.Retention, err, want)
 	}

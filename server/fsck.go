@@ -14,7 +14,7 @@ import (
 
 // Check implements api.Keeper.
 func (s *server) Check(ctx context.Context, found func(landfall.Finding) error) (done landfall.Checked, err error) {
-	err = s.pipeline.Uncollected(ctx, func() error {
+	err = s.upkeep.Uncollected(ctx, func() error {
 		done, err = s.check(ctx, s.pipeline.Builds, found)
 		return err
 	})

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/images"
@@ -169,7 +169,7 @@ func (s *server) mayCall(r *http.Request, app string, access landfall.Access) er
 func (s *server) routeWebhooks(control *http.ServeMux) {
 	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
 	hooks := &webhook.Handler{
-		Store: pipeline.Intake{Pipeline: s.pipeline, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
+		Store: accept.Intake{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
 		RunURL: s.runURL, Count: s.metrics.Delivered,
 		DeliveryURL: func(d landfall.Delivery) string {
 			address := deliveries + url.PathEscape(d.ID)
@@ -188,15 +188,16 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	if s.repos != nil {
 		repositories = s.repos
 		control.Handle("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
-			Repositories: s.repos, Doors: pipeline.Doors{Pipeline: s.pipeline}, MaxInput: s.config.MaxPush, Logger: s.logger})))
+			Repositories: s.repos, Doors: accept.Doors{Acceptor: s.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
 	} else {
 		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
 		})
 	}
 	rest := api.New(api.Config{
-		DB: s.db, Pipeline: s.pipeline, Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
-		CheckURL: s.pipeline.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
+		DB: s.db, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns, Acceptor: s.acceptor, Upkeep: s.upkeep, DryRun: s.pipeline.DryRun,
+		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
+		CheckURL: s.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
 		Now: time.Now, Logger: s.logger, Keeper: s, Problems: s.problems, StallTimeout: s.config.StallTimeout,
 		Triggers: s.triggersOf, Queues: appMessages{s.broker},
@@ -236,7 +237,7 @@ func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if s.config.has(roleAPI) {
-		if deserted, err := s.pipeline.Deserted(ctx); err == nil && deserted {
+		if deserted, err := s.allRuns.Deserted(ctx); err == nil && deserted {
 			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 		}
 	}

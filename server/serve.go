@@ -19,12 +19,17 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/contract"
+	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/github"
+	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
@@ -40,6 +45,7 @@ import (
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
+	"landfall.dev/landfall/upkeep"
 )
 
 // server is the whole program, or the part of it that the process's roles are.
@@ -71,6 +77,13 @@ type server struct {
 	modules   *wasm.Modules
 	contracts contract.Cache
 	pipeline  *pipeline.Pipeline
+	editor    *deploy.Editor
+	rollout   *deploy.Rollout
+	contents  *inspect.Contents
+	allRuns   *runs.Runs
+	acceptor  *accept.Acceptor
+	upkeep    *upkeep.Upkeep
+	jobs      *jobs.Worker
 	sandbox   *sandbox.Sandbox
 	unreserve func()         // lets go of the empty sandboxes for functions; nil without the role runner
 	sender    *github.Sender // nil without credentials, and without the role api
@@ -280,8 +293,8 @@ func (s *server) duties() (all []func(context.Context) error) {
 			all = append(all, duty)
 		}
 	}
-	delivery := pipeline.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
-	add(delivery.Work || delivery.Keep, func(ctx context.Context) error { return s.pipeline.Run(ctx, delivery) })
+	delivery := jobs.Duties{Work: s.config.has(rolePipeline), Keep: s.config.has(roleAPI)}
+	add(delivery.Work || delivery.Keep, func(ctx context.Context) error { return s.jobs.Run(ctx, delivery) })
 	add(s.registry != nil, func(ctx context.Context) error {
 		defer func() { _ = s.db.Leave(context.WithoutCancel(ctx), s.process) }() // others find out by themselves
 		return s.registry.Run(ctx)

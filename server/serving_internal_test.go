@@ -268,8 +268,8 @@ func serverAt(t *testing.T, address string, settings map[string]string) *server 
 	return s
 }
 
-// runs lets a server run until stop.
-func runs(t *testing.T, s *server) (stop func()) {
+// runsServer lets a server run until stop.
+func runsServer(t *testing.T, s *server) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -292,7 +292,7 @@ func TestGatewayCountsFromTheStart(t *testing.T) {
 		t.Fatal(err) // a first start would look for apps of that name
 	}
 	waiting, release := storetest.Hold(t, address, "counters")
-	stop := runs(t, s)
+	stop := runsServer(t, s)
 	untilWaiting(waiting)
 	seen, err := s.db.Seen(t.Context(), "another")
 	if err != nil || seen != 0 {
@@ -316,7 +316,7 @@ func TestStopWhileTheDatabaseWaits(t *testing.T) {
 	address := storetest.Postgres(t)
 	s := serverAt(t, address, map[string]string{})
 	waiting, _ := storetest.Hold(t, address, "apps")
-	stop := runs(t, s)
+	stop := runsServer(t, s)
 	untilWaiting(waiting)
 	stop()
 }
@@ -382,7 +382,7 @@ func TestStopBesideASlowRequest(t *testing.T) {
 	t.Parallel()
 	s := serverAt(t, storetest.SQLite(t), map[string]string{"GITHUB_WEBHOOK_SECRET": forge.WebhookSecret})
 	s.patience = time.Millisecond
-	stop := runs(t, s)
+	stop := runsServer(t, s)
 	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -415,13 +415,13 @@ func TestTokensAreTheOwners(t *testing.T) {
 	}
 	secret := strings.Repeat("role", 10)
 	owner := serverAt(t, address, map[string]string{"ROLE_SECRET": secret})
-	stop := runs(t, owner)
+	stop := runsServer(t, owner)
 	wantAnswer("the owner's token", owner, owner.config.Token, 0)
 	wantAnswer("the role secret", owner, secret, 0)
 	other := serverAt(t, address, map[string]string{})
 	wantAnswer("the owner's token beside another process", owner, owner.config.Token, 0)
 	stop()
-	stop = runs(t, other)
+	stop = runsServer(t, other)
 	defer stop()
 	wantAnswer("the next owner's token", other, other.config.Token, 0)
 	wantAnswer("the token of the owner before", other, owner.config.Token, landfall.Unauthorized)

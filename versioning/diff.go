@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
 )
 
 // Diff compares two sets of units in force by their digests. It lists every unit of either, in the order of
@@ -42,4 +43,13 @@ func GroupDigest(units []landfall.GroupUnit) landfall.Digest {
 		parts = append(parts, []byte(u.Unit.Kind), []byte(u.Unit.Name), []byte(u.Digest))
 	}
 	return hashParts(parts)
+}
+
+// InForce returns the units of a group version as Diff and GroupDigest take them.
+func InForce(units []store.GroupUnit) []landfall.GroupUnit {
+	all := make([]landfall.GroupUnit, 0, len(units))
+	for _, u := range units {
+		all = append(all, u.GroupUnit)
+	}
+	return all
 }

@@ -18,7 +18,9 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
 )
@@ -61,8 +63,9 @@ func newPages(t *testing.T, address string) *pages {
 	}
 	p := &pages{t: t, db: db, now: noon}
 	logger := slog.New(slog.DiscardHandler)
+	rollout := &deploy.Rollout{DB: db, Gateways: still{}, Logger: logger}
 	rest := api.New(api.Config{
-		DB: db, Pipeline: &pipeline.Pipeline{DB: db, Gateways: still{}, Now: p.clock, Logger: logger}, URL: u, Domain: "localhost",
+		DB: db, Runs: &runs.Runs{DB: db, Rollout: rollout, Now: p.clock, Logger: logger}, Rollout: rollout, Contents: &inspect.Contents{DB: db}, URL: u, Domain: "localhost",
 		ReleaseURL: func(app string, selector landfall.UID) string {
 			return "http://" + app + "--" + string(selector) + ".localhost/"
 		},
@@ -91,10 +94,10 @@ func newPages(t *testing.T, address string) *pages {
 // still are gateways that nothing is served by.
 type still struct{}
 
-// RefreshApp implements pipeline.Gateways.
+// RefreshApp implements deploy.Gateways.
 func (still) RefreshApp(context.Context, string) error { return nil }
 
-// Shown implements pipeline.Gateways.
+// Shown implements deploy.Gateways.
 func (still) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 func (p *pages) clock() time.Time {

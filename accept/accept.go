@@ -1,0 +1,362 @@
+package accept
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/runs"
+	"landfall.dev/landfall/store"
+)
+
+// Accept stores a push and what it causes, all in the caller's transaction, and returns the run that its commit has;
+// no run when the push only removed something, or moved something that is no release's.
+func (acceptor *Acceptor) Accept(ctx context.Context, tx *store.Tx, push landfall.Push) (run string, err error) {
+	return acceptor.accept(ctx, tx, push, nil)
+}
+
+// accept is Accept for a push to the built-in remote, whose references name what is given.
+func (acceptor *Acceptor) accept(
+	ctx context.Context, tx *store.Tx, push landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
+) (run string, err error) {
+	app, err := tx.ActiveApp(ctx, push.App)
+	if err != nil {
+		return "", err
+	}
+	push.Accepted = acceptor.Now()
+	for _, sha := range []*landfall.CommitSHA{&push.Before, &push.After} {
+		if sha.IsZero() {
+			*sha = ""
+		}
+	}
+	if push, err = tx.CreatePush(ctx, push); err != nil {
+		return "", err
+	}
+	crashpoint.Here("accept.pushed")
+	a := acceptance{by: acceptor, tx: tx, app: app, push: push, named: named}
+	if branch := firstBranch(app, push); branch != "" {
+		a.app.Branch = branch
+		if err := tx.UpdateApp(ctx, a.app); err != nil {
+			return "", err
+		}
+	}
+	run, err = a.accept(ctx)
+	crashpoint.Here("accept.stored")
+	return run, err
+}
+
+// firstBranch is the branch that becomes an app's production branch by being the first that comes to the built-in remote.
+func firstBranch(app landfall.App, push landfall.Push) string {
+	if app.Branch != "" || app.Repository != "" || push.Deleted() {
+		return ""
+	}
+	if push.Apply != nil {
+		return push.Apply.Branch
+	}
+	if branch, ok := push.Ref.Branch(); ok {
+		return branch
+	}
+	return ""
+}
+
+// acceptance is one push on its way into the store.
+type acceptance struct {
+	by   *Acceptor
+	tx   *store.Tx
+	app  landfall.App
+	push landfall.Push
+	head store.Head // of the push's reference, before it came
+
+	// named is what references of the built-in remote name now; nil for a push by another door.
+	named  map[landfall.RefName]landfall.CommitSHA
+	placed order
+}
+
+func (a *acceptance) accept(ctx context.Context) (string, error) {
+	if a.push.Source == landfall.FromApply {
+		return a.want(ctx)
+	}
+	if tag, ok := a.push.Ref.Tag(); ok && !a.push.Deleted() {
+		if err := deploy.CheckTag(tag, a.by.taken(ctx, a.tx, a.app.ID)); err != nil {
+			return a.ignored(ctx, landfall.MessageOf(err))
+		}
+	}
+	order, err := a.order(ctx)
+	if err != nil {
+		return "", err
+	}
+	a.placed = order
+	switch {
+	case order != newer && order != unknown && a.push.Deleted():
+		return "", nil
+	case order == repeated:
+		return a.wantAgain(ctx)
+	case order == older:
+		return a.wantOlder(ctx)
+	}
+	if order == unknown && !a.push.Deleted() { // it is no head before it has its place: see place
+		if err := a.tx.SetBeside(ctx, a.push.ID, a.head.Push); err != nil {
+			return "", err
+		}
+		return a.want(ctx)
+	}
+	if err := a.tx.SetHead(ctx, a.push); err != nil {
+		return "", err
+	}
+	if err := a.by.withdrawOthers(ctx, a.tx, a.push); err != nil {
+		return "", err
+	}
+	if a.push.Deleted() {
+		return "", a.removed(ctx)
+	}
+	return a.want(ctx)
+}
+
+// ignored says why the push's reference names no release: in the log of its commit's run, or in a run of its own.
+func (a *acceptance) ignored(ctx context.Context, why string) (string, error) {
+	if err := a.tx.SetHead(ctx, a.push); err != nil {
+		return "", err
+	}
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	if err != nil {
+		return "", err
+	}
+	if len(earlier) == 0 {
+		return a.ended(ctx, landfall.RunSkipped, why)
+	}
+	return earlier[0].ID, a.tx.AppendLog(ctx, earlier[0].ID, landfall.StepAccept, a.push.Accepted, "notice: "+why)
+}
+
+// want gives the push the run of its commit: one that is on its way, one that succeeded, or a new one.
+func (a *acceptance) want(ctx context.Context) (string, error) {
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	if err != nil {
+		return "", err
+	}
+	for _, run := range earlier {
+		if !run.State.Final() {
+			return run.ID, a.tx.AddRunRef(ctx, run.ID, a.push)
+		}
+		if run.State != landfall.RunSucceeded || !a.joinable() {
+			continue
+		}
+		joined, err := a.join(ctx, run)
+		if joined || err != nil {
+			return run.ID, err
+		}
+	}
+	if reason := a.skipped(); reason != "" {
+		return a.ended(ctx, landfall.RunSkipped, reason)
+	}
+	return a.create(ctx)
+}
+
+// joinable reports whether a run that succeeded before serves this push: a private commit is its own.
+// One whose place is not known yet must not move pointers before it is.
+func (a *acceptance) joinable() bool {
+	return a.placed != unknown && (a.push.Apply == nil || a.push.Apply.Clean)
+}
+
+// join lets the push move its pointers to what a succeeded run made. It reports false when that is gone.
+func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
+	group, err := a.tx.Group(ctx, a.app.ID, run.UID)
+	if err != nil {
+		return false, landfall.Ignore(err, landfall.NotFound)
+	}
+	release, err := a.tx.Release(ctx, a.app.ID, group.UID)
+	noRelease := a.push.Apply != nil && a.push.Apply.NoRelease
+	switch {
+	case err != nil && landfall.KindOf(err) != landfall.NotFound:
+		return false, err
+	case (err != nil || !release.Expired.IsZero()) && !noRelease:
+		return false, nil
+	}
+	if complete, err := a.tx.GroupComplete(ctx, a.app.ID, group.UID); err != nil || !complete {
+		return false, err
+	}
+	units, err := a.tx.GroupUnits(ctx, a.app.ID, group.UID)
+	if err != nil {
+		return false, err
+	}
+	if still, err := deploy.PinnedStill(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
+		return false, err
+	}
+	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
+		return false, err
+	}
+	u := deploy.RefUpdate{
+		Tx: a.tx, App: &a.app, Group: group, Units: units, Release: !noRelease, ReleaseURL: a.by.Runs.ReleaseURL, Now: a.by.Now}
+	if err := u.Point(ctx, a.push); err != nil {
+		return false, err
+	}
+	_, notes, err := u.Settle(ctx)
+	if err != nil {
+		return false, err
+	}
+	return true, a.tx.AppendLog(ctx, run.ID, landfall.StepAccept, a.push.Accepted, notes...)
+}
+
+// skipped says why the push gets no release, or nothing.
+func (a *acceptance) skipped() string {
+	branch, ok := a.push.Ref.Branch()
+	if !ok || len(a.app.Policy.Branches) == 0 || branch == a.app.Branch || a.push.Apply != nil {
+		return ""
+	}
+	if slices.ContainsFunc(a.app.Policy.Branches, func(glob string) bool { return doublestar.MatchUnvalidated(glob, branch) }) {
+		return ""
+	}
+	return fmt.Sprintf("the branch %s gets no releases (release.branches)", branch)
+}
+
+// create makes a new run for the push's commit.
+func (a *acceptance) create(ctx context.Context) (string, error) {
+	run, err := runs.New(ctx, a.tx, a.app, a.push)
+	if err != nil {
+		return "", err
+	}
+	return run.ID, a.by.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
+}
+
+// wantOlder gives a push that came late the run it would have had: one that a newer push superseded.
+func (a *acceptance) wantOlder(ctx context.Context) (string, error) {
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	if err != nil {
+		return "", err
+	}
+	if len(earlier) > 0 {
+		return earlier[0].ID, nil
+	}
+	return a.ended(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
+}
+
+// wantAgain gives a push that moved nothing the run that its commit has, whatever became of it: to try a commit again is
+// asked for by a retry. Nothing moves but the tag of a pull request that was opened since.
+func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
+	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
+	if err != nil {
+		return "", err
+	}
+	if len(earlier) == 0 || !earlier[0].State.Final() {
+		return a.want(ctx)
+	}
+	release, err := a.tx.Release(ctx, a.app.ID, earlier[0].Release)
+	if err != nil || !release.Expired.IsZero() {
+		return earlier[0].ID, landfall.Ignore(err, landfall.NotFound)
+	}
+	u := deploy.RefUpdate{Tx: a.tx, App: &a.app, Group: landfall.Group{UID: release.ID}}
+	by := deploy.Mover{Actor: a.push.Actor, Reason: "push of " + a.push.After.Short(), At: a.push.Accepted}
+	if err := u.PullTags(ctx, a.push, by); err != nil {
+		return "", err
+	}
+	_, err = a.tx.Changed(ctx, a.app.ID)
+	return earlier[0].ID, err
+}
+
+// ended makes a run that is over before it begins.
+func (a *acceptance) ended(ctx context.Context, state landfall.RunState, reason string) (string, error) {
+	run, err := runs.New(ctx, a.tx, a.app, a.push)
+	if err != nil {
+		return "", err
+	}
+	run.State = landfall.RunQueued
+	if err := a.tx.CreateRun(ctx, run); err != nil {
+		return "", err
+	}
+	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
+		return "", err
+	}
+	run.State, run.Reason = state, reason
+	return run.ID, a.by.Runs.End(ctx, a.tx, a.app, run)
+}
+
+// removed takes away what the removed reference held.
+func (a *acceptance) removed(ctx context.Context) error {
+	by := deploy.Mover{Actor: a.push.Actor, At: a.push.Accepted}
+	if branch, ok := a.push.Ref.Branch(); ok {
+		by.Reason = "branch deleted"
+		return a.by.dropTag(ctx, a.tx, a.app, deploy.BranchTag(branch), by, func(r landfall.Release) bool { return r.Branch == branch })
+	}
+	tag, _ := a.push.Ref.Tag()
+	held, err := a.tx.Tag(ctx, a.app.ID, tag)
+	if err != nil || held.Ref != a.push.Ref { // none, or one set by hand, or a branch's or pull request's
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	by.Reason = "git tag deleted"
+	return a.by.dropTag(ctx, a.tx, a.app, tag, by, func(landfall.Release) bool { return false })
+}
+
+// dropTag removes a tag, and expires the preview releases that came with it and that nothing else holds.
+func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfall.App, name string, by deploy.Mover, with func(landfall.Release) bool) error {
+	old, err := tx.Tag(ctx, app.ID, name)
+	if err != nil && landfall.KindOf(err) != landfall.NotFound {
+		return err
+	}
+	if _, err := deploy.RemoveTag(ctx, tx, app.ID, name, by); err != nil {
+		return err
+	}
+	err = deploy.ExpireReleased(ctx, tx, app, func(r landfall.Release) bool { return r.ID == old.Release || with(r) }, by.At)
+	if err != nil {
+		return err
+	}
+	deploy.CollectSoon(tx, app.ID)
+	_, err = tx.Changed(ctx, app.ID)
+	return err
+}
+
+// withdrawOthers takes a push's reference back from the unfinished runs of older pushes; those that nobody wants any
+// more are superseded. Pushes that wait for their place are left to it.
+func (acceptor *Acceptor) withdrawOthers(ctx context.Context, tx *store.Tx, push landfall.Push) error {
+	refs, err := tx.UnfinishedOfRef(ctx, push.App, push.Ref, push.ID)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		run, err := tx.Run(ctx, ref.Run)
+		if err != nil {
+			return err
+		}
+		if run.Commit == push.After {
+			continue
+		}
+		left, err := tx.WithdrawRunRef(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if left > 0 {
+			continue
+		}
+		if err := acceptor.supersede(ctx, tx, run, push.After); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (acceptor *Acceptor) supersede(ctx context.Context, tx *store.Tx, run landfall.Run, by landfall.CommitSHA) error {
+	app, err := tx.App(ctx, run.App)
+	if err != nil {
+		return err
+	}
+	run.State, run.Reason = landfall.RunSuperseded, supersededBy(by)
+	return acceptor.Runs.End(ctx, tx, app, run)
+}
+
+func supersededBy(sha landfall.CommitSHA) string {
+	if sha.IsZero() {
+		return "Superseded: the branch was deleted"
+	}
+	return "Superseded by " + sha.Short()
+}
+
+// taken returns a function that tells whether a UID of an app belongs to a release.
+func (acceptor *Acceptor) taken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
+	return func(uid landfall.UID) bool {
+		_, err := tx.Group(ctx, app, uid)
+		return err == nil
+	}
+}

@@ -1,0 +1,260 @@
+package accept
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
+)
+
+// Doors is an Acceptor as the built-in remote knows it.
+type Doors struct{ *Acceptor }
+
+var _ remote.Doors = Doors{}
+
+// Open implements remote.Doors. The token's scope decides, and the app's name is looked up only for a known token.
+func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
+	const op landfall.Op = "accept.Open"
+	t, err := d.DB.Token(ctx, token)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}
+		}
+		return remote.Repository{}, err
+	}
+	app, err := d.DB.AppByName(ctx, name)
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			return remote.Repository{}, noApp(op, name)
+		}
+		return remote.Repository{}, err
+	}
+	scope := store.ScopeRead
+	if write {
+		scope = store.ScopeDeploy
+	}
+	if !t.Allows(scope, app.ID) {
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s for %q", scope, name)}
+	}
+	if !app.Deleted.IsZero() {
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", name)}
+	}
+	pushed := false
+	if app.Repository == "" {
+		if pushed, err = d.DB.HasHeads(ctx, app.ID); err != nil {
+			return remote.Repository{}, err
+		}
+	}
+	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name, Pushed: pushed}, nil
+}
+
+// noApp is the error of a push to an app that is not there, with what to do about it.
+func noApp(op landfall.Op, name string) error {
+	remedy := "make it with: landfall app create " + name
+	if err := landfall.CheckAppName(name); err != nil {
+		remedy = landfall.MessageOf(err)
+	}
+	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
+}
+
+// Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
+// database any more takes nothing: another one may have the repositories.
+func (d Doors) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
+	if err := d.DB.CheckOwner(ctx); err != nil {
+		return err
+	}
+	app, err := d.DB.App(ctx, repository.App)
+	if err != nil {
+		return err
+	}
+	if !app.Deleted.IsZero() {
+		return &landfall.Error{Op: "accept.Check", Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", app.Name)}
+	}
+	for _, u := range updates {
+		_, isBranch := u.Ref.Branch()
+		_, isTag := u.Ref.Tag()
+		if (isBranch || isTag) && app.Repository != "" {
+			return &landfall.Error{Op: "accept.Check", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"the repository of %s is %s: push there", app.Name, app.Repository)}
+		}
+	}
+	crashpoint.Here("remote.checked")
+	return nil
+}
+
+// Accept implements remote.Doors: all references of one push are accepted in one transaction. None of them moves meanwhile,
+// so what they name tells which of their pushes is the newest.
+func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
+	crashpoint.Here("remote.moved")
+	refs := make([]landfall.RefName, 0, len(updates))
+	for _, u := range updates {
+		refs = append(refs, u.Ref)
+	}
+	named, err := d.Remote.Named(ctx, repository.App, refs)
+	if err != nil {
+		d.unrecorded.Store(repository.App, d.Now())
+		return nil, err
+	}
+	var runs []string
+	var pushes []arrival
+	app := landfall.App{ID: repository.App, Name: repository.Name}
+	err = d.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		runs, pushes = nil, nil
+		for _, u := range inOrder(updates) {
+			push := landfall.Push{
+				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
+				Actor: repository.Actor, Message: u.Message, Trace: trace.Parent(ctx),
+			}
+			run, err := d.accept(ctx, tx, push, named)
+			if err != nil {
+				return err
+			}
+			pushes = append(pushes, arrival{app, push, run})
+			if run != "" && !slices.Contains(runs, run) {
+				runs = append(runs, run)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		d.unrecorded.Store(repository.App, d.Now())
+		return nil, err
+	}
+	crashpoint.Here("accept.committed")
+	d.logArrivals(ctx, pushes)
+	d.Rollout.Refresh(ctx, app)
+	d.followHead(ctx, repository.App, updates)
+	return runs, nil
+}
+
+// inOrder returns updates with those first that become the production branch when all are new.
+func inOrder(updates []remote.Update) []remote.Update {
+	return slices.SortedStableFunc(slices.Values(updates), func(a, b remote.Update) int { return cmp.Compare(rank(a.Ref), rank(b.Ref)) })
+}
+
+// rank orders the branches that come at once to an app without a production branch.
+func rank(ref landfall.RefName) int {
+	usual := []landfall.RefName{landfall.BranchPrefix + "main", landfall.BranchPrefix + "master"}
+	if i := slices.Index(usual, ref); i >= 0 {
+		return i
+	}
+	return len(usual)
+}
+
+// followHead makes clones check out the production branch once it is pushed.
+func (d Doors) followHead(ctx context.Context, appID string, updates []remote.Update) {
+	app, err := d.DB.App(ctx, appID)
+	for _, u := range updates {
+		if branch, ok := u.Ref.Branch(); err == nil && ok && u.Before.IsZero() && branch == app.Branch {
+			err = d.Remote.SetHead(ctx, appID, branch)
+		}
+	}
+	if err != nil {
+		d.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID, "error", err)
+	}
+}
+
+const (
+	followEvery = 25 * time.Millisecond
+	// How long a push waits before it asks whether there is a worker at all.
+	quiet = 3 * time.Second
+)
+
+// Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
+func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
+	since = since.Truncate(time.Microsecond) // as the store keeps times
+	var seen int64
+	var from time.Time
+	tick := time.NewTicker(followEvery)
+	defer tick.Stop()
+	ask, told := d.Now().Add(quiet), false
+	for first := true; ; first = false {
+		// The run before its log: lines that were there when it ended are then all seen.
+		run, err := d.DB.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		if first && run.State == landfall.RunSucceeded && run.Finished.Before(since) {
+			from = since // an earlier push's run: its log would read as if all of it happened now
+		}
+		if seen, err = d.copyLog(ctx, id, seen, from, w); err != nil {
+			return err
+		}
+		if d.Runs.Shown(ctx, run).State.Final() {
+			return d.verdict(ctx, run, from, w)
+		}
+		if !d.Now().Before(ask) {
+			ask = d.Now().Add(quiet)
+			if told, err = d.tellDeserted(ctx, told, w); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// tellDeserted says that a run waits for a worker, unless that was told already, and returns whether it is told.
+func (d Doors) tellDeserted(ctx context.Context, told bool, w io.Writer) (bool, error) {
+	deserted, err := d.Runs.Deserted(ctx)
+	if deserted && !told {
+		_, err = io.WriteString(w, "waiting for a worker: none is alive\n")
+	}
+	return deserted, err
+}
+
+// copyLog writes the lines after number seen that are not older than from, and returns the number of the last one.
+func (d Doors) copyLog(ctx context.Context, id string, seen int64, from time.Time, w io.Writer) (int64, error) {
+	const page = 500
+	for {
+		lines, err := d.DB.Log(ctx, id, seen, page)
+		if err != nil {
+			return seen, err
+		}
+		for _, line := range lines {
+			seen = line.Seq
+			if line.Time.Before(from) {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, landfall.Uncoloured(line.Text)); err != nil {
+				return seen, err
+			}
+		}
+		if len(lines) < page {
+			return seen, nil
+		}
+	}
+}
+
+// verdict writes what a run came to; the release's address stands on a line of its own. That it is live is news only when live
+// has moved since from.
+func (d Doors) verdict(ctx context.Context, run landfall.Run, from time.Time, w io.Writer) error {
+	app, err := d.DB.App(ctx, run.App)
+	if err != nil {
+		return err
+	}
+	moves, err := d.DB.Moves(ctx, run.App, landfall.LivePointer, 1)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", d.Runs.RunURL(run.ID), run.ID)
+	if run.Release != "" {
+		text = d.Runs.ReleaseURL(app.Name, run.Release) + "\n"
+		if app.Live == run.Release && len(moves) > 0 && !moves[0].At.Before(from) {
+			text += "It is live: " + d.Runs.ReleaseURL(app.Name, "") + "\n"
+		}
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}

@@ -1,0 +1,28 @@
+package accept
+
+import (
+	"context"
+
+	"landfall.dev/landfall"
+)
+
+// arrival is a push that was accepted, and the run that its commit has; empty when it has none.
+type arrival struct {
+	app  landfall.App
+	push landfall.Push
+	run  string
+}
+
+// logArrivals says which pushes were accepted, once they are stored: a run's first line.
+func (acceptor *Acceptor) logArrivals(ctx context.Context, all []arrival) {
+	for _, t := range all {
+		logger := acceptor.Logger.With(t.app.LogAttrs()...).With("source", t.push.Source, "ref", t.push.Ref, "commit", t.push.After)
+		if t.run != "" {
+			logger = logger.With("run", t.run)
+		}
+		if t.push.Delivery != "" {
+			logger = logger.With("delivery", t.push.Delivery)
+		}
+		logger.InfoContext(ctx, "push accepted")
+	}
+}

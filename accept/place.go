@@ -1,0 +1,75 @@
+package accept
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Place settles where a reference of a repository elsewhere is: where the forge says. It is asked when what was heard does
+// not prove the order of the pushes. Those that wait for their place have it then, and what nobody told is made good.
+func (acceptor *Acceptor) Place(ctx context.Context, appID string, ref landfall.RefName) error {
+	var app landfall.App
+	for placed := false; !placed; {
+		// The store first: a push that is accepted meanwhile may be newer than the forge's answer, which is then asked for again.
+		head, err := acceptor.DB.Head(ctx, appID, ref)
+		if err != nil {
+			return err
+		}
+		waiting, err := acceptor.DB.Unplaced(ctx, appID, ref)
+		if err != nil {
+			return err
+		}
+		if app, err = acceptor.DB.App(ctx, appID); err != nil {
+			return err
+		}
+		remote, err := acceptor.Origin(ctx, app, nil)
+		if err != nil {
+			return err
+		}
+		named, _, err := acceptor.Mirrors.Heads(ctx, remote)
+		if err != nil {
+			return err
+		}
+		err = acceptor.DB.Update(ctx, func(tx *store.Tx) error {
+			now, err := tx.Head(ctx, appID, ref)
+			if placed = err == nil && now == head; !placed {
+				return err
+			}
+			return acceptor.placeAll(ctx, tx, appID, head, waiting, named)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	acceptor.Rollout.Refresh(ctx, app)
+	return nil
+}
+
+// placeAll gives pushes that wait, newest first, their place: the one that came to what the reference names is the head. If
+// none did, and the head neither, then that push was lost, or will be told.
+func (acceptor *Acceptor) placeAll(
+	ctx context.Context, tx *store.Tx, appID string, head store.Head, waiting []landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
+) error {
+	last, err := tx.Push(ctx, head.Push)
+	if err != nil {
+		return err
+	}
+	for _, push := range slices.Backward(waiting) {
+		if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
+			return err
+		}
+		if push.After == named[head.Ref] {
+			last = push
+		}
+	}
+	if last.After != named[head.Ref] {
+		_, err := acceptor.accept(ctx, tx, landfall.Push{
+			App: appID, Source: landfall.FromWebhook, Ref: head.Ref, Before: head.SHA, After: named[head.Ref], Actor: "forge"}, named)
+		return err
+	}
+	return errors.Join(tx.SetHead(ctx, last), acceptor.withdrawOthers(ctx, tx, last))
+}

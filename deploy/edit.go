@@ -1,0 +1,478 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// Edited is what became of a change that a person made beside the repository.
+type Edited struct {
+	Added   bool         // the unit was not in force before
+	Release landfall.UID // that has the change; empty: nothing changed
+	Note    string       // what else there is to know
+}
+
+// Editor changes apps by hand, beside their repositories.
+type Editor struct {
+	DB         *store.DB
+	Secrets    *secret.Keeper // nil: this process cannot read them
+	Specs      spec.Limits    // of the triggers that are written by hand
+	ReleaseURL func(app string, selector landfall.UID) string
+	Rollout    *Rollout
+	Now        func() time.Time
+
+	RequireTests bool // whether only functions that have passed a test are released
+}
+
+// edit is a person's change of an app: what production applied last, with some units in place of others. It becomes a version and a
+// release of the app as a push does, and what was released before stays as it was.
+type edit struct {
+	by    *Editor
+	tx    *store.Tx
+	app   landfall.App
+	base  landfall.Group
+	units []store.GroupUnit // in force, as the change has them so far
+	uid   landfall.UID      // of what it makes
+	actor string
+}
+
+// edit gives the units of an app to change, and releases the result under the message that this returns. Conflict when nothing of
+// the app was applied yet.
+func (editor *Editor) edit(
+	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, e *edit) (message string, added bool, err error),
+) (made Edited, err error) {
+	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
+		e, err := editor.newEdit(ctx, tx, app.ID, actor)
+		if err != nil {
+			return err
+		}
+		message, added, err := change(ctx, e)
+		if err != nil {
+			return err
+		}
+		made.Added = added
+		made.Release, made.Note, err = e.release(ctx, message)
+		return err
+	})
+	if err == nil && made.Release != "" {
+		editor.Rollout.Show(ctx, app)
+	}
+	return made, err
+}
+
+func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor string) (*edit, error) {
+	const op landfall.Op = "deploy.edit"
+	e := &edit{by: editor, tx: tx, actor: actor}
+	var err error
+	if e.app, err = tx.ActiveApp(ctx, appID); err != nil {
+		return nil, err
+	}
+	last, err := tx.LastApply(ctx, appID, "", time.Time{})
+	if err != nil {
+		if landfall.KindOf(err) == landfall.NotFound {
+			err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"nothing was pushed to production of %s yet, so there is nothing to change by hand: push it first", e.app.Name)}
+		}
+		return nil, err
+	}
+	if e.base, err = tx.Group(ctx, appID, last.Group); err != nil {
+		return nil, err
+	}
+	if e.units, err = tx.GroupUnits(ctx, appID, last.Group); err != nil {
+		return nil, err
+	}
+	e.uid, err = RandomUID(ctx, tx, appID)
+	return e, err
+}
+
+// at returns where the unit stands among those in force; -1: nowhere.
+func (e *edit) at(id landfall.UnitID) int {
+	return slices.IndexFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
+}
+
+// put lets a unit be as it is declared, in place of the one of its name. It makes a version unless there is one of the same digest.
+func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err error) {
+	d.Where = e.app.Name
+	unit, err := versioning.ResolveAmong(d, versioning.InForce(e.units))
+	if err != nil {
+		return false, err
+	}
+	at := e.at(d.Unit)
+	if at >= 0 && e.units[at].Digest == unit.Digest {
+		return false, nil
+	}
+	apply := versioning.Apply{
+		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit},
+	}
+	for _, ref := range d.Refs { // a function's version names the version of its package
+		if i := e.at(ref); i >= 0 {
+			apply.Units = append(apply.Units, versioning.Unit{Declared: versioning.Declared{Unit: ref}, Digest: e.units[i].Digest})
+		}
+	}
+	made, err := apply.Versions(ctx, e.tx)
+	switch {
+	case err != nil:
+		return false, err
+	case at < 0:
+		e.units = append(e.units, made[0])
+	default:
+		e.units[at] = made[0]
+	}
+	return at < 0, nil
+}
+
+// annotate gives annotations to a unit that was put.
+func (e *edit) annotate(ctx context.Context, id landfall.UnitID, annotations string) error {
+	row, err := e.tx.Unit(ctx, e.app, id)
+	if err != nil {
+		return err
+	}
+	return e.tx.AnnotateUnit(ctx, row.ID, annotations)
+}
+
+// version returns the version of a unit that is in force.
+func (e *edit) version(ctx context.Context, u store.GroupUnit) (landfall.Version, error) {
+	return e.tx.VersionByNumber(ctx, u.UnitID, u.Number)
+}
+
+// release makes a version and a release of the app of the units, with the secrets as they are now, and lets production point at it.
+// It does nothing when the units are those of before.
+func (e *edit) release(ctx context.Context, message string) (landfall.UID, string, error) {
+	const op landfall.Op = "deploy.edit"
+	if err := e.pinSecrets(ctx); err != nil {
+		return "", "", err
+	}
+	digest := versioning.GroupDigest(versioning.InForce(e.units))
+	if digest == e.base.Digest {
+		return "", "", nil
+	}
+	g, err := e.group(ctx, digest, message)
+	if err != nil {
+		return "", "", err
+	}
+	complete, err := whole(ctx, e.tx, g)
+	if err != nil {
+		return "", "", err
+	}
+	if !complete {
+		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "what production applied last is not stored any more, so " +
+			"no release can be made of it: push or retry its run"}
+	}
+	note, err := e.point(ctx, g, message)
+	return g.UID, note, err
+}
+
+// pinSecrets takes the secrets as they were set last.
+func (e *edit) pinSecrets(ctx context.Context) (err error) {
+	for i, u := range e.units {
+		if u.Unit.Kind != landfall.SecretUnit {
+			continue
+		}
+		if e.units[i], err = Pin(ctx, e.tx, e.app, u.Unit.Name, landfall.Production); err != nil {
+			return &landfall.Error{Op: "deploy.edit", Kind: landfall.Conflict, Err: err, Message: "a release needs " + landfall.MessageOf(err)}
+		}
+	}
+	return nil
+}
+
+// group returns the group version that has the units: one of before, or a new one.
+func (e *edit) group(ctx context.Context, digest landfall.Digest, message string) (landfall.Group, error) {
+	earlier, err := e.tx.GroupsOfCommit(ctx, e.base.App, string(e.base.Commit))
+	if err != nil {
+		return landfall.Group{}, err
+	}
+	for _, g := range earlier {
+		if g.Commit == e.base.Commit && g.Digest == digest {
+			return g, e.tx.ReplaceGroupUnits(ctx, g, e.units)
+		}
+	}
+	g := e.base
+	g.UID, g.Digest, g.Actor, g.Message, g.Created = e.uid, digest, e.actor, message, e.by.Now()
+	return g, e.tx.CreateGroup(ctx, g, e.units)
+}
+
+// point lets production point at a group version, and returns what there is to know.
+func (e *edit) point(ctx context.Context, g landfall.Group, message string) (string, error) {
+	at := e.by.Now()
+	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
+	err := e.tx.CreateApply(ctx, landfall.Apply{App: e.app.ID, Group: g.UID, Ref: ref, Line: landfall.Production, Actor: e.actor, Created: at})
+	if err != nil {
+		return "", err
+	}
+	if _, err := Create(ctx, e.tx, g, landfall.Production, at); err != nil {
+		return "", err
+	}
+	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: true, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
+	reason := strings.ToLower(message[:1]) + message[1:]
+	if err := u.produce(ctx, true, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
+		return "", err
+	}
+	_, notes, err := u.Settle(ctx)
+	return strings.Join(notes, "; "), err
+}
+
+// NewTrigger says what a trigger is to be.
+type NewTrigger struct {
+	ID          landfall.UnitID
+	Fields      map[string]any // the spec of a document of its kind
+	Annotations string         // JSON, or empty
+	Add         bool           // there must be none of its name
+}
+
+// PutTrigger lets a trigger be as it is said, and releases the app with it. Conflict when a trigger of another kind has the name, and
+// with Add when any has.
+func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (Edited, error) {
+	id := trigger.ID
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		const op landfall.Op = "deploy.PutTrigger"
+		others, err := e.triggers(ctx)
+		if err != nil {
+			return "", false, err
+		}
+		for i, other := range others {
+			if other.Name != id.Name {
+				continue
+			}
+			if trigger.Add || other.Kind != id.Kind {
+				return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+					"%s has a trigger %s already, of the kind %s: choose another name, or delete it first", app.Name, id.Name, other.Kind)}
+			}
+			others = slices.Delete(others, i, i+1)
+			break
+		}
+		t, err := spec.ReadTrigger(id.Kind, id.Name, trigger.Fields, others, editor.Specs)
+		if err != nil {
+			return "", false, err
+		}
+		d := versioning.Declared{Unit: id, Spec: t.Spec}
+		if err := e.leads(t); err != nil {
+			return "", false, err
+		}
+		if d.Pinned, err = PinnedDigests(ctx, e.tx, e.app, t); err != nil {
+			return "", false, err
+		}
+		added, err := e.put(ctx, d)
+		if err == nil {
+			err = e.annotate(ctx, id, trigger.Annotations)
+		}
+		return fmt.Sprintf("Set the trigger %s", id.Name), added, err
+	})
+}
+
+// leads fails with NotFound unless the app has the functions that a trigger names.
+func (e *edit) leads(t spec.Trigger) error {
+	for _, name := range namedBy(t) {
+		if e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
+			return &landfall.Error{Op: "deploy.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
+				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, name)}
+		}
+	}
+	return nil
+}
+
+// namedBy returns the functions that a trigger names.
+func namedBy(t spec.Trigger) []string {
+	var names []string
+	if t.Function.Name != "" {
+		names = append(names, t.Function.Name)
+	}
+	for _, w := range t.Weights {
+		names = append(names, w.Function.Name)
+	}
+	return names
+}
+
+// triggers returns the triggers in force.
+func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
+	var all []spec.Trigger
+	for _, u := range e.units {
+		if !u.Unit.Kind.IsTrigger() {
+			continue
+		}
+		v, err := e.version(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		t, err := spec.ReadTriggerVersion(u.Unit, v.Spec)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has none of the name; Conflict when it has several.
+func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
+		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
+		before := len(e.units)
+		e.units = slices.DeleteFunc(e.units, named)
+		switch before - len(e.units) {
+		case 0:
+			return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no trigger %q", app.Name, name)}
+		case 1:
+			return "Deleted the trigger " + name, false, nil
+		}
+		return "", false, &landfall.Error{Op: "deploy.DropTrigger", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"%s has triggers of several kinds that are called %s: take the one out of the spec that is to go", app.Name, name)}
+	})
+}
+
+// NewFunction says what a function is to be.
+type NewFunction struct {
+	Name        string
+	Like        landfall.Reference // a version in force, of which a new function is made; zero for a function that is there
+	Resources   landfall.Resources // zero fields say nothing
+	Annotations string             // JSON, or empty
+}
+
+// PutFunction lets a function have other resources, or makes one that is as another is, and releases the app with it. A function that
+// is there can be named by Like only with the version that is in force; else Conflict.
+func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		const op landfall.Op = "deploy.PutFunction"
+		if err := spec.CheckName(f.Name); err != nil {
+			return "", false, err
+		}
+		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}
+		there := e.at(id) >= 0
+		from := id
+		if f.Like.Name != "" {
+			from.Name = f.Like.Name
+		}
+		if there && from != id || e.at(from) < 0 {
+			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new one like one that %s has",
+				id, from, app.Name)}
+		}
+		v, err := e.version(ctx, e.units[e.at(from)])
+		if err != nil {
+			return "", false, err
+		}
+		if err := e.current(ctx, v, f.Like); err != nil {
+			return "", false, err
+		}
+		if editor.RequireTests {
+			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "this installation releases only functions that pass their " +
+				"tests (LANDFALL_REQUIRE_TESTS), which a push runs: push it"}
+		}
+		d := versioning.Declared{Unit: id}
+		if d.Spec, err = spec.WithResources(v.Spec, f.Resources); err != nil {
+			return "", false, err
+		}
+		stored, err := spec.ReadFunctionVersion(d.Spec)
+		if err != nil {
+			return "", false, err
+		}
+		d.Refs = []landfall.UnitID{{Kind: landfall.PackageUnit, Name: spec.ReadPackage(d.Spec)}, {Kind: landfall.EnvironmentUnit, Name: stored.Environment.Name}}
+		added, err := e.put(ctx, d)
+		if err == nil {
+			err = e.annotate(ctx, id, f.Annotations)
+		}
+		return "Set the function " + f.Name, added, err
+	})
+}
+
+// current fails with Conflict unless a reference means a version that is in force.
+func (e *edit) current(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
+	if ref.Name == "" {
+		return nil
+	}
+	meant, err := versioning.Find(ctx, e.tx, e.app.Namespace, landfall.FunctionUnit, ref)
+	if err == nil && meant.Number != v.Number {
+		err = &landfall.Error{Op: "deploy.PutFunction", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"%s is not the version that production has, which is %s:%s: an alias or a trigger names an older one, and a rollback goes back to it",
+			ref, ref.Name, v.UID)}
+	}
+	return err
+}
+
+// DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when it has none of the name,
+// and Conflict, with what names it, while a trigger or an alias does.
+func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		at := e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
+		if at < 0 {
+			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
+		}
+		if err := e.unused(ctx, e.units[at]); err != nil {
+			return "", false, err
+		}
+		e.units = slices.Delete(e.units, at, at+1)
+		return "Deleted the function " + name, false, e.dropSecrets(ctx)
+	})
+}
+
+// unused fails with Conflict while triggers or aliases name a function.
+func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
+	inUse := func(format string, args ...any) error {
+		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict, Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
+	}
+	triggers, err := e.triggers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range triggers {
+		if slices.Contains(namedBy(t), f.Unit.Name) {
+			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)", e.app.Name, t.Name)
+		}
+	}
+	aliases, err := e.tx.Aliases(ctx, f.UnitID)
+	if err != nil || len(aliases) == 0 {
+		return err
+	}
+	return inUse("has the alias %[2]s: delete that first (landfall function alias delete %[1]s %[2]s)", f.Unit.Name, aliases[0].Name)
+}
+
+// dropSecrets leaves out the secrets that no function names any more.
+func (e *edit) dropSecrets(ctx context.Context) error {
+	var named []string
+	for _, u := range e.units {
+		if u.Unit.Kind != landfall.FunctionUnit {
+			continue
+		}
+		v, err := e.version(ctx, u)
+		if err != nil {
+			return err
+		}
+		f, err := spec.ReadFunctionVersion(v.Spec)
+		if err != nil {
+			return err
+		}
+		for _, s := range f.Secrets {
+			named = append(named, s.Name)
+		}
+	}
+	e.units = slices.DeleteFunc(e.units, func(u store.GroupUnit) bool {
+		return u.Unit.Kind == landfall.SecretUnit && !slices.Contains(named, u.Unit.Name)
+	})
+	return nil
+}
+
+// PutConfig lets an app have a configuration, canonical JSON of an object, and releases it with that; without one it has none. The
+// annotations are the app's.
+func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (Edited, error) {
+	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		const message = "Set the configuration"
+		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}
+		if err := e.tx.AnnotateApp(ctx, app.ID, annotations); err != nil {
+			return "", false, err
+		}
+		if config == nil {
+			e.units = slices.DeleteFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
+			return message, false, nil
+		}
+		added, err := e.put(ctx, versioning.Declared{Unit: id, Spec: config})
+		return message, added, err
+	})
+}

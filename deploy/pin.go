@@ -1,0 +1,120 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// Pin returns the version of a secret that a new release of a line uses: the value that was set last for it. Branches other than
+// production use the value for previews, if there is one. Invalid, with a sentence without a place, when there is none or it was
+// revoked: an older one is not used in its stead.
+func Pin(ctx context.Context, r pinReader, app landfall.App, name string, line landfall.Line) (store.GroupUnit, error) {
+	id := landfall.UnitID{Kind: landfall.SecretUnit, Name: name}
+	row, err := r.Unit(ctx, app, id)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return store.GroupUnit{}, err
+	}
+	var v landfall.Version
+	if err == nil {
+		v, err = NewestSecret(ctx, r, row, line, false)
+	}
+	if err != nil {
+		if landfall.KindOf(err) != landfall.NotFound {
+			return store.GroupUnit{}, err
+		}
+		if _, err := NewestSecret(ctx, r, row, line, true); row.ID != "" && err == nil {
+			return store.GroupUnit{}, unset(app, name, "which builds alone get")
+		}
+		return store.GroupUnit{}, unset(app, name, "which the app does not have")
+	}
+	content, err := secret.ReadContent(v.Content)
+	if err != nil {
+		return store.GroupUnit{}, err
+	}
+	if !content.Revoked.IsZero() {
+		return store.GroupUnit{}, unset(app, name, fmt.Sprintf("whose last value (no. %d) was revoked", v.Number))
+	}
+	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number, Digest: v.Digest}}, nil
+}
+
+// pinReader is what Pin reads; the database and its transactions have it.
+type pinReader interface {
+	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
+	NewestVersion(ctx context.Context, unit string, spec json.RawMessage) (landfall.Version, error)
+}
+
+// NewestSecret returns the version of a secret that was made last for a line, for builds or for functions. NotFound when there is none.
+func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfall.Line, build bool) (landfall.Version, error) {
+	if line == landfall.Preview {
+		v, err := r.NewestVersion(ctx, row.ID, secret.Spec{Build: build, Preview: true}.JSON())
+		if err == nil || landfall.KindOf(err) != landfall.NotFound {
+			return v, err
+		}
+	}
+	return r.NewestVersion(ctx, row.ID, secret.Spec{Build: build}.JSON())
+}
+
+func unset(app landfall.App, name, why string) error {
+	return &landfall.Error{Op: "deploy.Pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
+		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN", name, why, app.Name, name)}
+}
+
+// PinnedStill reports whether a group version has the secrets that a new release of a line would have.
+func PinnedStill(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit, line landfall.Line) (bool, error) {
+	for _, u := range units {
+		if u.Unit.Kind != landfall.SecretUnit {
+			continue
+		}
+		now, err := Pin(ctx, tx, app, u.Unit.Name, line)
+		if err = landfall.Ignore(err, landfall.Invalid); err != nil || now.Digest != u.Digest {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// PinnedDigests returns the digests of the versions that a trigger names by another selector than latest and an alias, which move
+// while the trigger stays what it is.
+func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger) ([]landfall.Digest, error) {
+	refs := []landfall.Reference{t.Function}
+	for _, weight := range t.Weights {
+		refs = append(refs, weight.Function)
+	}
+	var pinned []landfall.Digest
+	for _, ref := range refs {
+		if ref.Name == "" || ref.Selector == landfall.Latest || ref.Selector == "" {
+			continue
+		}
+		v, err := versioning.Find(ctx, r, app.Namespace, landfall.FunctionUnit, ref)
+		if err != nil {
+			return nil, &landfall.Error{Op: "deploy.Pin", Kind: landfall.KindOf(err), Err: err,
+				Message: fmt.Sprintf("%s names %s: %s", landfall.UnitID{Kind: t.Kind, Name: t.Name}, ref, landfall.MessageOf(err)+remedy(ref, err))}
+		}
+		_, err = versioning.FindAlias(ctx, r, app.Namespace, ref)
+		switch {
+		case err == nil:
+			continue
+		case landfall.KindOf(err) != landfall.NotFound:
+			return nil, err
+		}
+		pinned = append(pinned, v.Digest)
+	}
+	return pinned, nil
+}
+
+// remedy says what to do about a version that a trigger names and that is not there: it must be there before the push.
+func remedy(ref landfall.Reference, err error) string {
+	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" || strings.Contains(ref.Selector, ":") {
+		return ""
+	}
+	return fmt.Sprintf("; an alias is made before it is named, once a push made the function: landfall function alias create %s %s VERSION",
+		ref.Name, ref.Selector)
+}

@@ -1,0 +1,140 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/store"
+)
+
+// ServedFile is one static file of a group version.
+type ServedFile struct {
+	assets.ManifestFile
+	Unit string // its static unit
+}
+
+// Files lists the static files of what is in force, by path. NotFound, with a sentence, when they were collected.
+func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]ServedFile, error) {
+	var all []ServedFile
+	for _, u := range units {
+		if u.Unit.Kind != landfall.StaticUnit {
+			continue
+		}
+		content, err := c.contentOf(ctx, units, u.Unit)
+		var manifest *assets.Manifest
+		if err == nil {
+			manifest, err = c.Manifests.Load(ctx, assets.RefIn(content))
+		}
+		if err != nil && landfall.KindOf(err) == landfall.NotFound {
+			return nil, &landfall.Error{Op: "inspect.Files", Kind: landfall.NotFound, Message: "its files are not stored any more", Err: err}
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range manifest.Files() {
+			all = append(all, ServedFile{file, u.Unit.Name})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ServedFile) int { return cmp.Compare(a.Path, b.Path) })
+	return all, nil
+}
+
+// ChangedFile is one file that differs between two versions of a unit.
+type ChangedFile struct {
+	Unit   landfall.UnitID
+	Path   string
+	Change landfall.ChangeKind
+	Before int64 // bytes; 0 for what was added
+	After  int64 // bytes; 0 for what was removed
+}
+
+// ChangedFiles lists the files that differ within the units of a diff of an app's, unit by unit, by path. It leaves out a
+// unit of which one side was never stored, or was collected.
+func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes []landfall.UnitChange) ([]ChangedFile, error) {
+	var all []ChangedFile
+	for _, change := range changes {
+		if change.Change == landfall.Unchanged || (change.Unit.Kind != landfall.StaticUnit && change.Unit.Kind != landfall.PackageUnit) {
+			continue
+		}
+		before, err := c.unitFiles(ctx, app, change.Unit, change.Before)
+		var after map[string]sized
+		if err == nil {
+			after, err = c.unitFiles(ctx, app, change.Unit, change.After)
+		}
+		if err != nil && landfall.KindOf(err) != landfall.NotFound {
+			return nil, err
+		}
+		if err == nil {
+			all = append(all, changedFiles(change.Unit, before, after)...)
+		}
+	}
+	return all, nil
+}
+
+// sized is what tells a file from another.
+type sized struct {
+	size int64
+	is   any
+}
+
+// unitFiles lists the files of a unit's version; nothing for no version. NotFound when they are not stored.
+func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]sized, error) {
+	files := map[string]sized{}
+	if uid == "" {
+		return files, nil
+	}
+	unit, err := c.DB.Unit(ctx, app, id)
+	if err != nil {
+		return nil, err
+	}
+	v, err := c.DB.VersionByUID(ctx, unit.ID, uid)
+	if err != nil {
+		return nil, err
+	}
+	if v.Content == nil {
+		return nil, &landfall.Error{Op: "inspect.files", Kind: landfall.NotFound}
+	}
+	return files, c.addFiles(ctx, files, id.Kind, v.Content)
+}
+
+// addFiles adds the files that the content of a version names.
+func (c *Contents) addFiles(ctx context.Context, files map[string]sized, kind landfall.UnitKind, content json.RawMessage) error {
+	if kind == landfall.StaticUnit {
+		manifest, err := c.Manifests.Load(ctx, assets.RefIn(content))
+		if err != nil {
+			return err
+		}
+		for _, file := range manifest.Files() {
+			files[file.Path] = sized{file.Size, file.Digest}
+		}
+		return nil
+	}
+	archived, err := c.archived(ctx, content)
+	for name, file := range archived {
+		files[name] = sized{file.Size, file}
+	}
+	return err
+}
+
+func changedFiles(unit landfall.UnitID, before, after map[string]sized) []ChangedFile {
+	var all []ChangedFile
+	for path, is := range after {
+		switch was, ok := before[path]; {
+		case !ok:
+			all = append(all, ChangedFile{unit, path, landfall.Added, 0, is.size})
+		case was != is:
+			all = append(all, ChangedFile{unit, path, landfall.Changed, was.size, is.size})
+		}
+	}
+	for path, was := range before {
+		if _, ok := after[path]; !ok {
+			all = append(all, ChangedFile{unit, path, landfall.Removed, was.size, 0})
+		}
+	}
+	slices.SortFunc(all, func(a, b ChangedFile) int { return cmp.Compare(a.Path, b.Path) })
+	return all
+}

@@ -1,0 +1,175 @@
+package jobs
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/runs"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/upkeep"
+)
+
+// Worker works the durable jobs of a process.
+type Worker struct {
+	DB       *store.DB
+	Process  string // this one, across its lives
+	Scratch  string // folder for work in progress; everything in it may go when no run works
+	Acceptor *accept.Acceptor
+	Pipeline *pipeline.Pipeline
+	Upkeep   *upkeep.Upkeep
+	Logger   *slog.Logger
+}
+
+// keeping is the queue of what one process does for all: of the jobs whose topics begin with it.
+const keeping = "keep"
+
+// Duties are what a process does.
+type Duties struct {
+	Work bool // takes runs through the steps
+	Keep bool // does what one process does for all: it has the built-in repositories, and collects; the process owns the database
+}
+
+// Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at. While the database takes
+// no writes, as on a full disk, it tries again: what can be read is served all the same.
+func (w *Worker) Run(ctx context.Context, duties Duties) error {
+	for said := false; ; said = true {
+		err := w.runOnce(ctx, duties)
+		if err == nil || ctx.Err() != nil || landfall.KindOf(err) != landfall.Unavailable {
+			return err
+		}
+		if !said {
+			w.Logger.ErrorContext(ctx, "runs wait until the database takes writes again, and pushes and webhooks are refused", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// retryEvery is how often a process tries to begin its duties that could not.
+const retryEvery = 2 * time.Second
+
+func (w *Worker) runOnce(ctx context.Context, duties Duties) error {
+	working, stop := context.WithCancel(ctx)
+	var sweeps sync.WaitGroup
+	err := w.run(working, duties, &sweeps)
+	stop() // the jobs may have ended by themselves
+	sweeps.Wait()
+	if kind := landfall.KindOf(err); ctx.Err() != nil && (kind == landfall.Canceled || kind == landfall.Unavailable) {
+		return nil // stopped while it started: a driver may say that it lost the connection, which the stop broke off
+	}
+	return err
+}
+
+func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup) error {
+	if err := os.RemoveAll(w.Scratch); err != nil { // what an earlier life was killed at
+		w.Logger.WarnContext(ctx, "the scratch folder cannot be emptied", "folder", w.Scratch, "error", err)
+	}
+	if err := w.DB.Update(ctx, func(tx *store.Tx) error { return tx.FreeLeases(ctx, w.Process) }); err != nil {
+		return err
+	}
+	queues := map[string]int{}
+	if duties.Keep {
+		if err := w.Upkeep.FinishDeletions(ctx); err != nil {
+			return err
+		}
+		if err := w.Upkeep.RingRemovals(ctx); err != nil {
+			return err
+		}
+		if err := w.Acceptor.Reconcile(ctx); err != nil {
+			return err
+		}
+		queues[keeping] = 1
+		if err := w.Upkeep.RingForget(ctx); err != nil { // also where the process never lives for long
+			return err
+		}
+		sweeps.Go(func() { w.every(ctx, upkeep.CollectEvery, w.Upkeep.RingCollect) })
+		sweeps.Go(func() { w.every(ctx, w.Upkeep.Retention.Every(), w.Upkeep.RingForget) })
+		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Acceptor.RecordKept) })
+	}
+	if duties.Work {
+		queues[""] = pipeline.Workers
+		if err := w.Pipeline.RingLost(ctx); err != nil {
+			return err
+		}
+		if !duties.Keep { // that one is asked whether anybody works, and knows of itself
+			defer w.Pipeline.Leave(ctx)
+			if err := w.Pipeline.Beat(ctx); err != nil {
+				return err
+			}
+			sweeps.Go(func() { w.every(ctx, w.Pipeline.BeatEvery(), w.Pipeline.Beat) })
+		}
+		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Pipeline.RingLost) })
+	}
+	sweeps.Go(func() {
+		w.sweep(ctx, w.Upkeep.SweepRemoved) // what was removed while this process was not there
+		w.every(ctx, upkeep.CollectEvery, w.Upkeep.SweepRemoved)
+	})
+	queue := store.Queue{DB: w.DB, Process: w.Process, Queues: queues, Work: w.work, Logger: w.Logger}
+	return queue.Run(ctx)
+}
+
+// work does what a durable job asks for, and logs what goes wrong with the names that the job has.
+func (w *Worker) work(ctx context.Context, topic, id string) error {
+	err := w.workOn(ctx, topic, id)
+	if err == nil || landfall.KindOf(err) == landfall.Canceled {
+		return nil
+	}
+	logger := w.Logger.With("topic", topic)
+	switch topic {
+	case runs.Topic:
+		logger = logger.With("run", id)
+	case deploy.TopicCollect:
+		logger = logger.With("app_id", id)
+	case accept.TopicPlace:
+		app, ref, _ := strings.Cut(id, " ")
+		logger = logger.With("app_id", app, "ref", ref)
+	}
+	logger.ErrorContext(ctx, "job failed", "error", err)
+	return nil
+}
+
+func (w *Worker) workOn(ctx context.Context, topic, id string) error {
+	switch topic {
+	case runs.Topic:
+		return w.Pipeline.Work(ctx, id)
+	case deploy.TopicCollect:
+		return w.Upkeep.Collect(ctx, id)
+	case upkeep.TopicForget:
+		return w.Upkeep.Forget(ctx)
+	case accept.TopicPlace:
+		app, ref, _ := strings.Cut(id, " ")
+		return w.Acceptor.Place(ctx, app, landfall.RefName(ref))
+	}
+	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
+}
+
+// every does something now and then until ctx ends.
+func (w *Worker) every(ctx context.Context, interval time.Duration, do func(context.Context) error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		w.sweep(ctx, do)
+	}
+}
+
+func (w *Worker) sweep(ctx context.Context, do func(context.Context) error) {
+	if err := do(ctx); err != nil && landfall.KindOf(err) != landfall.Canceled {
+		w.Logger.ErrorContext(ctx, "a sweep failed", "error", err)
+	}
+}

@@ -1,0 +1,134 @@
+package pipeline
+
+import (
+	"context"
+
+	"landfall.dev/landfall"
+)
+
+// Preview is what a commit would come to: the diff, without anything being built, stored or moved.
+type Preview struct {
+	Changes  []landfall.UnitChange
+	Complete bool                 // false when a build command would make files whose digests are not known before
+	Files    *landfall.FileChange // of the commit as a whole, when it is not complete; nil when it cannot be known
+	Log      []string
+}
+
+// DryRun plans a commit of the built-in remote without storing anything. Errors are those of a run.
+func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
+	hide, err := p.redactor(ctx, app, nil)
+	if err != nil {
+		return Preview{}, err
+	}
+	w := &attempt{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
+	preview, err := w.dryRun(ctx, push)
+	if err != nil {
+		err = w.hidden(err)
+	}
+	return preview, err
+}
+
+func (w *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
+	pushes := []landfall.Push{push}
+	remote, err := w.Acceptor.Origin(ctx, w.app, pushes)
+	if err != nil {
+		return Preview{}, err
+	}
+	c := checkout{attempt: w}
+	if c.mirror, err = w.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
+		return Preview{}, err
+	}
+	defer c.close()
+	if c.info, err = c.mirror.Commit(push.After); err != nil {
+		return Preview{}, err
+	}
+	s, err := c.read(ctx)
+	if err != nil {
+		return Preview{}, err
+	}
+	d, err := s.draft(ctx, pushes)
+	if err != nil {
+		return Preview{}, err
+	}
+	if d.builds() {
+		files, err := d.previewCommit(ctx)
+		return Preview{Files: files, Log: w.takeLog()}, err
+	}
+	p, err := d.planUnits(ctx, d.files)
+	if err != nil {
+		return Preview{}, err
+	}
+	if err := p.previewFiles(ctx); err != nil {
+		return Preview{}, err
+	}
+	return Preview{Changes: p.changes, Complete: true, Log: w.takeLog()}, nil
+}
+
+// previewFiles adds to the diff of a dry run what differs within the static units, by git's names of the files.
+func (w plan) previewFiles(ctx context.Context) error {
+	for i, c := range w.changes {
+		unit, ok := w.statics[c.Unit]
+		if !ok || c.Change == landfall.Unchanged {
+			continue
+		}
+		after := make([]landfall.File, 0, len(unit.Entries))
+		for _, e := range unit.Entries {
+			f := e.File
+			f.Path = e.Path
+			after = append(after, f)
+		}
+		var before []landfall.File
+		if c.Change == landfall.Changed {
+			known, err := w.knownOf(ctx, c.Unit)
+			if err != nil {
+				return err
+			}
+			if known.before == nil {
+				continue // it was collected
+			}
+			for _, f := range known.before.Files() {
+				before = append(before, landfall.File{Path: f.Path, Blob: f.Blob, Size: f.Size})
+			}
+		}
+		w.changes[i].Files = countChanges(before, after)
+	}
+	return nil
+}
+
+// previewCommit counts what differs between the commit and the one that the diff compares with; nil when there is none.
+func (w draft) previewCommit(ctx context.Context) (*landfall.FileChange, error) {
+	if w.baseGroup == "" {
+		return countChanges(nil, w.files), nil
+	}
+	commit, err := w.DB.CommitOf(ctx, w.app.ID, w.baseGroup)
+	if err != nil {
+		return nil, landfall.Ignore(err, landfall.NotFound)
+	}
+	before, err := w.filesOf(ctx, commit)
+	if err != nil {
+		return nil, landfall.Ignore(err, landfall.NotFound)
+	}
+	return countChanges(before, w.files), nil
+}
+
+// countChanges counts what differs between two sets of files of commits. Where a file begins to be executable, nothing of
+// what is served changes.
+func countChanges(before, after []landfall.File) *landfall.FileChange {
+	old := make(map[string]landfall.File, len(before))
+	var change landfall.FileChange
+	for _, f := range before {
+		old[f.Path] = f
+		change.Bytes -= f.Size
+	}
+	for _, f := range after {
+		change.Bytes += f.Size
+		switch was, ok := old[f.Path]; {
+		case !ok:
+			change.Added++
+		case was.Blob != f.Blob:
+			change.Changed++
+		}
+	}
+	change.Removed = len(before) + change.Added - len(after)
+	return &change
+}

@@ -1,0 +1,211 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+)
+
+// CommentsOn reports whether the forge is to hear of an app's pull requests in comments.
+func (r *Runs) CommentsOn(app landfall.App) bool {
+	return r.Reporting && r.Commenting && app.GitHub.Name != ""
+}
+
+// wantComments notes that there is news of a commit for the comments of the open pull requests whose head it is.
+func (r *Runs) wantComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+	if !r.CommentsOn(app) {
+		return nil
+	}
+	numbers, err := tx.PullRequestsAt(ctx, app.ID, commit)
+	if err != nil {
+		return err
+	}
+	for _, number := range numbers {
+		if err := tx.WantComment(ctx, app.GitHub, number, r.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Comments is the store's queue of comments, which says of each what stands in the store at that moment. What gateways do
+// not show yet is not due.
+type Comments struct {
+	store.Comments
+
+	Runs *Runs
+}
+
+const (
+	commentsBatch = 50          // looked at for one that can be told
+	composeAgain  = time.Minute // after it was not possible
+)
+
+// Due returns what the store's Due does, with what each comment says.
+func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
+	owed, err := c.Comments.Due(ctx, now, commentsBatch)
+	if err != nil {
+		return nil, err
+	}
+	var due []landfall.Comment
+	for _, comment := range owed {
+		says, ready, err := c.compose(ctx, comment)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil: // it holds no other one back
+			c.Runs.Logger.ErrorContext(ctx, "a comment cannot be composed", "repository", comment.Repository.Title(),
+				"pull_request", comment.Number, "error", err)
+			if err := c.Postpone(ctx, comment, now.Add(composeAgain), "It cannot be composed; the log says why."); err != nil {
+				return nil, err
+			}
+		case !ready:
+		case len(says.Apps) == 0: // its apps were deleted meanwhile
+			if err := c.Told(ctx, comment); err != nil {
+				return nil, err
+			}
+		default:
+			comment.Says = says
+			due = append(due, comment)
+		}
+		if len(due) == limit {
+			break
+		}
+	}
+	return due, nil
+}
+
+// compose reads what a comment is to say. It reports false while gateways do not have what it would be.
+func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfall.PullRequestReport, bool, error) {
+	var report landfall.PullRequestReport
+	apps, err := c.DB.Apps(ctx)
+	if err != nil {
+		return report, false, err
+	}
+	report.Closed = true
+	for _, app := range apps {
+		if app.GitHub != comment.Repository || !app.Deleted.IsZero() {
+			continue
+		}
+		pull, err := c.DB.PullRequest(ctx, app.ID, comment.Number)
+		if landfall.KindOf(err) == landfall.NotFound && err != nil {
+			continue // the app is younger than the pull request, and nothing of that came since
+		}
+		if err != nil {
+			return report, false, err
+		}
+		section, ready, err := c.Runs.section(ctx, app, pull)
+		if err != nil || !ready {
+			return report, false, err
+		}
+		report.Apps = append(report.Apps, section)
+		report.Closed = report.Closed && !pull.Open
+	}
+	slices.SortFunc(report.Apps, func(a, b landfall.AppReport) int { return strings.Compare(a.App, b.App) })
+	return report, true, nil
+}
+
+// section reads what a comment says of one app. It reports false while gateways do not have that.
+func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport, bool, error) {
+	s := landfall.AppReport{App: app.Name, Commit: pull.HeadSHA}
+	head, err := r.DB.Head(ctx, app.ID, pull.HeadRef)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return s, false, err
+	}
+	if !head.SHA.IsZero() && pull.Open {
+		s.Commit = head.SHA
+	}
+	runs, err := r.DB.RunsOfCommit(ctx, app.ID, s.Commit)
+	if err != nil {
+		return s, false, err
+	}
+	if len(runs) > 0 {
+		if err := r.sectionOfRun(ctx, app, pull, runs[0], &s); err != nil {
+			return s, false, err
+		}
+	}
+	if err := r.sectionOfTag(ctx, app, pull, &s); err != nil {
+		return s, false, err
+	}
+	// What was read may be newer than what gateways show: they are asked last.
+	if app, err = r.DB.App(ctx, app.ID); err != nil {
+		return s, false, err
+	}
+	return s, r.Rollout.Shows(ctx, app.ID, app.Changed), nil
+}
+
+// sectionOfRun fills in what a run of the pull request's head came to.
+func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run, s *landfall.AppReport) error {
+	s.State, s.Reason, s.Run, s.Stats = run.State, run.Reason, r.RunURL(run.ID), run.Stats
+	if run.State.Final() {
+		s.Took = run.Finished.Sub(run.Created)
+	} else {
+		s.Reason = "" // of an attempt that is made again
+	}
+	if run.Release == "" {
+		return nil
+	}
+	release, err := r.DB.Release(ctx, app.ID, run.Release)
+	if err != nil || !release.Expired.IsZero() {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	s.Release = r.ReleaseURL(app.Name, run.Release)
+	if !pull.Open {
+		return nil
+	}
+	after, err := r.DB.GroupUnits(ctx, app.ID, run.Release)
+	if err != nil {
+		return err
+	}
+	base, name, err := r.servedBy(ctx, app, pull.Base)
+	if err != nil {
+		return err
+	}
+	var before []store.GroupUnit
+	if base != "" {
+		if before, err = r.DB.GroupUnits(ctx, app.ID, base); err != nil {
+			return err
+		}
+	}
+	s.Base = name
+	s.Changes, err = r.Contents.Diff(ctx, before, after)
+	return err
+}
+
+// servedBy returns the release that a branch serves: of the production branch the live one, of another one its newest; where
+// there is none, the live one, with the name of its branch. Both are empty when nothing is live.
+func (r *Runs) servedBy(ctx context.Context, app landfall.App, branch string) (landfall.UID, string, error) {
+	if branch != app.Branch {
+		tag, err := r.DB.Tag(ctx, app.ID, deploy.BranchTag(branch))
+		if err == nil {
+			return tag.Release, branch, nil
+		}
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return "", "", err
+		}
+	}
+	if app.Live == "" {
+		return "", "", nil
+	}
+	return app.Live, app.Branch, nil
+}
+
+// sectionOfTag fills in the address that follows the pull request.
+func (r *Runs) sectionOfTag(ctx context.Context, app landfall.App, pull store.PullRequest, s *landfall.AppReport) error {
+	name := deploy.PullTag(pull.Number)
+	tag, err := r.DB.Tag(ctx, app.ID, name)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	group, err := r.DB.Group(ctx, app.ID, tag.Release)
+	if err != nil {
+		return err
+	}
+	s.Preview, s.Shows = r.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
+	return nil
+}

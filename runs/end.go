@@ -1,0 +1,79 @@
+package runs
+
+import (
+	"context"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/store"
+)
+
+// End ends a run that is not over, in the caller's transaction: its state, its final report, and what it held.
+func (r *Runs) End(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run) error {
+	run.Finished = r.Now()
+	if err := tx.FinishRun(ctx, run); err != nil {
+		return err
+	}
+	crashpoint.Here("end.finished")
+	if err := tx.DropReservations(ctx, run.ID); err != nil {
+		return err
+	}
+	text := run.Reason
+	if run.State == landfall.RunSkipped {
+		text = "Skipped: " + text
+	}
+	target := ""
+	if run.Release != "" {
+		target = r.ReleaseURL(app.Name, run.Release)
+	}
+	if err := r.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
+		return err
+	}
+	return tx.EndLog(ctx, run.ID, run.Step, run.Finished, lastLines(run)...)
+}
+
+// lastLines is how a run's log ends. The last line begins with the state; a reason of several lines stands before it.
+func lastLines(run landfall.Run) []string {
+	reason := strings.TrimSpace(run.Reason)
+	switch {
+	case reason == "":
+		return []string{string(run.State)}
+	case strings.Contains(reason, "\n"):
+		return append(strings.Split(reason, "\n"), string(run.State))
+	}
+	return []string{string(run.State) + ": " + reason}
+}
+
+// owe adds a commit status to the outbox, and wants the comments that say the same, if the forge is to hear of this app.
+func (r *Runs) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
+	if !r.Reporting || app.GitHub.Name == "" {
+		return nil
+	}
+	if target == "" {
+		target = r.RunURL(run.ID)
+	}
+	err := tx.CreateReport(ctx, landfall.Report{
+		App: app.ID, Run: run.ID, Repository: app.GitHub, Commit: run.Commit, Context: "landfall/" + app.Name,
+		State: state, Description: landfall.CutDescription(text), Target: target, NextAt: r.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	return r.wantComments(ctx, tx, app, run.Commit)
+}
+
+// statusOf says what the forge hears of a run's state.
+func statusOf(s landfall.RunState) landfall.StatusState {
+	switch s {
+	case landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:
+		return landfall.StatusPending
+	case landfall.RunSucceeded, landfall.RunSkipped:
+		return landfall.StatusSuccess
+	case landfall.RunFailed:
+		return landfall.StatusFailure
+	case landfall.RunError, landfall.RunSuperseded, landfall.RunCancelled:
+		return landfall.StatusError
+	}
+	return landfall.StatusError
+}

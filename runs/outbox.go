@@ -1,0 +1,29 @@
+package runs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/store"
+)
+
+// Outbox is the store's, from which the reports of runs that are not over for people are not due.
+type Outbox struct {
+	store.Outbox
+
+	Runs *Runs
+}
+
+// Due returns what the store's Due does, without what has to wait for gateways.
+func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
+	due, err := o.Outbox.Due(ctx, now, limit)
+	return slices.DeleteFunc(due, func(r landfall.Report) bool {
+		if r.State != landfall.StatusSuccess {
+			return false
+		}
+		run, err := o.DB.Run(ctx, r.Run)
+		return err == nil && o.Runs.Shown(ctx, run).State != run.State
+	}), err
+}

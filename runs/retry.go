@@ -1,0 +1,135 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+)
+
+// Retry makes a new run of a commit whose run is over, and returns it. It moves the pointers of the references whose
+// head the commit still is, and no others. With rebuild, build commands run again. Conflict while a run of the commit
+// is unfinished.
+func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landfall.Run, error) {
+	var made string
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		run, err := tx.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		made, err = r.again(ctx, tx, run.App, retry{commit: run.Commit, actor: actor, rebuild: rebuild})
+		return err
+	})
+	if err != nil {
+		return landfall.Run{}, err
+	}
+	return r.DB.Run(ctx, made)
+}
+
+// retry asks for a new run of a commit that had one.
+type retry struct {
+	commit  landfall.CommitSHA
+	actor   string
+	rebuild bool
+	expect  landfall.UID // the group version that the run must come to
+}
+
+// again makes a new run of a commit, wanted by the references whose head the commit is.
+func (r *Runs) again(ctx context.Context, tx *store.Tx, appID string, of retry) (string, error) {
+	app, err := tx.ActiveApp(ctx, appID)
+	if err != nil {
+		return "", err
+	}
+	last, err := lastPush(ctx, tx, appID, of.commit)
+	if err != nil {
+		return "", err
+	}
+	last.App, last.After, last.Actor, last.Accepted = appID, of.commit, of.actor, r.Now()
+	run, err := New(ctx, tx, app, last)
+	if err != nil {
+		return "", err
+	}
+	run.Rebuild, run.Expect = of.rebuild, of.expect
+	var pushes []landfall.Push
+	if of.expect != "" {
+		run.UID = of.expect
+	} else if pushes, err = wanting(ctx, tx, appID, of.commit); err != nil {
+		return "", err
+	} else if last.Apply != nil {
+		pushes = append(pushes, last)
+	}
+	return run.ID, r.Queue(ctx, tx, app, run, "Queued again by "+of.actor, pushes...)
+}
+
+// lastPush returns the push that came last to the runs of a commit. Conflict while one of them is unfinished.
+func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) (last landfall.Push, err error) {
+	runs, err := tx.RunsOfCommit(ctx, appID, commit)
+	if err != nil {
+		return last, err
+	}
+	for _, run := range runs {
+		if !run.State.Final() {
+			return last, &landfall.Error{Op: "runs.Retry", Kind: landfall.Conflict, Message: fmt.Sprintf("run %s of this commit is still %s", run.ID, run.State)}
+		}
+		refs, err := tx.RunRefs(ctx, run.ID)
+		if err != nil {
+			return last, err
+		}
+		for _, ref := range refs {
+			if last, err = tx.Push(ctx, ref.Push); err != nil {
+				return last, err
+			}
+		}
+	}
+	return last, nil
+}
+
+// wanting returns the pushes of the references whose head a commit is.
+func wanting(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) ([]landfall.Push, error) {
+	heads, err := tx.Heads(ctx, appID)
+	if err != nil {
+		return nil, err
+	}
+	var pushes []landfall.Push
+	for _, head := range heads {
+		if head.SHA != commit {
+			continue
+		}
+		push, err := tx.Push(ctx, head.Push)
+		if err != nil {
+			return nil, err
+		}
+		pushes = append(pushes, push)
+	}
+	return pushes, nil
+}
+
+// Reach makes a group version reachable (again). When everything of it is stored still, that is done at once and run is
+// empty; else a run stores it again, which fails unless it comes to the recorded digests.
+func (r *Runs) Reach(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string, err error) {
+	err = r.DB.Update(ctx, func(tx *store.Tx) error {
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
+		group, err := tx.Group(ctx, app.ID, uid)
+		if err != nil {
+			return err
+		}
+		whole, err := deploy.Reach(ctx, tx, app, group, r.Now())
+		if err != nil || whole {
+			return err
+		}
+		commit, err := tx.CommitOf(ctx, app.ID, uid)
+		if err != nil {
+			return err
+		}
+		run, err = r.again(ctx, tx, app.ID, retry{commit: commit, actor: actor, expect: uid})
+		return err
+	})
+	if err == nil {
+		r.Rollout.Show(ctx, app)
+	}
+	return run, err
+}

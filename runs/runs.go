@@ -1,0 +1,131 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/store"
+)
+
+// Topic is the topic of the jobs that take a run, whose ID the job has, through its steps.
+const Topic = "run"
+
+// Runs makes and ends runs, and says what people hear of them.
+type Runs struct {
+	DB       *store.DB
+	Rollout  *deploy.Rollout
+	Contents *inspect.Contents // of releases, for comments
+
+	RunURL     func(run string) string                        // where people read about a run
+	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
+	Reporting  bool                                           // whether commit statuses are owed to the forge
+	Commenting bool                                           // whether comments on pull requests are, where statuses are
+	OthersWork bool                                           // whether only other processes take runs through the steps
+
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// New returns a run for the push's commit, with its UID reserved: its address is known from here on.
+func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push) (landfall.Run, error) {
+	run := landfall.Run{
+		ID: uuid.Must(uuid.NewV7()).String(), App: app.ID, Commit: push.After, Branch: branchOf(app, push), Step: landfall.StepAccept,
+		Created: push.Accepted,
+	}
+	var err error
+	if push.Apply != nil && !push.Apply.Clean {
+		run.UID, err = deploy.RandomUID(ctx, tx, app.ID)
+		return run, err
+	}
+	run.UID, err = tx.FreeUID(ctx, app.ID, run.Commit, func(n int) landfall.UID {
+		return landfall.CommitUID(app.UIDSpace, run.Commit, n)
+	})
+	return run, err
+}
+
+func branchOf(app landfall.App, push landfall.Push) string {
+	if push.Apply != nil {
+		if push.Apply.Branch == "" {
+			return app.Branch
+		}
+		return push.Apply.Branch
+	}
+	if branch, ok := push.Ref.Branch(); ok {
+		return branch
+	}
+	tag, _ := push.Ref.Tag()
+	return tag
+}
+
+// Queue stores a run that its maker wants to be worked, and the pushes that want it, and owes the forge a report that it is pending.
+func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, why string, pushes ...landfall.Push) error {
+	run.State = landfall.RunQueued
+	if err := tx.CreateRun(ctx, run); err != nil {
+		return err
+	}
+	for _, push := range pushes {
+		if err := tx.AddRunRef(ctx, run.ID, push); err != nil {
+			return err
+		}
+	}
+	if err := r.owe(ctx, tx, app, run, landfall.StatusPending, why, ""); err != nil {
+		return err
+	}
+	tx.Enqueue(Topic, run.ID, time.Time{})
+	return nil
+}
+
+// Cancel ends an unfinished run. Conflict when it is over.
+func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, error) {
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		run, err := tx.Run(ctx, id)
+		if err != nil {
+			return err
+		}
+		if run.State.Final() {
+			return &landfall.Error{Op: "runs.Cancel", Kind: landfall.Conflict, Message: fmt.Sprintf("the run is over: %s", run.State)}
+		}
+		app, err := tx.App(ctx, run.App)
+		if err != nil {
+			return err
+		}
+		run.State, run.Reason = landfall.RunCancelled, "Cancelled by "+actor
+		return r.End(ctx, tx, app, run)
+	})
+	if err != nil {
+		return landfall.Run{}, err
+	}
+	return r.DB.Run(ctx, id)
+}
+
+// Shown returns a run as people may see it: one that made a release is over once gateways show that. One that ended long
+// ago is over, whatever became of a gateway since.
+func (r *Runs) Shown(ctx context.Context, run landfall.Run) landfall.Run {
+	if run.State != landfall.RunSucceeded || r.Now().Sub(run.Finished) > swapLimit || r.Rollout.Shows(ctx, run.App, run.Change) {
+		return run
+	}
+	run.State, run.Step, run.Reason, run.Release, run.Finished = landfall.RunRunning, landfall.StepSwap, "", "", time.Time{}
+	return run
+}
+
+// swapLimit is how long a run may be told as not over for want of gateways.
+const swapLimit = time.Minute
+
+// Deserted reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
+func (r *Runs) Deserted(ctx context.Context) (bool, error) {
+	if !r.OthersWork {
+		return false, nil
+	}
+	now, err := r.DB.Now(ctx, r.Now())
+	if err != nil {
+		return false, err
+	}
+	alive, err := r.DB.Workers(ctx, now)
+	return alive == 0 && err == nil, err
+}

@@ -1,0 +1,122 @@
+package upkeep
+
+import (
+	"context"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+)
+
+// Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no accessible release
+// reaches; and all content of one that was deleted, see remove. Whether something is held is checked in the transaction that marks or
+// deletes it. One collection at a time may be at work: a prefix that comes back into use must not be on another one's list. It waits for
+// what wants nothing to be collected meanwhile. Only the owner of the database collects: in another process it does nothing but fail, and
+// it ends when another process wins the database meanwhile.
+func (u *Upkeep) Collect(ctx context.Context, appID string) error {
+	return u.Uncollected(ctx, func() error { return u.collect(ctx, appID) })
+}
+
+func (u *Upkeep) collect(ctx context.Context, appID string) error {
+	owner, err := u.DB.Owner(ctx)
+	if err != nil {
+		return err
+	}
+	var app landfall.App
+	var expired []landfall.Release
+	var prefixes []string
+	err = owner.Update(ctx, func(tx *store.Tx) error {
+		var err error
+		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
+			return err
+		}
+		if expired, err = u.expire(ctx, tx, app); err != nil {
+			return err
+		}
+		unheld, err := tx.Unheld(ctx, appID)
+		if err != nil {
+			return err
+		}
+		for _, v := range unheld {
+			if err := tx.DeleteVersion(ctx, v.Unit, v.Number); err != nil {
+				return err
+			}
+		}
+		prefixes, err = tx.MarkDeleting(ctx, appID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if !app.Deleted.IsZero() {
+		return u.remove(ctx, owner, app)
+	}
+	crashpoint.Here("collect.marked")
+	if len(expired) > 0 {
+		u.Rollout.Show(ctx, app) // before their files are gone
+	}
+	// Objects are deleted outside of transactions. That the list is still this process's to work off is asked in one right before each
+	// batch. What remains is a process that stops between that and the end of the batch for so long that another one wins, deletes
+	// the same, and lets the prefix be used again: what the first deletes then is missed. It would have to stop for at least the time
+	// in which a database gives up its connection, and a run would have to store the same content under the same uid right then;
+	// fsck finds it, and landfall run retry --rebuild stores it again.
+	collector := assets.Collector{Check: func(ctx context.Context) error {
+		return owner.Update(ctx, func(*store.Tx) error { return nil })
+	}}
+	for _, prefix := range prefixes {
+		if err := collector.DeletePrefix(ctx, u.Objects, prefix); err != nil {
+			return err
+		}
+		crashpoint.Here("collect.deleted")
+		if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.DropPrefix(ctx, prefix) }); err != nil {
+			return err
+		}
+	}
+	if err := u.repack(ctx, app); err != nil {
+		return err
+	}
+	if len(prefixes) > 0 {
+		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "collected", "prefixes", len(prefixes))
+	}
+	return nil
+}
+
+// expire expires what time alone has let go since the last push: the releases of branches that nobody pushed to for long.
+func (u *Upkeep) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]landfall.Release, error) {
+	expired, err := deploy.ExpireSurplus(ctx, tx, app, u.Now())
+	if err != nil || len(expired) == 0 {
+		return nil, err
+	}
+	_, err = tx.Changed(ctx, app.ID)
+	return expired, err
+}
+
+// Uncollected runs f while nothing is collected. It waits for a collection that is at work.
+func (u *Upkeep) Uncollected(ctx context.Context, f func() error) error {
+	tick := time.NewTicker(uncollectedEvery)
+	defer tick.Stop()
+	for !u.collecting.TryLock() {
+		select {
+		case <-ctx.Done():
+			return &landfall.Error{Op: "upkeep.Uncollected", Kind: landfall.Canceled, Err: ctx.Err()}
+		case <-tick.C:
+		}
+	}
+	defer u.collecting.Unlock()
+	return f()
+}
+
+const uncollectedEvery = 20 * time.Millisecond
+
+// repack joins the packs of an app's built-in repository, which git is not left to do by itself.
+func (u *Upkeep) repack(ctx context.Context, app landfall.App) error {
+	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: u.Repositories.Path(app.ID)}
+	if local.Local == "" {
+		return nil
+	}
+	return u.Mirrors.Exclusive(ctx, local, func() error { return u.Repositories.Repack(ctx, app.ID) })
+}

@@ -1,0 +1,194 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// DeleteApp deletes an app: in one transaction its unfinished runs end, and everything closes by which it can be reached. What was closed
+// is recorded. The app's name stays reserved; the names of its functions and packages are free. A collection removes its content once
+// KeepDeleted is over. NotFound when it was deleted before.
+func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
+	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: u.Now()}
+	err := u.DB.Update(ctx, func(tx *store.Tx) error {
+		var err error
+		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
+			return err
+		}
+		runs, err := tx.UnfinishedOfApp(ctx, app.ID)
+		if err != nil {
+			return err
+		}
+		for _, run := range runs {
+			run.State, run.Reason = landfall.RunCancelled, "Cancelled: "+actor+" deleted the app"
+			if err := u.Runs.End(ctx, tx, app, run); err != nil {
+				return err
+			}
+		}
+		app.Deleted = by.At
+		return u.takeDown(ctx, tx, app, by)
+	})
+	if err == nil {
+		crashpoint.Here("delete.closed")
+		u.Rollout.Show(ctx, app)
+	}
+	return err
+}
+
+// takeDown takes away everything by which a deleted app can be reached, and records what it was.
+func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, by deploy.Mover) error {
+	was, err := deploy.Unpublish(ctx, tx, &app, by)
+	if err != nil {
+		return err
+	}
+	crashpoint.Here("delete.expired")
+	if was.Aliases, err = versioning.Unpublish(ctx, tx, app, by.Actor, by.At); err != nil {
+		return err
+	}
+	if err := tx.CancelWork(ctx, app, by.At); err != nil {
+		return err
+	}
+	if was.Tokens, err = tx.RevokeTokens(ctx, app); err != nil {
+		return err
+	}
+	if err := tx.SetTombstone(ctx, app.ID, was); err != nil {
+		return err
+	}
+	if u.KeepDeleted == 0 {
+		if err := deploy.DropSecrets(ctx, tx, app); err != nil {
+			return err
+		}
+	}
+	deploy.CollectSoon(tx, app.ID)
+	_, err = tx.Changed(ctx, app.ID)
+	return err
+}
+
+// FinishDeletions takes away what earlier programs left of the apps that they deleted. It begins where it was broken off when it is called
+// again.
+func (u *Upkeep) FinishDeletions(ctx context.Context) error {
+	apps, err := u.DB.WithoutTombstone(ctx)
+	if err != nil {
+		return err
+	}
+	for _, app := range apps {
+		by := deploy.Mover{Actor: "landfall", Reason: "the app was deleted", At: u.Now()}
+		if err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { return u.takeDown(ctx, tx, app, by) }); err != nil {
+			return err
+		}
+		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "closed what was left open when the app was deleted")
+	}
+	return nil
+}
+
+// RingRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
+func (u *Upkeep) RingRemovals(ctx context.Context) error {
+	apps, err := u.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		for _, app := range apps {
+			if app.Removed.IsZero() && u.keptEnough(app) {
+				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
+			}
+		}
+		return nil
+	})
+}
+
+// keptEnough reports whether an app was deleted, and its content is kept for as long as it is to be.
+func (u *Upkeep) keptEnough(app landfall.App) bool {
+	return !app.Deleted.IsZero() && !u.Now().Before(app.Deleted.Add(u.KeepDeleted))
+}
+
+// lateFor is how long after the removal of an app's content it is looked at again: a run that was at work then may have stored something
+// before it noticed that it was over.
+const lateFor = time.Hour
+
+// remove removes the content of a deleted app, once it was kept for as long as it is to be: objects, repository, mirror, and what builds
+// made. It may be repeated: what is gone already is passed over.
+func (u *Upkeep) remove(ctx context.Context, owner store.Owner, app landfall.App) error {
+	now := u.Now()
+	if !u.keptEnough(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > lateFor {
+		return nil
+	}
+	if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.ForgetContent(ctx, app.ID) }); err != nil {
+		return err
+	}
+	crashpoint.Here("remove.marked")
+	collector := assets.Collector{Check: func(ctx context.Context) error { return owner.Update(ctx, func(*store.Tx) error { return nil }) }}
+	if err := collector.DeletePrefix(ctx, u.Objects, app.Objects); err != nil {
+		return err
+	}
+	crashpoint.Here("remove.deleted")
+	if err := u.Repositories.Remove(ctx, app.ID); err != nil {
+		return err
+	}
+	if !app.Removed.IsZero() {
+		return nil
+	}
+	err := owner.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.SetRemoved(ctx, app.ID, now); err != nil {
+			return err
+		}
+		_, err := tx.Changed(ctx, app.ID) // with it the messages of its queues go
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u.Rollout.Refresh(ctx, app)
+	u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "the content of a deleted app was removed")
+	return u.SweepRemoved(ctx)
+}
+
+// SweepRemoved removes from this machine what it has for apps whose content was removed: mirrors, and what builds made.
+func (u *Upkeep) SweepRemoved(ctx context.Context) error {
+	if err := u.Mirrors.Sweep(ctx, u.mirrored); err != nil {
+		return err
+	}
+	apps, err := u.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, app := range apps {
+		if app.Removed.IsZero() {
+			continue
+		}
+		if err := u.Builds.Drop(app.ID); err != nil {
+			return fmt.Errorf("what builds of %s made stays for now: %w", app.Name, err)
+		}
+	}
+	return nil
+}
+
+// mirrored returns the repositories that this process may have mirrors of: those of all apps whose content is there.
+func (u *Upkeep) mirrored(ctx context.Context) ([]builder.Remote, error) {
+	apps, err := u.DB.Apps(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var remotes []builder.Remote
+	for _, app := range apps {
+		if !app.Removed.IsZero() {
+			continue
+		}
+		if app.Repository != "" {
+			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: app.Repository})
+		}
+		if u.ElsewhereURL != nil {
+			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: u.ElsewhereURL(app.Name)})
+		}
+	}
+	return remotes, nil
+}

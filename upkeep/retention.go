@@ -1,0 +1,107 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"landfall.dev/landfall/store"
+)
+
+// Retention says how long records of what is over are kept; 0: for ever.
+type Retention struct {
+	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
+	Logs       time.Duration // of runs
+	Deliveries time.Duration
+	Executions time.Duration // with their logs; a version's oldest go before, when there are many
+}
+
+// Every is how often something is looked for that is to be deleted: what is kept for a shorter time than CollectEvery goes in its
+// time, too.
+func (r Retention) Every() time.Duration {
+	every := CollectEvery
+	for _, keep := range []time.Duration{r.Runs, r.Logs, r.Deliveries, r.Executions} {
+		if keep > 0 {
+			every = min(every, keep)
+		}
+	}
+	return max(every, time.Minute)
+}
+
+// forgetBatch bounds one transaction: the log of a run may have thousands of lines.
+const forgetBatch = 20
+
+// Forget deletes the records that are older than they are kept. It begins where it was broken off when it is called again. Only the
+// owner of the database does so: in another process it does nothing but fail.
+func (u *Upkeep) Forget(ctx context.Context) error {
+	now := u.Now()
+	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(u.Retention.Logs))
+	for _, kind := range []struct {
+		name   string
+		keep   time.Duration
+		forget func(tx *store.Tx, before time.Time) (int, error)
+	}{
+		{"runs", u.Retention.Runs, func(tx *store.Tx, before time.Time) (int, error) { return tx.ForgetRuns(ctx, before, forgetBatch) }},
+		{"logs", u.Retention.Logs, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetLogs(ctx, before, forgetBatch, why, now)
+		}},
+		{"deliveries", u.Retention.Deliveries, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetDeliveries(ctx, before, forgetBatch)
+		}},
+		{"executions", u.Retention.Executions, func(tx *store.Tx, before time.Time) (int, error) {
+			return tx.ForgetExecutions(ctx, before, forgetBatch)
+		}},
+	} {
+		if kind.keep == 0 {
+			continue
+		}
+		err := u.forgetAll(ctx, kind.name, func(tx *store.Tx) (int, error) { return kind.forget(tx, now.Add(-kind.keep)) })
+		if err != nil {
+			return err
+		}
+	}
+	return u.forgetGone(ctx)
+}
+
+// forgetGone deletes the executions of apps and versions that are gone.
+func (u *Upkeep) forgetGone(ctx context.Context) error {
+	gone, err := u.DB.GoneExecutions(ctx)
+	for _, of := range gone {
+		err = errors.Join(err, u.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {
+			return tx.ForgetGoneExecutions(ctx, of, forgetBatch)
+		}))
+	}
+	return err
+}
+
+// forgetAll deletes a few records at a time until there are no more.
+func (u *Upkeep) forgetAll(ctx context.Context, what string, forget func(*store.Tx) (int, error)) error {
+	gone := 0
+	for more := true; more; {
+		var n int
+		err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+			var err error
+			n, err = forget(tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		gone += n
+		more = n == forgetBatch
+	}
+	if gone > 0 {
+		u.Logger.InfoContext(ctx, "old records deleted", "what", what, "count", gone)
+	}
+	return nil
+}
+
+// days writes a duration as the settings do.
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return d.String()
+}

@@ -1,0 +1,78 @@
+package upkeep
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"landfall.dev/landfall/assets"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/runs"
+	"landfall.dev/landfall/store"
+)
+
+// Upkeep does what one process does for all: it collects what nothing holds, and forgets what is too old.
+type Upkeep struct {
+	DB           *store.DB
+	Runs         *runs.Runs
+	Rollout      *deploy.Rollout
+	Objects      assets.Store
+	Mirrors      *builder.Mirrors
+	Repositories Repositories
+	ElsewhereURL func(app string) string // of the repository of the app with that name, when the built-in remote is another process's; else nil
+	Builds       Builds
+
+	Retention   Retention
+	KeepDeleted time.Duration // how long the content of a deleted app stays; 0: the next collection removes it
+
+	Now    func() time.Time
+	Logger *slog.Logger
+
+	collecting sync.Mutex
+}
+
+// Builds is what this machine keeps of builds.
+type Builds interface {
+	// Drop removes what builds of an app made, unless a run uses some of it.
+	Drop(app string) error
+}
+
+// Repositories are those of the built-in remote as collection knows them.
+type Repositories interface {
+	// Path returns the bare repository of an app.
+	Path(app string) string
+	// Repack joins an app's packs when there are many. Nobody may open packs meanwhile.
+	Repack(ctx context.Context, app string) error
+	// Remove deletes an app's repository, if there is one.
+	Remove(ctx context.Context, app string) error
+}
+
+// TopicForget is the topic of the job that deletes the records that are too old.
+const TopicForget = "keep/forget"
+
+// CollectEvery is how often RingCollect is called.
+const CollectEvery = 10 * time.Minute
+
+// RingCollect rings for a collection of each app.
+func (u *Upkeep) RingCollect(ctx context.Context) error {
+	apps, err := u.DB.Apps(ctx)
+	if err != nil {
+		return err
+	}
+	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		for _, app := range apps {
+			tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
+		}
+		return nil
+	})
+}
+
+// RingForget rings for Forget.
+func (u *Upkeep) RingForget(ctx context.Context) error {
+	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		tx.EnqueueOnce(TopicForget, "", 0)
+		return nil
+	})
+}
