@@ -64,9 +64,11 @@ func rooms() []room {
 
 		// A visitor or an event gets an answer.
 		{"event", "", ""},
-		{"environment", "environment/container event spec", "runtime/runner sandbox runtime/wasm"},
+		{"environment", "environment/container environment/go/source event spec", "runtime/runner sandbox runtime/wasm"},
 		{"environment/container", "secret", ""},
 		{"environment/go/adaptor", "", ""},
+		{"environment/go/adapt", "environment/go/source", ""},
+		{"environment/go/source", "", ""},
 		{"wire", "", ""},
 		{"runtime/registry", "route", ""},
 		{"runtime/registry/stored", "assets runtime/images runtime/registry secret spec store versioning", "store/storetest"},

@@ -27,7 +27,7 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-//go:embed python/*.py nodejs/*.cjs binary/*.py */build.sh go/adaptor/*.go
+//go:embed python/*.py nodejs/*.cjs binary/*.py */build.sh go/adaptor/*.go go/adapt/main.go go/source/source.go
 var adaptors embed.FS
 
 // folder is where adaptors lie, beside a package. Functions run as a user of their own, who reads them.

@@ -24,6 +24,7 @@ func (w *worker) checkFunctions(ctx context.Context) error {
 	defer image.remove()
 	var d deployment
 	of := "" // the package whose it is
+	var plan packagePlan
 	for _, f := range byPackage(w.spec.Functions) {
 		_, known := w.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]
 		env, err := environmentOf(w.spec, f.Environment)
@@ -34,7 +35,7 @@ func (w *worker) checkFunctions(ctx context.Context) error {
 			if d, err = w.deployed(ctx, landfall.UnitID{Kind: landfall.PackageUnit, Name: f.Package}); err != nil {
 				return err
 			}
-			of = f.Package
+			of, plan = f.Package, w.packages[landfall.UnitID{Kind: landfall.PackageUnit, Name: f.Package}]
 		}
 		if len(d.files) == 0 {
 			continue
@@ -45,6 +46,8 @@ func (w *worker) checkFunctions(ctx context.Context) error {
 			verb, err = "cannot be run", w.checkModule(ctx, f, d)
 		case env.Images():
 			err = image.check(ctx, env, f, d)
+		case env.Compiled(plan.pkg.BuildCommand):
+			err = checkCompiled(ctx, env, f.FunctionName, deploymentOf(plan.source, w.open))
 		default:
 			err = w.checkSource(ctx, env, f.FunctionName, d)
 		}
