@@ -33,7 +33,8 @@ func errorLines() []*errorLine { return kindsOfErrorLines }
 var kindsOfErrorLines = []*errorLine{
 	{rank: 6, header: true, pattern: regexp.MustCompile(`^● (Test suite failed to run|Validation Error:)$`)}, // Jest
 	{rank: 6, pattern: regexp.MustCompile(`^● [^█]+$`)},
-	{rank: 2, pattern: regexp.MustCompile(`^COMPILATION ERROR ?:?$|^error: (subprocess-exited-with-error|metadata-generation-failed)$`)}, // of what stands elsewhere
+	// Maven and pip say only that something else is wrong.
+	{rank: 2, pattern: regexp.MustCompile(`^COMPILATION ERROR ?:?$|^error: (subprocess-exited-with-error|metadata-generation-failed)$`)},
 	{rank: 5, pattern: regexp.MustCompile(`^gyp ERR! stack Error: \S`)},
 	{rank: 5, below: ": ", pattern: regexp.MustCompile(`^(Module not found|Type error): \S`)}, // Next.js
 	{rank: 6, pattern: regexp.MustCompile(`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
