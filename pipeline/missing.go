@@ -67,7 +67,11 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 
 // unrunnableEntries finds the functions whose entry point is no file of their package, no function of its source, or takes a WebSocket.
 func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) ([]spec.Problem, error) {
-	packages := committed(s, files, open)
+	return entryProblems(ctx, s, committed(s, files, open))
+}
+
+// entryProblems finds those functions, of the packages whose files are known.
+func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]deployment) ([]spec.Problem, error) {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
 		env, err := environmentOf(s, f.Environment)
@@ -154,14 +158,9 @@ func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]depl
 	archives := archivesOf(s)
 	packages := map[string]deployment{}
 	for _, p := range s.Packages {
-		ref := p.Deployment
-		command, compiled := p.BuildCommand, false
-		if env, err := environmentOf(s, p.Environment); err == nil && ref.IsZero() {
-			command, _, _ = buildCommand(s, p, env)
-			ref, compiled = p.Source, env.Compiled(command)
-		}
+		ref, built, compiled := seenIn(s, p)
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
-		if command != "" && !compiled || ref.Name == "" || err != nil || isZip(selected) { // of a zip it is seen when it is unpacked
+		if built && !compiled || ref.Name == "" || err != nil || isZip(selected) { // of a zip it is seen when it is unpacked
 			continue
 		}
 		d := deploymentOf(selected, open)
@@ -169,6 +168,15 @@ func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]depl
 		packages[p.Name] = d
 	}
 	return packages
+}
+
+// seenIn returns the archive of a package that functions see, or that is built for them, and whether Fission's build compiles it.
+func seenIn(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
+	if env, err := environmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
+		command, _, _ := buildCommand(s, p, env)
+		return p.Source, command != "", env.Compiled(command)
+	}
+	return p.Deployment, p.BuildCommand != "", false
 }
 
 // archivesOf returns what goes into the archives of a spec, by their names.
