@@ -19,13 +19,13 @@ func (e Environment) Compile(sources [][]byte) (command string, files map[string
 	}
 	program, _ := adaptors.ReadFile("python/" + compiler) // it is a part of the program
 	files = map[string][]byte{compiler: program}
-	command = "command -v python3 > /dev/null || exit 0; exec python3 -I -B -W ignore " + compiler
+	words := []string{"command -v python3 > /dev/null || exit 0; exec python3 -I -B -W ignore", compiler}
 	for i, source := range sources {
 		name := strconv.Itoa(i)
 		files[name] = source
-		command += " " + name
+		words = append(words, name)
 	}
-	return command, files
+	return strings.Join(words, " "), files
 }
 
 // NotCompiled returns why sources are not of their language, by their places among those that Compile took: LINE: MESSAGE.

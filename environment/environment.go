@@ -91,7 +91,9 @@ func Of(e landfall.Environment) (Environment, error) {
 	if Pulled(e.Name, e.Image) != "" {
 		return environments()["container"], nil
 	}
-	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name), official.FindStringSubmatch(e.Image)} {
+	for _, found := range [][]string{
+		imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name), official.FindStringSubmatch(e.Image),
+	} {
 		switch {
 		case len(found) == 0:
 		case found[1] == "binary" && (e.Programs == spec.Requests || e.Programs == spec.Either):
