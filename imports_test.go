@@ -60,7 +60,7 @@ func rooms() []room {
 		{"unpack", "tree", ""},
 		{"inspect", "assets builder spec store versioning", ""},
 		{"runs", "crashpoint deploy inspect store", ""},
-		{"accept", "builder crashpoint deploy remote runs secret store trace webhook", "accept/accepttest"},
+		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest", ""},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest assets builder remote store/storetest"},
@@ -70,9 +70,11 @@ func rooms() []room {
 
 		// A visitor or an event gets an answer.
 		{"event", "", ""},
-		{"environment", "environment/container event spec", "runtime/runner sandbox runtime/wasm"},
+		{"environment", "environment/container environment/go/source event spec", "runtime/runner sandbox runtime/wasm"},
 		{"environment/container", "secret", ""},
 		{"environment/go/adaptor", "", ""},
+		{"environment/go/adapt", "environment/go/source", ""},
+		{"environment/go/source", "", ""},
 		{"wire", "", ""},
 		{"runtime/registry", "route", ""},
 		{"runtime/registry/stored", "assets runtime/images runtime/registry secret spec store versioning", "store/storetest"},

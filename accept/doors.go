@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
 )
@@ -33,7 +34,8 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	app, err := d.DB.AppByName(ctx, name)
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
-			return remote.Repository{}, noApp(op, name)
+			meant, err := d.meant(ctx, t, name)
+			return remote.Repository{}, cmp.Or(err, noApp(op, name, meant))
 		}
 		return remote.Repository{}, err
 	}
@@ -56,11 +58,26 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name, Pushed: pushed}, nil
 }
 
-// noApp is the error of a push to an app that is not there, with what to do about it.
-func noApp(op landfall.Op, name string) error {
+// meant returns the name that was meant by one of no app, among those that a token may read; "" when none is near.
+func (d Doors) meant(ctx context.Context, t landfall.Token, name string) (string, error) {
+	apps, err := d.DB.Apps(ctx)
+	readable := map[string]bool{}
+	for _, app := range apps {
+		if app.Deleted.IsZero() && t.Allows(store.ScopeRead, app.ID) {
+			readable[app.Name] = true
+		}
+	}
+	return spec.Nearest(name, readable), err
+}
+
+// noApp is the error of a push to an app that is not there, with what to do about it. meant may be the name of another one.
+func noApp(op landfall.Op, name, meant string) error {
 	remedy := "make it with: landfall app create " + name
 	if err := landfall.CheckAppName(name); err != nil {
 		remedy = landfall.MessageOf(err)
+	}
+	if meant != "" {
+		remedy = fmt.Sprintf("did you mean %q? Otherwise %s", meant, remedy)
 	}
 	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
 }

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/store"
 )
 
 // shop is an app with its repository in the built-in remote. Nobody works its runs.
@@ -171,5 +172,33 @@ func TestReconcileLeavesOutAnOlderCopy(t *testing.T) {
 	s.wantHead("after the start with an older copy", b)
 	if text := log.String(); !strings.Contains(text, "app=shop") || !strings.Contains(text, "lacks "+b.Short()) {
 		t.Errorf("got the log %q, want the app and what its repository lacks", text)
+	}
+}
+
+// Who mistypes an app's name is told which one is meant, of those that the token may read.
+func TestNoAppOfThatName(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	err := s.Doors.DB.Update(t.Context(), func(tx *store.Tx) error {
+		for name, app := range map[string]string{"all": "", "shop's": accepttest.AppID, "another's": "another-id"} {
+			if err := tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte("secret of " + name)), Name: name, Scope: landfall.ScopeRead, App: app}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ app, token, want string }{
+		{"shpo", "all", `there is no app "shpo"; did you mean "shop"? Otherwise make it with: landfall app create shpo`},
+		{"shpo", "shop's", `there is no app "shpo"; did you mean "shop"? Otherwise make it with: landfall app create shpo`},
+		{"shpo", "another's", `there is no app "shpo"; make it with: landfall app create shpo`},
+		{"museum", "all", `there is no app "museum"; make it with: landfall app create museum`},
+	} {
+		_, err := s.Doors.Open(t.Context(), test.app, "secret of "+test.token, false)
+		if got := landfall.MessageOf(err); got != test.want || !landfall.Is(err, landfall.NotFound) {
+			t.Errorf("%s with the token %s: got %q, want %q", test.app, test.token, got, test.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ func (c *Call) appCreate() *cobra.Command {
 		"landfall app create shop\nlandfall app create shop --repo https://github.com/me/shop --branch main --repo-token-file token",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
 			app.Name = in["name"]
-			if err := landfall.CheckAppName(app.Name); err != nil {
+			if err := cmp.Or(landfall.CheckAppName(app.Name), checkPreviews(app.Previews)); err != nil {
 				return err
 			}
 			if passwordFile != "" {
@@ -114,6 +115,9 @@ func (c *Call) appSet() *cobra.Command {
 					"landfall app set %[1]s --previews public|signed-in; or how long files of releases that were live are served: "+
 					"landfall app set %[1]s --keep-files 24h", in["app"])
 			}
+			if err := cmp.Or(checkPreviews(previews), checkKeepFiles(keepFiles)); err != nil {
+				return err
+			}
 			var app client.App
 			if file != "" {
 				body := client.Credentials{}
@@ -143,6 +147,10 @@ func (c *Call) appSet() *cobra.Command {
 					return err
 				}
 			}
+			if keepFiles != "" && app.KeepFiles.Duration() != landfall.Age(keepFiles).Duration() {
+				fmt.Fprintf(c.Stderr, "release.keep_files in the spec of %s is %s and goes before; %s holds once the production branch does not say it\n",
+					printable(app.Name), printable(string(app.KeepFiles)), keepFiles)
+			}
 			return c.showApp(app)
 		})
 	cmd.Long = `Set another production branch, who sees previews, how long old files stay, or a new password or token for an app's repository.
@@ -162,6 +170,15 @@ never shown. A run that failed because the old one is refused can be repeated wi
 	cmd.Flags().StringVar(&username, "repo-user", "", "user name for the repository (default: it stays)")
 	cmd.Flags().StringVar(&file, "repo-token-file", "", "file that holds the password or token for the repository")
 	return cmd
+}
+
+func checkPreviews(value string) error { return oneOf("previews", value, "public", "signed-in") }
+
+func checkKeepFiles(value string) error {
+	if _, err := landfall.ParseAge(value); value != "" && err != nil {
+		return Invalid("--keep-files is %q; right would be a length of time such as 24h or 7d, or 0 for never", value)
+	}
+	return nil
 }
 
 // showApp shows an app.

@@ -116,7 +116,7 @@ func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) err
 	if err != nil {
 		return err
 	}
-	files, err := filesBelow(w.top)
+	files, err := filesBelow(ctx, w.top)
 	if err != nil {
 		return err
 	}

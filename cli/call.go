@@ -2,10 +2,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -109,15 +111,45 @@ func (c *Call) Tree() *cobra.Command {
 		if err.Error() == "unknown flag: --json" {
 			return Invalid("%v; JSON is printed with -o json", err)
 		}
+		if wrong := wrongValue.FindStringSubmatch(err.Error()); wrong != nil {
+			right := map[string]string{"int": "a whole number", "bool": "true or false"}[cmd.Flags().Lookup(wrong[2]).Value.Type()]
+			return Invalid("--%s is %s; right would be %s", wrong[2], wrong[1], cmp.Or(right, "another value"))
+		}
 		return Invalid("%v; see: %s --help", err, cmd.CommandPath())
 	})
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "help" {
 			cmd.Example = indent("landfall help app history")
+			cmd.Run, cmd.RunE = nil, func(_ *cobra.Command, args []string) error { return help(root, args) }
 		}
 	}
 	return root
+}
+
+// wrongValue is what the library says of a flag whose value is of another type: the value, and the flag's name.
+var wrongValue = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?--([\w-]+)" flag: `)
+
+// help shows the help of the command that words name.
+func help(root *cobra.Command, words []string) error {
+	cmd, rest, err := root.Find(words)
+	switch {
+	case err != nil:
+		return Invalid("%v", err)
+	case len(rest) > 0 && cmd.HasSubCommands():
+		return noCommand(cmd, rest[0])
+	}
+	cmd.InitDefaultHelpFlag()
+	return cmd.Help()
+}
+
+// oneOf fails for the value of a flag that is given and is none of those that there are.
+func oneOf(flag, value string, known ...string) error {
+	if value == "" || slices.Contains(known, value) {
+		return nil
+	}
+	last := len(known) - 1
+	return Invalid("--%s is %q; right would be %s or %s", flag, value, strings.Join(known[:last], ", "), known[last])
 }
 
 // group returns a command that only holds others.
@@ -136,8 +168,17 @@ func (c *Call) group(use, short, example string, commands ...*cobra.Command) *co
 // noCommand is the error of a word that is no command of a group.
 func noCommand(group *cobra.Command, word string) error {
 	names := map[string]bool{}
+	var below []string // commands of that name, one group further
 	for _, sub := range group.Commands() {
 		names[sub.Name()] = true
+		for _, one := range sub.Commands() {
+			if one.Name() == word {
+				below = append(below, strings.TrimSuffix(one.UseLine(), " [flags]"))
+			}
+		}
+	}
+	if len(below) > 0 {
+		return Invalid("there is no command %q; there are: %s", group.CommandPath()+" "+word, strings.Join(below, ", "))
 	}
 	return Invalid("there is no command %q; %s", group.CommandPath()+" "+word, spec.Suggest(word, names))
 }

@@ -8,7 +8,19 @@ import (
 	"landfall.dev/landfall/cli"
 )
 
-// A word that is no command is named as such at every depth, whatever flags come with it.
+// Help is there for every command.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"help": "Available Commands:", "help app list": "landfall app list", "help app": "landfall app"} {
+		var stdout, stderr bytes.Buffer
+		c := &cli.Call{Stdout: &stdout, Stderr: &stderr}
+		if code := c.Run(t.Context(), strings.Fields(args)); code != 0 || !strings.Contains(stdout.String(), want) {
+			t.Errorf("landfall %s: got exit code %d, %q and %q; want %q", args, code, &stdout, &stderr, want)
+		}
+	}
+}
+
+// A word that is no command is named as such at every depth, whatever flags come with it, and a flag with a wrong value by its name.
 func TestNoSuchCommand(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -27,10 +39,21 @@ func TestNoSuchCommand(t *testing.T) {
 		"spec version aply --dry-run --x=y": `there is no command "landfall spec version aply"; did you mean "apply"?`,
 		"app list --x":                      `unknown flag: --x; see: landfall app list --help`,
 		"app list --json":                   `unknown flag: --json; JSON is printed with -o json`,
+		"run list --limit x":                `--limit is "x"; right would be a whole number`,
+		"run list --state foo":              `--state is "foo"; right would be queued, running, waiting, succeeded,`,
+		"execution list --state bar":        `--state is "bar"; right would be queued, running, succeeded or failed`,
+		"app set web --previews foo":        `--previews is "foo"; right would be public or signed-in`,
+		"app create web --previews foo":     `--previews is "foo"; right would be public or signed-in`,
+		"app set web --keep-files abc":      `--keep-files is "abc"; right would be a length of time such as 24h or 7d, or 0 for never`,
+		"help fo":                           `there is no command "landfall fo"; `,
+		"help app fo":                       `there is no command "landfall app fo"; `,
+		"logs web":                          `there is no command "landfall logs"; there are: landfall execution logs ID, landfall function logs NAME, landfall run logs ID`,
 		"--x":                               `unknown flag: --x; see: landfall --help`,
 	} {
 		var stdout, stderr bytes.Buffer
-		c := &cli.Call{Stdout: &stdout, Stderr: &stderr}
+		c := &cli.Call{Stdout: &stdout, Stderr: &stderr, Getenv: func(name string) string {
+			return map[string]string{"LANDFALL_SERVER": "http://127.0.0.1:1", "LANDFALL_TOKEN": "none"}[name] // which nobody asks
+		}}
 		code := c.Run(t.Context(), strings.Fields(args))
 		if code != 2 || !strings.HasPrefix(stderr.String(), "landfall: "+want) || stdout.Len() > 0 {
 			t.Errorf("landfall %s: got exit code %d, %q and %q; want 2 and %q", args, code, &stdout, &stderr, want)

@@ -50,6 +50,9 @@ func (c *Call) executionList() *cobra.Command {
 			if limit < 0 {
 				return Invalid("--limit is %d; right would be a number of executions, or 0 for all", limit)
 			}
+			if err := oneOf("state", state, "queued", "running", "succeeded", "failed"); err != nil {
+				return err
+			}
 			if function != "" && !strings.Contains(function, "/") {
 				function = namespace + "/" + function
 			}

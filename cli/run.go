@@ -43,6 +43,9 @@ func (c *Call) runList() *cobra.Command {
 			if limit < 0 {
 				return Invalid("--limit is %d; right would be a number of runs, or 0 for all", limit)
 			}
+			if err := oneOf("state", state, "queued", "running", "waiting", "succeeded", "failed", "error", "superseded", "skipped", "cancelled"); err != nil {
+				return err
+			}
 			query := url.Values{}
 			for name, value := range map[string]string{"app": in["app"], "branch": branch, "state": state} {
 				if value != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -74,7 +75,7 @@ func (c *Call) specValidate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			files, err := filesBelow(folder)
+			files, err := filesBelow(ctx, folder)
 			if err != nil {
 				return err
 			}
@@ -126,8 +127,8 @@ func countsOf(s *spec.Spec, warnings []string) counts {
 }
 
 // filesBelow lists the files of a folder as a commit would have them, without those that git keeps for itself. A link to a file is
-// that file.
-func filesBelow(folder string) ([]landfall.File, error) {
+// that file; one that leads to no file of the repository is listed as a link, unless git ignores it.
+func filesBelow(ctx context.Context, folder string) ([]landfall.File, error) {
 	var files []landfall.File
 	tree := os.DirFS(folder)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
@@ -144,8 +145,13 @@ func filesBelow(folder string) ([]landfall.File, error) {
 		switch {
 		case err != nil && d.Type() != fs.ModeSymlink:
 			return err
-		case err != nil || !info.Mode().IsRegular():
-			return nil //nolint:nilerr // a link that leads to nothing, or to itself, is no file of a commit either
+		case d.Type() == fs.ModeSymlink && !leadsToFile(folder, name):
+			if !ignored(ctx, folder, name) {
+				files = append(files, landfall.File{Path: name, Mode: landfall.Symlink})
+			}
+			return nil
+		case !info.Mode().IsRegular():
+			return nil
 		}
 		file := landfall.File{Path: name, Mode: landfall.Regular, Size: info.Size()}
 		if info.Mode()&owner != 0 {
@@ -224,4 +230,41 @@ func readNamed(tree fs.FS, name string) ([]byte, error) {
 		return nil, Invalid("it has %d bytes; the limit is %d", info.Size(), contract.MaxSchema)
 	}
 	return fs.ReadFile(tree, path.Clean(name))
+}
+
+// leadsToFile reports whether a link in a folder leads to a file of its repository, as links of a commit must. Where there is no repository,
+// it must lead to a file in the folder.
+func leadsToFile(folder, name string) bool {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return false
+	}
+	link := filepath.Join(folder, name)
+	target, err := os.Readlink(link)
+	if err != nil || filepath.IsAbs(target) {
+		return false
+	}
+	meant, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return false
+	}
+	top := folder
+	for dir := folder; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			top = dir
+			break
+		}
+	}
+	if top, err = filepath.EvalSymlinks(top); err != nil || !strings.HasPrefix(meant, top+string(filepath.Separator)) {
+		return false
+	}
+	info, err := os.Stat(meant)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// ignored reports whether git ignores a file of a folder.
+func ignored(ctx context.Context, folder, name string) bool {
+	cmd := exec.CommandContext(ctx, "git", "--no-optional-locks", "check-ignore", "--quiet", "--", name)
+	cmd.Dir = folder
+	return cmd.Run() == nil
 }

@@ -27,7 +27,7 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-//go:embed python/*.py nodejs/*.cjs binary/*.py */build.sh go/adaptor/*.go
+//go:embed python/*.py nodejs/*.cjs binary/*.py */build.sh go/adaptor/*.go go/adapt/main.go go/source/source.go
 var adaptors embed.FS
 
 // folder is where adaptors lie, beside a package. Functions run as a user of their own, who reads them.
@@ -71,26 +71,29 @@ func environments() map[string]Environment {
 	} {
 		all[e.name] = e
 	}
-	all["node"] = all["nodejs"]
+	all["node"], all["golang"] = all["nodejs"], all["go"]
 	return all
 }
 
 // These are the names of images and of environments that stand for one of ours.
 var (
 	imageName = regexp.MustCompile(`^(binary|container|go|nodejs|node|python-fastapi|python|wasm)-env(-\d.*)?$`)
+	official  = regexp.MustCompile(`^(?:(?:docker\.io/)?library/)?(node|python|golang)(?:[:@].*)?$`)
 	ownName   = regexp.MustCompile(`^(binary|container|go|nodejs|node|python-fastapi|python|wasm)([^a-z].*)?$`)
 )
 
 // Of returns the environment that an Environment document means: by the last element of its image, without tag
-// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27). The image may be empty; of
-// programs it says, too, whether they are Fission's. The image of
+// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27), else by an official image of a
+// language (python:3.12). The image may be empty; of programs it says, too, whether they are Fission's. The image of
 // an environment whose name begins with container is the one to run, unless it is one of ours.
 // Invalid, with the names that are known, for another.
 func Of(e landfall.Environment) (Environment, error) {
 	if Pulled(e.Name, e.Image) != "" {
 		return environments()["container"], nil
 	}
-	for _, found := range [][]string{imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name)} {
+	for _, found := range [][]string{
+		imageName.FindStringSubmatch(lastElement(e.Image)), ownName.FindStringSubmatch(e.Name), official.FindStringSubmatch(e.Image),
+	} {
 		switch {
 		case len(found) == 0:
 		case found[1] == "binary" && (e.Programs == spec.Requests || e.Programs == spec.Either):
@@ -101,7 +104,8 @@ func Of(e landfall.Environment) (Environment, error) {
 	}
 	return Environment{}, &landfall.Error{Op: "environment.Of", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"functions cannot run in the environment %q: its image must be python-env, node-env, nodejs-env, go-env, wasm-env, "+
-			"binary-env, container-env or python-fastapi-env, or its name begin with python, node, nodejs, go, wasm, binary, container or python-fastapi", e.Name)}
+			"binary-env, container-env or python-fastapi-env, or node, python or golang, "+
+			"or its name be one of python, node, nodejs, go, wasm, binary, container and python-fastapi, or begin with one and a character that is no letter", e.Name)}
 }
 
 // lastElement returns the last element of an image's name, without its tag.

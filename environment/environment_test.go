@@ -38,6 +38,13 @@ func TestOf(t *testing.T) {
 		{"builder", "fission/go-env-1.26", "go"},
 		{"go-126", "", "go"},
 		{"golang", "", ""},
+		{"nodeab", "", ""},
+		{"nodeab", "node", "nodejs"},
+		{"mine", "node:20", "nodejs"},
+		{"mine", "docker.io/library/python:3.12-slim", "python"},
+		{"mine", "library/golang@sha256:0123", "go"},
+		{"python", "node:20", "python"}, // its name is that of an environment
+		{"mine", "acme/node", ""},
 		{"wasm", "", "wasm"},
 		{"tiny", "wasm-env", "wasm"},
 		{"tensor", "fission/tensorflow-serving-env", ""},
@@ -45,6 +52,9 @@ func TestOf(t *testing.T) {
 		{"", "", ""},
 	} {
 		e, err := environment.Of(landfall.Environment{Name: test.name, Image: test.image})
+		if err != nil && !strings.Contains(landfall.MessageOf(err), "or its name be one of python,") {
+			t.Errorf("%s, %s: the error is %v, want one that names what is known", test.name, test.image, err)
+		}
 		key, _, _ := strings.Cut(e.Key(), "-")
 		switch {
 		case test.want == "" && (landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), "python-env, node-env, nodejs-env, go-env, wasm-env, binary-env, container-env or python-fastapi-env")):

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/spec"
 )
 
 // flawed are functions that do what the path of a request says, in each language. They count their requests.
@@ -263,6 +265,21 @@ func TestNoInterpreter(t *testing.T) {
 	failure, ok := errors.AsType[*runner.FunctionError](err)
 	if !ok || !strings.Contains(failure.Trace, "the program cannot be started: ./main: it is there, but not the interpreter") {
 		t.Errorf("the error is %v, want what is missing", err)
+	}
+	for entrypoint, content := range map[string]files{"exec:main": {"main*": "#!/usr/bin/nowhere -x\n"}, "main": {"main*": "#!/usr/bin/nowhere -x\necho a shell\n"}} {
+		e, err := environment.Of(landfall.Environment{Name: "binary", Programs: spec.Either})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := function(t, "binary", "exec:main", content)
+		if f.Args, _, err = e.Command(f.Dir, entrypoint); err != nil {
+			t.Fatal(err)
+		}
+		f.ID += entrypoint
+		fault, failed, err := event.ErrorOf(run(t, r, f, get(t, entrypoint, "http://a/")))
+		if !failed || err != nil || !strings.Contains(fault.Message, "the first line of ./main names /usr/bin/nowhere, which the server does not have") {
+			t.Errorf("%s: the error is %+v, %v, want what is missing", entrypoint, fault, err)
+		}
 	}
 }
 

@@ -2,24 +2,29 @@ package environment
 
 import (
 	"fmt"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 
+	"landfall.dev/landfall/environment/go/source"
 	"landfall.dev/landfall/event"
 )
 
 // goProgram is what a build makes that its package does not name.
 const goProgram = "main"
 
-var goFunction = regexp.MustCompile(`^[A-Z][A-Za-z0-9_]*$`)
+// isGoFunction reports whether an entry point can be the name of a function that a package exports.
+func isGoFunction(entrypoint string) bool {
+	return token.IsIdentifier(entrypoint) && token.IsExported(entrypoint)
+}
 
 // goCommand takes the name of a function of the built program, or the path of a program, as binaryCommand does.
 func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
-	named := goFunction.MatchString(entrypoint) && !p.has(entrypoint)
+	named := isGoFunction(entrypoint) && !p.has(entrypoint)
 	switch {
 	case strings.HasPrefix(entrypoint, plainPrefix):
 		return nil, event.Structured, invalid(entrypoint, "programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
@@ -35,21 +40,67 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 
 // goBuild returns the command that builds a package in Go, and what compiles the standard library for it.
 func goBuild() (string, Warmup) {
-	const end = "LANDFALL_ADAPTOR_ENDS"
-	var build strings.Builder
-	build.WriteString("adaptor() {\n")
-	files, _ := fs.Glob(adaptors, "go/adaptor/*.go") // they are parts of the program
-	for _, file := range files {
-		text, _ := adaptors.ReadFile(file)
-		build.WriteString("cat > " + path.Base(file) + " << '" + end + "'\n" + string(text) + end + "\n")
-	}
-	script, _ := adaptors.ReadFile("go/build.sh")
-	build.WriteString("}\n" + string(script))
-	const source = `package main\n\nimport "net/http"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n`
-	warm := "# for " + goToolchain() + "\nmkdir src && cd src && printf '" + source +
-		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build.String()
-	return build.String(), Warmup{Command: warm, Folder: ".go-build",
+	script, _ := adaptors.ReadFile("go/build.sh") // it is a part of the program
+	build := writes("adaptor", path.Base, "go/adaptor/*.go") +
+		writes("adapt", func(file string) string { return "environment/" + file }, "go/adapt/*.go", "go/source/source.go") + string(script)
+	const function = `package main\n\nimport "net/http"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n`
+	warm := "# for " + goToolchain() + "\nmkdir src && cd src && printf '" + function +
+		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build
+	return build, Warmup{Command: warm, Folder: ".go-build",
 		Note: "compiling Go's standard library, once for this server: this may take a minute, and later builds begin with it"}
+}
+
+// writes returns a function of a shell that writes files of ours below the current folder, each where at says.
+func writes(name string, at func(file string) string, globs ...string) string {
+	const end = "LANDFALL_FILE_ENDS"
+	var function strings.Builder
+	function.WriteString(name + "() {\n")
+	for _, glob := range globs {
+		files, _ := fs.Glob(adaptors, glob) // they are parts of the program
+		for _, file := range files {
+			text, _ := adaptors.ReadFile(file)
+			function.WriteString("cat > " + at(file) + " << '" + end + "'\n" + string(text) + end + "\n")
+		}
+	}
+	return function.String() + "}\n"
+}
+
+// Compiled reports whether a build command is the one that compiles a package's source, as far as Uncompiled knows: Fission's build, in Go.
+func (e Environment) Compiled(command string) bool {
+	if e.name != "go" || command == "" {
+		return false
+	}
+	own, _ := e.build()
+	return command == own
+}
+
+// Compiles reports whether a file of a package's source is one of those that Uncompiled wants: none, but in Go.
+func (e Environment) Compiles(name string) bool { return e.name == "go" && source.Reads(name) }
+
+// Uncompiled says why an entry point is no function of the program that Fission's build makes of a package's source, of which it has the
+// files that Compiles: Invalid, with what would be right, also where they cannot be compiled. nil for an environment that compiles none.
+func (e Environment) Uncompiled(files map[string][]byte, entrypoint string) error {
+	if e.name != "go" {
+		return nil
+	}
+	const usual = "Handler"
+	folder, err := source.Read(files)
+	other, isOther := folder.Others[entrypoint]
+	has := listed(folder.Functions)
+	if folder.Program {
+		has += "; without a name it is the program of func main()"
+	}
+	switch {
+	case err != nil:
+		return invalid(entrypoint, "%s", err)
+	case entrypoint == "" && !folder.Program && len(folder.Functions) > 1 && !slices.Contains(folder.Functions, usual):
+		return invalid(entrypoint, "it says no function, and the package has no %s; write the name of one; functions in it are %s", usual, has)
+	case !isGoFunction(entrypoint) || slices.Contains(folder.Functions, entrypoint):
+		return nil
+	case isOther:
+		return invalid(entrypoint, "%s has it, but not as func %s(w http.ResponseWriter, r *http.Request); functions like that are %s", other, entrypoint, has)
+	}
+	return invalid(entrypoint, "the package has no function %s(w http.ResponseWriter, r *http.Request); it has %s", entrypoint, has)
 }
 
 // goToolchain tells the Go of builds from another one.

@@ -221,3 +221,75 @@ func TestModule(t *testing.T) {
 		}
 	}
 }
+
+// A function may stand beside a program, as in a plugin of Fission's, where func main() is not called: the entry point says which is meant.
+func TestGoFunctionBesideAProgram(t *testing.T) {
+	t.Parallel()
+	program := goProgram(t, fstest.MapFS{"main.go": {Data: []byte(`package main
+
+import (
+	h "net/http"
+	"fmt"
+)
+
+func Handler(
+	w h.ResponseWriter,
+	r *h.Request,
+) {
+	fmt.Fprint(w, "hello")
+}
+
+func Unnamed(h.ResponseWriter, *h.Request) {}
+
+func main() {
+	fmt.Println("{\"specversion\":\"1.0\",\"id\":\"2\",\"source\":\"/main\",\"type\":\"answer\",\"data\":\"the program\"}")
+	var line string
+	for { if _, err := fmt.Scanln(&line); err != nil && err.Error() == "EOF" { return } }
+}
+`)}, "ignored.go": {Data: []byte("//go:build ignore\n\npackage tool\n\nfunc main() { this is no Go }\n")}})
+	r, _ := start(t, "off")
+	for entrypoint, want := range map[string]string{"Handler": "hello", "": "the program"} {
+		f := function(t, "go", entrypoint, files{"main*": program})
+		f.ID += entrypoint
+		if got := string(run(t, r, f, get(t, "x", "http://a/")).Data()); strings.Trim(got, `"`) != want {
+			t.Errorf("%q: the answer is %q, want %q", entrypoint, got, want)
+		}
+	}
+}
+
+// An entry point that the source has no function of is refused before anything is built.
+func TestGoEntryPointOfASource(t *testing.T) {
+	t.Parallel()
+	const greets = "package main\n\nimport \"net/http\"\n\nfunc Greet(\n\tw http.ResponseWriter,\n\tr *http.Request,\n) {\n}\n\nfunc Other(w http.ResponseWriter) {}\n"
+	const more = "package main\n\nimport . \"net/http\"\n\nfunc More(_ ResponseWriter, _ *Request) {}\n\nfunc (T) Method(w ResponseWriter, r *Request) {}\n"
+	const program = "package main\n\nfunc main() {}\n"
+	for _, test := range []struct {
+		entrypoint, want string
+		sources          []string
+	}{
+		{"Greet", "", []string{greets}},
+		{"", "", []string{greets}},
+		{"main", "", []string{program}},
+		{"", "", []string{program, greets}},
+		{"More", "", []string{greets, more}},
+		{"Handler", "the package has no function Handler(w http.ResponseWriter, r *http.Request); it has Greet", []string{greets}},
+		{"Other", "a.go:11 has it, but not as func Other(", []string{greets}},
+		{"Method", "it has Greet, More", []string{greets, more}},
+		{"Handler", "it has none; without a name it is the program of func main()", []string{program}},
+		{"", "it says no function, and the package has no Handler; write the name of one; functions in it are Greet, More", []string{greets, more}},
+		{"Greet", "a.go:1:9: expected", []string{"package (\n"}},
+		{"Greet", "no Go files", nil},
+	} {
+		texts := map[string][]byte{}
+		for i, text := range test.sources {
+			texts[string(rune('a'+i))+".go"] = []byte(text)
+		}
+		err := of(t, "go").Uncompiled(texts, test.entrypoint)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(landfall.MessageOf(err), test.want) {
+			t.Errorf("%q: the error is %v, want one with %q", test.entrypoint, err, test.want)
+		}
+	}
+	if of(t, "python").Uncompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") || of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
+		t.Error("what is not compiled is looked at")
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // socketParameters are those of a function that takes a WebSocket, as functions of Fission name them.
-const socketParameters = `\(\s*(?:ws|socket|websocket|conn|connection)\s*,\s*clients\b`
+const socketParameters = `\(\s*(?:ws|socket|websocket|conn|connection)\s*(?::[^,()]*)?,\s*clients\b`
 
 // These find parts of code of Node.js, the first two where a value begins.
 var (
@@ -55,7 +55,7 @@ func (e Environment) Socket(source []byte, entrypoint string) int {
 		return 0
 	}
 	switch e.name {
-	case "python":
+	case "python", "python-fastapi":
 		if function == "" {
 			function = "main"
 		}

@@ -31,6 +31,10 @@ func TestSocket(t *testing.T) {
 		{"python", "f.main", "import os\ndef main(ws, clients):\n    pass", 2},
 		{"python", "f.main", "\"\"\"it's\"\"\"\nasync def main(ws, clients):\n    m = ws.receive()", 2},
 
+		{"python-fastapi", "f.main", "from fastapi import WebSocket\n\nasync def main(ws: WebSocket, clients: dict):\n    pass", 3},
+		{"python-fastapi", "", "async def main(websocket, clients):\n    pass", 1},
+
+		{"python-fastapi", "f.app", "async def app(scope, receive, send):\n    pass", 0},
 		{"node", "f", "// (ws, clients) {\nmodule.exports = async c => ({status: 200, body: ''})", 0},
 		{"node", "f", "/* module.exports = async function(ws, clients) {} */\nmodule.exports = async (context) => 1", 0},
 		{"node", "f", "const text = `\nmodule.exports = function(ws, clients) {}\n`\nmodule.exports = async () => text", 0},

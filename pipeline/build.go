@@ -120,6 +120,7 @@ type buildJob struct {
 	env     map[string]string
 	inputs  []builder.ArchiveFile // the files that it sees, by their path in its folder
 	outputs []string              // files and folders that it makes
+	deploy  bool                  // its output is at DEPLOY_PKG
 	pull    string                // in place of the command: the image that it pulls
 	pulled  spec.Environment      // whose image that is
 	unzip   bool                  // in place of the command: it unpacks a zip
@@ -179,6 +180,7 @@ func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan package
 		what:    u.Unit.String(),
 		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + deployName + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
 		outputs: []string{deployName},
+		deploy:  true,
 		warmup:  plan.warmup,
 	}
 	for _, f := range plan.source {

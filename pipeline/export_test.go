@@ -18,3 +18,8 @@ func ReasonFor(line string, notReached ...string) string { return reasonOf(line,
 func CollectOutputs(dir string, made ...string) ([]landfall.File, error) {
 	return collectOutputs(dir, "", buildJob{what: "it", outputs: made})
 }
+
+// CollectDeployed lists what the build of a package left at DEPLOY_PKG.
+func CollectDeployed(dir string) ([]landfall.File, error) {
+	return collectOutputs(dir, "", buildJob{what: "it", outputs: []string{deployName}, deploy: true})
+}

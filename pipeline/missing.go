@@ -65,9 +65,13 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	return problems
 }
 
-// unrunnableEntries finds the functions whose entry point is no file of their package, or takes a WebSocket.
+// unrunnableEntries finds the functions whose entry point is no file of their package, no function of its source, or takes a WebSocket.
 func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) ([]spec.Problem, error) {
-	packages := committed(s, files, open)
+	return entryProblems(ctx, s, committed(s, files, open))
+}
+
+// entryProblems finds those functions, of the packages whose files are known.
+func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]deployment) ([]spec.Problem, error) {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
 		env, err := environmentOf(s, f.Environment)
@@ -75,7 +79,12 @@ func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File,
 		if err != nil || !ok {
 			continue // of the environment there is another problem
 		}
-		switch _, _, err := checkEntry(ctx, env, f.FunctionName, known); {
+		if known.compiled {
+			err = checkCompiled(ctx, env, f.FunctionName, known)
+		} else {
+			_, _, err = checkEntry(ctx, env, f.FunctionName, known)
+		}
+		switch {
 		case landfall.KindOf(err) == landfall.Invalid:
 			problems = append(problems, willNotRun(f, err))
 		case err != nil:
@@ -106,6 +115,30 @@ func checkEntry(ctx context.Context, env environment.Environment, entrypoint str
 	return file, source, env.Undefined(d.modes, source, entrypoint)
 }
 
+// checkCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with what to do.
+func checkCompiled(ctx context.Context, env environment.Environment, entrypoint string, source deployment) error {
+	files := map[string][]byte{}
+	for name, f := range source.files {
+		if !env.Compiles(name) {
+			continue
+		}
+		var err error
+		if files[name], err = readAll(ctx, source, f); err != nil {
+			return err
+		}
+	}
+	return env.Uncompiled(files, entrypoint)
+}
+
+func readAll(ctx context.Context, d deployment, f landfall.File) ([]byte, error) {
+	r, err := d.open(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(r)
+	return text, errors.Join(err, r.Close())
+}
+
 // readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.
 func readSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (name string, source []byte, err error) {
 	const most = 256 << 10 // of a file that somebody wrote: a larger one is a bundle
@@ -113,15 +146,11 @@ func readSource(ctx context.Context, env environment.Environment, entrypoint str
 	if !found || file.Size > most {
 		return "", nil, nil
 	}
-	r, err := d.open(ctx, file)
-	if err != nil {
-		return "", nil, err
-	}
-	source, err = io.ReadAll(r)
-	return file.Path, source, errors.Join(err, r.Close())
+	source, err = readAll(ctx, d, file)
+	return file.Path, source, err
 }
 
-// committed returns the files of each package that no build command makes.
+// committed returns the files of each package that no build command makes, and the sources of those that Fission's build compiles.
 func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]deployment {
 	if s.App != nil && s.App.Build != nil {
 		return nil
@@ -129,19 +158,25 @@ func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]depl
 	archives := archivesOf(s)
 	packages := map[string]deployment{}
 	for _, p := range s.Packages {
-		ref := p.Deployment
-		command := p.BuildCommand
-		if env, err := environmentOf(s, p.Environment); err == nil && ref.IsZero() {
-			command, _, _ = buildCommand(s, p, env)
-			ref = p.Source
-		}
+		ref, built, compiled := seenIn(s, p)
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
-		if command != "" || ref.Name == "" || err != nil || isZip(selected) { // of a zip it is seen when it is unpacked
+		if built && !compiled || ref.Name == "" || err != nil || isZip(selected) { // of a zip it is seen when it is unpacked
 			continue
 		}
-		packages[p.Name] = deploymentOf(selected, open)
+		d := deploymentOf(selected, open)
+		d.compiled = compiled
+		packages[p.Name] = d
 	}
 	return packages
+}
+
+// seenIn returns the archive of a package that functions see, or that is built for them, and whether Fission's build compiles it.
+func seenIn(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
+	if env, err := environmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
+		command, _, _ := buildCommand(s, p, env)
+		return p.Source, command != "", env.Compiled(command)
+	}
+	return p.Deployment, p.BuildCommand != "", false
 }
 
 // archivesOf returns what goes into the archives of a spec, by their names.

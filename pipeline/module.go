@@ -33,11 +33,13 @@ type deployment struct {
 	files map[string]landfall.File
 	modes map[string]bool // whether it can be executed
 	open  Opener
+
+	compiled bool // they are the source that a build compiles
 }
 
 // deploymentOf returns the deployment that an archive's files are, with what links lead to in the place of the links.
 func deploymentOf(archive []builder.ArchiveFile, open Opener) deployment {
-	d := deployment{make(map[string]landfall.File, len(archive)), make(map[string]bool, len(archive)), open}
+	d := deployment{files: make(map[string]landfall.File, len(archive)), modes: make(map[string]bool, len(archive)), open: open}
 	inside, lies := builder.InArchive(archive), make(map[string]landfall.File, len(archive))
 	for _, f := range archive {
 		lies[f.Path] = f.File

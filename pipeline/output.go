@@ -27,22 +27,22 @@ func collectOutputs(dir, seen string, job buildJob) ([]landfall.File, error) {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	found := &outputs{root: root, seen: seen, what: job.what}
+	found := &outputs{root: root, seen: seen, what: job.what, deploy: job.deploy}
 	for _, out := range job.outputs {
 		out = path.Clean(out)
 		info, err := root.Lstat(out)
 		switch {
 		case err == nil && info.Mode().Type() == fs.ModeSymlink:
-			return nil, found.invalid("made %s as a symbolic link: it must be a file or a folder; copy what the link leads to", out)
+			return nil, found.invalid("made %s as a symbolic link: it must be a file or a folder; copy what the link leads to", found.shown(out))
 		case err != nil || (!info.IsDir() && !info.Mode().IsRegular()):
-			return nil, found.invalid("did not make %s", out)
+			return nil, found.invalid("did not make %s", found.shown(out))
 		}
 		if err := fs.WalkDir(root.FS(), out, found.add); err != nil {
 			return nil, err
 		}
 	}
 	if len(found.files) == 0 {
-		return nil, found.invalid("made no file in %s", strings.Join(job.outputs, ", "))
+		return nil, found.invalid("made no file in %s", found.shown(strings.Join(job.outputs, ", ")))
 	}
 	slices.SortFunc(found.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
 	files := slices.CompactFunc(found.files, func(a, b landfall.File) bool { return a.Path == b.Path })
@@ -56,10 +56,20 @@ type outputs struct {
 	what  string
 	files []landfall.File
 	bytes int64
+
+	deploy bool // they are what a command left at DEPLOY_PKG
 }
 
 func (o *outputs) invalid(format string, args ...any) error {
 	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + o.what + " " + fmt.Sprintf(format, args...)}
+}
+
+// shown returns the path of an output as whoever wrote the command knows it.
+func (o *outputs) shown(name string) string {
+	if !o.deploy {
+		return name
+	}
+	return "DEPLOY_PKG" + strings.TrimPrefix(name, deployName)
 }
 
 // add is a fs.WalkDirFunc.
@@ -86,7 +96,7 @@ func (o *outputs) add(name string, entry fs.DirEntry, err error) error {
 		f.Mode, f.Target = landfall.Symlink, o.relative(name, target)
 		f.Size = int64(len(f.Target))
 	case !info.Mode().IsRegular():
-		return o.invalid("made %s, which is no regular file, folder or symbolic link", name)
+		return o.invalid("made %s, which is no regular file, folder or symbolic link", o.shown(name))
 	case info.Mode()&0o111 != 0:
 		f.Mode = landfall.Executable
 	}
@@ -119,7 +129,7 @@ func (o *outputs) checkLinks(files []landfall.File, made []string) error {
 		if !inside || !slices.ContainsFunc(made, func(out string) bool { return tree.IsBelow(out, to) }) {
 			target, _ := o.root.Readlink(link) // it was read before
 			return o.invalid("made the symbolic link %s, which leads out of %s, to %s: copy what it leads to, or remove it",
-				link, strings.Join(made, ", "), target)
+				o.shown(link), o.shown(strings.Join(made, ", ")), target)
 		}
 	}
 	return nil

@@ -29,3 +29,27 @@ func TestOutputsTooDeep(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with the output of a package's build is said by the name that its author knows.
+func TestDeployedIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	want := func(message string) {
+		t.Helper()
+		if _, err := pipeline.CollectDeployed(dir); landfall.MessageOf(err) != "the build of it "+message {
+			t.Errorf("the error is %v, want %q", err, message)
+		}
+	}
+	want("did not make DEPLOY_PKG")
+	if err := os.Mkdir(filepath.Join(dir, "deploy"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want("made no file in DEPLOY_PKG")
+	if err := os.Symlink("/etc", filepath.Join(dir, "deploy", "out")); err != nil {
+		t.Fatal(err)
+	}
+	want("made the symbolic link DEPLOY_PKG/out, which leads out of DEPLOY_PKG, to /etc: copy what it leads to, or remove it")
+	if _, err := pipeline.CollectOutputs(dir, "deploy"); !strings.Contains(landfall.MessageOf(err), "made the symbolic link deploy/out") {
+		t.Errorf("another output has another name: %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 type errorFinder struct {
 	line string
 	kind *errorLine // of line; nil: it says something, and nothing better was found
+	file string     // the last line that is the path of a file and no more, for kinds that stand under one
 	next *errorLine // what the next line that says something is; nil: whatever it looks like
 }
 
@@ -22,6 +23,7 @@ type errorLine struct {
 	pattern *regexp.Regexp // of a line without what loggers put before it
 	last    bool           // of several lines of a kind, the last one counts; else the first one
 	header  bool           // the line itself says only that an error follows
+	below   string         // it stands below the file that it is about: what joins the two; empty: it does not
 }
 
 // errorLines are the kinds, of which the first that fits counts.
@@ -29,12 +31,18 @@ func errorLines() []*errorLine { return kindsOfErrorLines }
 
 //nolint:gochecknoglobals // a table that is never written: compiled once, not for each line of a build
 var kindsOfErrorLines = []*errorLine{
+	{rank: 6, header: true, pattern: regexp.MustCompile(`^● (Test suite failed to run|Validation Error:)$`)}, // Jest
+	{rank: 6, pattern: regexp.MustCompile(`^● [^█]+$`)},
+	// Maven and pip say only that something else is wrong.
+	{rank: 2, pattern: regexp.MustCompile(`^COMPILATION ERROR ?:?$|^error: (subprocess-exited-with-error|metadata-generation-failed)$`)},
+	{rank: 5, pattern: regexp.MustCompile(`^gyp ERR! stack Error: \S`)},
+	{rank: 5, below: ": ", pattern: regexp.MustCompile(`^(Module not found|Type error): \S`)}, // Next.js
 	{rank: 6, pattern: regexp.MustCompile(`No matching distribution found|JavaScript heap out of memory|^ERESOLVE |^Missing script:`)},
 	{rank: 5, header: true, pattern: regexp.MustCompile(`^(error during build|build error|ERROR in .*)[:!]?$`)},
 	{rank: 4, header: true, pattern: regexp.MustCompile(`(?i)\bbuild failed\b[^:]*:?$`)},
-	// file.go:3:8: message, file.ts(1,7): message, file.ts:1:7 - message
-	{rank: 5, pattern: regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*(:\d+(:\d+)?|\(\d+(,\d+)?\))(:| -) \S`)},
-	{rank: 5, pattern: regexp.MustCompile(`^\d+:\d+ error \S`)},
+	// file.go:3:8: message, file.ts(1,7): message, file.ts:1:7 - message, file.java:[1,7] message
+	{rank: 5, pattern: regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*((:\d+(:\d+)?|\(\d+(,\d+)?\))(:| -)|:\[\d+,\d+\]) \S`)},
+	{rank: 5, below: ":", pattern: regexp.MustCompile(`^\d+:\d+ (error|Error:) \S`)}, // ESLint
 	// TypeError: message, json.decoder.JSONDecodeError: message, Error [ERR_CODE]: message
 	{rank: 5, last: true, pattern: regexp.MustCompile(`^(Uncaught )?([A-Za-z_]\w*\.)*[A-Z]\w*(Error|Exception)( \[\w+\])?: \S|^Error( \[\w+\])?: \S`)},
 	{rank: 5, pattern: regexp.MustCompile(`(?i)^\[error\] \S|^(fatal |parse |syntax )?error(\[\w+\])?: \S|^fatal: \S|^panic: \S`)},
@@ -53,7 +61,10 @@ var (
 		"This is probably not|Lifecycle script|Note:|\\S+@\\S+ \\S+: `|$)")
 	// What follows an error, or is no part of one.
 	aside = regexp.MustCompile(`^(at |Node\.js v\d|npm (warn|WARN|notice)|Require stack:|Stack trace:|code: |requireStack: |- /|file: |\[cause\]|` +
-		`go: (downloading|finding|found|added|upgraded|downgraded) |Emitted 'error' event)|^(.*: )?([Ww]arning|WARN(ING)?|DeprecationWarning|note):`)
+		`go: (downloading|finding|found|added|upgraded|downgraded) |Emitted 'error' event)|^(.*: )?([Ww]arning|WARN(ING)?|DeprecationWarning|note):|` +
+		`^\[(DEBUG|INFO|WARN|WARNING)\] |^gyp (info|verb|http|WARN|ERR! [^s]|ERR! s[^t])|^● (Console|Deprecation Warning:?)$`)
+	// A file above what is said of it.
+	fileLine = regexp.MustCompile(`^[^\s:()"']*[^\s:()"'.]\.[A-Za-z]\w*(:\d+:\d+)?$`)
 	// Where npm begins another script, what was said before is of one that ended well.
 	npmScript = regexp.MustCompile(`^> \S+@\S+ \S+`)
 )
@@ -74,6 +85,12 @@ func (e *errorFinder) add(text string) {
 			return
 		}
 	}
+	if fromNpm && aside.MatchString(bare) {
+		return
+	}
+	if fileLine.MatchString(bare) {
+		e.file = bare
+	}
 	kind := kindOf(bare)
 	if kind == nil && fromNpm {
 		kind = npmLine
@@ -88,6 +105,9 @@ func (e *errorFinder) add(text string) {
 	e.next = nil
 	if e.better(kind) {
 		e.line, e.kind = line, kind
+		if kind != nil && kind.below != "" && e.file != "" {
+			e.line = e.file + kind.below + line
+		}
 	}
 }
 

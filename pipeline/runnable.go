@@ -17,13 +17,15 @@ import (
 )
 
 // checkFunctions fails for a new version of a function that cannot be run, as its package shows once all files of it are there: its
-// WebAssembly module or its container image is broken, or its entry point is no file of the package, takes a WebSocket, or
-// needs a library that is not there.
+// WebAssembly module or its container image is broken, or its entry point is no file of the package, no function of its source, takes a
+// WebSocket, needs a library that is not there, or is in a file of Python that is none.
 func (w built) checkFunctions(ctx context.Context) error {
 	image := unpackedImage{below: w.Scratch}
 	defer image.remove()
 	var d deployment
 	of := "" // the package whose it is
+	var plan packagePlan
+	var entries []entryFile
 	for _, f := range byPackage(w.spec.Functions) {
 		_, known := w.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]
 		env, err := environmentOf(w.spec, f.Environment)
@@ -34,7 +36,7 @@ func (w built) checkFunctions(ctx context.Context) error {
 			if d, err = w.deployed(ctx, landfall.UnitID{Kind: landfall.PackageUnit, Name: f.Package}); err != nil {
 				return err
 			}
-			of = f.Package
+			of, plan = f.Package, w.packages[landfall.UnitID{Kind: landfall.PackageUnit, Name: f.Package}]
 		}
 		if len(d.files) == 0 {
 			continue
@@ -45,26 +47,30 @@ func (w built) checkFunctions(ctx context.Context) error {
 			verb, err = "cannot be run", w.checkModule(ctx, f, d)
 		case env.Images():
 			err = image.check(ctx, env, f, d)
+		case env.Compiled(plan.pkg.BuildCommand):
+			err = checkCompiled(ctx, env, f.FunctionName, deploymentOf(plan.source, w.open))
 		default:
-			err = w.checkSource(ctx, env, f.FunctionName, d)
+			entry := entryFile{function: f, env: env}
+			entry.path, entry.source, err = w.checkSource(ctx, env, f.FunctionName, d)
+			entries = append(entries, entry)
 		}
 		if err != nil {
 			return &landfall.Error{Op: "pipeline.build", Kind: landfall.KindOf(err), Err: err,
 				Message: fmt.Sprintf("%s: Function %s %s: %s", f.Pos, f.Name, verb, landfall.MessageOf(err))}
 		}
 	}
-	return nil
+	return w.compile(ctx, entries)
 }
 
-// checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where there is none.
-func (w built) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) error {
-	file, source, err := checkEntry(ctx, env, entrypoint, d)
+// checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where there is none. It returns what checkEntry does.
+func (w built) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (file string, source []byte, err error) {
+	file, source, err = checkEntry(ctx, env, entrypoint, d)
 	if err == nil && w.HasFastAPI != nil && env.NeedsFastAPI(d.modes, source, entrypoint) && !w.HasFastAPI() {
 		err = &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%s needs FastAPI, which neither its package nor the server has: write fastapi into requirements.txt and let the package be built "+
 				"(buildcmd: build), or install it on the server (apt-get install python3-fastapi)", file)}
 	}
-	return err
+	return file, source, err
 }
 
 // byPackage returns functions with those of one package behind each other.

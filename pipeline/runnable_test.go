@@ -66,3 +66,23 @@ func TestBundlesAreNotLookedAt(t *testing.T) {
 		}
 	}
 }
+
+// A source in Go is read before it is built: an entry point that it has no function of is named with what it has.
+func TestEntryPointOfASource(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{"": "it has Handler", "build": "it has Handler", "make": ""} {
+		s, err := spec.Parse([]spec.Source{{Name: "specs/all.yaml", Data: []byte("apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: go}\nspec: {version: 2, runtime: {image: go-env}}\n---\n" +
+			"kind: ArchiveUploadSpec\nname: files\ninclude: [\"*.go\"]\n---\n" +
+			"apiVersion: fission.io/v1\nkind: Package\nmetadata: {name: pkg}\nspec: {environment: {name: go}, source: {url: \"archive://files\"}, buildcmd: \"" + command + "\"}\n---\n" +
+			"apiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f}\nspec: {environment: {name: go}, package: {packageref: {name: pkg}, functionName: Hanlder}}\n")}}, spec.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		problems, err := pipeline.Unrunnable(t.Context(), s, []landfall.File{{Path: "f.go"}}, func(context.Context, landfall.File) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader("package main\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n")), nil
+		})
+		if err != nil || (len(problems) == 1) != (want != "") || want != "" && (!strings.Contains(problems[0].Message, want) || problems[0].Pos.String() != "specs/all.yaml:15") {
+			t.Errorf("%q: found %v, %v", command, problems, err)
+		}
+	}
+}

@@ -304,7 +304,7 @@ func (w *attempt) settle(ctx context.Context, err error) error {
 		}
 		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
 			err = &landfall.Error{Op: "pipeline", Kind: kind, Err: err, Message: fmt.Sprintf(
-				"%s; after %d attempts, push again, or: landfall run retry %s", landfall.MessageOf(err), failures+1, w.run.ID)}
+				"%s; %d attempts failed: push again, or type: landfall run retry %s", landfall.MessageOf(err), failures+1, w.run.ID)}
 		}
 		return w.fail(ctx, verdict.state, err)
 	}

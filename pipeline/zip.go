@@ -39,7 +39,7 @@ func (w built) unzipPackage(ctx context.Context, u versioning.Unit) error {
 
 // unzip returns the files of an archive that is a zip.
 func (w draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFile) ([]builder.ArchiveFile, error) {
-	job := buildJob{what: fmt.Sprintf("%s (archive %s)", zip.File.Path, archive), command: "unzip", outputs: []string{deployName}, unzip: true}
+	job := unzipJob(archive, zip)
 	job.inputs = []builder.ArchiveFile{{Path: zipFile, File: zip.File}}
 	job.key = job.digest(nil)
 	made, err := w.runBuild(ctx, job)
@@ -48,6 +48,10 @@ func (w draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFil
 	}
 	w.sayf("%s is a zip: the archive is its %s", job.what, landfall.Count(len(made), "file"))
 	return deployedFiles(job.what, made)
+}
+
+func unzipJob(archive string, zip builder.ArchiveFile) buildJob {
+	return buildJob{what: fmt.Sprintf("%s (archive %s)", zip.File.Path, archive), command: "unzip", outputs: []string{deployName}, unzip: true}
 }
 
 // unpackZip unpacks the zip in a folder to where a build would have left its files.

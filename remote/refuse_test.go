@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -186,6 +188,45 @@ func TestOtherPaths(t *testing.T) {
 	// A browser that remembers the password cannot be made to push by another site's form.
 	if status, _ := post(t, s, "/git/shop.git/git-receive-pack", "text/plain", token, strings.NewReader("0000")); status != http.StatusUnsupportedMediaType {
 		t.Errorf("got %d for a form, want 415", status)
+	}
+}
+
+// A repository may be named without .git, as elsewhere.
+func TestAddressWithoutGit(t *testing.T) {
+	t.Parallel()
+	s := serve(t, remote.Config{Doors: &doors{}})
+	w := newWork(t)
+	address := strings.TrimSuffix(s.address("shop", token), ".git")
+	w.git(t, "push", address, "main")
+	w.git(t, "push", s.address("shop", token), "main:other")
+	if got := w.git(t, "ls-remote", address); !strings.Contains(got, "refs/heads/main") || !strings.Contains(got, "refs/heads/other") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What git asks for at an address that is none of a repository is told the right one; everything else is not for git.
+func TestMisplaced(t *testing.T) {
+	t.Parallel()
+	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	public, err := url.Parse("https://landfall.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"/web.git/info/refs?service=git-upload-pack":      "https://landfall.example/git/web.git\n",
+		"/web/info/refs?service=git-receive-pack":         "https://landfall.example/git/web.git\n",
+		"/shop/web.git/info/refs?service=git-upload-pack": "https://landfall.example/git/web.git\n",
+		"/web.git/git-receive-pack":                       "https://landfall.example/git/web.git\n",
+		"/info/refs?service=git-upload-pack":              "https://landfall.example/git/APP.git\n",
+		"/web.git":                                        "",
+		"/apps/web/info/refs":                             "",
+		"/apps":                                           "",
+	} {
+		w := httptest.NewRecorder()
+		remote.Misplaced(public, pages).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if want == "" && w.Code != http.StatusTeapot || want != "" && (w.Code != http.StatusNotFound || !strings.HasSuffix(w.Body.String(), want)) {
+			t.Errorf("%s: got %d %q, want %q", path, w.Code, w.Body, want)
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -99,12 +101,12 @@ type request struct {
 
 // parse returns what r asks for, and false when it is nothing that we answer.
 func parse(r *http.Request) (request, bool) {
-	path, under := strings.CutPrefix(r.URL.Path, "/git/")
-	app, rest, ok := strings.Cut(path, ".git/")
-	if !under || !ok || strings.Contains(app, "/") {
+	below, under := strings.CutPrefix(r.URL.Path, "/git/")
+	app, rest, ok := strings.Cut(below, "/")
+	if !under || !ok {
 		return request{}, false
 	}
-	q := request{app: app, service: rest}
+	q := request{app: strings.TrimSuffix(app, ".git"), service: rest}
 	if rest == "info/refs" {
 		q.advertise, q.service = true, r.URL.Query().Get("service")
 	}
@@ -113,6 +115,26 @@ func parse(r *http.Request) (request, bool) {
 		method = http.MethodGet
 	}
 	return q, r.Method == method && (q.service == uploadPack || q.service == receivePack)
+}
+
+// Misplaced answers what git asks for elsewhere than below /git/, with the address below public that is meant; all else is for next.
+func Misplaced(public *url.URL, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, isList := strings.CutSuffix(r.URL.Path, "/info/refs")
+		isList = isList && strings.HasPrefix(r.URL.Query().Get("service"), "git-")
+		if folder, last := path.Split(r.URL.Path); !isList && (last == uploadPack || last == receivePack) {
+			at, isList = strings.TrimSuffix(folder, "/"), true
+		}
+		if !isList {
+			next.ServeHTTP(w, r)
+			return
+		}
+		app := strings.TrimSuffix(path.Base(at), ".git")
+		if landfall.CheckAppName(app) != nil {
+			app = "APP"
+		}
+		http.Error(w, "no repository is here; right would be "+public.JoinPath("git", app+".git").String(), http.StatusNotFound)
+	})
 }
 
 // ServeHTTP answers one request of a git client; anything else is 404.

@@ -48,7 +48,11 @@ func checkFolder(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfa
 		return nil, warnings, err
 	}
 	broken, err := pipeline.BrokenImages(ctx, s, files, open)
-	return slices.Concat(missing, unrunnable, broken), warnings, err
+	if err != nil {
+		return nil, warnings, err
+	}
+	zips, err := pipeline.BrokenZips(ctx, s, files, open)
+	return slices.Concat(missing, unrunnable, broken, zips), warnings, err
 }
 
 // programVersion says what this program was built of; without make and git, what Go knows.

@@ -153,10 +153,11 @@ func settings() []setting {
 
 // loadConfig reads the file (optional), the environment and the flags, in ascending order of precedence.
 func loadConfig(file string, getenv func(string) string, flags map[string]string) (config, error) {
-	values, err := readConfigFile(file)
+	values, lines, err := readConfigFile(file)
 	if err != nil {
 		return config{}, err
 	}
+	inFile := maps.Clone(values)
 	for _, s := range settings() {
 		v := getenv(envPrefix + s.name)
 		if v != "" {
@@ -185,7 +186,7 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 	}
 	c, err := parseConfig(values)
 	if err != nil {
-		return c, err
+		return c, atLine(err, file, lines, func(name string) bool { return inFile[name] != "" && inFile[name] == values[name] })
 	}
 	if info, stat := os.Stat(file); stat == nil && info.Mode().IsRegular() {
 		if c.File, err = filepath.Abs(file); err != nil {
@@ -216,36 +217,47 @@ func hasPassword(address string) bool {
 	return false
 }
 
-// readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case.
-func readConfigFile(file string) (map[string]string, error) {
-	values := map[string]string{}
+// atLine names the line of the configuration file in the error about a setting, if that is where it comes from.
+func atLine(err error, file string, lines map[string]int, fromFile func(name string) bool) error {
+	message, is := strings.CutPrefix(landfall.MessageOf(err), envPrefix)
+	name, what, _ := strings.Cut(message, " ")
+	if !is || !fromFile(name) {
+		return err
+	}
+	return &landfall.Error{Op: "config", Kind: landfall.KindOf(err), Err: err,
+		Message: fmt.Sprintf("%s:%d: %s %s", file, lines[name], strings.ToLower(name), what)}
+}
+
+// readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case. It returns the lines of the keys, too.
+func readConfigFile(file string) (values map[string]string, lines map[string]int, err error) {
+	values, lines = map[string]string{}, map[string]int{}
 	data, err := os.ReadFile(filepath.Clean(file))
 	if errors.Is(err, fs.ErrNotExist) && file == defaultConfigFile {
-		return values, nil
+		return values, lines, nil
 	}
 	if err != nil {
-		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("the configuration cannot be read: %v", err), Err: err}
+		return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("the configuration cannot be read: %v", err), Err: err}
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
-		return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: %v", file, err)}
+		return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: %v", file, err)}
 	}
 	if len(root.Content) == 0 {
-		return values, nil
+		return values, lines, nil
 	}
 	pairs := root.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, value := pairs[i].Value, pairs[i+1].Value
 		if err := checkKey(key, value); err != nil {
-			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
+			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s", file, pairs[i].Line, landfall.MessageOf(err))}
 		}
 		name := strings.ToUpper(key)
 		if _, twice := values[name]; twice {
-			return nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s stands here a second time", file, pairs[i].Line, key)}
+			return nil, nil, &landfall.Error{Op: "config", Kind: landfall.Invalid, Message: fmt.Sprintf("%s:%d: %s stands here a second time", file, pairs[i].Line, key)}
 		}
-		values[name] = value
+		values[name], lines[name] = value, pairs[i].Line
 	}
-	return values, nil
+	return values, lines, nil
 }
 
 // checkKey refuses a line of the configuration file that is no setting, or a secret: the file is one that many may read.

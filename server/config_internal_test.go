@@ -142,6 +142,24 @@ func TestWrongLines(t *testing.T) {
 	}
 }
 
+// A wrong value is blamed on what has it: the line of the file, unless the environment has another.
+func TestWrongValuesOfTheFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "landfall.yaml")
+	if err := os.WriteFile(file, []byte("domain: a.test\n\nmax_push: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for variable, want := range map[string]string{
+		"":     file + `:3: max_push is "x"; right would be a whole number above 0`,
+		"many": `LANDFALL_MAX_PUSH is "many"; right would be a whole number above 0`,
+	} {
+		_, err := loadConfig(file, func(name string) string { return map[string]string{"LANDFALL_MAX_PUSH": variable}[name] }, nil)
+		if got := landfall.MessageOf(err); got != want || landfall.KindOf(err) != landfall.Invalid {
+			t.Errorf("%q: got %q, want %q", variable, got, want)
+		}
+	}
+}
+
 // A variable that begins like a setting and is none stops the start, with the name that was meant; those that the other commands,
 // the tests and Kubernetes have are none of the server's business.
 func TestWrongVariables(t *testing.T) {

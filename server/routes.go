@@ -209,7 +209,7 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 	if err != nil {
 		return err
 	}
-	control.Handle("/", pages)
+	control.Handle("/", remote.Misplaced(s.config.URL, pages))
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (r *reader) near(kind, written string) string {
 			declared[known.name] = true
 		}
 	}
-	if best := nearest(written, declared); best != "" {
+	if best := Nearest(written, declared); best != "" {
 		return "; did you mean " + quote(best) + "?"
 	}
 	return ""

@@ -8,14 +8,14 @@ import (
 
 // Suggest says which of the known names was meant, or lists them when none is near.
 func Suggest[T any](written string, known map[string]T) string {
-	if best := nearest(written, known); best != "" {
+	if best := Nearest(written, known); best != "" {
 		return "did you mean " + quote(best) + "?"
 	}
 	return "known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
-// nearest returns the known name that is near to what was written; "" when none is.
-func nearest[T any](written string, known map[string]T) string {
+// Nearest returns the known name that is near to what was written; "" when none is.
+func Nearest[T any](written string, known map[string]T) string {
 	best, least := "", max(2, len(written)/3)+1
 	if len(written) <= 64 {
 		for _, name := range slices.Sorted(maps.Keys(known)) {

@@ -25,7 +25,10 @@ def load(program, request_only=False):
     With request_only the program is one of Fission's binary environment: it is run whatever its mode is, and its headers are there by the
     names, too, that Fission gives them.
     """
-    command = command_of(program) if request_only else [program]
+    words = interpreter_of(program)
+    if words and not os.access(words[0], os.X_OK):
+        raise adaptor.Fault("NoInterpreter", f"the first line of {program} names {words[0]}, which the server does not have where functions see it")
+    command = command_of(program, words) if request_only else [program]
 
     def handle(event):
         request = adaptor.environ(event)
@@ -55,17 +58,20 @@ def load(program, request_only=False):
 PAGE = re.compile(rb"\s*<(!doctype html|html|head|body|h1|p|div|table|title|script|style|a|br|b)[\s>]", re.IGNORECASE)
 
 
-def command_of(program):
-    """Returns the words that run a file of any mode: a program as it is, a script by what its first line names, or else by /bin/sh."""
+def command_of(program, words):
+    """Returns the words that run a file of any mode: a program as it is, a script by its interpreter, or else by /bin/sh."""
+    with open(program, "rb") as file:
+        if file.read(4) == b"\x7fELF":
+            return [executable(program)]
+    return [*(words or ["/bin/sh"]), program]
+
+
+def interpreter_of(program):
+    """Returns what the first line of a script names: its interpreter and an argument; nothing when it names none."""
     with open(program, "rb") as file:
         first = file.readline(256)
-    if first.startswith(b"\x7fELF"):
-        return [executable(program)]
     words = first[2:].split(None, 1) if first.startswith(b"#!") else []
-    words = [os.fsdecode(word.strip()) for word in words]
-    if words and os.access(words[0], os.X_OK):
-        return [*words, program]
-    return ["/bin/sh", program]
+    return [os.fsdecode(word.strip()) for word in words]
 
 
 def executable(program):

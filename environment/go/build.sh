@@ -1,5 +1,5 @@
 # Builds the Go package in the current folder into the program main. A package whose functions answer requests as net/http has
-# them, and that is no program yet, becomes one: the function adaptor writes the files of what calls them.
+# them becomes one that calls them: the function adaptor writes the files of what does so, and adapt those of what reads the sources.
 set -e
 if ! command -v go > /dev/null; then
 	echo "the server has no Go where builds can see it (/usr/local/go/bin, /usr/local/bin, /usr/bin); install it there, like: apt-get install golang-go" >&2
@@ -19,32 +19,20 @@ if ! why=$(go list -m 2>&1); then
 	echo "$why" >&2
 	exit 1
 fi
-sources=$(ls -- *.go 2> /dev/null | grep -v '_test\.go$' || true)
-if [ -z "$sources" ]; then
-	echo "the package has no Go files in its folder" >&2
-	exit 1
-fi
-# Names of files with spaces are not Go's.
-if ! grep -qE '^func main\(\)' $sources; then
-	functions=$(sed -nE 's/^func ([A-Z][A-Za-z0-9_]*)\( *[A-Za-z0-9_]+ +http\.ResponseWriter *, *[A-Za-z0-9_]+ +\*http\.Request *\).*/\1/p' $sources)
-	if [ -z "$functions" ]; then
-		format=$(go env GOROOT)/bin/gofmt
-		! [ -x "$format" ] || "$format" -l $sources > /dev/null # which says where it is not Go
-		echo "the package has neither a program (func main()) nor a function like func Handler(w http.ResponseWriter, r *http.Request)" >&2
-		exit 1
-	fi
-	if ! grep -qE '^package main([[:space:]]|$)' $sources; then
-		echo "the functions must be in package main" >&2
-		exit 1
-	fi
+# What reads the sources is a program, too, of a module of its own.
+reader="$work/.landfall-go"
+rm -rf "$reader"
+mkdir -p "$reader/environment/go/adapt" "$reader/environment/go/source"
+(
+	cd "$reader"
+	adapt
+	printf 'module landfall.dev/landfall\n\ngo %s\n' "$(echo "$version" | cut -d. -f1,2)" > go.mod
+	GOFLAGS=-trimpath go build -ldflags='-s -w' -o adapt ./environment/go/adapt
+)
+"$reader/adapt" "$(go list -m)/landfall_adaptor"
+if [ -f landfall_main.go ]; then
 	mkdir -p landfall_adaptor
 	(cd landfall_adaptor && adaptor)
-	{
-		printf 'package main\n\nimport (\n\t"net/http"\n\t"os"\n\n\tadaptor "%s/landfall_adaptor"\n)\n\n' "$(go list -m)"
-		printf 'func main() {\n\tos.Exit(adaptor.Serve(map[string]http.HandlerFunc{\n'
-		for function in $functions; do printf '\t\t"%s": %s,\n' "$function" "$function"; done
-		printf '\t}))\n}\n'
-	} > landfall_main.go
 fi
 mkdir -p "$DEPLOY_PKG"
 go build -o "$DEPLOY_PKG/main" .

@@ -62,6 +62,78 @@ def _quoted(found):
     return "".join(f"\\{byte:03o}" for byte in found[0].encode())
 
 
+class Authorization(dict):
+    """Who asks: a type, and a name and a password, or a token."""
+
+    def __init__(self, type, data=(), token=None):
+        super().__init__(data)
+        self.type, self.token = type, token
+
+    parameters = property(lambda self: dict(self))
+    username = property(lambda self: self.get("username"))
+    password = property(lambda self: self.get("password"))
+
+
+def authorization(value):
+    """Returns what a header Authorization says; None for one that cannot be read."""
+    import binascii
+
+    kind, _, rest = value.strip().partition(" ")
+    kind, rest = kind.lower(), rest.strip()
+    if kind != "basic":
+        return Authorization(kind, token=rest) if rest else None
+    try:
+        name, colon, password = binascii.a2b_base64(rest).partition(b":")
+    except binascii.Error:
+        return None
+    return Authorization(kind, {"username": name.decode("utf-8", "replace"), "password": password.decode("utf-8", "replace")}) if colon else None
+
+
+def parts(content_type, body):
+    """Returns the names and values of a form in parts; nothing of one that is broken."""
+    from email.message import Message  # slow to load
+    from email.parser import HeaderParser
+
+    whole = Message()
+    whole["Content-Type"] = content_type
+    boundary = (whole.get_boundary() or "").encode("latin-1", "replace")
+    if not boundary:
+        return []
+    if body.count(b"\r\n--" + boundary) > flask.MOST_FIELDS:
+        raise flask.HTTPException(413, f"the request has more than {flask.MOST_FIELDS} fields")
+    _, *pieces = re.split(rb"(?:^|\r\n)--" + re.escape(boundary) + rb"(--)?[ \t]*(?=\r\n|\Z)", body)
+    found = []
+    for last, part in zip(pieces[::2], pieces[1::2]):
+        if last:
+            return found
+        head, _, value = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        said = HeaderParser().parsestr(head.decode("latin-1"))
+        name, file = (_parameter(said.get_param(key, header="content-disposition")) for key in ("name", "filename"))
+        if file or file is not None and value:  # without both, nobody chose a file
+            raise flask.HTTPException(415, "for forms with files the function's package must bring Flask itself")
+        if name is not None and file is None:
+            found.append((name, value.decode(_known(said.get_content_charset("utf-8")), "replace")))
+    return []  # it breaks off
+
+
+def _known(charset):
+    """Returns a name of an encoding that Python has."""
+    import codecs
+
+    try:
+        codecs.lookup(charset)
+    except LookupError:
+        return "utf-8"
+    return charset
+
+
+def _parameter(value):
+    """Returns a parameter of a header, as browsers write it."""
+    if isinstance(value, tuple):  # with an encoding
+        return value[2].encode("latin-1", "replace").decode(_known(value[0] or "utf-8"), "replace")
+    return value and value.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
 class Markup(str):
     """Text that is HTML already."""
 

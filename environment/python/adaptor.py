@@ -554,6 +554,8 @@ def environ(event):
     for name, values in (protocol.get("headers") or {}).items():
         name = name.upper().replace("-", "_")
         # A program would take HTTP_PROXY for its proxy's address.
+        if name == "X_FORWARDED_FOR" and values:  # what the gateway says, and nobody else
+            made["REMOTE_ADDR"] = values[-1].rpartition(",")[2].strip()
         if name not in ("CONTENT_LENGTH", "CONTENT_TYPE", "PROXY"):
             made["HTTP_" + name] = ("; " if name == "COOKIE" else ", ").join(values)
         elif name == "CONTENT_TYPE" and values:

@@ -205,6 +205,19 @@ class Request:
     def remote_addr(self):
         return self.environ.get("REMOTE_ADDR")
 
+    @property
+    def user_agent(self):
+        return UserAgent(self.environ.get("HTTP_USER_AGENT", ""))
+
+    @property
+    def authorization(self):
+        value = self.environ.get("HTTP_AUTHORIZATION")
+        if value is None:
+            return None
+        from _flask_more import authorization
+
+        return authorization(value)
+
     @functools.cached_property
     def headers(self):
         found = []
@@ -236,11 +249,13 @@ class Request:
 
     @functools.cached_property
     def form(self):
-        if self.mimetype == "multipart/form-data":
-            raise HTTPException(415, "for forms with files the function's package must bring Flask itself")
-        if self.mimetype != "application/x-www-form-urlencoded":
+        if self.mimetype not in ("application/x-www-form-urlencoded", "multipart/form-data"):
             return ImmutableMultiDict()
         body = self.stream.read() if self._body is None else self._body
+        if self.mimetype == "multipart/form-data":
+            from _flask_more import parts
+
+            return ImmutableMultiDict(parts(self.content_type, body))
         return ImmutableMultiDict(_fields(body.decode("utf-8", "replace")))
 
     @functools.cached_property
@@ -281,6 +296,24 @@ class Request:
         if name == "environ":
             raise RuntimeError("there is no request any more; a generator that asks for it is wrapped: stream_with_context(generator())")
         raise AttributeError(_needs("flask.request." + name))
+
+
+class UserAgent:
+    """What a client calls itself."""
+
+    platform = browser = version = language = None
+
+    def __init__(self, string):
+        self.string = string
+
+    def __str__(self):
+        return self.string
+
+    def __bool__(self):
+        return bool(self.browser)
+
+    def to_header(self):
+        return self.string
 
 
 PLAIN = "!$&'()*+,/:;=@"
@@ -355,7 +388,7 @@ class Response:
             self.mimetype = mimetype
 
     def __setattr__(self, name, value):
-        if type(self) is Response and name not in ("headers", "response", "status_code") and not hasattr(Response, name):
+        if type(self) is Response and name not in ("headers", "response", "_code", "_reason") and not hasattr(Response, name):
             raise AttributeError(_needs("flask.Response." + name))
         super().__setattr__(name, value)
 
@@ -364,11 +397,22 @@ class Response:
 
     @property
     def status(self):
-        return f"{self.status_code} {_phrase(self.status_code)[0].upper()}"
+        phrase = _phrase(self.status_code)[0].upper()
+        return f"{self.status_code} {self._reason or ('UNKNOWN' if phrase == 'UNKNOWN ERROR' else phrase)}"
 
     @status.setter
     def status(self, value):
-        self.status_code = int(value.split()[0]) if isinstance(value, str) else int(value)
+        code, _, reason = str(value if isinstance(value, str) else int(value)).strip().partition(" ")
+        self.status_code = int(code)
+        self._reason = reason
+
+    @property
+    def status_code(self):
+        return self._code
+
+    @status_code.setter
+    def status_code(self, value):
+        self._code, self._reason = value, ""
 
     @property
     def content_type(self):

@@ -359,6 +359,24 @@ func TestWillNotRun(t *testing.T) {
 		testkit.Equal(t, "exit code of spec validate: "+out, code, 2)
 		testkit.Contains(t, site.Told{out}, place, c.sentence)
 	}
+	r.Write("specs/functions.yaml", site.FunctionsSpec("python-env", "hello broken.main"), "hello/broken.py", "import os\n\ndef main(:\n    return 1\n")
+	r.Commit("No Python")
+	// A push knows what the interpreter says; spec validate runs none
+	site.WantFailed(t, s, "shop", r, r.Push("HEAD"), "specs/functions.yaml:", "Function hello will not run: hello/broken.py:3: SyntaxError: ")
+	r.Write("specs/functions.yaml", right)
+	for link, target := range map[string]string{"hello/link.py": "nowhere.py", "hello/folder": "../site", "hello/absolute": "/etc/passwd"} {
+		if err := os.Symlink(target, filepath.Join(r.Dir, link)); err != nil {
+			t.Fatal(err)
+		}
+		r.Commit("A link to no file")
+		says := link + ` is a symbolic link that leads to no file of the repository`
+		site.WantFailed(t, s, "shop", r, r.Push("HEAD"), says)
+		out, code := s.Run(r.Dir, "spec", "validate")
+		// K-023: spec validate sees what a link leads to
+		testkit.Equal(t, "exit code of spec validate: "+out, code, 2)
+		testkit.Contains(t, site.Told{out}, "specs/functions.yaml:", says)
+		r.Git("rm", "--quiet", link)
+	}
 	r.Write("specs/functions.yaml", site.FunctionsSpec("python-fastapi-env", "hello request.main"), "hello/request.py", "async def main(request):\n    return 1\n")
 	r.Commit("FastAPI")
 	if pushed := r.Push("HEAD"); environment.HasFastAPI() {

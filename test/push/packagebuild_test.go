@@ -130,6 +130,8 @@ func TestArchiveThatIsAZip(t *testing.T) {
 		// K-006: a zip that is all of an archive is that archive
 		testkit.Equal(t, "answer of "+function, s.Get(s.At("shop", "/api/"+function)).Body, want)
 	}
+	said, exit := s.Run(r.Dir, "spec", "validate")
+	testkit.Equal(t, "exit code of spec validate: "+said, exit, 0)
 	s.WantWhole()
 	r.Write("site/more.html", "more", "nested.zip", zipped(t, "inner.zip", zipped(t, "word.py", "")), "specs/nested.yaml", `kind: ArchiveUploadSpec
 name: nested
@@ -150,6 +152,10 @@ spec: {environment: {name: env}, deployment: {url: "archive://nested"}}
 		r.Write("out/deployed.ZIP", wrong.zip)
 		r.Commit(name)
 		site.WantFailed(t, s, "shop", r, r.Push("HEAD"), wrong.says)
+		said, exit := s.Run(r.Dir, "spec", "validate")
+		// K-023: spec validate says the same of a zip
+		testkit.Equal(t, "exit code of spec validate: "+said, exit, 2)
+		testkit.Contains(t, site.Told{said}, "specs/functions.yaml:", wrong.says)
 	}
 	r.Git("rm", "--quiet", "out/deployed.ZIP")
 	r.Commit("Without the zip")

@@ -1,0 +1,71 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/spec"
+)
+
+// entryFile is the file that the entry point of a function means.
+type entryFile struct {
+	function spec.Function
+	env      environment.Environment
+	path     string
+	source   []byte
+}
+
+// compile fails for the first of the files that is not of its language, with its line. Files of one language are looked at together, by
+// their interpreter and in the sandbox: where nothing can hold a command, nobody looks.
+func (w built) compile(ctx context.Context, files []entryFile) error {
+	var mine []entryFile
+	var sources [][]byte
+	for _, f := range files {
+		if command, _ := f.env.Compile(nil); command != "" && f.source != nil {
+			mine, sources = append(mine, f), append(sources, f.source)
+		}
+	}
+	if len(mine) == 0 {
+		return nil
+	}
+	command, content := mine[0].env.Compile(sources)
+	printed, err := w.runAlone(ctx, command, content)
+	if err != nil {
+		return err
+	}
+	broken := environment.NotCompiled(printed)
+	for i, f := range mine {
+		if why, is := broken[i]; is {
+			return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
+				Message: fmt.Sprintf("%s: Function %s will not run: %s:%s", f.function.Pos, f.function.Name, f.path, why)}
+		}
+	}
+	return nil
+}
+
+// runAlone runs a command in the sandbox, without a network, in a folder with some files, and returns what it prints; nothing when nothing
+// here can hold it.
+func (w built) runAlone(ctx context.Context, command string, files map[string][]byte) (printed string, err error) {
+	dir := filepath.Join(w.Scratch, w.run.ID+"-compile")
+	defer func() { _ = os.RemoveAll(dir) }() // of what stays, the folder is emptied by the next start
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
+		return "", err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	var output bytes.Buffer
+	_, err = w.Sandbox.Build(ctx, BuildCommand{Shell: command, Dir: dir, Output: &output, Logger: w.logger})
+	if landfall.Is(err, landfall.Forbidden) {
+		return "", nil
+	}
+	return output.String(), err
+}
