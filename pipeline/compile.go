@@ -31,7 +31,7 @@ func (w built) compile(ctx context.Context, files []entryFile) error {
 			mine, sources = append(mine, f), append(sources, f.source)
 		}
 	}
-	if len(mine) == 0 {
+	if len(mine) == 0 || w.Sandbox == nil {
 		return nil
 	}
 	command, content := mine[0].env.Compile(sources)

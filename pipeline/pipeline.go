@@ -28,8 +28,8 @@ type Pipeline struct {
 	Rollout   *deploy.Rollout
 	Runs      *runs.Runs
 
-	Sandbox   Sandbox
-	Images    Images // nil: none is pulled
+	Sandbox   Sandbox // nil: nothing that is pushed has a build, and no source is looked at
+	Images    Images  // nil: none is pulled
 	Modules   Modules
 	Trials    Trials
 	Secrets   *secret.Keeper // nil: this process cannot read them
