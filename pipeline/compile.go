@@ -22,7 +22,7 @@ type entryFile struct {
 }
 
 // compile fails for the first of the files that is not of its language, with its line. Files of one language are looked at together, by
-// their interpreter and in the sandbox: where nothing can hold a command, nobody looks.
+// their interpreter and in the sandbox: where nothing can hold a command, or functions run elsewhere, nobody looks.
 func (w built) compile(ctx context.Context, files []entryFile) error {
 	var mine []entryFile
 	var sources [][]byte
@@ -31,7 +31,7 @@ func (w built) compile(ctx context.Context, files []entryFile) error {
 			mine, sources = append(mine, f), append(sources, f.source)
 		}
 	}
-	if len(mine) == 0 || w.Sandbox == nil {
+	if len(mine) == 0 || w.HasFastAPI == nil { // the interpreter of the machine where functions run may be another one
 		return nil
 	}
 	command, content := mine[0].env.Compile(sources)

@@ -117,10 +117,14 @@ func checkEntry(ctx context.Context, env environment.Environment, entrypoint str
 
 // checkCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with what to do.
 func checkCompiled(ctx context.Context, env environment.Environment, entrypoint string, source deployment) error {
-	files := map[string][]byte{}
+	const most = 2 << 20 // bytes of all files: nobody writes more, and only the build, in its sandbox, reads what is larger
+	files, size := map[string][]byte{}, int64(0)
 	for name, f := range source.files {
 		if !env.Compiles(name) {
 			continue
+		}
+		if size += f.Size; size > most {
+			return nil
 		}
 		var err error
 		if files[name], err = readAll(ctx, source, f); err != nil {
@@ -147,6 +151,9 @@ func readSource(ctx context.Context, env environment.Environment, entrypoint str
 		return "", nil, nil
 	}
 	source, err = readAll(ctx, d, file)
+	if file.Digest != "" && landfall.DigestOf(source) != file.Digest { // a kept build is damaged, which whoever archives it notices
+		return "", nil, err
+	}
 	return file.Path, source, err
 }
 

@@ -47,7 +47,7 @@ func (w built) checkFunctions(ctx context.Context) error {
 			verb, err = "cannot be run", w.checkModule(ctx, f, d)
 		case env.Images():
 			err = image.check(ctx, env, f, d)
-		case env.Compiled(plan.pkg.BuildCommand):
+		case env.Compiled(plan.pkg.BuildCommand) && !isZip(plan.source): // of a zip that is stored, what was built is looked at
 			err = checkCompiled(ctx, env, f.FunctionName, deploymentOf(plan.source, w.open))
 		default:
 			entry := entryFile{function: f, env: env}

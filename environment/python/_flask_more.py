@@ -117,14 +117,9 @@ def parts(content_type, body):
 
 
 def _known(charset):
-    """Returns a name of an encoding that Python has."""
-    import codecs
-
-    try:
-        codecs.lookup(charset)
-    except LookupError:
-        return "utf-8"
-    return charset
+    """Returns an encoding that forms have; Python has others, which take long, or are none of text."""
+    charset = charset.lower().replace("_", "-")
+    return charset if charset in ("us-ascii", "ascii", "iso-8859-1", "latin-1") else "utf-8"
 
 
 def _parameter(value):

@@ -35,7 +35,7 @@ func Compiler(binary string) []string { return []string{binary, word} }
 // These bound one compilation. It may take the processors' time, however long it waits for them on a busy machine, and it ends in
 // any case.
 const (
-	compileTime   = 2 * time.Minute // of all processors together
+	compileTime   = time.Minute // of each processor
 	compileEnd    = 10 * time.Minute
 	mib           = 1 << 20
 	compileMemory = 1024 * mib
@@ -56,7 +56,7 @@ func Forward(args []string) (code int, handled bool) {
 	if len(args) != count || args[0] != word {
 		return 0, false
 	}
-	over, most, err := limitTime(compileTime)
+	over, most, err := limitTime(compileTime * time.Duration(runtime.GOMAXPROCS(0)))
 	if err = errors.Join(err, limitMemory(compileMemory)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return notStarted, true
@@ -136,6 +136,8 @@ func compileApart(ctx context.Context, compiler []string, module []byte, cache s
 		return failed(context.Cause(ctx))
 	case limited.Err() != nil:
 		return invalid("it took more than %.0f minutes to compile", compileEnd.Minutes())
+	case exited && fault.ExitCode() < 0 && fault.UserTime()+fault.SystemTime() > compileTime: // before it could say so
+		return invalid("it took more than %.0f s of the processors' time to compile", compileTime.Seconds())
 	case exited && fault.ExitCode() == refused:
 		return invalid("%s", landfall.Plain(string(out)))
 	case exited && outOfMemory.Match(fault.Stderr):

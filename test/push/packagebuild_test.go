@@ -111,6 +111,22 @@ func zipped(t *testing.T, pairs ...string) string {
 	return text.String()
 }
 
+// A function of a package whose source is a zip gets a new version without a new build: what was built is looked at, not the zip.
+func TestGoZipThatIsBuilt(t *testing.T) {
+	t.Parallel()
+	s := site.New(t)
+	r := s.Repository(s.App("shop"))
+	specs := strings.NewReplacer("source/*", "source.zip", "source/**", "source.zip").
+		Replace(site.BuiltPackage("source", "go-env", "build", "Handler", `"build"`))
+	source := "package main\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n)\n\nfunc Handler(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, \"from a zip\") }\n"
+	r.Write("specs/functions.yaml", specs, "source.zip", zipped(t, "handler.go", source))
+	s.Pushed(r, "shop", "A zip of Go")
+	testkit.Equal(t, "the answer", s.Get(s.At("shop", "/api/source")).Body, "from a zip")
+	r.Write("specs/functions.yaml", strings.Replace(specs, "functionName: Handler}", "functionName: Handler}\n  functionTimeout: 20", 1))
+	s.Pushed(r, "shop", "Another timeout")
+	testkit.Equal(t, "the answer of the next version", s.Get(s.At("shop", "/api/source")).Body, "from a zip")
+}
+
 // A zip as all that an archive includes is the archive, as in Fission: of a source, which is built, and of a deployment.
 func TestArchiveThatIsAZip(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ func Reads(name string) bool {
 // package main.
 func Read(files map[string][]byte) (Folder, error) {
 	context := build.Default
-	context.CgoEnabled = false
+	context.CgoEnabled, context.GOOS = false, "linux" // where functions run
 	context.OpenFile = func(name string) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files[path.Base(name)])), nil
 	}
@@ -108,7 +108,7 @@ func (f *Folder) add(set *token.FileSet, file *ast.File) {
 		if !ok || function.Recv != nil {
 			continue
 		}
-		name, at := function.Name.Name, set.Position(function.Name.Pos())
+		name, at := function.Name.Name, set.PositionFor(function.Name.Pos(), false) // whatever a //line says
 		switch {
 		case name == "main" && file.Name.Name == "main":
 			f.Program, f.main = true, at
