@@ -297,9 +297,9 @@ func TestUnitsThatLeaveTheSpec(t *testing.T) {
 	s := site.New(t)
 	r := s.Static("shop")
 	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/bar.yaml", site.FunctionSpec("bar"), "bar/main.py", "bar",
-		"specs/foo.yaml", site.FunctionSpec("foo"), "foo/main.py", "foo 1")
+		"specs/foo.yaml", site.FunctionSpec("foo"), "foo/main.py", "foo_1")
 	one := s.Numbered(r, "shop", 1)
-	r.Write("foo/main.py", "foo 2")
+	r.Write("foo/main.py", "foo_2")
 	two := s.Numbered(r, "shop", 2)
 	r.Checkout("keeps")
 	r.Git("checkout", "--quiet", "-b", "drops")
@@ -328,7 +328,7 @@ func TestUnitsThatLeaveTheSpec(t *testing.T) {
 	s.Numbered(r, "shop", 4)
 	site.WantRefused(t, s.Refused(http.MethodGet, "/functions/foo/versions/latest", nil), landfall.NotFound)
 	r.Checkout("main")
-	r.Write("specs/foo.yaml", site.FunctionSpec("foo"), "foo/main.py", "foo 3")
+	r.Write("specs/foo.yaml", site.FunctionSpec("foo"), "foo/main.py", "foo_3")
 	five := s.Numbered(r, "shop", 5)
 	s.Call(http.MethodGet, "/functions/foo/versions/latest", nil, &held)
 	testkit.Equal(t, "number of the unit that came back", held.Number, 3)
@@ -339,7 +339,7 @@ func TestUnitsThatOnlyABranchKeeps(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
 	r := s.Static("shop")
-	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/foo.yaml", site.FunctionSpec("foo"), "foo/main.py", "foo 1")
+	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/foo.yaml", site.FunctionSpec("foo"), "foo/main.py", "foo_1")
 	one := s.Numbered(r, "shop", 1)
 	r.Checkout("keeps")
 	r.Checkout("main")
@@ -366,7 +366,7 @@ func TestUnitsThatOnlyABranchKeeps(t *testing.T) {
 	testkit.Equal(t, "functions in the list", len(site.List[client.Unit](s, "/functions")), 0)
 
 	r.Checkout("keeps")
-	r.Write("foo/main.py", "foo 2")
+	r.Write("foo/main.py", "foo_2")
 	out = pushes(2)
 	// Nor is a version retired that production never had.
 	testkit.Equal(t, "production is told again: "+out, strings.Contains(out, "retired"), false)
@@ -393,7 +393,7 @@ func TestHistoryOfAFunction(t *testing.T) {
 	var commits []landfall.CommitSHA
 	var times []string
 	for n := 1; n <= 4; n++ {
-		r.Write("hello/main.py", fmt.Sprint("code ", n))
+		r.Write("hello/main.py", fmt.Sprint("code_", n))
 		uids = append(uids, s.Numbered(r, "shop", n))
 		commits = append(commits, r.Head())
 		times = append(times, site.Clock())
@@ -484,7 +484,7 @@ func TestManyPushesAtOnce(t *testing.T) {
 	for i := range apps {
 		name := fmt.Sprintf("app-%d", i)
 		r := s.Static(name, "release: {keep: 1000}")
-		r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/f.yaml", site.FunctionSpec("f-"+name), "f-"+name+"/main.py", "code 0")
+		r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/f.yaml", site.FunctionSpec("f-"+name), "f-"+name+"/main.py", "code_0")
 		r.Write("site/index.html", "first")
 		s.Pushed(r, name, "First")
 		wanted.pages[r.Head()] = "first"
@@ -509,7 +509,7 @@ func (p pusher) pushMany(wanted *want, pushes int) {
 	p.Checkout(p.branch)
 	for n := range pushes {
 		page := fmt.Sprintf("%s %s %d", p.app, p.name, n)
-		p.Write("site/index.html", page, "f-"+p.app+"/main.py", fmt.Sprint("code ", n%3))
+		p.Write("site/index.html", page, "f-"+p.app+"/main.py", fmt.Sprint("code_", n%3))
 		p.Git("add", "--all")
 		p.Git("commit", "--quiet", "--message", page)
 		wanted.Lock()

@@ -20,7 +20,7 @@ func TestDiffCountsFiles(t *testing.T) {
 	r.Write("specs/env.yaml", site.EnvironmentSpec, "specs/hello.yaml", site.FunctionSpec("hello"), "hello/main.py", "code", "hello/old.py", "old",
 		"site/index.html", "page", "site/a.txt", "a", "site/b.txt", "b")
 	one := s.Pushed(r, "shop", "One")
-	r.Write("hello/main.py", "other code", "hello/new.py", "new", "hello/more.py", "more", "site/index.html", "other page", "site/c.txt", "c")
+	r.Write("hello/main.py", "other_code", "hello/new.py", "new", "hello/more.py", "more", "site/index.html", "other page", "site/c.txt", "c")
 	r.Git("rm", "--quiet", "hello/old.py", "site/a.txt", "site/b.txt")
 
 	out, _ := s.Run(r.Dir, "spec", "diff")
