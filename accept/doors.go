@@ -39,9 +39,9 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 		}
 		return remote.Repository{}, err
 	}
-	scope := store.ScopeRead
+	scope := landfall.ScopeRead
 	if write {
-		scope = store.ScopeDeploy
+		scope = landfall.ScopeDeploy
 	}
 	if !t.Allows(scope, app.ID) {
 		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s for %q", scope, name)}
@@ -63,7 +63,7 @@ func (d Doors) meant(ctx context.Context, t landfall.Token, name string) (string
 	apps, err := d.DB.Apps(ctx)
 	readable := map[string]bool{}
 	for _, app := range apps {
-		if app.Deleted.IsZero() && t.Allows(store.ScopeRead, app.ID) {
+		if app.Deleted.IsZero() && t.Allows(landfall.ScopeRead, app.ID) {
 			readable[app.Name] = true
 		}
 	}

@@ -159,8 +159,8 @@ func (u units) moveAlias(ctx context.Context, path UnitPath, move func(tx *store
 	if err != nil {
 		return err
 	}
-	if !caller(ctx).Allows(store.ScopeDeploy, row.App) {
-		return forbidden(store.ScopeDeploy, row.Unit.String())
+	if !caller(ctx).Allows(landfall.ScopeDeploy, row.App) {
+		return forbidden(landfall.ScopeDeploy, row.Unit.String())
 	}
 	err = u.DB.Update(ctx, func(tx *store.Tx) error {
 		if row, err = tx.UnitInNamespace(ctx, path.Namespace, row.Unit); err != nil {

@@ -160,25 +160,25 @@ func Document() ([]byte, error) {
 // operation describes one operation. Every operation names the scope that it needs: there is none without.
 type operation struct {
 	id, method, path, summary string
-	scope                     store.Scope
+	scope                     landfall.Scope
 	status                    int   // of success; 0: 200
 	most                      int64 // bytes of a body; 0: 1 MiB
 }
 
 func reading(id, path, summary string) operation {
-	return operation{id: id, method: http.MethodGet, path: path, summary: summary, scope: store.ScopeRead}
+	return operation{id: id, method: http.MethodGet, path: path, summary: summary, scope: landfall.ScopeRead}
 }
 
 func invoking(id, method, path, summary string) operation {
-	return operation{id: id, method: method, path: path, summary: summary, scope: store.ScopeInvoke}
+	return operation{id: id, method: method, path: path, summary: summary, scope: landfall.ScopeInvoke}
 }
 
 func deploying(id, method, path, summary string) operation {
-	return operation{id: id, method: method, path: path, summary: summary, scope: store.ScopeDeploy}
+	return operation{id: id, method: method, path: path, summary: summary, scope: landfall.ScopeDeploy}
 }
 
 func administering(id, method, path, summary string) operation {
-	return operation{id: id, method: method, path: path, summary: summary, scope: store.ScopeAdmin}
+	return operation{id: id, method: method, path: path, summary: summary, scope: landfall.ScopeAdmin}
 }
 
 // answering sets the status of success.

@@ -13,8 +13,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
-	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -116,7 +116,7 @@ func TestOperations(t *testing.T) {
 		if o.method == http.MethodGet {
 			continue
 		}
-		for _, scope := range slices.Compact([]store.Scope{o.scope, store.ScopeAdmin}) {
+		for _, scope := range slices.Compact([]landfall.Scope{o.scope, landfall.ScopeAdmin}) {
 			t.Run("what changes something/"+o.id+"/"+string(scope), func(t *testing.T) {
 				t.Parallel()
 				w := s.copy(t)
@@ -140,7 +140,7 @@ func (w *world) changesNothing(s *seed, o operation, before string) (after strin
 	w.wantBody(s, o)
 	w.wantQuery(s, o)
 	if o.method == http.MethodGet {
-		w.wantSuccess(s, o, tokenOf(store.ScopeAdmin, ""))
+		w.wantSuccess(s, o, tokenOf(landfall.ScopeAdmin, ""))
 		w.wantSuccess(s, o, tokenOf(o.scope, ""))
 	}
 	if after = w.state(); after != before {
@@ -212,7 +212,7 @@ func (w *world) wantScope(s *seed, o operation) {
 	w.t.Helper()
 	path, body := o.request(s, "")
 	for _, scope := range scopes() {
-		if scope == o.scope || scope == store.ScopeAdmin || scope == store.ScopeDeploy && o.scope == store.ScopeRead {
+		if scope == o.scope || scope == landfall.ScopeAdmin || scope == landfall.ScopeDeploy && o.scope == landfall.ScopeRead {
 			continue
 		}
 		a := w.ask(tokenOf(scope, ""), o.method, path, body)
@@ -247,7 +247,7 @@ func (w *world) wantLost(s *seed, o operation) {
 	w.t.Helper()
 	for _, missing := range o.lost {
 		path, body := o.request(s, missing)
-		wantRefused(w.t, o, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound, "not-found", lost)
+		wantRefused(w.t, o, w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path, body), http.StatusNotFound, "not-found", lost)
 	}
 }
 
@@ -262,7 +262,7 @@ func (w *world) wantBody(s *seed, o operation) {
 	for bad, status := range map[string]int{
 		"no JSON": http.StatusBadRequest, "": http.StatusBadRequest, unknown: http.StatusUnprocessableEntity,
 	} {
-		wantRefused(w.t, o, w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path, bad), status, "")
+		wantRefused(w.t, o, w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path, bad), status, "")
 	}
 }
 
@@ -274,14 +274,14 @@ func (w *world) wantQuery(s *seed, o operation) {
 	if o.query != "" {
 		separator = "&"
 	}
-	a := w.ask(tokenOf(store.ScopeAdmin, ""), o.method, path+separator+"cursor=%zz", body)
+	a := w.ask(tokenOf(landfall.ScopeAdmin, ""), o.method, path+separator+"cursor=%zz", body)
 	wantRefused(w.t, o, a, http.StatusBadRequest, "invalid", "cursor=%zz")
 }
 
 // noOperation fails the test unless what is no operation is refused with a problem document, and the methods that there are.
 func noOperation(t *testing.T, w *world) {
 	t.Helper()
-	token := tokenOf(store.ScopeAdmin, "")
+	token := tokenOf(landfall.ScopeAdmin, "")
 	wantProblem(t, w.ask(token, http.MethodGet, "/api/v1/nosuch", ""), http.StatusNotFound, "not-found", "GET /api/v1/nosuch")
 	a := w.ask(token, http.MethodPatch, "/api/v1/apps/shop", "")
 	wantProblem(t, a, http.StatusMethodNotAllowed, "not-found", "PATCH /api/v1/apps/shop")
@@ -291,7 +291,7 @@ func noOperation(t *testing.T, w *world) {
 // ofDeletedApp fails the test unless of a deleted app nothing is there any more but what it was.
 func ofDeletedApp(t *testing.T, s *seed, w *world, all []operation) {
 	t.Helper()
-	token := tokenOf(store.ScopeAdmin, "")
+	token := tokenOf(landfall.ScopeAdmin, "")
 	deleted := w.ask(token, http.MethodDelete, "/api/v1/apps/shop?force=true", "")
 	testkit.Equal(t, deleted.String(), deleted.status, http.StatusOK)
 	before := w.state()
@@ -316,8 +316,8 @@ func ofDeletedApp(t *testing.T, s *seed, w *world, all []operation) {
 func moreThanTheScope(t *testing.T, w *world) {
 	t.Helper()
 	before := w.state()
-	deployer, ofShop := tokenOf(store.ScopeDeploy, ""), tokenOf(store.ScopeAdmin, shopID)
-	for _, token := range []string{tokenOf(store.ScopeDeploy, shopID), ofShop} {
+	deployer, ofShop := tokenOf(landfall.ScopeDeploy, ""), tokenOf(landfall.ScopeAdmin, shopID)
+	for _, token := range []string{tokenOf(landfall.ScopeDeploy, shopID), ofShop} {
 		for _, path := range []string{"/api/v1/runs", "/api/v1/executions"} {
 			wantProblem(t, w.ask(token, http.MethodGet, path, ""), http.StatusForbidden, "forbidden", "for the whole installation")
 		}
@@ -326,7 +326,7 @@ func moreThanTheScope(t *testing.T, w *world) {
 	}
 	a := w.ask(deployer, http.MethodPut, "/api/v1/ns/default/apps/fresh-app", `{}`)
 	wantProblem(t, a, http.StatusForbidden, "forbidden", "the scope admin for the whole installation")
-	a = w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodDelete, "/api/v1/apps/shop", "")
+	a = w.ask(tokenOf(landfall.ScopeAdmin, ""), http.MethodDelete, "/api/v1/apps/shop", "")
 	wantProblem(t, a, http.StatusConflict, "conflict", "--force")
 	a = w.ask(ofShop, http.MethodPost, "/api/v1/apps/shop/hook/rotate", "")
 	wantProblem(t, a, http.StatusNotFound, "not-found", "shop has no webhook")
@@ -349,10 +349,10 @@ func madeOrSet(t *testing.T, w *world, all []operation) {
 	} {
 		o := of[r.id]
 		path := o.path(o.template, r.changed)
-		made := w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodPut, path, r.first)
+		made := w.ask(tokenOf(landfall.ScopeAdmin, ""), http.MethodPut, path, r.first)
 		testkit.Equal(t, made.String(), made.status, http.StatusCreated)
 		wantDescribed(t, o, made)
-		set := w.ask(tokenOf(store.ScopeAdmin, ""), http.MethodPut, path, r.second)
+		set := w.ask(tokenOf(landfall.ScopeAdmin, ""), http.MethodPut, path, r.second)
 		testkit.Equal(t, set.String(), set.status, http.StatusOK)
 		wantDescribed(t, o, set)
 	}

@@ -71,10 +71,10 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 	s := client.Status{URL: a.URL.String(), Domain: a.Domain, Roles: a.Roles, Sandbox: a.Sandbox, Lacks: a.SandboxLacks, Network: a.Network, Proxy: a.Proxy,
 		Remote: a.Repositories != nil, Waiting: deserted, Token: token.Name, Scope: string(token.Scope), Oldest: oldest}
 	if a.Problems != nil {
-		s.Problems = a.Problems(ctx, func(app string) bool { return token.Allows(store.ScopeRead, app) })
+		s.Problems = a.Problems(ctx, func(app string) bool { return token.Allows(landfall.ScopeRead, app) })
 	}
 	for _, app := range apps {
-		if app.Deleted.IsZero() && token.Allows(store.ScopeRead, app.ID) {
+		if app.Deleted.IsZero() && token.Allows(landfall.ScopeRead, app.ID) {
 			s.Apps++
 		}
 	}
@@ -88,7 +88,7 @@ func (a *api) listApps(ctx context.Context, _ *struct{}) (*body[page[client.App]
 	}
 	p := page[client.App]{Items: []client.App{}}
 	for _, app := range apps {
-		if app.Deleted.IsZero() && caller(ctx).Allows(store.ScopeRead, app.ID) {
+		if app.Deleted.IsZero() && caller(ctx).Allows(landfall.ScopeRead, app.ID) {
 			p.Items = append(p.Items, a.appOf(app))
 		}
 	}
@@ -108,7 +108,7 @@ func (a *api) appOf(app landfall.App) client.App {
 }
 
 func (a *api) createApp(ctx context.Context, in *body[client.NewApp]) (*body[client.App], error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
 	return answer(a.makeApp(ctx, in.Body, ""))
@@ -174,7 +174,7 @@ func (a *api) hook(ctx context.Context, app landfall.App) (landfall.Hook, error)
 }
 
 func (a *api) rotateHook(ctx context.Context, in *AppPath) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func randomHex(n int) string {
 }
 
 func (a *api) showApp(ctx context.Context, in *AppPath) (*body[client.App], error) {
-	app, err := a.anyApp(ctx, in.App, store.ScopeRead)
+	app, err := a.anyApp(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (a *api) setCredentials(ctx context.Context, in *struct {
 	AppPath
 	Body client.Credentials
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +301,7 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 	AppPath
 	Body client.Branch
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +336,7 @@ func (a *api) setPreviews(ctx context.Context, in *struct {
 	AppPath
 	Body client.Previews
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func (a *api) setKeepFiles(ctx context.Context, in *struct {
 	AppPath
 	Body client.KeepFiles
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +381,7 @@ func (a *api) deleteApp(ctx context.Context, in *struct {
 	AppPath
 	Force bool `query:"force" doc:"required: the app's addresses answer 410 from then on, and what it stored is removed"`
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -400,7 +400,7 @@ func (a *api) history(ctx context.Context, in *struct {
 	AppPath
 	Paging
 }) (*body[page[client.Group]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -445,7 +445,7 @@ type GroupPath struct {
 }
 
 func (a *api) showGroup(ctx context.Context, in *GroupPath) (*body[client.GroupTracker], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -481,7 +481,7 @@ func (a *api) state(ctx context.Context, in *struct {
 	AppPath
 	At string `query:"at" required:"true" doc:"a commit, or a time as RFC 3339"`
 }) (*body[client.State], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -516,7 +516,7 @@ type DiffPath struct {
 }
 
 func (a *api) diff(ctx context.Context, in *DiffPath) (*body[page[client.Change]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -543,7 +543,7 @@ func (a *api) moves(ctx context.Context, in *struct {
 	Pointer string `query:"pointer" doc:"live, or tag NAME; empty: all"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 }) (*body[page[client.Move]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -556,13 +556,13 @@ func (a *api) deliveries(ctx context.Context, in *struct {
 	App   string `query:"app" doc:"name of an app: those to its own webhook, and to that of the installation those that were for it when they came; empty: all"`
 }) (*body[page[client.Delivery]], error) {
 	if in.App == "" {
-		if err := installation(ctx, store.ScopeAdmin); err != nil {
+		if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 			return nil, err
 		}
 		all, err := a.DB.Deliveries(ctx, in.Limit)
 		return answer(pageOf(all, in.Limit, func(client.Delivery) string { return "" }), err)
 	}
-	app, err := a.app(ctx, in.App, store.ScopeAdmin)
+	app, err := a.app(ctx, in.App, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}
@@ -578,7 +578,7 @@ func (a *api) delivery(ctx context.Context, in *struct {
 	ID   string `path:"id"`
 	Hook string `query:"hook"`
 }) (*body[client.Delivery], error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
 	d, err := a.DB.Delivery(ctx, in.Hook, in.ID)

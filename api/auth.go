@@ -10,14 +10,13 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
-	"landfall.dev/landfall/store"
 )
 
 type tokenKey struct{}
 
 // As returns a context in which requests to the handler are made in the name of a token: for the rooms of this program
 // that have checked who asks by themselves. What comes from outside brings its token in a header.
-func As(ctx context.Context, token store.Token) context.Context {
+func As(ctx context.Context, token landfall.Token) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
 
@@ -39,7 +38,7 @@ func (a *api) authenticate(h huma.API) func(huma.Context, func(huma.Context)) {
 			refuse(landfall.KindOf(err), landfall.MessageOf(err))
 			return
 		}
-		scope, declared := ctx.Operation().Metadata[scopeKey].(store.Scope)
+		scope, declared := ctx.Operation().Metadata[scopeKey].(landfall.Scope)
 		if !declared || !token.Allows(scope, token.App) {
 			refuse(landfall.Forbidden, fmt.Sprintf("the token lacks the scope %s", scope))
 			return
@@ -59,26 +58,26 @@ func wellFormed(query string) bool {
 }
 
 // asking returns the token in whose name a request is made.
-func (a *api) asking(ctx huma.Context) (store.Token, error) {
-	if token, known := ctx.Context().Value(tokenKey{}).(store.Token); known {
+func (a *api) asking(ctx huma.Context) (landfall.Token, error) {
+	if token, known := ctx.Context().Value(tokenKey{}).(landfall.Token); known {
 		return token, nil
 	}
 	secret := auth.Bearer(ctx.Header("Authorization"))
 	if secret == "" {
-		return store.Token{}, &landfall.Error{Op: "api", Kind: landfall.Unauthorized,
+		return landfall.Token{}, &landfall.Error{Op: "api", Kind: landfall.Unauthorized,
 			Message: "send a token: Authorization: Bearer TOKEN (landfall login keeps one for the command line)"}
 	}
 	return auth.Token(ctx.Context(), a.DB, secret)
 }
 
 // caller returns the token of a request.
-func caller(ctx context.Context) store.Token {
-	token, _ := ctx.Value(tokenKey{}).(store.Token)
+func caller(ctx context.Context) landfall.Token {
+	token, _ := ctx.Value(tokenKey{}).(landfall.Token)
 	return token
 }
 
 // app returns an app by name for a request that needs the scope on it. NotFound when it was deleted.
-func (a *api) app(ctx context.Context, name string, scope store.Scope) (landfall.App, error) {
+func (a *api) app(ctx context.Context, name string, scope landfall.Scope) (landfall.App, error) {
 	app, err := a.anyApp(ctx, name, scope)
 	if err == nil && !app.Deleted.IsZero() {
 		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", name)}
@@ -87,7 +86,7 @@ func (a *api) app(ctx context.Context, name string, scope store.Scope) (landfall
 }
 
 // anyApp is app, also for one that was deleted.
-func (a *api) anyApp(ctx context.Context, name string, scope store.Scope) (landfall.App, error) {
+func (a *api) anyApp(ctx context.Context, name string, scope landfall.Scope) (landfall.App, error) {
 	app, err := a.DB.AppByName(ctx, name)
 	if err == nil && !caller(ctx).Allows(scope, app.ID) {
 		err = forbidden(scope, name)
@@ -95,12 +94,12 @@ func (a *api) anyApp(ctx context.Context, name string, scope store.Scope) (landf
 	return app, err
 }
 
-func forbidden(scope store.Scope, what string) error {
+func forbidden(scope landfall.Scope, what string) error {
 	return &landfall.Error{Op: "api", Kind: landfall.Forbidden, Message: fmt.Sprintf("the token lacks the scope %s for %s", scope, what)}
 }
 
 // installation admits only tokens that are good for every app.
-func installation(ctx context.Context, scope store.Scope) error {
+func installation(ctx context.Context, scope landfall.Scope) error {
 	if !caller(ctx).Allows(scope, "") {
 		return forbidden(scope, "the whole installation")
 	}

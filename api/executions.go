@@ -28,7 +28,7 @@ type Executions interface {
 
 func (a *api) registerExecutions(h huma.API) {
 	register(h, reading("list-executions", "/executions", "Executions of functions, newest first"), a.listExecutions)
-	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions", scope: store.ScopeInvoke, status: http.StatusCreated,
+	register(h, operation{id: "create-execution", method: http.MethodPost, path: "/executions", scope: landfall.ScopeInvoke, status: http.StatusCreated,
 		summary: "Run a function, on record from the start"}, a.createExecution)
 	register(h, reading("show-execution", "/executions/{id}", "One execution"), a.showExecution)
 	register(h, deploying("delete-execution", http.MethodDelete, "/executions/{id}", "Delete an execution and its log; one that waits is not run").
@@ -39,7 +39,7 @@ func (a *api) registerExecutions(h huma.API) {
 }
 
 // function fails unless a function is there for a token with a scope on its app.
-func (a *api) function(ctx context.Context, ref landfall.Reference, scope store.Scope) error {
+func (a *api) function(ctx context.Context, ref landfall.Reference, scope landfall.Scope) error {
 	id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}
 	row, err := a.DB.UnitInNamespace(ctx, ref.Namespace, id)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
@@ -61,7 +61,7 @@ func parseFunction(text string) (landfall.Reference, error) {
 }
 
 // version returns a function's version for a token with a scope on its app.
-func (a *api) version(ctx context.Context, ref landfall.Reference, scope store.Scope) (landfall.Version, error) {
+func (a *api) version(ctx context.Context, ref landfall.Reference, scope landfall.Scope) (landfall.Version, error) {
 	if err := a.function(ctx, ref, scope); err != nil {
 		return landfall.Version{}, err
 	}
@@ -83,7 +83,7 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 }) (*body[page[landfall.Execution]], error) {
 	like := landfall.Execution{State: landfall.ExecutionState(in.State)}
 	if in.App != "" {
-		app, err := a.app(ctx, in.App, store.ScopeRead)
+		app, err := a.app(ctx, in.App, landfall.ScopeRead)
 		if err != nil {
 			return nil, err
 		}
@@ -95,18 +95,18 @@ func (a *api) listExecutions(ctx context.Context, in *struct {
 			return nil, err
 		}
 		if strings.Contains(in.Function, ":") {
-			v, err := a.version(ctx, ref, store.ScopeRead)
+			v, err := a.version(ctx, ref, landfall.ScopeRead)
 			if err != nil {
 				return nil, err
 			}
 			like.Number = v.Number
-		} else if err := a.function(ctx, ref, store.ScopeRead); err != nil {
+		} else if err := a.function(ctx, ref, landfall.ScopeRead); err != nil {
 			return nil, err
 		}
 		like.Namespace, like.Function = ref.Namespace, ref.Name
 	}
 	if in.App == "" && in.Function == "" {
-		if err := installation(ctx, store.ScopeRead); err != nil {
+		if err := installation(ctx, landfall.ScopeRead); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +142,7 @@ type ExecutionPath struct {
 
 // execution returns an execution for a request that needs the scope on its app. The beginning of an id names it, too, when it is the
 // only one of which the caller may know.
-func (a *api) execution(ctx context.Context, id string, scope store.Scope) (landfall.Execution, error) {
+func (a *api) execution(ctx context.Context, id string, scope landfall.Scope) (landfall.Execution, error) {
 	a.flush(ctx)
 	x, err := a.DB.Execution(ctx, id)
 	if err == nil && !caller(ctx).Allows(scope, x.AppID) {
@@ -178,12 +178,12 @@ func beginsExecution(text string) bool {
 }
 
 func (a *api) showExecution(ctx context.Context, in *ExecutionPath) (*body[landfall.Execution], error) {
-	x, err := a.execution(ctx, in.ID, store.ScopeRead)
+	x, err := a.execution(ctx, in.ID, landfall.ScopeRead)
 	return answer(x, err)
 }
 
 func (a *api) deleteExecution(ctx context.Context, in *ExecutionPath) (*struct{}, error) {
-	x, err := a.execution(ctx, in.ID, store.ScopeDeploy)
+	x, err := a.execution(ctx, in.ID, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (a *api) createExecution(ctx context.Context, in *struct{ Body client.NewEx
 	if in.Body.Number > 0 {
 		ref.Selector = strconv.FormatInt(in.Body.Number, 10)
 	}
-	if err := a.function(ctx, ref, store.ScopeInvoke); err != nil {
+	if err := a.function(ctx, ref, landfall.ScopeInvoke); err != nil {
 		return nil, err
 	}
 	waits := in.Body.Sync == nil || *in.Body.Sync
@@ -237,7 +237,7 @@ func (a *api) executionLog(ctx context.Context, in *struct {
 	ExecutionPath
 	LogReading
 }) (*huma.StreamResponse, error) {
-	x, err := a.execution(ctx, in.ID, store.ScopeRead)
+	x, err := a.execution(ctx, in.ID, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +256,7 @@ func (a *api) functionLog(ctx context.Context, in *struct {
 	LogReading
 	Version string `query:"version" doc:"uid, number, label, alias, latest or live; default: latest"`
 }) (*huma.StreamResponse, error) {
-	v, err := a.version(ctx, landfall.Reference{Namespace: in.Namespace, Name: in.Name, Selector: in.Version}, store.ScopeRead)
+	v, err := a.version(ctx, landfall.Reference{Namespace: in.Namespace, Name: in.Name, Selector: in.Version}, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}

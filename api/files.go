@@ -10,7 +10,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/inspect"
-	"landfall.dev/landfall/store"
 )
 
 func (a *api) registerFiles(h huma.API) {
@@ -23,7 +22,7 @@ func (a *api) files(ctx context.Context, in *struct {
 	GroupPath
 	Paging
 }) (*body[page[client.File]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func (a *api) diffFiles(ctx context.Context, in *struct {
 	DiffPath
 	Paging
 }) (*body[page[client.ChangedFile]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +63,7 @@ func (a *api) runFiles(ctx context.Context, in *struct {
 	RunPath
 	Paging
 }) (*body[page[client.ChangedFile]], error) {
-	run, app, err := a.run(ctx, in.ID, store.ScopeRead)
+	run, app, err := a.run(ctx, in.ID, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (u units) listFn(ctx context.Context, in *struct {
 		return nil, err
 	}
 	return paged(in.Paging, rows, func(row store.Unit) string { return row.Unit.Name }, func(row store.Unit) (client.FnFunction, bool, error) {
-		if !caller(ctx).Allows(store.ScopeRead, row.App) {
+		if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
 			return client.FnFunction{}, false, nil
 		}
 		return u.fnFunctionOf(ctx, row)
@@ -50,7 +50,7 @@ func (u units) listFn(ctx context.Context, in *struct {
 }
 
 func (u units) showFn(ctx context.Context, in *FnFunctionPath) (*body[client.FnFunction], error) {
-	row, err := u.fnRow(ctx, *in, store.ScopeRead)
+	row, err := u.fnRow(ctx, *in, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (u units) showFn(ctx context.Context, in *FnFunctionPath) (*body[client.FnF
 }
 
 // fnRow returns the row of a function for a request that needs the scope on its app.
-func (u units) fnRow(ctx context.Context, in FnFunctionPath, scope store.Scope) (store.Unit, error) {
+func (u units) fnRow(ctx context.Context, in FnFunctionPath, scope landfall.Scope) (store.Unit, error) {
 	row, tracked, err := u.row(ctx, in.Namespace, in.Function)
 	switch {
 	case err != nil:
@@ -164,7 +164,7 @@ func (u units) putFn(ctx context.Context, in *struct {
 
 // appOfFunction returns the app that has a function, or that a new one is to be in: that of the one that it is to be like.
 func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfall.Reference) (landfall.App, error) {
-	row, err := u.fnRow(ctx, in, store.ScopeDeploy)
+	row, err := u.fnRow(ctx, in, landfall.ScopeDeploy)
 	if landfall.Is(err, landfall.NotFound) {
 		if err := u.free(ctx, in); err != nil {
 			return landfall.App{}, err
@@ -173,7 +173,7 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 			return landfall.App{}, &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf(
 				"there is no function %s in the namespace %q: a push makes it, or give in image the one that it is to be like", in.Function, in.Namespace)}
 		}
-		row, err = u.fnRow(ctx, FnFunctionPath{in.NamespacePath, like.Name}, store.ScopeDeploy)
+		row, err = u.fnRow(ctx, FnFunctionPath{in.NamespacePath, like.Name}, landfall.ScopeDeploy)
 	}
 	if err != nil {
 		return landfall.App{}, err
@@ -184,7 +184,7 @@ func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfa
 // free fails with Conflict when an app that the request's token does not reach has a function's name.
 func (u units) free(ctx context.Context, in FnFunctionPath) error {
 	row, err := u.DB.UnitInNamespace(ctx, in.Namespace, landfall.UnitID{Kind: u.kind, Name: in.Function})
-	if err != nil || caller(ctx).Allows(store.ScopeRead, row.App) {
+	if err != nil || caller(ctx).Allows(landfall.ScopeRead, row.App) {
 		if landfall.Is(err, landfall.NotFound) {
 			err = nil
 		}
@@ -215,7 +215,7 @@ func (u units) checkConfig(ctx context.Context, app landfall.App, given map[stri
 }
 
 func (u units) deleteFn(ctx context.Context, in *FnFunctionPath) (*struct{}, error) {
-	row, err := u.fnRow(ctx, *in, store.ScopeDeploy)
+	row, err := u.fnRow(ctx, *in, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

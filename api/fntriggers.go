@@ -42,7 +42,7 @@ func (a *api) listFnTriggers(ctx context.Context, in *struct {
 	FnAppPath
 	Paging
 }) (*body[page[client.FnTrigger]], error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeRead)
+	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (a *api) listFnTriggers(ctx context.Context, in *struct {
 }
 
 func (a *api) showFnTrigger(ctx context.Context, in *FnTriggerPath) (*body[client.FnTrigger], error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeRead)
+	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (a *api) putFnTrigger(ctx context.Context, in *struct {
 	OnlyNew
 	Body client.FnTrigger
 }) (*put[client.FnTrigger], error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeDeploy)
+	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (a *api) functionRef(app landfall.App, t client.FnTrigger) (map[string]any,
 }
 
 func (a *api) deleteFnTrigger(ctx context.Context, in *FnTriggerPath) (*struct{}, error) {
-	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeDeploy)
+	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/store"
 )
 
 // Keeper does what goes over everything that there is.
@@ -28,7 +27,7 @@ func (a *api) registerKeeping(h huma.API) {
 func (a *api) backup(ctx context.Context, in *struct {
 	Objects bool `query:"objects" default:"true" doc:"false: without the objects, which their bucket keeps"`
 }) (*huma.StreamResponse, error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
@@ -47,7 +46,7 @@ func (a *api) backup(ctx context.Context, in *struct {
 
 // check answers in lines: each damage when it is found, and the totals when all was gone over.
 func (a *api) check(ctx context.Context, _ *struct{}) (*huma.StreamResponse, error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {

@@ -12,7 +12,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/store"
 )
 
 // Queues keep the messages of apps.
@@ -59,7 +58,7 @@ func (p *Published) Resolve(ctx huma.Context) []error {
 }
 
 func (a *api) publish(ctx context.Context, in *Published) (*body[client.Stored], error) {
-	app, err := a.app(ctx, in.App, store.ScopeInvoke)
+	app, err := a.app(ctx, in.App, landfall.ScopeInvoke)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func (a *api) readMessages(ctx context.Context, in *struct {
 	Topic string `path:"topic"`
 	After uint64 `query:"after" doc:"only messages behind this number"`
 }) (*body[page[client.Message]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeInvoke)
+	app, err := a.app(ctx, in.App, landfall.ScopeInvoke)
 	if err != nil {
 		return nil, err
 	}

@@ -107,13 +107,13 @@ func paged[T, S any](in Paging, items []T, name func(T) string, show func(T) (sh
 func (a *api) appsIn(ctx context.Context, namespace string) ([]landfall.App, error) {
 	apps, err := a.DB.Apps(ctx)
 	return slices.DeleteFunc(apps, func(app landfall.App) bool {
-		return !app.Deleted.IsZero() || namespace != "" && app.Namespace != namespace || !caller(ctx).Allows(store.ScopeRead, app.ID)
+		return !app.Deleted.IsZero() || namespace != "" && app.Namespace != namespace || !caller(ctx).Allows(landfall.ScopeRead, app.ID)
 	}), err
 }
 
 // sees reports whether a token may know of a namespace: one for all apps may, and the others of those of their apps.
 func (a *api) sees(ctx context.Context) (func(namespace string) bool, error) {
-	if caller(ctx).Allows(store.ScopeRead, "") {
+	if caller(ctx).Allows(landfall.ScopeRead, "") {
 		return func(string) bool { return true }, nil
 	}
 	apps, err := a.appsIn(ctx, "")
@@ -157,7 +157,7 @@ func (a *api) putNamespace(ctx context.Context, in *struct {
 	NamespacePath
 	OnlyNew
 }) (*put[client.Namespace], error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
 	if err := landfall.CheckNamespaceName(in.Namespace); err != nil {
@@ -182,7 +182,7 @@ func (a *api) putNamespace(ctx context.Context, in *struct {
 }
 
 func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}, error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return nil, err
 	}
 	if in.Namespace == landfall.DefaultNamespace {
@@ -197,13 +197,13 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 }
 
 // fnApp returns a living app of a namespace for a request that needs the scope on it. What the token may not read is not there.
-func (a *api) fnApp(ctx context.Context, in FnAppPath, scope store.Scope) (landfall.App, error) {
+func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (landfall.App, error) {
 	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q in the namespace %q", in.App, in.Namespace)}
 	app, err := a.DB.AppByName(ctx, in.App)
 	switch {
 	case err != nil && landfall.KindOf(err) != landfall.NotFound:
 		return app, err
-	case err != nil || app.Namespace != in.Namespace || !app.Deleted.IsZero() || !caller(ctx).Allows(store.ScopeRead, app.ID):
+	case err != nil || app.Namespace != in.Namespace || !app.Deleted.IsZero() || !caller(ctx).Allows(landfall.ScopeRead, app.ID):
 		return app, missing
 	case !caller(ctx).Allows(scope, app.ID):
 		return app, forbidden(scope, app.Name)
@@ -304,7 +304,7 @@ func (a *api) listFnApps(ctx context.Context, in *struct {
 }
 
 func (a *api) showFnApp(ctx context.Context, in *FnAppPath) (*body[client.FnApp], error) {
-	app, err := a.fnApp(ctx, *in, store.ScopeRead)
+	app, err := a.fnApp(ctx, *in, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +325,7 @@ func (a *api) putFnApp(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	app, err := a.fnApp(ctx, in.FnAppPath, store.ScopeDeploy)
+	app, err := a.fnApp(ctx, in.FnAppPath, landfall.ScopeDeploy)
 	added := landfall.Is(err, landfall.NotFound)
 	if added {
 		app, err = a.addFnApp(ctx, in.FnAppPath, in.Body, annotations)
@@ -355,7 +355,7 @@ func same(field, given, path string) error {
 
 // addFnApp makes an app whose repository is the built-in remote.
 func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, annotations string) (landfall.App, error) {
-	if err := installation(ctx, store.ScopeAdmin); err != nil {
+	if err := installation(ctx, landfall.ScopeAdmin); err != nil {
 		return landfall.App{}, err
 	}
 	if _, err := a.namespace(ctx, in.Namespace); err != nil {
@@ -394,7 +394,7 @@ func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string
 }
 
 func (a *api) deleteFnApp(ctx context.Context, in *FnAppPath) (*struct{}, error) {
-	app, err := a.fnApp(ctx, *in, store.ScopeAdmin)
+	app, err := a.fnApp(ctx, *in, landfall.ScopeAdmin)
 	if err != nil {
 		return nil, err
 	}

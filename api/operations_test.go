@@ -5,14 +5,14 @@ import (
 	"net/http"
 	"strings"
 
-	"landfall.dev/landfall/store"
+	"landfall.dev/landfall"
 )
 
 // row is what clients may rely on of one operation.
 type row struct {
-	id     string      // of the operation
-	scope  store.Scope // that a token needs
-	status int         // of success; 0: 200
+	id     string         // of the operation
+	scope  landfall.Scope // that a token needs
+	status int            // of success; 0: 200
 
 	// The request that succeeds, in which words in capitals stand for what the seed made. Its path is the operation's, with
 	// the elements that "with" names ("app=bakery tag=extra") and else with the usual ones.
@@ -53,8 +53,8 @@ func rows() []row {
 	const (
 		created, accepted, gone = http.StatusCreated, http.StatusAccepted, http.StatusNoContent
 		seen, hidden, taken     = http.StatusOK, http.StatusNotFound, http.StatusConflict
-		read, invoke            = store.ScopeRead, store.ScopeInvoke
-		deploying, admin        = store.ScopeDeploy, store.ScopeAdmin
+		read, invoke            = landfall.ScopeRead, landfall.ScopeInvoke
+		deploying, admin        = landfall.ScopeDeploy, landfall.ScopeAdmin
 	)
 	return []row{
 		// The server, and apps.

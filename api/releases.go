@@ -116,7 +116,7 @@ func (a *api) find(ctx context.Context, app landfall.App, name string) (landfall
 }
 
 func (a *api) listReleases(ctx context.Context, in *AppPath) (*body[page[client.Release]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (a *api) listReleases(ctx context.Context, in *AppPath) (*body[page[client.
 }
 
 func (a *api) showRelease(ctx context.Context, in *GroupPath) (*body[client.Release], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (a *api) reach(ctx context.Context, in *struct {
 		Version string `json:"version" doc:"uid of an app version"`
 	}
 }) (*body[client.Reached], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (a *api) reach(ctx context.Context, in *struct {
 
 // move changes pointers of an app in one transaction, gives gateways the result, and answers with the app.
 func (a *api) move(ctx context.Context, name string, f func(tx *store.Tx, app *landfall.App) error) (*body[client.App], error) {
-	app, err := a.app(ctx, name, store.ScopeDeploy)
+	app, err := a.app(ctx, name, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (a *api) promote(ctx context.Context, in *struct {
 	AppPath
 	Body pointerBody
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (a *api) rollback(ctx context.Context, in *struct {
 	AppPath
 	Body pointerBody
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (a *api) tag(ctx context.Context, in *struct {
 	TagPath
 	Body pointerBody
 }) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +323,7 @@ func (a *api) untag(ctx context.Context, in *TagPath) (*body[client.App], error)
 }
 
 func (a *api) expire(ctx context.Context, in *GroupPath) (*body[client.App], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

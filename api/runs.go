@@ -11,7 +11,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/store"
 )
 
 // RunPath names a run.
@@ -35,11 +34,11 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 }) (*body[page[client.Run]], error) {
 	var appID string
 	if in.App == "" {
-		if err := installation(ctx, store.ScopeRead); err != nil {
+		if err := installation(ctx, landfall.ScopeRead); err != nil {
 			return nil, err
 		}
 	} else {
-		app, err := a.app(ctx, in.App, store.ScopeRead)
+		app, err := a.app(ctx, in.App, landfall.ScopeRead)
 		if err != nil {
 			return nil, err
 		}
@@ -81,7 +80,7 @@ func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run 
 }
 
 // run returns a run and its app for a request that needs the scope on it.
-func (a *api) run(ctx context.Context, id string, scope store.Scope) (landfall.Run, landfall.App, error) {
+func (a *api) run(ctx context.Context, id string, scope landfall.Scope) (landfall.Run, landfall.App, error) {
 	run, err := a.DB.Run(ctx, id)
 	if err != nil {
 		return run, landfall.App{}, err
@@ -94,7 +93,7 @@ func (a *api) run(ctx context.Context, id string, scope store.Scope) (landfall.R
 }
 
 func (a *api) showRun(ctx context.Context, in *RunPath) (*body[client.Run], error) {
-	run, app, err := a.run(ctx, in.ID, store.ScopeRead)
+	run, app, err := a.run(ctx, in.ID, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +136,7 @@ func (a *api) retryRun(ctx context.Context, in *struct {
 	RunPath
 	Rebuild bool `query:"rebuild" doc:"run build commands again"`
 }) (*body[client.Run], error) {
-	_, app, err := a.run(ctx, in.ID, store.ScopeDeploy)
+	_, app, err := a.run(ctx, in.ID, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +145,7 @@ func (a *api) retryRun(ctx context.Context, in *struct {
 }
 
 func (a *api) cancelRun(ctx context.Context, in *RunPath) (*body[client.Run], error) {
-	_, app, err := a.run(ctx, in.ID, store.ScopeDeploy)
+	_, app, err := a.run(ctx, in.ID, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +164,7 @@ func (a *api) runLog(ctx context.Context, in *struct {
 	After  int64 `query:"after" doc:"only lines after this number"`
 	Follow bool  `query:"follow" default:"true" doc:"wait for more until the run is over"`
 }) (*huma.StreamResponse, error) {
-	run, app, err := a.run(ctx, in.ID, store.ScopeRead)
+	run, app, err := a.run(ctx, in.ID, landfall.ScopeRead)
 	if err == nil && in.Follow {
 		err = a.waiters.Enter(ctx, caller(ctx))
 	}
@@ -239,7 +238,7 @@ func (a *api) apply(ctx context.Context, in *struct {
 	AppPath
 	Body client.Apply
 }) (*body[client.Applied], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

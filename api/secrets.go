@@ -30,7 +30,7 @@ type SecretPath struct {
 }
 
 func (a *api) listSecrets(ctx context.Context, in *AppPath) (*body[page[client.Secret]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (a *api) setSecret(ctx context.Context, in *struct {
 	SecretPath
 	Body client.NewSecret
 }) (*body[client.SecretSet], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (a *api) revokeSecret(ctx context.Context, in *struct {
 		Version string `json:"version" minLength:"1" doc:"number, uid, latest or live"`
 	}
 }) (*body[client.SecretVersion], error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (a *api) revokeSecret(ctx context.Context, in *struct {
 }
 
 func (a *api) deleteSecret(ctx context.Context, in *SecretPath) (*struct{}, error) {
-	app, err := a.app(ctx, in.App, store.ScopeDeploy)
+	app, err := a.app(ctx, in.App, landfall.ScopeDeploy)
 	if err != nil {
 		return nil, err
 	}

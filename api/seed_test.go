@@ -93,7 +93,7 @@ func (w *world) makeApps() {
 		for _, scope := range scopes() {
 			for _, app := range []string{"", shopID, bakeryID} {
 				text := tokenOf(scope, app)
-				token := store.Token{Hash: landfall.DigestOf([]byte(text)), Name: string(scope) + app, Scope: scope, App: app}
+				token := landfall.Token{Hash: landfall.DigestOf([]byte(text)), Name: string(scope) + app, Scope: scope, App: app}
 				err = errors.Join(err, tx.PutToken(ctx, token))
 			}
 		}

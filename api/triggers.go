@@ -5,8 +5,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/store"
 )
 
 func (a *api) registerTriggers(h huma.API) {
@@ -14,7 +14,7 @@ func (a *api) registerTriggers(h huma.API) {
 }
 
 func (a *api) triggers(ctx context.Context, in *AppPath) (*body[page[client.Trigger]], error) {
-	app, err := a.app(ctx, in.App, store.ScopeRead)
+	app, err := a.app(ctx, in.App, landfall.ScopeRead)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (u units) row(ctx context.Context, namespace, name string) (row store.Unit,
 		}
 		return row, false, err
 	}
-	if !caller(ctx).Allows(store.ScopeRead, row.App) {
+	if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
 		return row, false, missing
 	}
 	tracked, held, err := u.DB.HasVersions(ctx, row.ID)
@@ -73,7 +73,7 @@ func (u units) list(ctx context.Context, in *struct {
 	}
 	p := page[client.Unit]{Items: []client.Unit{}}
 	for _, row := range rows {
-		if !caller(ctx).Allows(store.ScopeRead, row.App) {
+		if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
 			continue
 		}
 		count, err := u.DB.CountVersions(ctx, row.ID)

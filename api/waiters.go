@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/store"
 )
 
 // Waiters bounds how many requests of one token wait at a time for what is yet to come: each of them asks the database again and again.
@@ -20,7 +19,7 @@ type Waiters struct {
 const mostWaiting = 100
 
 // Enter counts a request of a token until its context ends. Unavailable when as many wait as may.
-func (w *Waiters) Enter(ctx context.Context, token store.Token) error {
+func (w *Waiters) Enter(ctx context.Context, token landfall.Token) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of[token.Hash] >= mostWaiting {

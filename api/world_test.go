@@ -190,11 +190,11 @@ func (w *world) ask(token, method, path, body string) answer {
 }
 
 // tokenOf is the token of a scope, for all apps or for the one with an id.
-func tokenOf(scope store.Scope, app string) string { return "token-" + string(scope) + "-" + app }
+func tokenOf(scope landfall.Scope, app string) string { return "token-" + string(scope) + "-" + app }
 
 // scopes are all that there are.
-func scopes() []store.Scope {
-	return []store.Scope{store.ScopeRead, store.ScopeInvoke, store.ScopeDeploy, store.ScopeAdmin}
+func scopes() []landfall.Scope {
+	return []landfall.Scope{landfall.ScopeRead, landfall.ScopeInvoke, landfall.ScopeDeploy, landfall.ScopeAdmin}
 }
 
 // update changes the database.

@@ -6,7 +6,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/runtime/images"
-	"landfall.dev/landfall/store"
 )
 
 // imageDoor is where functions are pulled as images.
@@ -23,7 +22,7 @@ func (s *server) imageDoor() http.Handler {
 			if app != nil {
 				f = &landfall.Function{App: *app}
 			}
-			return auth.MayUse(r.Context(), s.db, secret, store.ScopeRead, f)
+			return auth.MayUse(r.Context(), s.db, secret, landfall.ScopeRead, f)
 		},
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
-	"landfall.dev/landfall/store"
 )
 
 // measured answers with the metrics, to who has the token for them, or one that reads everything. The administrator's is known
@@ -34,7 +33,7 @@ func (s *server) measured() http.Handler {
 		}
 		known, err := s.db.Token(r.Context(), token)
 		switch {
-		case err == nil && known.Allows(store.ScopeRead, ""):
+		case err == nil && known.Allows(landfall.ScopeRead, ""):
 			metrics.ServeHTTP(w, r)
 		case err == nil:
 			answer(w, http.StatusForbidden, "The token lacks the scope read for the whole installation.")

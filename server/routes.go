@@ -21,7 +21,6 @@ import (
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger"
-	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
 	"landfall.dev/landfall/webhook"
 )
@@ -132,9 +131,9 @@ func (s *server) named() http.Handler {
 	h := &invoke.Handler{
 		Find: s.source().Function, Owner: s.source().Owner, Host: s.config.URL.Host, Logger: s.logger,
 		Admit: func(r *http.Request, action invoke.Action, f *landfall.Function) error {
-			scope := store.ScopeRead
+			scope := landfall.ScopeRead
 			if action == invoke.Call {
-				scope = store.ScopeInvoke
+				scope = landfall.ScopeInvoke
 			}
 			return auth.MayUse(r.Context(), s.db, auth.BearerOf(r), scope, f)
 		},
@@ -157,8 +156,8 @@ func (b byName) Run(ctx context.Context, f *landfall.Function, e event.Event) (e
 
 // mayInvoke returns of which apps the request's token may invoke functions.
 func (s *server) mayInvoke(r *http.Request) (func(app string) bool, error) {
-	token, err := auth.Scoped(r.Context(), s.db, auth.BearerOf(r), store.ScopeInvoke)
-	return func(app string) bool { return token.Allows(store.ScopeInvoke, app) }, err
+	token, err := auth.Scoped(r.Context(), s.db, auth.BearerOf(r), landfall.ScopeInvoke)
+	return func(app string) bool { return token.Allows(landfall.ScopeInvoke, app) }, err
 }
 
 // mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.

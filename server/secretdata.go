@@ -64,7 +64,7 @@ func (s *server) readSecretKey(mayMake bool) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(file, key.Reveal()+"\n"); err != nil {
+		if err := secret.WriteFile(file, key.Reveal()+"\n"); err != nil {
 			return err
 		}
 		s.logger.Info("made the key of the secrets; a backup does not have it", "file", file)

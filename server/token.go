@@ -50,14 +50,14 @@ func (s *server) storeTokens(ctx context.Context) error {
 		if shared := s.config.RoleSecret; shared == "" {
 			err = tx.ForgetToken(ctx, roles)
 		} else {
-			err = tx.ReplaceToken(ctx, store.Token{
-				Hash: landfall.DigestOf([]byte(shared)), Name: roles, Scope: store.ScopeRead, Created: time.Now()})
+			err = tx.ReplaceToken(ctx, landfall.Token{
+				Hash: landfall.DigestOf([]byte(shared)), Name: roles, Scope: landfall.ScopeRead, Created: time.Now()})
 		}
 		if err != nil {
 			return err
 		}
-		return tx.ReplaceToken(ctx, store.Token{
-			Hash: landfall.DigestOf([]byte(s.config.Token)), Name: "admin", Scope: store.ScopeAdmin, Created: time.Now()})
+		return tx.ReplaceToken(ctx, landfall.Token{
+			Hash: landfall.DigestOf([]byte(s.config.Token)), Name: "admin", Scope: landfall.ScopeAdmin, Created: time.Now()})
 	})
 }
 
@@ -81,6 +81,3 @@ func randomHex() string {
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return hex.EncodeToString(b[:])
 }
-
-// writeFile is secret.WriteFile.
-func writeFile(path, text string) error { return secret.WriteFile(path, text) }

@@ -136,14 +136,14 @@ func testDoors(t *testing.T, open opener) {
 	t.Run("tokens", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
-		token := store.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: store.ScopeDeploy, App: "a", Created: noon}
+		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeDeploy, App: "a", Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
 		testkit.Same(t, "by its text", must(db.Token(ctx, "secret"))(t), token)
 		kindOfNothing(t, db)
-		token.Scope, token.App = store.ScopeAdmin, ""
+		token.Scope, token.App = landfall.ScopeAdmin, ""
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
 		testkit.Same(t, "put again", must(db.Token(ctx, "secret"))(t), token)
-		other := store.Token{Hash: landfall.DigestOf([]byte("other")), Name: "x", Scope: store.ScopeRead, Created: noon}
+		other := landfall.Token{Hash: landfall.DigestOf([]byte("other")), Name: "x", Scope: landfall.ScopeRead, Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, other) })
 		token.Hash = landfall.DigestOf([]byte("new"))
 		for range 2 {
@@ -245,13 +245,13 @@ func kindOfNothing(t *testing.T, db *store.DB) {
 // What a token allows, by its scope and its app.
 func TestTokenAllows(t *testing.T) {
 	t.Parallel()
-	scopes := []store.Scope{store.ScopeRead, store.ScopeInvoke, store.ScopeDeploy, store.ScopeAdmin}
-	allowed := map[store.Scope][]bool{ // in the order of scopes
-		store.ScopeRead:   {true, false, false, false},
-		store.ScopeInvoke: {false, true, false, false},
-		store.ScopeDeploy: {true, false, true, false},
-		store.ScopeAdmin:  {true, true, true, true},
-		"":                {false, false, false, false},
+	scopes := []landfall.Scope{landfall.ScopeRead, landfall.ScopeInvoke, landfall.ScopeDeploy, landfall.ScopeAdmin}
+	allowed := map[landfall.Scope][]bool{ // in the order of scopes
+		landfall.ScopeRead:   {true, false, false, false},
+		landfall.ScopeInvoke: {false, true, false, false},
+		landfall.ScopeDeploy: {true, false, true, false},
+		landfall.ScopeAdmin:  {true, true, true, true},
+		"":                   {false, false, false, false},
 	}
 	for scope, want := range allowed {
 		for i, asked := range scopes {
@@ -259,7 +259,7 @@ func TestTokenAllows(t *testing.T) {
 				own, app string
 				fits     bool
 			}{{"", "", true}, {"", "a", true}, {"a", "a", true}, {"a", "b", false}, {"a", "", false}} {
-				token := store.Token{Scope: scope, App: c.own}
+				token := landfall.Token{Scope: scope, App: c.own}
 				if got := token.Allows(asked, c.app); got != (want[i] && c.fits) {
 					t.Errorf("a token of scope %q for app %q is asked for %q on app %q: got %t, want %t", scope, c.own, asked, c.app, got, want[i] && c.fits)
 				}

@@ -9,7 +9,7 @@ import (
 
 // CreateSession signs the holder of a token in until the given time: whoever has secret is then taken for them. Only its
 // digest is kept. Sessions that are over by now are forgotten.
-func (tx *Tx) CreateSession(ctx context.Context, secret string, token Token, now, expires time.Time) error {
+func (tx *Tx) CreateSession(ctx context.Context, secret string, token landfall.Token, now, expires time.Time) error {
 	const op landfall.Op = "store.CreateSession"
 	if err := tx.exec(ctx, op, `DELETE FROM sessions WHERE expires <= $1`, micros(now)); err != nil {
 		return err
@@ -19,7 +19,7 @@ func (tx *Tx) CreateSession(ctx context.Context, secret string, token Token, now
 }
 
 // SessionToken returns the token of a session. NotFound when it is not known or over, or the token is not known any more.
-func (q queries) SessionToken(ctx context.Context, secret string, now time.Time) (Token, error) {
+func (q queries) SessionToken(ctx context.Context, secret string, now time.Time) (landfall.Token, error) {
 	return one(ctx, q, "store.SessionToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
 		FROM sessions s JOIN tokens t ON t.hash = s.token WHERE s.hash = $1 AND s.expires > $2`,
 		landfall.DigestOf([]byte(secret)), micros(now))

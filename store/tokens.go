@@ -6,22 +6,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Token is the vocabulary's.
-type Token = landfall.Token
-
-// Scope is the vocabulary's.
-type Scope = landfall.Scope
-
-// The scopes.
-const (
-	ScopeRead   = landfall.ScopeRead
-	ScopeInvoke = landfall.ScopeInvoke
-	ScopeDeploy = landfall.ScopeDeploy
-	ScopeAdmin  = landfall.ScopeAdmin
-)
-
-func scanToken(row scanner) (Token, error) {
-	var t Token
+func scanToken(row scanner) (landfall.Token, error) {
+	var t landfall.Token
 	var created int64
 	err := row.Scan(&t.Hash, &t.Name, &t.Scope, &t.App, &created)
 	t.Created = moment(created)
@@ -29,7 +15,7 @@ func scanToken(row scanner) (Token, error) {
 }
 
 // PutToken stores a token, or replaces what is known of it. Nothing is written when it is known so.
-func (tx *Tx) PutToken(ctx context.Context, t Token) error {
+func (tx *Tx) PutToken(ctx context.Context, t landfall.Token) error {
 	return tx.exec(ctx, "store.PutToken", `INSERT INTO tokens (hash, name, scope, app, created) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app
 			WHERE tokens.name <> excluded.name OR tokens.scope <> excluded.scope OR tokens.app <> excluded.app`,
@@ -37,13 +23,13 @@ func (tx *Tx) PutToken(ctx context.Context, t Token) error {
 }
 
 // Token returns the token whose text is secret. NotFound when it is not known.
-func (q queries) Token(ctx context.Context, secret string) (Token, error) {
+func (q queries) Token(ctx context.Context, secret string) (landfall.Token, error) {
 	return one(ctx, q, "store.Token", scanToken,
 		`SELECT hash, name, scope, app, created FROM tokens WHERE hash = $1`, landfall.DigestOf([]byte(secret)))
 }
 
 // ReplaceToken stores a token and forgets every other of its name.
-func (tx *Tx) ReplaceToken(ctx context.Context, t Token) error {
+func (tx *Tx) ReplaceToken(ctx context.Context, t landfall.Token) error {
 	if err := tx.exec(ctx, "store.ReplaceToken", `DELETE FROM tokens WHERE name = $1 AND hash <> $2`, t.Name, t.Hash); err != nil {
 		return err
 	}

@@ -11,12 +11,12 @@ import (
 // Tombstone is what the deletion of an app took away, as it was before: all that is needed to restore it while its content is there. The
 // names of its functions and packages are not in it: they are those of its units.
 type Tombstone struct {
-	Live     landfall.UID   `json:"live,omitempty"`
-	Held     bool           `json:"held,omitempty"`
-	Releases []landfall.UID `json:"releases,omitempty"` // that were accessible
-	Tags     []landfall.Tag `json:"tags,omitempty"`
-	Aliases  []DeletedAlias `json:"aliases,omitempty"`
-	Tokens   []Token        `json:"tokens,omitempty"` // that were good for the app alone
+	Live     landfall.UID     `json:"live,omitempty"`
+	Held     bool             `json:"held,omitempty"`
+	Releases []landfall.UID   `json:"releases,omitempty"` // that were accessible
+	Tags     []landfall.Tag   `json:"tags,omitempty"`
+	Aliases  []DeletedAlias   `json:"aliases,omitempty"`
+	Tokens   []landfall.Token `json:"tokens,omitempty"` // that were good for the app alone
 }
 
 // DeletedAlias is an alias of a function of a deleted app.
@@ -65,7 +65,7 @@ func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) er
 
 // RevokeTokens forgets the tokens that are good for an app alone, with who signed in by them, and who visits a host of the app. It
 // returns the tokens.
-func (tx *Tx) RevokeTokens(ctx context.Context, app landfall.App) ([]Token, error) {
+func (tx *Tx) RevokeTokens(ctx context.Context, app landfall.App) ([]landfall.Token, error) {
 	const op landfall.Op = "store.RevokeTokens"
 	tokens, err := list(ctx, tx.queries, op, scanToken, `SELECT hash, name, scope, app, created FROM tokens WHERE app = $1 ORDER BY name, hash`, app.ID)
 	if err != nil {

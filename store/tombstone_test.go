@@ -96,7 +96,7 @@ func testClosed(t *testing.T, open opener) {
 		shop, zoo := newApp(t, db, "shop"), newApp(t, db, "zoo")
 		for _, app := range []landfall.App{shop, zoo} {
 			update(t, db, func(tx *store.Tx) error {
-				token := store.Token{Hash: landfall.DigestOf([]byte("token of " + app.Name)), Name: app.Name, Scope: store.ScopeDeploy, App: app.ID, Created: noon}
+				token := landfall.Token{Hash: landfall.DigestOf([]byte("token of " + app.Name)), Name: app.Name, Scope: landfall.ScopeDeploy, App: app.ID, Created: noon}
 				if err := tx.PutToken(ctx, token); err != nil {
 					return err
 				}

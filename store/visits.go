@@ -56,7 +56,7 @@ func scanTime(row scanner) (time.Time, error) {
 }
 
 // VisitToken returns the token of whoever has secret and visits a host. NotFound when they do not, or are not signed in any more.
-func (q queries) VisitToken(ctx context.Context, secret, host string, now time.Time) (Token, error) {
+func (q queries) VisitToken(ctx context.Context, secret, host string, now time.Time) (landfall.Token, error) {
 	return one(ctx, q, "store.VisitToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
 		FROM visits v JOIN sessions s ON s.hash = v.session JOIN tokens t ON t.hash = s.token
 		WHERE v.hash = $1 AND v.host = $2 AND v.challenge = '' AND s.expires > $3`, landfall.DigestOf([]byte(secret)), host, micros(now))

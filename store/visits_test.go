@@ -12,7 +12,7 @@ import (
 
 func testVisits(t *testing.T, open opener) {
 	t.Helper()
-	ada := store.Token{Hash: landfall.DigestOf([]byte("ada's token")), Name: "ada", Scope: store.ScopeRead, Created: noon}
+	ada := landfall.Token{Hash: landfall.DigestOf([]byte("ada's token")), Name: "ada", Scope: landfall.ScopeRead, Created: noon}
 	ask := store.Visit{Host: "shop.releases.test", Challenge: landfall.DigestOf([]byte("nonce")), Path: "/cart"}
 	ends := noon.Add(time.Hour)
 	coded := func(t *testing.T) *store.DB {

@@ -78,9 +78,9 @@ func newPages(t *testing.T, address string) *pages {
 		if err := tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, noon.UnixMicro()); err != nil {
 			return err
 		}
-		for _, token := range []store.Token{
-			{Hash: landfall.DigestOf([]byte(adminToken)), Name: "admin", Scope: store.ScopeAdmin, Created: noon},
-			{Hash: landfall.DigestOf([]byte(readerToken)), Name: "reader", Scope: store.ScopeRead, Created: noon},
+		for _, token := range []landfall.Token{
+			{Hash: landfall.DigestOf([]byte(adminToken)), Name: "admin", Scope: landfall.ScopeAdmin, Created: noon},
+			{Hash: landfall.DigestOf([]byte(readerToken)), Name: "reader", Scope: landfall.ScopeRead, Created: noon},
 		} {
 			if err := tx.PutToken(t.Context(), token); err != nil {
 				return err

@@ -25,8 +25,8 @@ const (
 
 // visitor returns the token of who asks: of the session's cookie, or as the API takes it. Unauthorized when there is none
 // that is known.
-func (s *site) visitor(r *http.Request) (store.Token, error) {
-	var token store.Token
+func (s *site) visitor(r *http.Request) (landfall.Token, error) {
+	var token landfall.Token
 	var err error = &landfall.Error{Op: "web", Kind: landfall.Unauthorized}
 	if secret := auth.BearerOf(r); secret != "" {
 		token, err = auth.Token(r.Context(), s.DB, secret)

@@ -55,7 +55,7 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	cookie, none := r.Cookie(cookieName)
-	var token store.Token
+	var token landfall.Token
 	err = &landfall.Error{Op: "web.visit", Kind: landfall.NotFound}
 	if none == nil {
 		token, err = s.DB.SessionToken(r.Context(), cookie.Value, s.Now())
@@ -81,12 +81,12 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 }
 
 // mayVisit returns an error unless a token may read the app of a release. Whether there is such an app is not for everybody.
-func (s *site) mayVisit(r *http.Request, token store.Token, v Visit) error {
+func (s *site) mayVisit(r *http.Request, token landfall.Token, v Visit) error {
 	app, err := s.DB.AppByName(r.Context(), v.App)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {
 		return err
 	}
-	if err != nil || !token.Allows(store.ScopeRead, app.ID) {
+	if err != nil || !token.Allows(landfall.ScopeRead, app.ID) {
 		return &landfall.Error{Op: "web.visit", Kind: landfall.Forbidden, Message: "There is no such app, or your token may not read it."}
 	}
 	return nil

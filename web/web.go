@@ -100,7 +100,7 @@ func secure(h http.Header) {
 type request struct {
 	*http.Request
 	api   *client.Client
-	token store.Token
+	token landfall.Token
 	now   time.Time
 }
 
@@ -111,7 +111,7 @@ func (r *request) get(path string, out any) error {
 
 // may reports whether the token may change an app.
 func (r *request) may(app client.App) bool {
-	return app.Deleted.IsZero() && r.token.Allows(store.ScopeDeploy, app.ID)
+	return app.Deleted.IsZero() && r.token.Allows(landfall.ScopeDeploy, app.ID)
 }
 
 // view is what a page shows.
@@ -169,7 +169,7 @@ func (s *site) enter(r *http.Request) (*request, error) {
 type frame struct {
 	Title    string
 	Crumbs   []crumb
-	Token    store.Token
+	Token    landfall.Token
 	SignedIn bool
 	Notice   string
 	Here     string // the address of the page

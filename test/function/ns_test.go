@@ -11,7 +11,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
-	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 	"landfall.dev/landfall/test/site"
 	"landfall.dev/landfall/test/testkit"
@@ -339,8 +338,8 @@ func TestResourcesOfOneApp(t *testing.T) {
 	var zoo client.App
 	s.Call(http.MethodPost, "/apps", client.NewApp{Name: "zoo", Namespace: "zoos"}, &zoo)
 	deploy, read := strings.Repeat("deploy", 8), strings.Repeat("reader", 8)
-	putTokens(s, store.Token{Hash: landfall.DigestOf([]byte(deploy)), Name: "deploy", Scope: store.ScopeDeploy, App: zoo.ID},
-		store.Token{Hash: landfall.DigestOf([]byte(read)), Name: "read", Scope: store.ScopeRead})
+	putTokens(s, landfall.Token{Hash: landfall.DigestOf([]byte(deploy)), Name: "deploy", Scope: landfall.ScopeDeploy, App: zoo.ID},
+		landfall.Token{Hash: landfall.DigestOf([]byte(read)), Name: "read", Scope: landfall.ScopeRead})
 	live := s.ShowApp("shop").Live
 	const triggers, functions = "/ns/default/apps/shop/triggers", "/ns/default/functions"
 	trigger := `{"function": "tell", "url": "/x"}`
@@ -423,7 +422,7 @@ func TestAppsOfOneAdministrator(t *testing.T) {
 	s := site.New(t)
 	shop, zoo := s.App("shop"), s.App("zoo")
 	whole, one := s.Token, strings.Repeat("zookeeper", 4)
-	putTokens(s, store.Token{Hash: landfall.DigestOf([]byte(one)), Name: "zookeeper", Scope: store.ScopeAdmin, App: zoo.ID})
+	putTokens(s, landfall.Token{Hash: landfall.DigestOf([]byte(one)), Name: "zookeeper", Scope: landfall.ScopeAdmin, App: zoo.ID})
 	status := func(token, method, path, body string) int {
 		return s.Send(method, s.URL+"/api/v1"+path, body, "Content-Type", "application/json", "Authorization", "Bearer "+token).Status
 	}

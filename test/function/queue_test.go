@@ -158,10 +158,10 @@ func TestQueueOfOneApp(t *testing.T) {
 	s.Start()
 	s.ReadToken()
 	shop, zoo := s.App("shop"), s.App("zoo")
-	tokens := map[string]store.Token{
-		"invoke of the zoo": {Scope: store.ScopeInvoke, App: zoo.ID},
-		"read":              {Scope: store.ScopeRead},
-		"invoke":            {Scope: store.ScopeInvoke, App: shop.ID},
+	tokens := map[string]landfall.Token{
+		"invoke of the zoo": {Scope: landfall.ScopeInvoke, App: zoo.ID},
+		"read":              {Scope: landfall.ScopeRead},
+		"invoke":            {Scope: landfall.ScopeInvoke, App: shop.ID},
 	}
 	s.Stop()
 	db, err := s.OpenState()

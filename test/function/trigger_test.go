@@ -210,8 +210,8 @@ func TestFireNothing(t *testing.T) {
 	testkit.Equal(t, "status with a wrong token", s.Send("POST", s.URL+"/run", site.EventFrom("/r/default/shop/tell"), "Content-Type", site.OneEvent, "Authorization", "Bearer nobody").Status, http.StatusUnauthorized)
 
 	caller, reader := strings.Repeat("caller", 8), strings.Repeat("reader", 8)
-	putTokens(s, store.Token{Hash: landfall.DigestOf([]byte(caller)), Name: "caller", Scope: store.ScopeInvoke, App: appID(s, "shop")},
-		store.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader", Scope: store.ScopeRead})
+	putTokens(s, landfall.Token{Hash: landfall.DigestOf([]byte(caller)), Name: "caller", Scope: landfall.ScopeInvoke, App: appID(s, "shop")},
+		landfall.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader", Scope: landfall.ScopeRead})
 	as := func(token, source string) site.Page {
 		return s.Send("POST", s.URL+"/fire", site.EventFrom(source), "Content-Type", site.OneEvent, "Authorization", "Bearer "+token)
 	}
@@ -224,7 +224,7 @@ func TestFireNothing(t *testing.T) {
 }
 
 // putTokens stores tokens while the server is stopped.
-func putTokens(s *site.Site, tokens ...store.Token) {
+func putTokens(s *site.Site, tokens ...landfall.Token) {
 	s.T.Helper()
 	s.Stop()
 	db, err := s.OpenState()

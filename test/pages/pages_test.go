@@ -214,7 +214,7 @@ func TestPagesOfAReader(t *testing.T) {
 	}
 	const reader = "a token that may look and not touch, and is long"
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		return tx.PutToken(t.Context(), store.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader", Scope: store.ScopeRead})
+		return tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte(reader)), Name: "reader", Scope: landfall.ScopeRead})
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
