@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // Where nothing can confine commands they are refused, with what to do about it; they never run without.
@@ -22,9 +23,7 @@ func TestRefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := t.TempDir()
 			if test.program != "" {
-				if err := os.WriteFile(filepath.Join(path, "bwrap"), []byte(test.program), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Program(t, filepath.Join(path, "bwrap"), []byte(test.program))
 			}
 			t.Setenv("PATH", path) // so not parallel
 			s := sandbox.Detect(t.Context(), sandbox.Auto)

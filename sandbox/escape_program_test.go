@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // attempt tries a shell line as a program, and reports whether it came to success; it must come to an end.
@@ -45,9 +46,7 @@ func TestEscapeProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "id"), id, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Program(t, filepath.Join(dir, "id"), id)
 	if err := os.Chmod(filepath.Join(dir, "id"), 0o755|os.ModeSetuid|os.ModeSetgid); err != nil {
 		t.Fatal(err)
 	}

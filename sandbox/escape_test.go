@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 const secret = "the-canary-sings"
@@ -167,9 +168,7 @@ func TestEscapePrivileges(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, program, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Program(t, path, program)
 		if err := os.Chmod(path, 0o755|os.ModeSetuid|os.ModeSetgid); err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // heldLimit is how many MiB a holder may have. One that is refused has more than two of this program take, with the race detector in it.
@@ -174,9 +175,10 @@ func newOrdinary(t *testing.T) ordinary {
 	home := t.TempDir()
 	o := ordinary{filepath.Join(home, "server"), filepath.Join(home, "dir"), home}
 	program, err := os.ReadFile(self(t))
-	if err = errors.Join(err, os.Chmod(filepath.Dir(home), 0o755), os.Mkdir(o.dir, 0o755), os.WriteFile(o.program, program, 0o755)); err != nil {
+	if err = errors.Join(err, os.Chmod(filepath.Dir(home), 0o755), os.Mkdir(o.dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
+	testkit.Program(t, o.program, program)
 	if os.Getuid() != 0 {
 		return o
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // smallInit builds the init as it is delivered.
@@ -33,9 +34,7 @@ func TestInitBesideTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(server, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Program(t, server, program)
 	size := func(path string) string {
 		t.Helper()
 		info, err := os.Stat(path)
@@ -72,9 +71,7 @@ func TestInitBesideTheServer(t *testing.T) {
 	if result, err := p.Result(); err != nil || result.ExitCode != 3 {
 		t.Errorf("Result = %+v, %v; want exit code 3", result, err)
 	}
-	if err := os.WriteFile(small, []byte("#!/bin/sh\nexit 2\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Program(t, small, []byte("#!/bin/sh\nexit 2\n"))
 	if got, want := used(), size(server); got != want {
 		t.Errorf("with one of another version, the init has %s bytes, want the server's own %s", got, want)
 	}

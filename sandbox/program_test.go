@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // start starts a program that ends with the test at the latest.
@@ -122,9 +123,7 @@ func TestProgramOutOfMemory(t *testing.T) {
 func TestProgramSeesLittle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho handled\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Program(t, filepath.Join(dir, "handler"), []byte("#!/bin/sh\necho handled\n"))
 	s := confined(t)
 	p := start(t, s, sandbox.Program{
 		Args: shell(`pwd; ./handler; echo x > here || echo no; head -c 9M /dev/zero > /tmp/big || echo full; stat -c %s /tmp/big; id -u; hostname; ls /proc/self/fd | wc -l`),

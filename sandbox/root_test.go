@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // Without a sandbox nothing holds a program in a root of its own: it would see the machine.
@@ -40,9 +41,7 @@ func imageRoot(t *testing.T, program string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, data, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Program(t, path, data)
 		if err := os.Chmod(path, info.Mode()); err != nil {
 			t.Fatal(err)
 		}

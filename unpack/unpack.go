@@ -105,6 +105,10 @@ func (u *unpacking) file(f *zip.File) error {
 	if f.Mode()&0o111 != 0 {
 		mode = executable
 	}
+	if mode == executable { // a process that is started meanwhile would hold the file open for writing, and such a file cannot be run (ETXTBSY)
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+	}
 	var to *os.File
 	err := u.create(f.Name, func() (err error) {
 		to, err = u.root.OpenFile(f.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)

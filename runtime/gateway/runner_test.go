@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // TestMain is also what starts the programs of the tests.
@@ -30,9 +31,7 @@ func programs(t testing.TB, files map[string]string) gateway.Functions {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Program(t, filepath.Join(dir, name), []byte(text))
 	}
 	r := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
 	t.Cleanup(r.Close)

@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // uploads serves programs that take bodies in parts, at /NAME: they count the events that they got. What they do with one is by name.
@@ -28,9 +29,7 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	var routes []registry.Route
 	for name, text := range does {
 		text = "#!/bin/sh\nn=0\nwhile read -r event; do n=$((n+1)); read=false; size=0; " + text + "; " + answer + "; done\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Program(t, filepath.Join(dir, name), []byte(text))
 		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: patience}}
 		routes = append(routes, routeTo(f, name, "", "/"+name))
 	}

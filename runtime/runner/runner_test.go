@@ -501,9 +501,7 @@ func TestIdleEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(program, append(text, "sleep 600\n"...), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Program(t, program, append(text, "sleep 600\n"...))
 	count(t, r, f)
 	for range 3 {
 		testkit.Eventually(t, "it is to end", func() bool { _, idle := r.Count(f.ID); return idle == 0 })

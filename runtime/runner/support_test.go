@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // patience is how long a test waits for what happens at once on a machine that has nothing else to do.
@@ -100,9 +101,7 @@ func start(t testing.TB, r *runner.Runner) *runner.Runner {
 func write(t testing.TB, text string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "function"), []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Program(t, filepath.Join(dir, "function"), []byte(text))
 	return dir
 }
 

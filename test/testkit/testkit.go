@@ -3,8 +3,10 @@ package testkit
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,6 +34,18 @@ func Eventually(t TB, what string, holds func() bool) {
 		}
 		const share, soonest, latest = 8, time.Millisecond, 100 * time.Millisecond
 		<-time.After(max(soonest, min(waited/share, latest))) // asking without a pause slows down all other tests
+	}
+}
+
+// Program writes a file that is run afterwards. No other process is started meanwhile: it would hold the file open for writing
+// until it has become its own program, and the system runs no file that is open for writing (ETXTBSY).
+func Program(t TB, path string, content []byte) {
+	t.Helper()
+	const executable = 0o755
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, content, executable); err != nil {
+		t.Fatalf("%v", err)
 	}
 }
 
