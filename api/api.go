@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -161,8 +162,9 @@ func Document() ([]byte, error) {
 type operation struct {
 	id, method, path, summary string
 	scope                     landfall.Scope
-	status                    int   // of success; 0: 200
-	most                      int64 // bytes of a body; 0: 1 MiB
+	status                    int                        // of success; 0: 200
+	most                      int64                      // bytes of a body; 0: 1 MiB
+	types                     map[string]*huma.MediaType // of the answer, where the handler's type does not say them
 }
 
 func reading(id, path, summary string) operation {
@@ -193,12 +195,22 @@ func (o operation) taking(most int64) operation {
 	return o
 }
 
+// content sets of which types the answer may be.
+func (o operation) content(types map[string]*huma.MediaType) operation {
+	o.types = types
+	return o
+}
+
 const scopeKey = "scope"
 
 func register[I, O any](h huma.API, op operation, handler func(context.Context, *I) (*O, error)) {
+	var responses map[string]*huma.Response
+	if op.types != nil {
+		responses = map[string]*huma.Response{strconv.Itoa(http.StatusOK): {Description: http.StatusText(http.StatusOK), Content: op.types}}
+	}
 	huma.Register(h, huma.Operation{
 		OperationID: op.id, Method: op.method, Path: base + op.path, Summary: op.summary, DefaultStatus: op.status,
-		Metadata: map[string]any{scopeKey: op.scope}, MaxBodyBytes: op.most,
+		Metadata: map[string]any{scopeKey: op.scope}, MaxBodyBytes: op.most, Responses: responses,
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handler(ctx, in)
 		if err != nil {

@@ -124,6 +124,16 @@ func rows() []row {
 		{id: "list-functions", scope: read, says: `"name":"hello"`, other: seen},
 		{id: "list-versions-of-functions", scope: read, says: `"number":1`, lost: []string{"name"}, other: hidden},
 		{id: "show-version-of-functions", scope: read, says: `"latest":true`, lost: []string{"name", "version"}, other: hidden},
+		{
+			id: "describe-version-of-functions", scope: deploying, body: `{"description":"The first one"}`, says: `"description":"The first one"`,
+			lost: []string{"name", "version"}, other: hidden,
+		},
+		{
+			id: "delete-versions-of-functions", scope: deploying, with: "name=unneeded version=1", says: `"name":"unneeded-dddddddd"`,
+			lost: []string{"name", "version"}, other: hidden,
+		},
+		{id: "show-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
+		{id: "delete-function", scope: deploying, with: "name=unneeded", says: `"name":"unneeded-dddddddd"`, lost: []string{"name"}, other: hidden},
 		{id: "tracker-of-functions", scope: read, says: `"FunctionVersionTracker"`, lost: []string{"name"}, other: hidden},
 		{id: "list-packages", scope: read, says: `"name":"hello-pkg"`, other: seen},
 		{
@@ -133,6 +143,14 @@ func rows() []row {
 		{
 			id: "show-version-of-packages", scope: read, with: "name=hello-pkg", says: `"latest":true`, lost: []string{"name", "version"},
 			other: hidden,
+		},
+		{
+			id: "describe-version-of-packages", scope: deploying, with: "name=hello-pkg", body: `{"description":"The first one"}`,
+			says: `"description":"The first one"`, lost: []string{"name", "version"}, other: hidden,
+		},
+		{
+			id: "delete-versions-of-packages", scope: deploying, with: "name=unneeded-pkg version=all", says: `"name":"unneeded-pkg-dddddddd"`,
+			lost: []string{"name", "version"}, other: hidden,
 		},
 		{
 			id: "tracker-of-packages", scope: read, with: "name=hello-pkg", says: `"PackageVersionTracker"`, lost: []string{"name"},

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -245,7 +246,7 @@ func (w *world) push(branch, page string) {
 	}
 }
 
-// makeRecords makes what else there is to show: an alias, an execution with a log, and a run that waits.
+// makeRecords makes what else there is to show: an alias, an execution with a log, a run that waits, and versions that nothing needs.
 func (w *world) makeRecords() {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) error {
@@ -263,8 +264,28 @@ func (w *world) makeRecords() {
 			ID: queuedRun, App: shopID, Commit: landfall.CommitSHA(strings.Repeat("e", 40)), Branch: "draft",
 			State: landfall.RunQueued, UID: "eeeeeeee", Created: time.Now(),
 		}
+		for _, id := range []landfall.UnitID{{Kind: landfall.FunctionUnit, Name: "unneeded"}, {Kind: landfall.PackageUnit, Name: "unneeded-pkg"}} {
+			err = errors.Join(err, idle(ctx, tx, id))
+		}
 		return errors.Join(err, tx.RecordExecutions(ctx, time.Now(), []store.ExecutionRecord{done}), tx.CreateRun(ctx, waits))
 	})
+}
+
+// idle makes a unit of the shop with a version that nothing needs.
+func idle(ctx context.Context, tx *store.Tx, id landfall.UnitID) error {
+	app, err := tx.App(ctx, shopID)
+	if err != nil {
+		return err
+	}
+	row, err := tx.CreateUnit(ctx, app, id)
+	if err != nil {
+		return err
+	}
+	row.LastNumber = 1
+	v := landfall.Version{
+		Unit: id, Number: 1, UID: "dddddddd", Digest: landfall.DigestOf([]byte(id.Name)), Spec: json.RawMessage("{}"), Created: time.Now(), Production: true,
+	}
+	return errors.Join(tx.CreateVersion(ctx, row.ID, v), tx.UpdateUnit(ctx, row))
 }
 
 // wordsOf returns what the words in capitals of requests stand for.

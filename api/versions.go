@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -15,7 +16,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/store"
-	"landfall.dev/landfall/versioning"
 )
 
 // UnitPath names a function or package.
@@ -38,9 +38,12 @@ func (a *api) registerVersions(h huma.API) {
 		u := units{a, k.kind}
 		register(h, reading("list-"+k.path, "/"+k.path, "The "+k.path+" in force"), u.list)
 		register(h, reading("list-versions-of-"+k.path, "/"+k.path+"/{name}/versions", "The versions, oldest first"), u.versions)
-		register(h, reading("show-version-of-"+k.path, "/"+k.path+"/{name}/versions/{version}", "One version"), u.version)
+		u.registerVersion(h, k.path)
 		register(h, reading("tracker-of-"+k.path, "/"+k.path+"/{name}/tracker", "The ordered list of versions"), u.tracker)
 	}
+	f := units{a, landfall.FunctionUnit}
+	register(h, reading("show-function", "/functions/{name}", "A function's aliases and versions"), f.master)
+	register(h, deploying("delete-function", http.MethodDelete, "/functions/{name}", "Delete a function with its aliases and versions, unless something holds one"), f.deleteFunction)
 }
 
 // row returns the unit's row for a token that may read it, and whether it has a tracker. A unit without versions, also without
@@ -150,25 +153,6 @@ func (u units) versions(ctx context.Context, in *VersionsPath) (*body[page[clien
 		items = append(items, c)
 	}
 	return answer(pageOf(items, in.Limit, func(v client.Version) string { return strconv.FormatInt(v.Number, 10) }), nil)
-}
-
-func (u units) version(ctx context.Context, in *struct {
-	UnitPath
-	Version string `path:"version"`
-}) (*body[client.Version], error) {
-	row, _, err := u.row(ctx, in.Namespace, in.Name)
-	if err != nil {
-		return nil, err
-	}
-	v, err := versioning.Find(ctx, u.DB, in.Namespace, u.kind, landfall.Reference{Name: in.Name, Selector: in.Version})
-	if err != nil {
-		return nil, err
-	}
-	names, err := u.names(ctx, row)
-	if err != nil {
-		return nil, err
-	}
-	return answer(u.versionOf(names, v))
 }
 
 func (u units) tracker(ctx context.Context, in *UnitPath) (*body[client.Tracker], error) {

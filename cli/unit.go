@@ -19,12 +19,12 @@ type unitKind struct {
 }
 
 func (c *Call) unitCommand(k unitKind) *cobra.Command {
-	versions := c.group("version", "Show the versions of a "+k.name, "landfall "+k.name+" version list hello",
-		c.versionList(k), c.versionShow(k))
+	versions := c.group("version", "Show, describe, download and delete the versions of a "+k.name, "landfall "+k.name+" version list hello",
+		c.versionList(k), c.versionShow(k), c.versionUpdate(k), c.versionDownload(k), c.versionDelete(k))
 	commands := []*cobra.Command{c.unitList(k), versions}
 	short := "Show " + k.name + "s and their versions"
 	if k.name == "function" {
-		commands = append(commands, c.aliasCommand(), c.functionInvoke(), c.functionLogs())
+		commands = append(commands, c.functionShow(k), c.functionDelete(k), c.aliasCommand(), c.functionInvoke(), c.functionLogs())
 		short = "Show functions and their versions, name and call them"
 	}
 	cmd := c.group(k.name, short, "landfall "+k.name+" list\nlandfall "+k.name+" version list hello", commands...)
@@ -61,7 +61,7 @@ func (c *Call) versionList(k unitKind) *cobra.Command {
 	cmd := c.get("list NAME", "List the versions of a "+k.name+", oldest first",
 		"landfall "+k.name+" version list hello\nlandfall "+k.short+" version list --name hello -o json",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			path := k.path + "/" + url.PathEscape(in["name"]) + "/versions"
+			path := k.unitPath(in["name"], "versions")
 			versions, err := client.List[client.Version](ctx, cl, path, url.Values{"namespace": {namespace}})
 			if err != nil {
 				return err
@@ -97,32 +97,30 @@ func (c *Call) versionShow(k unitKind) *cobra.Command {
 	cmd := c.get("show NAME [VERSION]", "Show one version, named by its uid, number, label, alias, latest, live or digest",
 		"landfall "+k.name+" version show hello:live\nlandfall "+k.name+" version show --name hello --version 3 -o yaml",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			ref, err := landfall.ParseReference(in["name"])
+			path, query, err := k.versionOf(in, namespace)
 			if err != nil {
 				return err
 			}
-			if in["version"] != "" {
-				ref.Selector = in["version"]
-			}
-			if ref.Namespace != "" {
-				namespace = ref.Namespace
-			}
-			path := k.path + "/" + url.PathEscape(ref.Name) + "/versions/" + url.PathEscape(ref.Selector) + "?namespace=" + url.QueryEscape(namespace)
 			var v client.Version
-			if err := cl.Do(ctx, http.MethodGet, path, nil, &v); err != nil {
+			if err := cl.Do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &v); err != nil {
 				return err
 			}
-			return c.Print(v, func(t *Table) {
-				t.field("version", v.Metadata.Name)
-				t.field("number", strconv.FormatInt(v.Number, 10))
-				t.field("names", versionNames(v))
-				t.field("description", v.Description)
-				t.field("namespace", v.Metadata.Namespace)
-				t.field("digest", string(v.Digest))
-				t.field("commit", string(v.Commit))
-				t.field("created", Local(v.Created))
-				t.field("spec", string(v.Spec))
-			})
+			return c.showVersion(v)
 		})
+	cmd.Aliases = []string{"describe"}
 	return inNamespace(cmd, &namespace)
+}
+
+func (c *Call) showVersion(v client.Version) error {
+	return c.Print(v, func(t *Table) {
+		t.field("version", v.Metadata.Name)
+		t.field("number", strconv.FormatInt(v.Number, 10))
+		t.field("names", versionNames(v))
+		t.field("description", v.Description)
+		t.field("namespace", v.Metadata.Namespace)
+		t.field("digest", string(v.Digest))
+		t.field("commit", string(v.Commit))
+		t.field("created", Local(v.Created))
+		t.field("spec", string(v.Spec))
+	})
 }

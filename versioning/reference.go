@@ -30,7 +30,6 @@ type names interface {
 // Find returns the version of a function or package that ref means in a namespace: of an alias with two versions the first.
 // NotFound, with a sentence that names the nearest, when there is none.
 func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind, ref landfall.Reference) (landfall.Version, error) {
-	const op landfall.Op = "versioning.Find"
 	if ref.Namespace != "" {
 		namespace = ref.Namespace
 	}
@@ -38,11 +37,15 @@ func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKin
 	row, err := r.UnitInNamespace(ctx, namespace, id)
 	if err != nil {
 		if landfall.Is(err, landfall.NotFound) {
-			return landfall.Version{}, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
+			return landfall.Version{}, missing(id, namespace)
 		}
 		return landfall.Version{}, err
 	}
 	return Select(ctx, r, row, ref.Selector)
+}
+
+func missing(id landfall.UnitID, namespace string) error {
+	return &landfall.Error{Op: "versioning.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
 }
 
 // Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest, when there is none.
@@ -59,6 +62,9 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 		if match(v) {
 			return v, nil
 		}
+	}
+	if len(versions) == 0 {
+		return landfall.Version{}, missing(row.Unit, row.Namespace)
 	}
 	hint, what := nearest(versions, selector), "version"
 	if mayBeAlias(row.Unit, selector) {

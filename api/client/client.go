@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"landfall.dev/landfall"
@@ -83,6 +85,16 @@ func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error)
 		return nil, err
 	}
 	return resp.Body, nil
+}
+
+// Download opens a file, which the caller closes, and returns the name that the server gives it, without folders.
+func (c *Client) Download(ctx context.Context, path string) (file io.ReadCloser, name string, err error) {
+	response, err := c.send(ctx, http.MethodGet, path, nil, "*/*")
+	if err != nil {
+		return nil, "", err
+	}
+	_, parameters, _ := mime.ParseMediaType(response.Header.Get("Content-Disposition")) // none has no parameters
+	return response.Body, filepath.Base(parameters["filename"]), nil
 }
 
 // Call gives a CloudEvent as JSON to a function, and returns the event that answers it, which may be one that says what went

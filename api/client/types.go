@@ -261,6 +261,43 @@ type VersionStatus struct {
 	BuildStatus string `json:"buildstatus" enum:"succeeded,none"`
 }
 
+// FunctionMaster is a function's aliases and versions, as Fission's document has them: names are "hello_prod" and "hello_v1.0.0", with the
+// version's uid where it has no label.
+type FunctionMaster struct {
+	Kind     string          `json:"kind"`
+	Metadata Metadata        `json:"metadata"`
+	Name     string          `json:"name"`
+	Alias    []FunctionAlias `json:"alias"` // latest is the first; one with two versions stands twice
+	Versions []FunctionRef   `json:"versions"`
+}
+
+// FunctionAlias is an alias in a FunctionMaster.
+type FunctionAlias struct {
+	Name        string      `json:"name"`
+	FunctionRef FunctionRef `json:"functionref"`
+}
+
+// FunctionRef names a version of a function in a FunctionMaster.
+type FunctionRef struct {
+	Name   string `json:"name"`
+	Weight int    `json:"weight,omitempty"` // percent of the calls of the alias
+}
+
+// Deletion is what was deleted, or would be.
+type Deletion struct {
+	Versions []DeletedVersion  `json:"versions"`
+	Aliases  []string          `json:"aliases"`
+	Releases []landfall.UID    `json:"releases"` // that expired first
+	Triggers []landfall.UnitID `json:"triggers"` // of accessible releases, which lead nowhere from now on
+}
+
+// DeletedVersion is a version that was deleted, or would be.
+type DeletedVersion struct {
+	Kind   landfall.UnitKind `json:"kind"`
+	Name   string            `json:"name"`
+	Number int64             `json:"number"`
+}
+
 // Unit is a function or package that is in force.
 type Unit struct {
 	Name      string       `json:"name"`

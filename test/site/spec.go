@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
 )
 
 // Numbered pushes versions of the function hello of the app shop, which say their numbers, and returns the site. The route
@@ -38,6 +39,14 @@ func NumberedIn(t *testing.T, versions int) (*Site, *Repository) {
 		s.Pushed(r, "shop", "Version "+strconv.Itoa(n))
 	}
 	return s, r
+}
+
+// AddVersion applies another version of the function hello of a repository of NumberedIn, which says a text.
+func AddVersion(s *Site, r *Repository, text string, noRelease bool) client.Run {
+	s.T.Helper()
+	r.Write("hello/hello", saying(text))
+	r.Commit("Version " + text)
+	return s.Applied(r, "shop", "main", noRelease)
 }
 
 // saying returns a program that answers every event with a text, and takes little of the machine.

@@ -1,0 +1,261 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// VersionPath names a version of a function or package.
+type VersionPath struct {
+	UnitPath
+	Version string `path:"version" doc:"uid, number, label, alias, latest, live or digest"`
+}
+
+// registerVersion adds what is done with one version of the kind.
+func (u units) registerVersion(h huma.API, path string) {
+	one := "/" + path + "/{name}/versions/{version}"
+	version := h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[client.Version](), true, "")
+	register(h, reading("show-version-of-"+path, one, "One version, or its package's archive").content(map[string]*huma.MediaType{
+		"application/json": {Schema: version},
+		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
+	}), u.version)
+	register(h, deploying("describe-version-of-"+path, http.MethodPut, one, "Change the description of a version, which is all that can change"), u.describe)
+	register(h, deploying("delete-versions-of-"+path, http.MethodDelete, one, "Delete a version, or all, unless something holds one"), u.deleteVersions)
+}
+
+const zipType = "application/zip"
+
+// found returns a version for a token with the scope, and its unit.
+func (u units) found(ctx context.Context, in VersionPath, scope landfall.Scope) (store.Unit, landfall.Version, error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return row, landfall.Version{}, err
+	}
+	if !caller(ctx).Allows(scope, row.App) {
+		return row, landfall.Version{}, forbidden(scope, row.Unit.String())
+	}
+	v, err := versioning.Select(ctx, u.DB, row, in.Version)
+	return row, v, err
+}
+
+// shown is a version as clients see it.
+func (u units) shown(ctx context.Context, row store.Unit, v landfall.Version) (client.Version, error) {
+	names, err := u.names(ctx, row)
+	if err != nil {
+		return client.Version{}, err
+	}
+	return u.versionOf(names, v)
+}
+
+// version answers with a version, or with the archive that it runs.
+func (u units) version(ctx context.Context, in *struct {
+	VersionPath
+	Download bool   `query:"download" doc:"the zip archive of its package in place of its description"`
+	Archive  string `query:"archive" enum:"deployment,source" default:"deployment" doc:"which archive to download"`
+}) (*huma.StreamResponse, error) {
+	row, v, err := u.found(ctx, in.VersionPath, landfall.ScopeRead)
+	if err != nil {
+		return nil, err
+	}
+	if in.Download {
+		return u.download(ctx, v, in.Archive)
+	}
+	c, err := u.shown(ctx, row, v)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		hctx.SetHeader("Content-Type", "application/json")
+		encoder := json.NewEncoder(hctx.BodyWriter())
+		encoder.SetEscapeHTML(false)
+		_ = encoder.Encode(c) // the client may be gone
+	}}, nil
+}
+
+// download answers with an archive of a version's package. NotFound when it has none of the name.
+func (u units) download(ctx context.Context, v landfall.Version, which string) (*huma.StreamResponse, error) {
+	archive, err := u.archive(ctx, v, which)
+	if err != nil {
+		return nil, err
+	}
+	object, err := u.Contents.Objects.Open(ctx, archive.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hctx huma.Context) {
+		defer object.Close()
+		for name, value := range map[string]string{
+			"Content-Type": zipType, "Content-Length": strconv.FormatInt(object.Size(), 10), "ETag": strconv.Quote(string(archive.Digest)),
+			"Content-Disposition":     fmt.Sprintf("attachment; filename=%q", v.ObjectName()+".zip"),
+			"Content-Security-Policy": "sandbox; default-src 'none'", "Cross-Origin-Resource-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
+		} {
+			hctx.SetHeader(name, value)
+		}
+		w := whileRead(hctx.BodyWriter(), u.StallTimeout)
+		defer w.done()
+		if _, err := io.Copy(w, object); err != nil {
+			u.Logger.DebugContext(ctx, "a download was broken off", "key", archive.Key, "error", err)
+		}
+	}}, nil
+}
+
+// archive returns an archive of a package's version, or of the package of a function's version.
+func (u units) archive(ctx context.Context, v landfall.Version, which string) (landfall.Archive, error) {
+	none := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("%s no. %d has no %s archive", v.Unit, v.Number, which)}
+	if u.kind == landfall.FunctionUnit {
+		var err error
+		if v, err = u.packageOf(ctx, v); err != nil {
+			if landfall.Is(err, landfall.NotFound) {
+				err = none
+			}
+			return landfall.Archive{}, err
+		}
+	}
+	content, err := landfall.ReadContent[landfall.PackageContent](v.Content)
+	if err != nil {
+		return landfall.Archive{}, err
+	}
+	archive := content.Deployment
+	if which == "source" {
+		archive = content.Source
+	}
+	if archive == nil {
+		return landfall.Archive{}, none
+	}
+	return *archive, nil
+}
+
+// packageOf returns the version of a package that a function's version runs. NotFound when it has no package.
+func (u units) packageOf(ctx context.Context, f landfall.Version) (landfall.Version, error) {
+	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
+	if err != nil {
+		return landfall.Version{}, err
+	}
+	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // 0 of a function without a package: no version has it
+	row, err := u.DB.UnitInNamespace(ctx, f.Namespace, landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(f.Spec)})
+	if err != nil {
+		return landfall.Version{}, err
+	}
+	return u.DB.VersionByNumber(ctx, row.ID, number)
+}
+
+func (u units) describe(ctx context.Context, in *struct {
+	VersionPath
+	Body struct {
+		Description string `json:"description" maxLength:"1000"`
+	}
+}) (*body[client.Version], error) {
+	row, v, err := u.found(ctx, in.VersionPath, landfall.ScopeDeploy)
+	if err != nil {
+		return nil, err
+	}
+	v.Description = in.Body.Description
+	if err := u.DB.Update(ctx, func(tx *store.Tx) error { return tx.DescribeVersion(ctx, row.ID, v) }); err != nil {
+		return nil, err
+	}
+	return answer(u.shown(ctx, row, v))
+}
+
+// Dry is the parameter by which nothing is deleted.
+type Dry struct {
+	DryRun bool `query:"dry_run" doc:"only tell what would go"`
+}
+
+func (u units) deleteVersions(ctx context.Context, in *struct {
+	UnitPath
+	Version string `path:"version" doc:"uid, number, label, alias, latest, live, digest, or all"`
+	Dry
+}) (*body[client.Deletion], error) {
+	row, err := u.deletable(ctx, in.UnitPath)
+	if err != nil {
+		return nil, err
+	}
+	return answer(deletionOf(u.Editor.DeleteVersions(ctx, row, in.Version, in.DryRun)))
+}
+
+func (u units) deleteFunction(ctx context.Context, in *struct {
+	UnitPath
+	Dry
+	Force bool `query:"force" doc:"releases that hold it expire first, but never the live one"`
+}) (*body[client.Deletion], error) {
+	row, err := u.deletable(ctx, in.UnitPath)
+	if err != nil {
+		return nil, err
+	}
+	return answer(deletionOf(u.Editor.DeleteFunction(ctx, row, in.Force, in.DryRun)))
+}
+
+func (u units) deletable(ctx context.Context, in UnitPath) (store.Unit, error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err == nil && !caller(ctx).Allows(landfall.ScopeDeploy, row.App) {
+		err = forbidden(landfall.ScopeDeploy, row.Unit.String())
+	}
+	return row, err
+}
+
+func deletionOf(d deploy.Deletion, err error) (client.Deletion, error) {
+	c := client.Deletion{Versions: []client.DeletedVersion{}, Aliases: []string{}, Releases: []landfall.UID{}, Triggers: []landfall.UnitID{}}
+	for _, v := range d.Versions {
+		c.Versions = append(c.Versions, client.DeletedVersion{Kind: v.Unit.Kind, Name: v.ObjectName(), Number: v.Number})
+	}
+	for _, a := range d.Aliases {
+		c.Aliases = append(c.Aliases, a.String())
+	}
+	c.Releases, c.Triggers = append(c.Releases, d.Releases...), append(c.Triggers, d.Triggers...)
+	return c, err
+}
+
+// master is what a function is called, and its versions: the FunctionMaster of Fission's document.
+func (u units) master(ctx context.Context, in *UnitPath) (*body[client.FunctionMaster], error) {
+	row, _, err := u.row(ctx, in.Namespace, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := u.DB.Versions(ctx, row.ID, false)
+	if err != nil {
+		return nil, err
+	}
+	aliases, err := u.DB.Aliases(ctx, row.ID)
+	if err != nil {
+		return nil, err
+	}
+	latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
+	if err != nil {
+		return nil, err
+	}
+	return answer(masterOf(row, versions, aliases, latest), nil)
+}
+
+func masterOf(row store.Unit, versions []landfall.Version, aliases []landfall.Alias, latest int64) client.FunctionMaster {
+	name := func(suffix string) string { return row.Unit.Name + "_" + suffix }
+	m := client.FunctionMaster{Kind: "FunctionMaster", Metadata: client.Metadata{Name: name("master"), Namespace: row.Namespace}, Name: row.Unit.Name}
+	refs := map[int64]client.FunctionRef{}
+	for _, v := range versions {
+		refs[v.Number] = client.FunctionRef{Name: name(cmp.Or(v.Label, string(v.UID)))}
+		m.Versions = append(m.Versions, refs[v.Number])
+	}
+	for _, a := range append([]landfall.Alias{{Name: landfall.Latest, Shares: []landfall.AliasShare{{Number: latest}}}}, aliases...) {
+		for _, share := range a.Shares {
+			if ref, ok := refs[share.Number]; ok {
+				ref.Weight = share.Percent
+				m.Alias = append(m.Alias, client.FunctionAlias{Name: name(a.Name), FunctionRef: ref})
+			}
+		}
+	}
+	return m
+}

@@ -1,0 +1,302 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// AllVersions is the selector that names every version of a unit.
+const AllVersions = "all"
+
+// Deletion is what a person deletes, with what goes along.
+type Deletion struct {
+	Versions []landfall.Version   // of a package those of its functions first
+	Aliases  []landfall.Reference // of the function that is deleted
+	Releases []landfall.UID       // that expire first
+	Triggers []landfall.UnitID    // of accessible releases, which named the function and lead nowhere from now on
+}
+
+// deletion is the work on a Deletion within a transaction.
+type deletion struct {
+	Deletion
+
+	tx      *store.Tx
+	row     store.Unit // whose versions are to go
+	force   bool       // releases that hold them expire
+	whole   bool       // the function goes with its aliases
+	app     landfall.App
+	refusal []string // a line for each version that is held
+}
+
+// DeleteVersions deletes the version of a function or package that a selector names, or AllVersions of it, and returns what went. The
+// versions of functions that use a deleted version of a package go with it; a function's package stays. Conflict, with all that holds
+// one of them, when something does: then nothing is deleted. With dry nothing is deleted either.
+func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, selector string, dry bool) (Deletion, error) {
+	return editor.delete(ctx, deletion{row: row}, dry, func(ctx context.Context, d *deletion) error {
+		versions, err := d.selected(ctx, selector)
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			if row.Unit.Kind == landfall.PackageUnit {
+				if err := d.addUsers(ctx, v); err != nil {
+					return err
+				}
+			}
+			if err := d.add(ctx, d.row, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DeleteFunction deletes a function: its aliases, and all its versions. Its packages stay. Conflict, with all that holds a version, when
+// an accessible release or an execution does; force lets such releases expire first, but never a live one or one that a tag holds.
+// With dry nothing is deleted.
+func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, force, dry bool) (Deletion, error) {
+	return editor.delete(ctx, deletion{row: row, force: force, whole: true}, dry, func(ctx context.Context, d *deletion) error {
+		aliases, err := d.tx.Aliases(ctx, d.row.ID)
+		if err != nil {
+			return err
+		}
+		for _, a := range aliases {
+			d.Aliases = append(d.Aliases, landfall.Reference{Name: d.row.Unit.Name, Selector: a.Name})
+		}
+		versions, err := d.selected(ctx, AllVersions)
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			if err := d.add(ctx, d.row, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// delete finds out what is to go, and deletes it unless something holds it.
+func (editor *Editor) delete(
+	ctx context.Context, d deletion, dry bool, find func(ctx context.Context, d *deletion) error,
+) (gone Deletion, err error) {
+	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
+		d := d // a transaction may be tried again
+		d.tx = tx
+		var err error
+		if d.row, err = tx.UnitInNamespace(ctx, d.row.Namespace, d.row.Unit); err != nil {
+			return err
+		}
+		if d.row.App != "" {
+			if d.app, err = tx.App(ctx, d.row.App); err != nil {
+				return err
+			}
+		}
+		if err := find(ctx, &d); err != nil {
+			return err
+		}
+		gone = d.Deletion
+		if len(d.refusal) > 0 {
+			return &landfall.Error{Op: "deploy.delete", Kind: landfall.Conflict, Message: strings.Join(d.refusal, "; ") + "; nothing was deleted"}
+		}
+		if dry {
+			return nil
+		}
+		return editor.carryOut(ctx, d)
+	})
+	if err == nil && !dry && d.row.App != "" {
+		editor.Rollout.Show(ctx, landfall.App{ID: d.row.App})
+	}
+	return gone, err
+}
+
+// carryOut deletes what was found.
+func (editor *Editor) carryOut(ctx context.Context, d deletion) error {
+	now := editor.Now()
+	for _, release := range d.Releases {
+		if err := Expire(ctx, d.tx, d.app, release, now); err != nil {
+			return err
+		}
+	}
+	for _, a := range d.Aliases {
+		if err := d.tx.DeleteAlias(ctx, d.row.ID, a.Selector); err != nil {
+			return err
+		}
+	}
+	for _, v := range d.Versions {
+		row, err := d.tx.UnitInNamespace(ctx, v.Namespace, v.Unit)
+		if err != nil {
+			return err
+		}
+		if err := d.tx.DeleteVersion(ctx, row.ID, v.Number); err != nil {
+			return err
+		}
+	}
+	if d.row.App == "" {
+		return nil
+	}
+	CollectSoon(d.tx, d.row.App)
+	_, err := d.tx.Changed(ctx, d.row.App)
+	return err
+}
+
+// selected returns the versions that a selector names. NotFound when there is none.
+func (d *deletion) selected(ctx context.Context, selector string) ([]landfall.Version, error) {
+	if selector != AllVersions {
+		v, err := versioning.Select(ctx, d.tx, d.row, selector)
+		return []landfall.Version{v}, err
+	}
+	versions, err := d.tx.Versions(ctx, d.row.ID, true)
+	if err == nil && len(versions) == 0 {
+		err = &landfall.Error{Op: "deploy.delete", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no version", d.row.Unit)}
+	}
+	return versions, err
+}
+
+// addUsers adds the versions of functions that use a version of a package.
+func (d *deletion) addUsers(ctx context.Context, v landfall.Version) error {
+	if d.row.App == "" {
+		return nil
+	}
+	units, err := d.tx.UnitsOf(ctx, d.row.App)
+	if err != nil {
+		return err
+	}
+	for _, row := range units {
+		if row.Unit.Kind != landfall.FunctionUnit {
+			continue
+		}
+		versions, err := d.tx.Versions(ctx, row.ID, true)
+		if err != nil {
+			return err
+		}
+		for _, user := range versions {
+			content, err := landfall.ReadContent[landfall.FunctionContent](user.Content)
+			if err != nil {
+				return err
+			}
+			if content.Package.Name != v.ObjectName() || content.Package.ResourceVersion != strconv.FormatInt(v.Number, 10) {
+				continue
+			}
+			if err := d.add(ctx, row, user); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// add adds a version to what is to go, or a line to the refusal that says what holds it.
+func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) error {
+	holders, err := d.tx.VersionHolders(ctx, row.ID, v.Number)
+	if err != nil {
+		return err
+	}
+	var held []string
+	for _, h := range holders {
+		release := landfall.UID(h.Name)
+		switch {
+		case h.Kind == "alias" && d.whole:
+		case h.Kind == "alias":
+			held = append(held, fmt.Sprintf("the alias %s (landfall function alias update %s %[1]s VERSION)", h.Name, row.Unit.Name))
+		case h.Kind == "release" && release == d.app.Live:
+			held = append(held, fmt.Sprintf("the release %s, which is live", h.Name))
+		case h.Kind == "release" && d.force:
+			if !slices.Contains(d.Releases, release) {
+				d.Releases = append(d.Releases, release)
+			}
+		case h.Kind == "release":
+			held = append(held, fmt.Sprintf("the release %s (landfall release expire %s %[1]s)", h.Name, d.app.Name))
+		default:
+			held = append(held, "the running execution "+h.Name)
+		}
+	}
+	triggers, err := d.triggersOf(ctx, v)
+	if err != nil {
+		return err
+	}
+	for _, t := range triggers {
+		switch {
+		case !d.whole:
+			held = append(held, "the "+t.String()+", which names it")
+		case !slices.Contains(d.Triggers, t):
+			d.Triggers = append(d.Triggers, t)
+		}
+	}
+	if len(held) > 0 {
+		d.refusal = append(d.refusal, fmt.Sprintf("%s no. %d (%s) is in use by %s", v.Unit, v.Number, v.ObjectName(), strings.Join(held, ", ")))
+		return nil
+	}
+	d.Versions = append(d.Versions, v)
+	return nil
+}
+
+// triggersOf returns the triggers of accessible releases that name a version of a function, or when the whole function goes, the
+// function by any selector. A trigger that goes by an alias, by latest or by live names no version: it moves.
+func (d *deletion) triggersOf(ctx context.Context, v landfall.Version) ([]landfall.UnitID, error) {
+	if v.Unit.Kind != landfall.FunctionUnit || v.App == "" {
+		return nil, nil
+	}
+	var named []landfall.UnitID
+	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+		served, err := d.tx.ServedUnits(ctx, v.App, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range served {
+			if slices.Contains(named, s.Unit) || slices.Contains(d.Releases, s.Release) {
+				continue
+			}
+			t, err := spec.ReadTriggerVersion(s.Unit, s.Spec)
+			if err != nil {
+				return nil, err
+			}
+			leads, err := d.leads(ctx, t, v)
+			if err != nil {
+				return nil, err
+			}
+			if leads {
+				named = append(named, s.Unit)
+			}
+		}
+	}
+	return named, nil
+}
+
+// leads reports whether a trigger names a version, or the function that goes whole.
+func (d *deletion) leads(ctx context.Context, t spec.Trigger, v landfall.Version) (bool, error) {
+	refs := []landfall.Reference{t.Function}
+	for _, w := range t.Weights {
+		refs = append(refs, w.Function)
+	}
+	for _, ref := range refs {
+		switch {
+		case ref.Name != v.Unit.Name:
+			continue
+		case d.whole:
+			return true, nil
+		case slices.Contains([]string{"", landfall.Latest, landfall.LivePointer}, ref.Selector):
+			continue
+		}
+		_, err := versioning.FindAlias(ctx, d.tx, v.Namespace, ref)
+		if err == nil {
+			continue
+		}
+		meant, err := versioning.Find(ctx, d.tx, v.Namespace, landfall.FunctionUnit, ref)
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return false, err
+		}
+		if err == nil && meant.Number == v.Number {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+
+	"landfall.dev/landfall"
+)
+
+// Holder is what keeps a version from being deleted.
+type Holder struct {
+	Kind string // release, alias or execution
+	Name string // a release's id, an alias's name, or an execution's id
+}
+
+// VersionHolders returns the accessible releases that have a version, the aliases that point to it, and the executions that are not over
+// and use it, by kind and name; of the executions the oldest few.
+func (q queries) VersionHolders(ctx context.Context, unit string, number int64) ([]Holder, error) {
+	const most = 10
+	scan := func(row scanner) (h Holder, err error) { return h, row.Scan(&h.Kind, &h.Name) }
+	pointers, err := list(ctx, q, "store.VersionHolders", scan, `SELECT 'alias' AS kind, a.name FROM aliases a
+			WHERE a.unit = $1 AND $2 IN (a.number, a.other)
+		UNION SELECT 'release', r.uid FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
+			WHERE gu.unit = $1 AND gu.number = $2 AND r.expired = 0
+		ORDER BY 1, 2`, unit, number)
+	if err != nil {
+		return nil, err
+	}
+	executions, err := list(ctx, q, "store.VersionHolders", scan, `SELECT 'execution', x.id FROM executions x WHERE x.finished = 0 AND (
+			EXISTS (SELECT 1 FROM units u WHERE u.id = $1 AND u.kind = 'function' AND u.namespace = x.namespace AND u.name = x.function
+				AND x.number = $2)
+			OR EXISTS (SELECT 1 FROM group_units gu WHERE gu.app = x.app AND gu.grp = x.grp AND gu.unit = $1 AND gu.number = $2))
+		ORDER BY x.created, x.id LIMIT $3 + 0`, unit, number, most)
+	return append(pointers, executions...), err
+}
+
+// DescribeVersion stores what a person says about a version.
+func (tx *Tx) DescribeVersion(ctx context.Context, unit string, v landfall.Version) error {
+	return tx.exec(ctx, "store.DescribeVersion", `UPDATE versions SET description = $3 WHERE unit = $1 AND number = $2`, unit, v.Number, v.Description)
+}

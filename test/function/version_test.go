@@ -1,0 +1,170 @@
+package function_test
+
+import (
+	"archive/zip"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
+)
+
+// numbers returns the numbers of the versions of a function or package in its tracker.
+func numbers(s *site.Site, path string) string {
+	var all []string
+	for _, v := range site.List[client.Version](s, path+"/versions") {
+		all = append(all, strconv.FormatInt(v.Number, 10))
+	}
+	return strings.Join(all, " ")
+}
+
+// A person deletes a version that nothing needs; whatever needs one is named, and then nothing goes.
+func TestVersionDelete(t *testing.T) {
+	t.Parallel()
+	s, r := site.NumberedIn(t, 3)
+	refused := func(code int, args string, says ...string) {
+		t.Helper()
+		out, got := s.Run(t.TempDir(), strings.Fields(args)...)
+		if got != code {
+			t.Errorf("%s: exit code %d, want %d", args, got, code)
+		}
+		testkit.Contains(t, site.Told{out}, says...)
+	}
+	versions := site.List[client.Version](s, "/functions/hello/versions")
+	first, second := string(versions[0].UID), string(versions[1].UID)
+	// A-040, A-041, C-024, N-036
+	refused(4, "function version delete --name hello --version 1", "function hello no. 1 (hello-"+first+") is in use by the alias prod",
+		"landfall function alias update hello prod VERSION", "the release "+first, "landfall release expire shop "+first, "nothing was deleted")
+	refused(4, "function version delete hello 3", "which is live")
+	refused(4, "function version delete hello all", "no. 1", "no. 2", "no. 3")
+	refused(3, "function version delete hello 7", `has no version "7"`)
+	refused(3, "function version delete bye 1", "there is no function bye")
+	refused(4, "package version delete hello-pkg 2", "function hello no. 2", "package hello-pkg no. 2")
+	// B-134: all or nothing
+	testkit.Equal(t, "versions after what was refused", numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"), "1 2 3; 1 2 3")
+
+	s.Landfall("release", "expire", "shop", second)
+	said := s.Landfall("function", "version", "delete", "--name", "hello", "--version", "2")
+	testkit.Contains(t, site.Told{said}, "DELETED", "function hello-"+second)
+	// A-003, A-042, B-078, B-136, B-137, C-026
+	testkit.Equal(t, "versions after one was deleted", numbers(s, "/functions/hello"), "1 3")
+	// B-138
+	testkit.Equal(t, "versions of its package", numbers(s, "/packages/hello-pkg"), "1 2 3")
+	refused(3, "function version delete hello 2", `has no version "2"`)
+	refused(3, "function invoke hello:2", `has no version "2"`)
+	testkit.Equal(t, "what the others say", strings.TrimSpace(s.Landfall("fn", "invoke", "hello:1"))+strings.TrimSpace(s.Landfall("fn", "invoke", "hello:3")), "13")
+
+	// B-079, C-004: a push goes on as if nothing had happened, and no number comes twice.
+	site.AddVersion(s, r, "4", true)
+	s.Landfall("function", "version", "delete", "hello", "4")
+	// B-060, B-061
+	testkit.Equal(t, "latest after the newest was deleted", strings.TrimSpace(s.Landfall("function", "invoke", "hello")), "3")
+	site.AddVersion(s, r, "5", false)
+	testkit.Equal(t, "versions after another push", numbers(s, "/functions/hello"), "1 3 5")
+
+	s.Landfall("function", "alias", "update", "hello", "prod", "latest")
+	s.Landfall("release", "expire", "shop", first)
+	// B-130, B-131, B-132: the functions of a package's version go with it.
+	said = s.Landfall("package", "version", "delete", "--name", "hello-pkg", "--version", "1")
+	testkit.Contains(t, site.Told{said}, "function hello-"+first, "package hello-pkg-"+first)
+	// B-133: one that no function uses any more
+	said = s.Landfall("pkg", "version", "delete", "hello-pkg", "2")
+	testkit.Contains(t, site.Told{said}, "package hello-pkg-"+second)
+	testkit.Equal(t, "versions at the end", numbers(s, "/functions/hello")+"; "+numbers(s, "/packages/hello-pkg"), "3 5; 3 4 5")
+	s.WantWhole()
+}
+
+// A trigger that names a version holds it, and one that goes by an alias holds what the alias does.
+func TestVersionNamedByTrigger(t *testing.T) {
+	t.Parallel()
+	s, r := site.NumberedIn(t, 2)
+	specs := site.FunctionsSpec("binary-env", "hello hello") + "---\napiVersion: fission.io/v1\nkind: TimeTrigger\nmetadata: {name: nightly}\n" +
+		"spec: {functionref: {type: name, name: hello, version: \"1\"}, cron: '@daily'}\n"
+	r.Write("specs/functions.yaml", specs, "note.txt", "a trigger by number")
+	s.Pushed(r, "shop", "A trigger by number")
+	s.Landfall("function", "alias", "delete", "hello", "prod")
+	for _, release := range s.Accessible("shop")[1:] {
+		s.Landfall("release", "expire", "shop", string(release))
+	}
+	out, code := s.Run(t.TempDir(), "function", "version", "delete", "hello", "1")
+	testkit.Equal(t, "exit code", code, 4)
+	// C-024
+	testkit.Contains(t, site.Told{out}, "is in use by the time-trigger nightly, which names it")
+}
+
+// A function goes by its name, with its aliases and versions, once no release that is live has it.
+func TestFunctionDelete(t *testing.T) {
+	t.Parallel()
+	s, r := site.NumberedIn(t, 2)
+	out, code := s.Run(t.TempDir(), "function", "delete", "hello", "--force")
+	testkit.Equal(t, "exit code", code, 4)
+	testkit.Contains(t, site.Told{out}, "which is live", "nothing was deleted")
+
+	r.Write("specs/functions.yaml", site.FunctionsSpec("binary-env", "other hello"), "other/hello", "#!/bin/sh\ncat\n")
+	s.Pushed(r, "shop", "Without hello")
+	out, code = s.Run(t.TempDir(), "function", "delete", "hello")
+	testkit.Equal(t, "exit code", code, 4)
+	testkit.Contains(t, site.Told{out}, "landfall release expire shop")
+	var dry client.Deletion
+	s.Call(http.MethodDelete, "/functions/hello?force=true&dry_run=true", nil, &dry)
+	if len(dry.Versions) != 2 || len(dry.Releases) != 2 {
+		t.Errorf("what would go is %+v, want two versions and two releases", dry)
+	}
+	// A-010, A-053, B-139, C-030
+	said := s.Landfall("function", "delete", "hello", "--force")
+	testkit.Contains(t, site.Told{said}, "alias hello:prod", "function hello-", "release ")
+	for _, args := range []string{"function version list hello", "function invoke hello:1", "function alias list hello", "function delete hello"} {
+		out, code := s.Run(t.TempDir(), strings.Fields(args)...)
+		if code != 3 || !strings.Contains(out, "there is no function hello") {
+			t.Errorf("%s: exit code %d: %s, want 3: there is no function hello", args, code, out)
+		}
+	}
+	s.WantWhole()
+}
+
+// What a version runs can be had again, and a person says something about it.
+func TestVersionShown(t *testing.T) {
+	t.Parallel()
+	s := site.Numbered(t, 2)
+	said := s.Landfall("function", "version", "update", "--name", "hello", "--version", "1", "--description", "The first one")
+	// C-017
+	testkit.Contains(t, site.Told{said}, "description:", "The first one")
+	testkit.Contains(t, site.Told{s.Landfall("function", "version", "list", "hello")}, "The first one")
+	// C-018
+	site.WantRefused(t, s.Refused(http.MethodPut, "/functions/hello/versions/1", map[string]any{"description": "x", "label": "v1"}), landfall.Invalid, "label")
+	testkit.Equal(t, "described", s.Landfall("function", "version", "describe", "hello:1"), s.Landfall("function", "version", "show", "hello:1"))
+	// A-017, A-024, A-026
+	testkit.Contains(t, site.Told{s.Landfall("function", "show", "hello", "-o", "json")}, `"FunctionMaster"`, `"hello_master"`, `"hello_latest"`, `"hello_prod"`)
+
+	dir := t.TempDir()
+	for what, args := range map[string][]string{
+		"function": {"function", "version", "download", "hello", "1", "--file", filepath.Join(dir, "function.zip")},
+		"package":  {"package", "version", "download", "--name", "hello-pkg", "--version", "1", "--file", filepath.Join(dir, "package.zip")},
+	} {
+		s.Landfall(args...)
+		archive, err := zip.OpenReader(filepath.Join(dir, what+".zip"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// C-008, C-022
+		if file, err := archive.Open("hello"); err != nil {
+			t.Errorf("%s: %v", what, err)
+		} else {
+			testkit.Equal(t, what+": close", file.Close(), nil)
+		}
+		testkit.Equal(t, what+": close", archive.Close(), nil)
+		out, code := s.Run(dir, args...)
+		if code != 2 || !strings.Contains(out, "is there already") {
+			t.Errorf("a second download of the %s: exit code %d: %s", what, code, out)
+		}
+	}
+	out, code := s.Run(dir, "function", "version", "download", "hello", "--source")
+	if code != 3 || !strings.Contains(out, "has no source archive") {
+		t.Errorf("a source that there is not: exit code %d: %s", code, out)
+	}
+}
