@@ -45,6 +45,17 @@ type ApplyRequest struct {
 	NoRelease bool   `json:"no_release,omitempty"`
 	// Commit is the commit that the work tree stood on. It is After of the push when the tree was clean.
 	Commit CommitSHA `json:"commit,omitempty"`
+	// Versions are the versions that a person makes by hand. The commit then declares their units alone, and what those need: it takes
+	// the place of the units of their names in what production has, and all others stay.
+	Versions []NewVersion `json:"versions,omitempty"`
+}
+
+// NewVersion is a version that a person makes by hand: there is a new one also when the unit has not changed.
+type NewVersion struct {
+	Unit        UnitID `json:"unit"`
+	UID         UID    `json:"uid,omitempty"` // empty, or one that the unit has already: that of the apply
+	Label       string `json:"label,omitempty"`
+	Description string `json:"description,omitempty"`
 }
 
 // PullRequest is a pull request as far as releases go.

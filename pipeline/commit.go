@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -157,7 +158,11 @@ func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall
 func (w kept) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
-	digest := versioning.GroupDigest(append(groupUnits(w.units), versioning.InForce(w.secrets)...))
+	base, policy, err := w.carriedOver(ctx, tx, app)
+	if err != nil {
+		return landfall.Group{}, nil, err
+	}
+	digest := versioning.GroupDigest(versioning.InForce(over(base, groupUnitsOf(groupUnits(w.units)), w.secrets)))
 	uid := w.run.UID
 	clean := !slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil && !p.Apply.Clean })
 	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(w.run.Commit))
@@ -183,24 +188,63 @@ func (w kept) group(
 	}
 	apply := versioning.Apply{
 		App: app, UID: uid, Commit: w.run.Commit, Production: production, Units: w.units, Stored: w.stored, At: w.Now(),
-		Unreleased: unreleased(pushes), Again: w.run.Rebuild}
+		Unreleased: unreleased(pushes), Again: w.run.Rebuild, New: w.byHand}
 	units, err := apply.Versions(ctx, tx)
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}
-	units = append(units, w.secrets...)
+	units = over(base, units, w.secrets)
 	crashpoint.Here("commit.versioned")
 	if same != nil {
 		return *same, units, tx.ReplaceGroupUnits(ctx, *same, units)
 	}
 	g := landfall.Group{
 		UID: uid, App: app.ID, Digest: digest, Commit: w.run.Commit, Branch: w.run.Branch, Clean: clean, Message: w.message(pushes),
-		Actor: actorOf(pushes), Policy: policyOf(w.spec), Created: w.Now(),
+		Actor: actorOf(pushes), Policy: policy, Created: w.Now(),
 	}
 	if !clean {
 		g.Commit = pushes[len(pushes)-1].Apply.Commit
 	}
 	return g, units, tx.CreateGroup(ctx, g, units)
+}
+
+// carriedOver returns the units that stay in force beside those that a person makes by hand, and what is said about releasing. Without versions
+// that are made by hand nothing stays that the commit does not declare.
+func (w kept) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.GroupUnit, *landfall.ReleasePolicy, error) {
+	if len(w.byHand) == 0 {
+		return nil, policyOf(w.spec), nil
+	}
+	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
+	if err != nil {
+		return nil, nil, landfall.Ignore(err, landfall.NotFound)
+	}
+	group, err := tx.Group(ctx, app.ID, last.Group)
+	if err != nil {
+		return nil, nil, err
+	}
+	units, err := tx.GroupUnits(ctx, app.ID, last.Group)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := tx.UnitsOf(ctx, app.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := map[string]bool{}
+	for _, row := range own {
+		ids[row.ID] = !row.Retired
+	}
+	// What another app has taken over is not in force any more.
+	units = slices.DeleteFunc(units, func(u store.GroupUnit) bool { return !ids[u.UnitID] })
+	for i, u := range units {
+		if u.Unit.Kind != landfall.SecretUnit {
+			continue
+		}
+		if units[i], err = deploy.Pin(ctx, tx, app, u.Unit.Name, landfall.Production); err != nil {
+			return nil, nil, err
+		}
+	}
+	return units, group.Policy, nil
 }
 
 // expected returns the recorded group version that the run makes reachable again.

@@ -22,7 +22,8 @@ import (
 type draft struct {
 	source
 
-	secrets   []store.GroupUnit // that the functions name
+	byHand    map[landfall.UnitID]landfall.NewVersion // the versions that a person makes; the commit then has these units alone
+	secrets   []store.GroupUnit                       // that the functions name
 	building  buildSecrets
 	base      []landfall.GroupUnit // what the diff compares with
 	baseUnits []store.GroupUnit    // the same, as it is stored

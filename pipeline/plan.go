@@ -55,6 +55,7 @@ func (w source) draft(ctx context.Context, pushes []landfall.Push) (draft, error
 	if d.secrets, err = w.pinSecrets(ctx, line); err != nil {
 		return d, err
 	}
+	d.byHand = newVersions(pushes)
 	d.baseGroup, d.baseUnits, err = w.baseOf(ctx, pushes)
 	d.base = versioning.InForce(d.baseUnits)
 	return d, err
@@ -130,7 +131,11 @@ func (w draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 		}
 		after = append(after, g)
 	}
-	p.changes = versioning.Diff(p.base, append(after, versioning.InForce(p.secrets)...))
+	after = append(after, versioning.InForce(p.secrets)...)
+	if len(p.byHand) > 0 {
+		after = versioning.InForce(over(p.baseUnits, groupUnitsOf(after)))
+	}
+	p.changes = versioning.Diff(p.base, after)
 	if err := inspect.NoteFunctions(p.changes, inspect.Stored(ctx, p.DB, p.baseUnits), inspect.Declared(p.units)); err != nil {
 		return plan{}, err
 	}

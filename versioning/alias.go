@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
@@ -68,21 +67,11 @@ const maxAlias = 100
 
 // checkAlias returns an Invalid error unless name may be an alias of a function with these versions.
 func checkAlias(name string, versions []landfall.Version) error {
-	var why string
-	switch {
-	case strings.Trim(name, ".") == "":
-		why = "an alias needs a name"
-	case slices.Contains([]string{landfall.LivePointer, landfall.Latest, "all"}, name):
-		why = fmt.Sprintf("%q is reserved", name)
-	case strings.Trim(name, "0123456789") == "":
-		why = "digits alone are the number of a version"
-	case strings.HasPrefix(name, "sha256:"):
-		why = "it would be taken for a digest"
-	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, unformatted):
-		why = fmt.Sprintf("an alias has at most %d characters, without spaces, slashes, commas, = and control characters", maxAlias)
-	case slices.ContainsFunc(versions, func(v landfall.Version) bool { return string(v.UID) == name || v.Label == name }):
+	why := unfit(name)
+	if why == "" && slices.ContainsFunc(versions, func(v landfall.Version) bool { return string(v.UID) == name || v.Label == name }) {
 		why = "a version of the function is called so"
-	default:
+	}
+	if why == "" {
 		return nil
 	}
 	return invalidAlias("%q cannot be an alias: %s", name, why)

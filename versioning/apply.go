@@ -29,6 +29,9 @@ type Apply struct {
 	Stored     map[landfall.UnitID]Stored // of the units that the run stored; the others must be stored already
 	At         time.Time
 
+	// New are the versions that a person makes by hand, by their units.
+	New map[landfall.UnitID]landfall.NewVersion
+
 	// Again says that what the run stored is to be taken in place of what was stored before, which is damaged.
 	Again bool
 	// Unreleased says that nobody can reach what the apply makes: static units then need no stored content.
@@ -141,9 +144,16 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	stored, have := a.Stored[u.Unit]
 	missing := u.Content != nil && !have && (!a.Unreleased || u.Unit.Kind != landfall.StaticUnit)
 	v, err := tx.VersionByDigest(ctx, row.ID, u.Digest)
+	made, byHand := a.New[u.Unit]
 	switch {
 	case err == nil && missing && v.Content == nil:
 		return v, ErrPlanAgain
+	case err == nil && byHand && !have: // what is stored of the same content is shared
+		if stored.Prefixes, err = tx.PrefixesOf(ctx, row.ID, v.Number); err != nil {
+			return v, err
+		}
+		stored.Content = v.Content
+	case err == nil && byHand:
 	case err == nil:
 		return v, a.reuse(ctx, tx, row, v, u, stored, have && a.Again)
 	case landfall.KindOf(err) != landfall.NotFound:
@@ -158,7 +168,12 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	}
 	v = landfall.Version{
 		Unit: u.Unit, Namespace: a.App.Namespace, App: a.App.ID, Number: row.LastNumber, UID: a.UID, Digest: u.Digest, Spec: u.Spec,
-		Content: stored.Content, Commit: a.Commit, Created: a.At, Production: a.Production,
+		Content: stored.Content, Commit: a.Commit, Created: a.At, Production: a.Production, Label: made.Label, Description: made.Description,
+	}
+	if byHand {
+		if v.UID, err = a.uidOf(ctx, tx, row, made); err != nil {
+			return v, err
+		}
 	}
 	if u.Unit.Kind == landfall.FunctionUnit {
 		if v.Content, err = functionContent(u, a.App.Namespace, inForce); err != nil {
@@ -169,6 +184,24 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 		return v, err
 	}
 	return v, tx.PointInto(ctx, row.ID, v.Number, stored.Prefixes)
+}
+
+// uidOf returns the UID of a version that a person makes. Invalid or Conflict when it cannot have its label.
+func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit, made landfall.NewVersion) (landfall.UID, error) {
+	if err := CheckLabel(ctx, tx, row, made.Label); err != nil {
+		return "", err
+	}
+	if made.UID == "" {
+		return a.UID, nil
+	}
+	_, err := tx.VersionByUID(ctx, row.ID, made.UID)
+	switch {
+	case landfall.Is(err, landfall.NotFound):
+		return made.UID, nil
+	case err != nil:
+		return "", err
+	}
+	return a.UID, nil
 }
 
 // reuse notes that an apply has a version in force again. Only production brings back what it retired: a branch that
