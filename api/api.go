@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
@@ -42,6 +43,7 @@ type Config struct {
 	Acceptor     *accept.Acceptor
 	Upkeep       *upkeep.Upkeep
 	DryRun       func(ctx context.Context, app landfall.App, push landfall.Push) (pipeline.Preview, error)
+	Maker        *handmade.Maker
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host
 	Domain       string
@@ -139,6 +141,7 @@ func Register(h huma.API, c Config) {
 	a.registerSecrets(h)
 	a.registerExecutions(h)
 	a.registerNamespaces(h)
+	a.registerUploads(h)
 	describeKind(h)
 }
 

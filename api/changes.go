@@ -34,6 +34,12 @@ func (u units) registerVersion(h huma.API, path string) {
 		"application/json": {Schema: version},
 		zipType:            {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 	}), u.version)
+	register(h, deploying("make-version-of-"+path, http.MethodPost, "/"+path+"/{name}/versions", "Make a version: at once, or by a run").
+		answering(http.StatusAccepted), u.makeVersion)
+	answers := h.OpenAPI().Paths[base+"/"+path+"/{name}/versions"].Post.Responses
+	created := *answers[strconv.Itoa(http.StatusAccepted)]
+	created.Description = http.StatusText(http.StatusCreated)
+	answers[strconv.Itoa(http.StatusCreated)] = &created
 	register(h, deploying("describe-version-of-"+path, http.MethodPut, one, "Change the description of a version, which is all that can change"), u.describe)
 	register(h, deploying("delete-versions-of-"+path, http.MethodDelete, one, "Delete a version, or all, unless something holds one"), u.deleteVersions)
 }

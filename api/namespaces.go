@@ -107,7 +107,7 @@ func paged[T, S any](in Paging, items []T, name func(T) string, show func(T) (sh
 func (a *api) appsIn(ctx context.Context, namespace string) ([]landfall.App, error) {
 	apps, err := a.DB.Apps(ctx)
 	return slices.DeleteFunc(apps, func(app landfall.App) bool {
-		return !app.Deleted.IsZero() || namespace != "" && app.Namespace != namespace || !caller(ctx).Allows(landfall.ScopeRead, app.ID)
+		return !app.Deleted.IsZero() || app.OfNamespace() || namespace != "" && app.Namespace != namespace || !caller(ctx).Allows(landfall.ScopeRead, app.ID)
 	}), err
 }
 

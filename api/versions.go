@@ -90,7 +90,10 @@ func (u units) list(ctx context.Context, in *struct {
 		if err != nil {
 			return nil, err
 		}
-		c := client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, App: app.Name, Versions: count}
+		c := client.Unit{Name: row.Unit.Name, Namespace: row.Namespace, Versions: count}
+		if !app.OfNamespace() {
+			c.App = app.Name
+		}
 		latest, err := u.number(u.DB.LatestNumber(ctx, row.ID))
 		if err != nil {
 			return nil, err

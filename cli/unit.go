@@ -19,12 +19,12 @@ type unitKind struct {
 }
 
 func (c *Call) unitCommand(k unitKind) *cobra.Command {
-	versions := c.group("version", "Show, describe, download and delete the versions of a "+k.name, "landfall "+k.name+" version list hello",
-		c.versionList(k), c.versionShow(k), c.versionUpdate(k), c.versionDownload(k), c.versionDelete(k))
+	versions := c.group("version", "Make, show, describe, download and delete the versions of a "+k.name, "landfall "+k.name+" version list hello",
+		c.versionCreate(k), c.versionList(k), c.versionShow(k), c.versionUpdate(k), c.versionDownload(k), c.versionDelete(k))
 	commands := []*cobra.Command{c.unitList(k), versions}
 	short := "Show " + k.name + "s and their versions"
 	if k.name == "function" {
-		commands = append(commands, c.functionShow(k), c.functionDelete(k), c.aliasCommand(), c.functionInvoke(), c.functionLogs())
+		commands = append(commands, c.functionCreate(k), c.functionShow(k), c.functionDelete(k), c.aliasCommand(), c.functionInvoke(), c.functionLogs())
 		short = "Show functions and their versions, name and call them"
 	}
 	cmd := c.group(k.name, short, "landfall "+k.name+" list\nlandfall "+k.name+" version list hello", commands...)

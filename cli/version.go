@@ -43,25 +43,28 @@ func (k unitKind) versionOf(in Operands, namespace string) (path string, query u
 	return k.unitPath(ref.Name, "versions", ref.Selector), url.Values{"namespace": {namespace}}, nil
 }
 
+// versionUpdate is the command that makes another version, or, where nothing but a description is said, describes the one that is named.
 func (c *Call) versionUpdate(k unitKind) *cobra.Command {
-	var namespace, description string
-	cmd := inNamespace(c.get("update NAME [VERSION]", "Change the description of a version, which is all that can change",
-		"landfall "+k.name+" version update hello 3 --description \"Answers in three languages\"",
-		func(ctx context.Context, cl *client.Client, in Operands) error {
-			path, query, err := k.versionOf(in, namespace)
-			if err != nil {
-				return err
-			}
-			var v client.Version
-			body := map[string]string{"description": description}
-			if err := cl.Do(ctx, http.MethodPut, path+"?"+query.Encode(), body, &v); err != nil {
-				return err
-			}
-			return c.showVersion(v)
-		}), &namespace)
-	cmd.Flags().StringVar(&description, "description", "", "what people read beside the version")
-	_ = cmd.MarkFlagRequired("description") // the flag is there
-	return cmd
+	example := "landfall function version update --name foo --pkg foo-pkg --version bla\nlandfall function version update foo --code foo.py\n" +
+		"landfall function version update foo --version 3 --description \"Answers in three languages\""
+	if k.name == "package" {
+		example = "landfall package version update --name src-pkg --src src-archive.zip\n" +
+			"landfall package version update src-pkg --version 3 --description \"With the new library\""
+	}
+	return c.makeCommand(k, "update NAME", "Make another version of a "+k.name+", or describe one", example, client.NewVersion{Update: true})
+}
+
+// describe changes the description of a version.
+func (c *Call) describe(ctx context.Context, cl *client.Client, k unitKind, name string, n newVersion) error {
+	path, query, err := k.versionOf(Operands{"name": name, "version": n.version}, n.namespace)
+	if err != nil {
+		return err
+	}
+	var v client.Version
+	if err := cl.Do(ctx, http.MethodPut, path+"?"+query.Encode(), map[string]string{"description": n.Description}, &v); err != nil {
+		return err
+	}
+	return c.showVersion(v)
 }
 
 func (c *Call) versionDownload(k unitKind) *cobra.Command {

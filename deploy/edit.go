@@ -43,6 +43,9 @@ type edit struct {
 	units []store.GroupUnit // in force, as the change has them so far
 	uid   landfall.UID      // of what it makes
 	actor string
+
+	unreleased bool // no release is made of it
+	again      bool // what is made is new although no unit has changed
 }
 
 // edit gives the units of an app to change, and releases the result under the message that this returns. Conflict when nothing of
@@ -110,24 +113,27 @@ func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err 
 	if at >= 0 && e.units[at].Digest == unit.Digest {
 		return false, nil
 	}
+	_, err = e.apply(ctx, unit, e.units, nil)
+	return at < 0, err
+}
+
+// apply lets a version of a unit be in force, a new one if a person makes it, which refers to versions of others.
+func (e *edit) apply(
+	ctx context.Context, unit versioning.Unit, beside []store.GroupUnit, made map[landfall.UnitID]landfall.NewVersion,
+) (store.GroupUnit, error) {
 	apply := versioning.Apply{
-		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit},
+		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit}, Beside: beside, New: made,
 	}
-	for _, ref := range d.Refs { // a function's version names the version of its package
-		if i := e.at(ref); i >= 0 {
-			apply.Units = append(apply.Units, versioning.Unit{Declared: versioning.Declared{Unit: ref}, Digest: e.units[i].Digest})
-		}
+	applied, err := apply.Versions(ctx, e.tx)
+	if err != nil {
+		return store.GroupUnit{}, err
 	}
-	made, err := apply.Versions(ctx, e.tx)
-	switch {
-	case err != nil:
-		return false, err
-	case at < 0:
-		e.units = append(e.units, made[0])
-	default:
-		e.units[at] = made[0]
+	if at := e.at(unit.Unit); at >= 0 {
+		e.units[at] = applied[0]
+	} else {
+		e.units = append(e.units, applied[0])
 	}
-	return at < 0, nil
+	return applied[0], nil
 }
 
 // annotate gives annotations to a unit that was put.
@@ -152,7 +158,7 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 		return "", "", err
 	}
 	digest := versioning.GroupDigest(versioning.InForce(e.units))
-	if digest == e.base.Digest {
+	if digest == e.base.Digest && !e.again {
 		return "", "", nil
 	}
 	g, err := e.group(ctx, digest, message)
@@ -163,7 +169,7 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	if err != nil {
 		return "", "", err
 	}
-	if !complete {
+	if !complete && !e.unreleased {
 		return "", "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: "what production applied last is not stored any more, so " +
 			"no release can be made of it: push or retry its run"}
 	}
@@ -191,7 +197,7 @@ func (e *edit) group(ctx context.Context, digest landfall.Digest, message string
 		return landfall.Group{}, err
 	}
 	for _, g := range earlier {
-		if g.Commit == e.base.Commit && g.Digest == digest {
+		if g.Commit == e.base.Commit && g.Digest == digest && !e.again {
 			return g, e.tx.ReplaceGroupUnits(ctx, g, e.units)
 		}
 	}
@@ -208,12 +214,14 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 	if err != nil {
 		return "", err
 	}
-	if _, err := Create(ctx, e.tx, g, landfall.Production, at); err != nil {
-		return "", err
+	if !e.unreleased {
+		if _, err := Create(ctx, e.tx, g, landfall.Production, at); err != nil {
+			return "", err
+		}
 	}
-	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: true, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
+	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: !e.unreleased, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
 	reason := strings.ToLower(message[:1]) + message[1:]
-	if err := u.produce(ctx, true, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
+	if err := u.produce(ctx, !e.unreleased, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
 		return "", err
 	}
 	_, notes, err := u.Settle(ctx)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/images"
@@ -182,6 +184,9 @@ func (s *server) routeWebhooks(control *http.ServeMux) {
 	control.Handle(webhook.Path+"/", s.tracer.Handler(webhook.Path+"/{hook}", hooks))
 }
 
+// maxUpload is how many bytes a file may have that is sent by hand.
+const maxUpload = 1 << 30
+
 func (s *server) routeAPI(control *http.ServeMux) error {
 	var repositories api.Repositories // none without git
 	if s.repos != nil {
@@ -193,8 +198,16 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
 		})
 	}
+	maker := &handmade.Maker{
+		DB: s.db, Editor: s.editor, Acceptor: s.acceptor, Dialer: s.acceptor.Mirrors.Dialer, Now: time.Now,
+		Uploads: &handmade.Uploads{Folder: filepath.Join(s.config.Data, "uploads"), MaxBytes: maxUpload, Now: time.Now},
+	}
+	if s.repos != nil {
+		maker.Repositories = s.repos
+	}
 	rest := api.New(api.Config{
-		DB: s.db, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns, Acceptor: s.acceptor, Upkeep: s.upkeep, DryRun: s.pipeline.DryRun,
+		Maker: maker,
+		DB:    s.db, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns, Acceptor: s.acceptor, Upkeep: s.upkeep, DryRun: s.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: s.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -65,4 +66,40 @@ func (r *reader) unplaced(name string) error {
 		sentences = []string{fmt.Sprintf("the trigger %s cannot be read", quote(name))}
 	}
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(sentences, "\n")}
+}
+
+// WithCode returns the spec of a function's version with another package, environment or entry point: an empty one stays as it is. An
+// empty spec is that of a function of which nothing is known yet. Invalid when no function could have the result.
+func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
+	fields := map[string]any{}
+	if len(stored) > 0 {
+		d := json.NewDecoder(bytes.NewReader(stored))
+		d.UseNumber()
+		if err := d.Decode(&fields); err != nil {
+			return nil, unreadable(err)
+		}
+	}
+	code, _ := fields["package"].(map[string]any)
+	if code == nil {
+		code = map[string]any{}
+	}
+	if pkg != "" {
+		code["packageref"] = map[string]any{"name": pkg}
+	}
+	if entrypoint != "" {
+		code["functionName"] = entrypoint
+	}
+	fields["package"] = code
+	if environment != "" {
+		fields["environment"] = map[string]any{"name": environment}
+	}
+	if _, named := fields["environment"]; !named {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "a new function needs an environment: say which (--env nodejs)"}
+	}
+	data, err := canonical(fields)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	_, err = ReadFunctionVersion(data)
+	return data, err
 }

@@ -45,6 +45,11 @@ func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"the name %q is taken; names of deleted apps stay reserved", a.Name)}
 	}
+	return tx.insertApp(ctx, a)
+}
+
+func (tx *Tx) insertApp(ctx context.Context, a landfall.App) error {
+	const op landfall.Op = "store.CreateApp"
 	policy, err := json.Marshal(a.Policy)
 	if err != nil {
 		return err
@@ -53,8 +58,11 @@ func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, '')`,
 		a.ID, a.Namespace, a.Name, a.Repository, a.Specs, a.Folder, a.Branch, string(policy), a.Live, a.Held, a.UIDSpace.String(),
 		a.GitHub.ID, a.GitHub.Owner, a.GitHub.Name, micros(a.Created), micros(a.Deleted), a.Changed,
-		a.Previews, cmp.Or(a.Objects, "apps/"+a.ID+"/"), micros(a.Removed), a.KeepFiles, a.GitHubConfirmed)
+		a.Previews, cmp.Or(a.Objects, objectsOf(a.ID)), micros(a.Removed), a.KeepFiles, a.GitHubConfirmed)
 }
+
+// objectsOf is the folder of the object store in which the content of a new app lies.
+func objectsOf(id string) string { return "apps/" + id + "/" }
 
 // UpdateApp stores what may change of an app: branch, policy, live, held, GitHub, deleted, previews and keep_files.
 func (tx *Tx) UpdateApp(ctx context.Context, a landfall.App) error {

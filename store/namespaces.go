@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"landfall.dev/landfall"
 )
 
@@ -57,12 +58,31 @@ func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error 
 		ON CONFLICT (name) DO UPDATE SET created = excluded.created, deleted = 0 WHERE namespaces.deleted <> 0`, name, at)
 }
 
+// NamespaceApp returns the app that owns what people make by hand in a namespace; it makes it, and the namespace, if they are not there.
+func (tx *Tx) NamespaceApp(ctx context.Context, namespace string, at time.Time) (landfall.App, error) {
+	const op landfall.Op = "store.NamespaceApp"
+	app, err := one(ctx, tx.queries, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1 AND namespace = $1`, namespace)
+	if err == nil && !app.Deleted.IsZero() {
+		app.Deleted = time.Time{}
+		err = tx.UpdateApp(ctx, app)
+	}
+	if landfall.Ignore(err, landfall.NotFound) != nil || err == nil {
+		return app, err
+	}
+	if err := tx.EnsureNamespace(ctx, namespace, micros(at)); err != nil {
+		return app, err
+	}
+	app = landfall.App{ID: uuid.NewString(), Namespace: namespace, Name: namespace, Branch: "main", UIDSpace: uuid.New(), Created: at}
+	app.Objects = objectsOf(app.ID)
+	return app, tx.insertApp(ctx, app)
+}
+
 // DeleteNamespace removes a namespace. Conflict while apps are in it. The names of its deleted apps stay reserved.
 func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error {
 	const op landfall.Op = "store.DeleteNamespace"
 	apps, err := one(ctx, tx.queries, op, func(row scanner) (n [2]int64, err error) {
 		return n, row.Scan(&n[0], &n[1])
-	}, `SELECT COUNT(*), COUNT(CASE WHEN deleted = 0 THEN 1 END) FROM apps WHERE namespace = $1`, name)
+	}, `SELECT COUNT(*), COUNT(CASE WHEN deleted = 0 AND name <> namespace THEN 1 END) FROM apps WHERE namespace = $1`, name)
 	switch {
 	case err != nil:
 		return err

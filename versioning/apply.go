@@ -29,6 +29,8 @@ type Apply struct {
 	Stored     map[landfall.UnitID]Stored // of the units that the run stored; the others must be stored already
 	At         time.Time
 
+	// Beside are versions in force that the units refer to and that the apply leaves as they are.
+	Beside []store.GroupUnit
 	// New are the versions that a person makes by hand, by their units.
 	New map[landfall.UnitID]landfall.NewVersion
 
@@ -54,6 +56,9 @@ func (a *Apply) Versions(ctx context.Context, tx *store.Tx) ([]store.GroupUnit, 
 		byID[u.Unit] = u
 	}
 	inForce := map[landfall.UnitID]store.GroupUnit{}
+	for _, u := range a.Beside {
+		inForce[u.Unit] = u
+	}
 	ordered := slices.Clone(a.Units)
 	// Packages first: a function's version names the version of its package.
 	slices.SortStableFunc(ordered, func(x, y Unit) int { return applyOrder(x.Unit.Kind) - applyOrder(y.Unit.Kind) })
@@ -131,7 +136,7 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 		return err
 	}
 	owner, err := r.App(ctx, row.App)
-	if err != nil {
+	if err != nil || owner.OfNamespace() { // made by hand: whoever declares it owns it from now on
 		return err
 	}
 	return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(

@@ -283,6 +283,52 @@ type FunctionRef struct {
 	Weight int    `json:"weight,omitempty"` // percent of the calls of the alias
 }
 
+// NewVersion is what a person says of a version of a function or package that is to be made. Where a field is absent, it is as the latest
+// version is.
+type NewVersion struct {
+	Label          string   `json:"label,omitempty"`
+	Description    string   `json:"description,omitempty" maxLength:"1000"`
+	Environment    string   `json:"environment,omitempty"`
+	Entrypoint     string   `json:"entrypoint,omitempty" doc:"of a function"`
+	Package        string   `json:"package,omitempty" doc:"of a function: a package that there is"`
+	PackageVersion string   `json:"package_version,omitempty" doc:"a version of it: uid, number, label or latest"`
+	Code           *Content `json:"code,omitempty" doc:"a file or an archive that runs as it is"`
+	Source         *Content `json:"source,omitempty" doc:"an archive from which the environment builds"`
+	Deployment     *Content `json:"deployment,omitempty" doc:"an archive that runs as it is"`
+	Build          string   `json:"buildcmd,omitempty"`
+	New            bool     `json:"new,omitempty" doc:"refused when there is a version already"`
+	Update         bool     `json:"update,omitempty" doc:"refused when there is none yet"`
+	NoRelease      bool     `json:"no_release,omitempty" doc:"no release of the app that owns it is made with it"`
+}
+
+// Content is a file or an archive: exactly one of upload, url and literal says where it is.
+type Content struct {
+	Upload  string          `json:"upload,omitempty" doc:"the id of an upload of which all was sent"`
+	URL     string          `json:"url,omitempty" doc:"fetched once"`
+	Literal []byte          `json:"literal,omitempty" doc:"the bytes, in base64"`
+	Name    string          `json:"name,omitempty" doc:"of a single file"`
+	Digest  landfall.Digest `json:"digest,omitempty" doc:"that it must have"`
+}
+
+// MadeVersion is what became of a version that is to be made: one that is there, or the run that makes it.
+type MadeVersion struct {
+	Version *Version `json:"version,omitempty"`
+	Run     *Run     `json:"run,omitempty"`
+}
+
+// NewUpload is a file that is to be sent.
+type NewUpload struct {
+	Size   int64           `json:"size" minimum:"1"`
+	Digest landfall.Digest `json:"digest"`
+}
+
+// Upload is a file of which offset bytes were sent.
+type Upload struct {
+	ID     string `json:"id"`
+	Size   int64  `json:"size"`
+	Offset int64  `json:"offset"`
+}
+
 // Deletion is what was deleted, or would be.
 type Deletion struct {
 	Versions []DeletedVersion  `json:"versions"`

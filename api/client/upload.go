@@ -1,0 +1,64 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Upload sends a file in parts, and returns the name by which a version takes it. A part that fails is tried again from where the server
+// has it, for a while. progress hears how many bytes are there; it may be nil.
+func (c *Client) Upload(ctx context.Context, file io.ReaderAt, size int64, progress func(sent int64)) (string, error) {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(file, 0, size)); err != nil {
+		return "", err
+	}
+	var u Upload
+	if err := c.Do(ctx, http.MethodPost, "/uploads", NewUpload{Size: size, Digest: landfall.DigestFromSum(hash.Sum(nil))}, &u); err != nil {
+		return "", err
+	}
+	const tries, pause = 5, time.Second
+	for failed := 0; u.Offset < size; {
+		err := c.sendPart(ctx, file, &u)
+		if progress != nil {
+			progress(u.Offset)
+		}
+		if err == nil {
+			failed = 0
+			continue
+		}
+		if failed++; failed == tries || landfall.KindOf(err) == landfall.Invalid {
+			return "", err
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(time.Duration(failed) * pause):
+		}
+		if now := c.Do(ctx, http.MethodGet, "/uploads/"+u.ID, nil, &u); now != nil && landfall.KindOf(now) != landfall.Unavailable {
+			return "", errors.Join(err, now)
+		}
+	}
+	return u.ID, nil
+}
+
+// sendPart sends the part of a file that comes next.
+func (c *Client) sendPart(ctx context.Context, file io.ReaderAt, u *Upload) error {
+	const most = 4 << 20
+	part, err := io.ReadAll(io.NewSectionReader(file, u.Offset, min(most, u.Size-u.Offset)))
+	if err != nil {
+		return err
+	}
+	data, err := c.answered(ctx, http.MethodPatch, fmt.Sprintf("/api/v1/uploads/%s?offset=%d", u.ID, u.Offset), "application/octet-stream", part)
+	if err != nil {
+		return err
+	}
+	return decode(bytes.NewReader(data), u)
+}

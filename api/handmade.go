@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/handmade"
+)
+
+func (a *api) registerUploads(h huma.API) {
+	const one = "/uploads/{upload}"
+	register(h, deploying("begin-upload", http.MethodPost, "/uploads", "Begin to send a file, in parts").answering(http.StatusCreated), a.beginUpload)
+	register(h, deploying("show-upload", http.MethodGet, one, "How much of a file is here"), a.upload)
+	register(h, deploying("send-part", http.MethodPatch, one, "Add a part to a file").taking(maxPart), a.sendPart)
+}
+
+// maxPart is how many bytes a part of an upload may have.
+const maxPart = 8 << 20
+
+func (a *api) beginUpload(_ context.Context, in *body[client.NewUpload]) (*body[client.Upload], error) {
+	return answer(uploadOf(a.Maker.Uploads.Begin(in.Body.Size, in.Body.Digest)))
+}
+
+// UploadPath names an upload.
+type UploadPath struct {
+	Upload string `path:"upload"`
+}
+
+func (a *api) upload(_ context.Context, in *UploadPath) (*body[client.Upload], error) {
+	return answer(uploadOf(a.Maker.Uploads.Find(in.Upload)))
+}
+
+func (a *api) sendPart(_ context.Context, in *struct {
+	UploadPath
+	Offset  int64 `query:"offset" minimum:"0" doc:"where the part begins in the file"`
+	RawBody []byte
+}) (*body[client.Upload], error) {
+	return answer(uploadOf(a.Maker.Uploads.Append(in.Upload, in.Offset, in.RawBody)))
+}
+
+func uploadOf(u handmade.Upload, err error) (client.Upload, error) {
+	return client.Upload{ID: u.ID, Size: u.Size, Offset: u.Offset}, err
+}
+
+// makeVersion makes a version of a function or package.
+func (u units) makeVersion(ctx context.Context, in *struct {
+	UnitPath
+	Body client.NewVersion
+}) (*put[client.MadeVersion], error) {
+	n := in.Body
+	var pkg landfall.Reference
+	if n.Package != "" {
+		var err error
+		if pkg, err = landfall.ParseReference(n.Package); err != nil {
+			return nil, err
+		}
+		if n.PackageVersion != "" {
+			pkg.Selector = n.PackageVersion
+		}
+	}
+	made, err := u.Maker.Make(ctx, handmade.Version{
+		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label, Description: n.Description,
+		Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
+		Code: contentOf(n.Code), Source: contentOf(n.Source), Deployment: contentOf(n.Deployment),
+		New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name,
+		Allowed: func(app string) error {
+			if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
+				return forbidden(landfall.ScopeDeploy, landfall.UnitID{Kind: u.kind, Name: in.Name}.String())
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if made.Run != "" {
+		run, app, err := u.run(ctx, made.Run, landfall.ScopeRead)
+		c := u.runOf(ctx, run, app.Name)
+		return &put[client.MadeVersion]{Status: http.StatusAccepted, Body: client.MadeVersion{Run: &c}}, err
+	}
+	row, err := u.DB.UnitInNamespace(ctx, in.Namespace, made.Version.Unit)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := u.shown(ctx, row, made.Version)
+	return &put[client.MadeVersion]{Status: http.StatusCreated, Body: client.MadeVersion{Version: &shown}}, err
+}
+
+func contentOf(c *client.Content) *handmade.Content {
+	if c == nil {
+		return nil
+	}
+	return &handmade.Content{Upload: c.Upload, URL: c.URL, Literal: c.Literal, Name: c.Name, Digest: c.Digest}
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"archive/zip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"landfall.dev/landfall/api/client"
+)
+
+// newVersion is what a person says of a version that is to be made.
+type newVersion struct {
+	client.NewVersion
+
+	namespace, version     string
+	code, source, deployed string // paths or addresses
+	noWait                 bool
+}
+
+// makeCommand is the command that makes a version of a function or package by hand.
+func (c *Call) makeCommand(k unitKind, use, short, example string, as client.NewVersion) *cobra.Command {
+	n := newVersion{NewVersion: as}
+	cmd := inNamespace(c.get(use, short, example, func(ctx context.Context, cl *client.Client, in Operands) error {
+		return c.make(ctx, cl, k, in["name"], n)
+	}), &n.namespace)
+	flags := cmd.Flags()
+	flags.StringVar(&n.Environment, "env", "", "environment: nodejs, python, go, binary, … (default: as before)")
+	flags.StringVar(&n.source, "src", "", "what the environment builds from: a zip archive, a folder, a file, or the address of an archive")
+	flags.StringVar(&n.deployed, "deploy", "", "what runs as it is: a zip archive, a folder, a file, or the address of an archive")
+	flags.StringVar(&n.Build, "buildcmd", "", "command that builds the source")
+	flags.StringVar(&n.Description, "description", "", "what people read beside the version")
+	flags.BoolVar(&n.NoRelease, "no-release", false, "make no release of the app that owns it")
+	flags.BoolVar(&n.noWait, "no-wait", false, "do not wait for the build")
+	if k.name == "package" {
+		flags.StringVar(&n.version, "version", "", "label of the new version")
+		return cmd
+	}
+	flags.StringVar(&n.code, "code", "", "what runs as it is: a file, a zip archive, a folder, or the address of a file")
+	flags.StringVar(&n.Entrypoint, "entrypoint", "", "what of the code is called (default: as before)")
+	flags.StringVar(&n.Package, "pkg", "", "a package that there is, in place of code")
+	flags.StringVar(&n.version, "version", "", "with --pkg the version of the package, else the label of the new version")
+	return cmd
+}
+
+// make makes a version, and shows it when it is there.
+func (c *Call) make(ctx context.Context, cl *client.Client, k unitKind, name string, n newVersion) error {
+	if n.Update && n.Description != "" && n.code+n.source+n.deployed+n.Package+n.Environment+n.Entrypoint+n.Build == "" {
+		return c.describe(ctx, cl, k, name, n)
+	}
+	if n.Package != "" {
+		n.PackageVersion = n.version
+	} else {
+		n.Label = n.version
+	}
+	for _, from := range []struct {
+		what    string
+		content **client.Content
+		archive bool
+	}{{n.code, &n.Code, false}, {n.source, &n.Source, true}, {n.deployed, &n.Deployment, true}} {
+		if from.what == "" {
+			continue
+		}
+		var err error
+		if *from.content, err = c.contentOf(ctx, cl, from.what, from.archive); err != nil {
+			return err
+		}
+	}
+	var made client.MadeVersion
+	if err := cl.Do(ctx, http.MethodPost, k.unitPath(name, "versions")+inQuery(n.namespace), n.NewVersion, &made); err != nil {
+		return err
+	}
+	if made.Version != nil {
+		return c.showVersion(*made.Version)
+	}
+	if n.noWait {
+		return c.showRun(*made.Run)
+	}
+	run, err := c.follow(ctx, cl, *made.Run)
+	if err != nil {
+		return err
+	}
+	if err := c.finished(run); err != nil {
+		fmt.Fprintf(c.Stderr, "the run: landfall run show %s\n", run.ID)
+		return err
+	}
+	var v client.Version
+	if err := cl.Do(ctx, http.MethodGet, k.unitPath(name, "versions", "latest")+inQuery(n.namespace), nil, &v); err != nil {
+		return err
+	}
+	return c.showVersion(v)
+}
+
+// contentOf sends a file or a folder, and returns how a version takes it; an address is the server's to fetch.
+func (c *Call) contentOf(ctx context.Context, cl *client.Client, what string, archive bool) (*client.Content, error) {
+	if strings.HasPrefix(what, "https://") || strings.HasPrefix(what, "http://") {
+		return &client.Content{URL: what}, nil
+	}
+	info, err := os.Stat(what)
+	if err != nil {
+		return nil, Invalid("%v", err)
+	}
+	content := &client.Content{Name: filepath.Base(what)}
+	path := what
+	if info.IsDir() || archive && !strings.EqualFold(filepath.Ext(what), ".zip") {
+		if path, err = zipped(what, info); err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.Remove(path) }()
+		content.Name += ".zip"
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, Invalid("%v", err)
+	}
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	if info.Size() == 0 {
+		return nil, Invalid("%s is empty", what)
+	}
+	content.Upload, err = cl.Upload(ctx, f, info.Size(), c.sent(content.Name, info.Size()))
+	return content, err
+}
+
+// sent returns what shows how much of a file was sent; nil where nobody watches.
+func (c *Call) sent(name string, size int64) func(int64) {
+	if !IsTerminal(c.Stderr) {
+		return nil
+	}
+	return func(sent int64) {
+		const percent = 100
+		fmt.Fprintf(c.Stderr, "\r%s: %d%%", printable(name), percent*sent/size)
+		if sent == size {
+			fmt.Fprintln(c.Stderr)
+		}
+	}
+}
+
+// zipped writes a file, or the files below a folder, into an archive, and returns its path.
+func zipped(what string, info fs.FileInfo) (path string, err error) {
+	to, err := os.CreateTemp("", "landfall-*.zip")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err = errors.Join(err, to.Close()); err != nil {
+			_ = os.Remove(to.Name())
+		}
+	}()
+	z := zip.NewWriter(to)
+	if !info.IsDir() {
+		err = addFile(z, what, filepath.Base(what), info)
+		return to.Name(), errors.Join(err, z.Close())
+	}
+	err = filepath.WalkDir(what, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if err == nil && d.Name() == ".git" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		name, err := filepath.Rel(what, path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return addFile(z, path, filepath.ToSlash(name), info)
+	})
+	return to.Name(), errors.Join(err, z.Close())
+}
+
+// addFile adds a regular file or a symbolic link to an archive.
+func addFile(z *zip.Writer, path, name string, info fs.FileInfo) error {
+	header := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	header.SetMode(info.Mode())
+	w, err := z.CreateHeader(header)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Mode().Type() == fs.ModeSymlink:
+		target, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(w, target)
+		return err
+	case !info.Mode().IsRegular():
+		return Invalid("%s is no regular file", path)
+	}
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
+}
+
+func (c *Call) versionCreate(k unitKind) *cobra.Command {
+	example := "landfall function version create --name hello --env nodejs --code hello1.js --version v1.0.0\n" +
+		"landfall function version create hello --pkg hello-pkg --version 3"
+	if k.name == "package" {
+		example = "landfall package version create --name src-pkg --src src-archive.zip --env python --buildcmd ./build.sh"
+	}
+	return c.makeCommand(k, "create NAME", "Make a version of a "+k.name+" by hand", example, client.NewVersion{})
+}
+
+func (c *Call) functionCreate(k unitKind) *cobra.Command {
+	return c.makeCommand(k, "create NAME", "Make a function by hand", "landfall function create hello --env nodejs --code hello.js", client.NewVersion{New: true})
+}

@@ -1,0 +1,99 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// HandVersion is a version that a person makes of what is stored already. Where a field is empty, the new version is as the latest one.
+type HandVersion struct {
+	landfall.NewVersion
+
+	Package     landfall.Version // of a function: what it runs
+	Environment string           // of a function
+	Entrypoint  string           // of a function
+	Unreleased  bool             // no release of the app is made with it
+}
+
+// MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict when nothing of
+// the app was applied yet, or the label is taken; NotFound when the unit is not there, and nothing says what a new function runs.
+func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion, actor string) (made landfall.Version, err error) {
+	_, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
+		e.unreleased, e.again = n.Unreleased, true
+		at := e.at(n.Unit)
+		var latest landfall.Version
+		if at >= 0 {
+			if latest, err = e.version(ctx, e.units[at]); err != nil {
+				return "", false, err
+			}
+		} else if n.Package.Number == 0 {
+			return "", false, &landfall.Error{Op: "deploy.MakeVersion", Kind: landfall.NotFound, Message: fmt.Sprintf(
+				"%s has no %s: say what it runs", app.Name, n.Unit)}
+		}
+		unit, beside, err := e.handMade(ctx, n, latest)
+		if err != nil {
+			return "", false, err
+		}
+		u, err := e.apply(ctx, unit, beside, map[landfall.UnitID]landfall.NewVersion{n.Unit: n.NewVersion})
+		if err != nil {
+			return "", false, err
+		}
+		made, err = e.version(ctx, u)
+		return fmt.Sprintf("Made no. %d of the %s", u.Number, n.Unit), at < 0, err
+	})
+	return made, err
+}
+
+// handMade returns the unit that a version is to be of, and the versions that it refers to.
+func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Version) (versioning.Unit, []store.GroupUnit, error) {
+	unit := versioning.Unit{Declared: versioning.Declared{Unit: n.Unit, Spec: latest.Spec}, Digest: latest.Digest}
+	if n.Unit.Kind != landfall.FunctionUnit {
+		return unit, nil, nil
+	}
+	changed, err := spec.WithCode(latest.Spec, n.Package.Unit.Name, n.Environment, n.Entrypoint)
+	if err != nil {
+		return unit, nil, err
+	}
+	f, err := spec.ReadFunctionVersion(changed)
+	if err != nil {
+		return unit, nil, err
+	}
+	pkg := landfall.UnitID{Kind: landfall.PackageUnit, Name: spec.ReadPackage(changed)}
+	used := store.GroupUnit{GroupUnit: landfall.GroupUnit{Unit: pkg, UID: n.Package.UID, Number: n.Package.Number, Digest: n.Package.Digest}}
+	if n.Package.Number == 0 {
+		if used, err = e.packageOf(ctx, latest, pkg); err != nil {
+			return unit, nil, err
+		}
+	}
+	beside := []store.GroupUnit{used}
+	others := []landfall.GroupUnit{used.GroupUnit}
+	environment := landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}
+	if at := e.at(environment); at >= 0 {
+		others = append(others, e.units[at].GroupUnit)
+	}
+	unit, err = versioning.ResolveAmong(versioning.Declared{
+		Unit: n.Unit, Spec: changed, Refs: []landfall.UnitID{pkg, environment}, Where: e.app.Name,
+	}, others)
+	return unit, beside, err
+}
+
+// packageOf returns the version of a package that a function's version runs.
+func (e *edit) packageOf(ctx context.Context, f landfall.Version, pkg landfall.UnitID) (store.GroupUnit, error) {
+	content, err := landfall.ReadContent[landfall.FunctionContent](f.Content)
+	if err != nil {
+		return store.GroupUnit{}, err
+	}
+	row, err := e.tx.Unit(ctx, e.app, pkg)
+	if err != nil {
+		return store.GroupUnit{}, err
+	}
+	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // no version has 0
+	v, err := e.tx.VersionByNumber(ctx, row.ID, number)
+	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: pkg, UID: v.UID, Number: v.Number, Digest: v.Digest}}, err
+}

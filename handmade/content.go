@@ -1,0 +1,134 @@
+package handmade
+
+import (
+	"archive/zip"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/remote"
+)
+
+// Content is a file, or an archive of files, that a person sends: exactly one of Upload, URL and Literal says where it is.
+type Content struct {
+	Upload  string
+	URL     string // fetched once
+	Literal []byte
+	Name    string          // of a single file; empty: the last element of the URL's path
+	Digest  landfall.Digest // that it must have; empty: whatever it has
+}
+
+// received is content that is here.
+type received struct {
+	path string
+	name string
+	zip  bool
+}
+
+// receive brings content into a folder. Invalid when it is not there, is too large, has another digest, or must be an archive and is none.
+func (m *Maker) receive(ctx context.Context, c Content, folder string, archive bool) (received, error) {
+	r := received{name: c.Name}
+	var err error
+	switch {
+	case c.Upload != "":
+		r.path, err = m.Uploads.whole(c.Upload)
+	case c.URL != "":
+		r.name = cmp.Or(r.name, lastElement(c.URL))
+		r.path, err = m.fetch(ctx, c.URL, folder)
+	default:
+		r.path, err = write(folder, strings.NewReader(string(c.Literal)), m.Uploads.MaxBytes)
+	}
+	if err != nil {
+		return r, err
+	}
+	if c.Digest != "" {
+		digest, err := digestOf(r.path)
+		if err == nil && digest != c.Digest {
+			err = invalid("%s has the digest %s, not %s", cmp.Or(c.URL, r.name), digest, c.Digest)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	z, err := zip.OpenReader(r.path)
+	if err == nil {
+		r.zip = true
+		return r, z.Close()
+	}
+	if archive || strings.HasSuffix(strings.ToLower(r.name), ".zip") {
+		return r, invalid("%s is no zip archive, or is damaged", cmp.Or(r.name, "the archive"))
+	}
+	if r.name == "" || r.name != path.Base(r.name) || strings.HasPrefix(r.name, ".") || strings.ContainsAny(r.name, "*?[]{}\\\x00\n") {
+		return r, invalid("%q cannot be the name of the file", r.name)
+	}
+	return r, nil
+}
+
+func lastElement(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Path == "" || strings.HasSuffix(u.Path, "/") {
+		return ""
+	}
+	return path.Base(u.Path)
+}
+
+// fetch gets what is at an address, by the rules by which repositories are cloned.
+func (m *Maker) fetch(ctx context.Context, address, folder string) (string, error) {
+	if err := m.Dialer.CheckURL(address); err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", invalid("%s cannot be fetched: %v", address, err)
+	}
+	client := &http.Client{Transport: m.Dialer.Transport(), CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		const most = 10
+		if len(via) >= most {
+			return errors.New("too many redirects")
+		}
+		return m.Dialer.CheckURL(r.URL.String())
+	}}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", invalid("%s cannot be fetched: %v", address, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return "", invalid("%s cannot be fetched: it answers %s", address, response.Status)
+	}
+	return write(folder, response.Body, m.Uploads.MaxBytes)
+}
+
+// write writes at most so many bytes into a file of a folder, and returns its path.
+func write(folder string, from io.Reader, most int64) (string, error) {
+	f, err := os.CreateTemp(folder, "content-*")
+	if err != nil {
+		return "", err
+	}
+	n, err := io.Copy(f, io.LimitReader(from, most+1))
+	if err = errors.Join(err, f.Close()); err == nil && n > most {
+		err = invalid("what is sent has more than %d bytes", most)
+	}
+	return f.Name(), err
+}
+
+// file is the content as a file of a commit.
+func (r received) file(name string) (remote.NewFile, error) {
+	info, err := os.Stat(r.path)
+	if err != nil {
+		return remote.NewFile{}, err
+	}
+	return remote.NewFile{Path: name, Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(r.path) }}, nil
+}
+
+func invalid(format string, args ...any) error {
+	return &landfall.Error{Op: "handmade", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,319 @@
+package handmade
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept"
+	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/spec"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/versioning"
+)
+
+// Repositories are those of the built-in remote.
+type Repositories interface {
+	Create(ctx context.Context, app, head string) error
+	Commit(ctx context.Context, app string, c remote.NewCommit) (landfall.CommitSHA, error)
+}
+
+// Maker makes versions by hand.
+type Maker struct {
+	DB           *store.DB
+	Editor       *deploy.Editor
+	Acceptor     *accept.Acceptor
+	Repositories Repositories // nil: there is no git here
+	Uploads      *Uploads
+	Dialer       *builder.Dialer // by which addresses are fetched
+	Now          func() time.Time
+}
+
+// Version is what a person says of a version that is to be made. Where a field is empty, it is as the latest version is.
+type Version struct {
+	Namespace   string
+	Unit        landfall.UnitID // a function or a package
+	Label       string
+	Description string
+	Environment string
+	Entrypoint  string                 // of a function
+	Package     landfall.Reference     // of a function: a version of a package that there is; zero: content says, or nothing changes
+	Code        *Content               // a file or an archive that runs as it is
+	Source      *Content               // an archive from which the environment builds
+	Deployment  *Content               // an archive that runs as it is
+	Build       string                 // the build command
+	New         bool                   // Conflict when the unit has a version
+	Update      bool                   // NotFound when it has none
+	NoRelease   bool                   // of an app's unit: no release is made with it
+	Allowed     func(app string) error // whether the caller may change an app; empty: one of the namespace
+	Actor       string
+}
+
+// Made is what became of it: a version at once, or the run that makes it.
+type Made struct {
+	Version landfall.Version
+	Run     string
+}
+
+// Make makes a version. What is stored already becomes one at once; of content a run makes it. Invalid when what is said makes no sense,
+// Conflict when the label is taken, or with New the unit; NotFound when a package is not there, or nothing says what a new unit is made of.
+func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
+	if err := spec.CheckName(v.Unit.Name); err != nil {
+		return Made{}, err
+	}
+	app, latest, err := m.owner(ctx, v)
+	if err != nil {
+		return Made{}, err
+	}
+	if v.Code != nil || v.Source != nil || v.Deployment != nil {
+		run, err := m.run(ctx, app, v, latest)
+		return Made{Run: run}, err
+	}
+	hand := deploy.HandVersion{
+		NewVersion:  landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description},
+		Environment: v.Environment, Entrypoint: v.Entrypoint, Unreleased: v.NoRelease || app.OfNamespace(),
+	}
+	if v.Package.Name != "" {
+		if hand.Package, err = versioning.Find(ctx, m.DB, v.Namespace, landfall.PackageUnit, v.Package); err != nil {
+			return Made{}, err
+		}
+		hand.UID = hand.Package.UID
+	} else if latest.Number == 0 {
+		return Made{}, &landfall.Error{Op: "handmade.Make", Kind: landfall.NotFound, Message: fmt.Sprintf(
+			"there is no %s in the namespace %q yet: say what it is made of (--code, --src, --deploy%s)", v.Unit, v.Namespace,
+			map[bool]string{true: ", --pkg"}[v.Unit.Kind == landfall.FunctionUnit])}
+	}
+	made, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
+	return Made{Version: made}, err
+}
+
+// owner returns the app that has the unit, or that of the namespace, and the latest version; a zero one when there is none.
+func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest landfall.Version, err error) {
+	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return app, latest, err
+	}
+	if err == nil {
+		if err := versioning.CheckLabel(ctx, m.DB, row, v.Label); err != nil {
+			return app, latest, err
+		}
+		latest, err = versioning.Select(ctx, m.DB, row, landfall.Latest)
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return app, latest, err
+		}
+	}
+	if latest.Number > 0 && v.New {
+		return app, latest, &landfall.Error{Op: "handmade.Make", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"there is a %s in the namespace %q already: landfall %s version create makes another version of it", v.Unit, v.Namespace, v.Unit.Kind)}
+	}
+	if latest.Number == 0 && v.Update {
+		return app, latest, &landfall.Error{Op: "handmade.Make", Kind: landfall.NotFound, Message: fmt.Sprintf(
+			"there is no %s in the namespace %q: landfall %s version create makes one", v.Unit, v.Namespace, v.Unit.Kind)}
+	}
+	owner := ""
+	if latest.Number > 0 {
+		owner = row.App
+	}
+	if err := v.Allowed(owner); err != nil {
+		return app, latest, err
+	}
+	if owner != "" {
+		app, err = m.DB.App(ctx, owner)
+		return app, latest, err
+	}
+	err = m.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		app, err = tx.NamespaceApp(ctx, v.Namespace, m.Now())
+		return err
+	})
+	return app, latest, err
+}
+
+// run commits what was sent, and returns the run that makes a version of it.
+func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest landfall.Version) (string, error) {
+	if m.Repositories == nil {
+		return "", &landfall.Error{Op: "handmade.run", Kind: landfall.Unavailable, Message: "versions are made by git, which this server does not have"}
+	}
+	if v.Package.Name != "" {
+		return "", invalid("a package that is there, or what a new version of one is made of: say one of them")
+	}
+	if v.Code != nil && (v.Source != nil || v.Deployment != nil) {
+		return "", invalid("code runs as it is: leave the other archives out")
+	}
+	if err := m.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
+		return "", err
+	}
+	folder, err := m.Uploads.work()
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	c := newCommit(app, v)
+	if err := m.fill(ctx, c, folder, v, latest); err != nil {
+		return "", err
+	}
+	sha, err := m.Repositories.Commit(ctx, app.ID, c.NewCommit)
+	if err != nil {
+		return "", err
+	}
+	request := &landfall.ApplyRequest{NoRelease: v.NoRelease || app.OfNamespace(), Commit: sha, Versions: c.versions}
+	if last, err := m.DB.LastApply(ctx, app.ID, "", time.Time{}); err == nil {
+		group, err := m.DB.Group(ctx, app.ID, last.Group)
+		if err != nil {
+			return "", err
+		}
+		request.Commit = group.Commit
+	} else if landfall.Ignore(err, landfall.NotFound) != nil {
+		return "", err
+	}
+	run, err := m.Acceptor.Apply(ctx, app, landfall.Push{
+		App: app.ID, Source: landfall.FromApply, Ref: c.Ref, After: sha, Actor: v.Actor, Message: c.Message, Apply: request,
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, content := range []*Content{v.Code, v.Source, v.Deployment} {
+		if content != nil && content.Upload != "" {
+			if err := m.Uploads.Remove(content.Upload); err != nil {
+				return run, err
+			}
+		}
+	}
+	return run, nil
+}
+
+// commit is a commit that declares units by hand.
+type commit struct {
+	remote.NewCommit
+
+	app       landfall.App
+	documents []map[string]any
+	versions  []landfall.NewVersion
+}
+
+func newCommit(app landfall.App, v Version) *commit {
+	return &commit{app: app, NewCommit: remote.NewCommit{
+		Ref: landfall.RefName(landfall.ApplyPrefix + strings.ToLower(rand.Text())), Author: v.Actor, Message: "Make a version of the " + v.Unit.String(),
+	}}
+}
+
+const fission = "fission.io/v1"
+
+// declare adds a document that declares a unit.
+func (c *commit) declare(kind, name string, fields any) {
+	c.documents = append(c.documents, map[string]any{"apiVersion": fission, "kind": kind, "metadata": map[string]any{"name": name}, "spec": fields})
+}
+
+// writeSpecs adds the file of the documents.
+func (c *commit) writeSpecs() error {
+	var text bytes.Buffer
+	for _, document := range c.documents {
+		text.WriteString("---\n")
+		if err := json.NewEncoder(&text).Encode(document); err != nil { // JSON is YAML
+			return err
+		}
+	}
+	c.Files = append(c.Files, remote.NewFile{
+		Path: path.Join(c.app.Folder, cmp.Or(c.app.Specs, pipeline.DefaultSpecs), "handmade.yaml"), Size: int64(text.Len()),
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil },
+	})
+	return nil
+}
+
+// fill adds the files and the documents of a version, which it receives into a folder.
+func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, latest landfall.Version) error {
+	pkg, before := v.Unit.Name, latest
+	if v.Unit.Kind == landfall.FunctionUnit {
+		pkg += "-pkg"
+		fields, err := spec.WithCode(latest.Spec, pkg, v.Environment, v.Entrypoint)
+		if err != nil {
+			return err
+		}
+		c.declare("Function", v.Unit.Name, fields)
+		c.versions = append(c.versions, landfall.NewVersion{Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: pkg}})
+		before = landfall.Version{Spec: fields}
+	}
+	c.versions = append(c.versions, landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description})
+	fields, err := packageFields(v, before)
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string]*Content{"source": v.Source, "deployment": cmp.Or(v.Deployment, v.Code)} {
+		if content == nil {
+			continue
+		}
+		r, err := m.receive(ctx, *content, folder, content != v.Code)
+		if err != nil {
+			return err
+		}
+		at := path.Join("handmade", name, r.name)
+		if r.zip {
+			at = path.Join("handmade", name+".zip")
+		}
+		file, err := r.file(path.Join(c.app.Folder, at))
+		if err != nil {
+			return err
+		}
+		c.Files = append(c.Files, file)
+		archive := pkg + "-" + name
+		c.documents = append(c.documents, map[string]any{"apiVersion": fission, "kind": "ArchiveUploadSpec", "name": archive, "include": []string{at}})
+		fields[name] = map[string]any{"type": "url", "url": "archive://" + archive}
+	}
+	c.declare("Package", pkg, fields)
+	if err := m.declareEnvironment(ctx, c, fields); err != nil {
+		return err
+	}
+	return c.writeSpecs()
+}
+
+// packageFields returns the spec of a package without its archives: its environment and its build, of a package as before unless a person
+// says otherwise.
+func packageFields(v Version, before landfall.Version) (map[string]any, error) {
+	var was struct {
+		Environment struct {
+			Name string `json:"name"`
+		} `json:"environment"`
+		Build string `json:"buildcmd"`
+	}
+	if before.Spec != nil {
+		if err := json.Unmarshal(before.Spec, &was); err != nil {
+			return nil, err
+		}
+	}
+	environment := cmp.Or(v.Environment, was.Environment.Name)
+	if environment == "" {
+		return nil, invalid("a new package needs an environment: say which (--env nodejs)")
+	}
+	fields := map[string]any{"environment": map[string]any{"name": environment}}
+	if build := cmp.Or(v.Build, was.Build); build != "" && v.Source != nil {
+		fields["buildcmd"] = build
+	}
+	return fields, nil
+}
+
+// declareEnvironment adds the document of the environment that a package names, as the app has it: without one its name says what it is.
+func (m *Maker) declareEnvironment(ctx context.Context, c *commit, fields map[string]any) error {
+	named, _ := fields["environment"].(map[string]any)
+	name, _ := named["name"].(string)
+	row, err := m.DB.Unit(ctx, c.app, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: name})
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	latest, err := versioning.Select(ctx, m.DB, row, landfall.Latest)
+	if err != nil {
+		return landfall.Ignore(err, landfall.NotFound)
+	}
+	c.declare("Environment", name, latest.Spec)
+	return nil
+}

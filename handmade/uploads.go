@@ -1,0 +1,182 @@
+package handmade
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"landfall.dev/landfall"
+)
+
+// Uploads are the files that people send, in parts: one that was broken off goes on where it ended.
+type Uploads struct {
+	Folder   string // made when the first comes
+	MaxBytes int64  // of one
+	Now      func() time.Time
+}
+
+// Upload is a file on its way.
+type Upload struct {
+	ID     string          `json:"id"`
+	Digest landfall.Digest `json:"digest"` // of all of it
+	Size   int64           `json:"size"`   // of all of it
+	Offset int64           `json:"-"`      // how many bytes are here
+}
+
+// keep is how long an upload stays after its last part came.
+const keep = 24 * time.Hour
+
+// Begin makes room for a file. Invalid when it is larger than one may be.
+func (u *Uploads) Begin(size int64, digest landfall.Digest) (Upload, error) {
+	const op landfall.Op = "handmade.Begin"
+	if _, err := landfall.ParseDigest(string(digest)); err != nil {
+		return Upload{}, err
+	}
+	if size < 1 || size > u.MaxBytes {
+		return Upload{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("an upload has from 1 to %d bytes, and this one %d", u.MaxBytes, size)}
+	}
+	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
+		return Upload{}, &landfall.Error{Op: op, Err: err}
+	}
+	if err := u.sweep(); err != nil {
+		return Upload{}, &landfall.Error{Op: op, Err: err}
+	}
+	up := Upload{ID: strings.ToLower(rand.Text()), Digest: digest, Size: size}
+	about, err := json.Marshal(up)
+	if err != nil {
+		return up, err
+	}
+	if err := errors.Join(os.WriteFile(u.path(up.ID), nil, 0o600), os.WriteFile(u.path(up.ID)+aboutSuffix, about, 0o600)); err != nil {
+		return up, &landfall.Error{Op: op, Err: err}
+	}
+	return up, nil
+}
+
+const aboutSuffix = ".json"
+
+var uploadID = regexp.MustCompile(`^[a-z2-7]{26}$`)
+
+func (u *Uploads) path(id string) string { return filepath.Join(u.Folder, id) }
+
+// Find returns an upload with how much of it is here. NotFound when there is none, or no longer.
+func (u *Uploads) Find(id string) (up Upload, err error) {
+	none := &landfall.Error{Op: "handmade.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no upload %q, or no longer: send the file again", id)}
+	if !uploadID.MatchString(id) {
+		return up, none
+	}
+	about, err := os.ReadFile(u.path(id) + aboutSuffix)
+	if err == nil {
+		err = json.Unmarshal(about, &up)
+	}
+	info, statErr := os.Stat(u.path(id))
+	if err = errors.Join(err, statErr); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = none
+		}
+		return up, err
+	}
+	up.Offset = info.Size()
+	return up, nil
+}
+
+// Append adds a part that begins at an offset. Conflict, with the right one, when that is not where the file ends; Invalid when the file
+// becomes longer than was said, or, with its last part, has another digest: then it is gone.
+func (u *Uploads) Append(id string, offset int64, part []byte) (Upload, error) {
+	const op landfall.Op = "handmade.Append"
+	up, err := u.Find(id)
+	if err != nil {
+		return up, err
+	}
+	if offset != up.Offset {
+		return up, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the upload goes on at byte %d, not at %d", up.Offset, offset)}
+	}
+	if offset+int64(len(part)) > up.Size {
+		return up, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("the upload was to have %d bytes, and more came", up.Size)}
+	}
+	f, err := os.OpenFile(u.path(id), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return up, &landfall.Error{Op: op, Err: err}
+	}
+	n, err := f.Write(part)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return up, &landfall.Error{Op: op, Err: err}
+	}
+	if up.Offset += int64(n); up.Offset < up.Size {
+		return up, nil
+	}
+	digest, err := digestOf(u.path(id))
+	if err == nil && digest != up.Digest {
+		err = errors.Join(&landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"what came has the digest %s, not %s: send it again", digest, up.Digest)}, u.Remove(id))
+	}
+	return up, err
+}
+
+// digestOf returns the digest of a file.
+func digestOf(path string) (landfall.Digest, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return "", err
+	}
+	return landfall.DigestFromSum(hash.Sum(nil)), nil
+}
+
+// whole returns the path of an upload of which all is here. Conflict when a part is missing.
+func (u *Uploads) whole(id string) (string, error) {
+	up, err := u.Find(id)
+	if err == nil && up.Offset < up.Size {
+		err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"of the upload %s only %d of %d bytes are here", id, up.Offset, up.Size)}
+	}
+	return u.path(id), err
+}
+
+// Remove takes an upload away. It can be repeated.
+func (u *Uploads) Remove(id string) error {
+	for _, path := range []string{u.path(id), u.path(id) + aboutSuffix} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// work makes a folder for content that no upload has.
+func (u *Uploads) work() (string, error) {
+	if err := os.MkdirAll(u.Folder, 0o700); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(u.Folder, "work-*")
+}
+
+// sweep removes the uploads that nobody went on with, and what a process left that was killed.
+func (u *Uploads) sweep() error {
+	entries, err := os.ReadDir(u.Folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || strings.HasSuffix(entry.Name(), aboutSuffix) || u.Now().Sub(info.ModTime()) < keep {
+			continue
+		}
+		if err := errors.Join(os.RemoveAll(u.path(entry.Name())), u.Remove(entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
