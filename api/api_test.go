@@ -120,8 +120,9 @@ func TestOperations(t *testing.T) {
 			t.Run("what changes something/"+o.id+"/"+string(scope), func(t *testing.T) {
 				t.Parallel()
 				w := s.copy(t)
+				sent := w.sent()
 				w.wantSuccess(s, o, tokenOf(scope, ""))
-				if w.state() == s.state {
+				if w.state() == s.state && w.sent() == sent {
 					t.Errorf("%s: nothing is changed, want a change", o.id)
 				}
 			})

@@ -21,8 +21,8 @@ func (a *api) registerUploads(h huma.API) {
 // maxPart is how many bytes a part of an upload may have.
 const maxPart = 8 << 20
 
-func (a *api) beginUpload(_ context.Context, in *body[client.NewUpload]) (*body[client.Upload], error) {
-	return answer(uploadOf(a.Maker.Uploads.Begin(in.Body.Size, in.Body.Digest)))
+func (a *api) beginUpload(ctx context.Context, in *body[client.NewUpload]) (*body[client.Upload], error) {
+	return answer(uploadOf(a.Maker.Uploads.Begin(caller(ctx).Hash, in.Body.Size, in.Body.Digest)))
 }
 
 // UploadPath names an upload.
@@ -30,16 +30,24 @@ type UploadPath struct {
 	Upload string `path:"upload"`
 }
 
-func (a *api) upload(_ context.Context, in *UploadPath) (*body[client.Upload], error) {
-	return answer(uploadOf(a.Maker.Uploads.Find(in.Upload)))
+func (a *api) upload(ctx context.Context, in *UploadPath) (*body[client.Upload], error) {
+	return answer(uploadOf(a.Maker.Uploads.Find(ownerOf(ctx), in.Upload)))
 }
 
-func (a *api) sendPart(_ context.Context, in *struct {
+func (a *api) sendPart(ctx context.Context, in *struct {
 	UploadPath
 	Offset  int64 `query:"offset" minimum:"0" doc:"where the part begins in the file"`
 	RawBody []byte
 }) (*body[client.Upload], error) {
-	return answer(uploadOf(a.Maker.Uploads.Append(in.Upload, in.Offset, in.RawBody)))
+	return answer(uploadOf(a.Maker.Uploads.Append(ownerOf(ctx), in.Upload, in.Offset, in.RawBody)))
+}
+
+// ownerOf is whose uploads the request's token sees: its own, and an administrator's everybody's.
+func ownerOf(ctx context.Context) landfall.Digest {
+	if caller(ctx).Allows(landfall.ScopeAdmin, "") {
+		return ""
+	}
+	return caller(ctx).Hash
 }
 
 func uploadOf(u handmade.Upload, err error) (client.Upload, error) {
@@ -66,7 +74,7 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label, Description: n.Description,
 		Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: contentOf(n.Code), Source: contentOf(n.Source), Deployment: contentOf(n.Deployment),
-		New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name,
+		New: n.New, Update: n.Update, NoRelease: n.NoRelease, Actor: caller(ctx).Name, Owner: ownerOf(ctx),
 		Allowed: func(app string) error {
 			if !caller(ctx).Allows(landfall.ScopeDeploy, app) {
 				return forbidden(landfall.ScopeDeploy, landfall.UnitID{Kind: u.kind, Name: in.Name}.String())

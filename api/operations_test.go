@@ -31,6 +31,9 @@ type row struct {
 const usual = "app=shop ns=default uid=live tag=spare secret=STRIPE_KEY name=hello version=latest alias=stable id=RUN function=hello " +
 	"trigger=hello topic=orders"
 
+// uploadID is an upload of which one byte is there.
+const uploadID = "aaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 // lost is the name of what is not there.
 const lost = "nosuch"
 
@@ -132,6 +135,10 @@ func rows() []row {
 			id: "delete-versions-of-functions", scope: deploying, with: "name=unneeded version=1", says: `"name":"unneeded-dddddddd"`,
 			lost: []string{"name", "version"}, other: hidden,
 		},
+		{
+			id: "make-version-of-functions", scope: deploying, status: created, with: "name=hello", body: `{"description":"Again"}`, says: `"description":"Again"`,
+			lost: []string{"name"},
+		},
 		{id: "show-function", scope: read, says: `"name":"hello_master"`, lost: []string{"name"}, other: hidden},
 		{id: "delete-function", scope: deploying, with: "name=unneeded", says: `"name":"unneeded-dddddddd"`, lost: []string{"name"}, other: hidden},
 		{id: "tracker-of-functions", scope: read, says: `"FunctionVersionTracker"`, lost: []string{"name"}, other: hidden},
@@ -147,6 +154,10 @@ func rows() []row {
 		{
 			id: "describe-version-of-packages", scope: deploying, with: "name=hello-pkg", body: `{"description":"The first one"}`,
 			says: `"description":"The first one"`, lost: []string{"name", "version"}, other: hidden,
+		},
+		{
+			id: "make-version-of-packages", scope: deploying, status: created, with: "name=hello-pkg", body: `{"label":"v2"}`, says: `"label":"v2"`,
+			lost: []string{"name"},
 		},
 		{
 			id: "delete-versions-of-packages", scope: deploying, with: "name=unneeded-pkg version=all", says: `"name":"unneeded-pkg-dddddddd"`,
@@ -196,6 +207,12 @@ func rows() []row {
 		{id: "read-messages", scope: invoke, says: `"items":[]`, lost: []string{"app"}},
 		{id: "backup", scope: admin, says: "an archive"},
 		{id: "check", scope: admin, says: `{"done":`},
+
+		{
+			id: "begin-upload", scope: deploying, status: created, body: `{"size":3,"digest":"sha256:` + strings.Repeat("a", 64) + `"}`, says: `"offset":0`, other: created,
+		},
+		{id: "show-upload", scope: deploying, with: "upload=" + uploadID, says: `"offset":1`, lost: []string{"upload"}, other: hidden},
+		{id: "send-part", scope: deploying, with: "upload=" + uploadID, query: "?offset=1", body: "b", says: `"offset":2`, lost: []string{"upload"}, other: hidden},
 
 		// What is below /ns.
 		{id: "list-namespaces", scope: read, says: `"name":"bare"`, other: seen},

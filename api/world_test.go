@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -28,6 +29,7 @@ import (
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/pipeline"
@@ -50,6 +52,7 @@ type world struct {
 	acceptor *accept.Acceptor
 	repos    *remote.Repositories
 	git      string // folder of the repositories
+	uploads  string // folder
 	shown    gateways
 	queue    queue
 	server   *httptest.Server
@@ -88,8 +91,19 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds, Now: time.Now, Logger: logger,
 	}
 	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u, Logger: logger}
+	w.uploads = filepath.Join(dir, "uploads")
+	about := testkit.Must(json.Marshal(handmade.Upload{ID: uploadID, Owner: landfall.DigestOf([]byte(tokenOf(landfall.ScopeDeploy, ""))), Size: 3}))(t)
+	if err := errors.Join(os.Mkdir(w.uploads, 0o700), os.WriteFile(filepath.Join(w.uploads, uploadID+".json"), about, 0o600),
+		os.WriteFile(filepath.Join(w.uploads, uploadID), []byte("a"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	maker := &handmade.Maker{
+		DB: db, Editor: w.editor, Acceptor: w.acceptor, Repositories: w.repos, Dialer: mirrors.Dialer, Now: time.Now,
+		Uploads: &handmade.Uploads{Folder: w.uploads, MaxBytes: 1 << 20, Now: time.Now},
+	}
 	w.server = httptest.NewServer(api.New(api.Config{
-		DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
+		Maker: maker,
+		DB:    db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
 		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
@@ -158,6 +172,17 @@ func (w *world) state() string {
 		w.t.Fatal(err)
 	}
 	return all.String() + w.queue.String()
+}
+
+// sent returns what was sent in parts.
+func (w *world) sent() string {
+	w.t.Helper()
+	var all strings.Builder
+	for _, entry := range testkit.Must(os.ReadDir(w.uploads))(w.t) {
+		info := testkit.Must(entry.Info())(w.t)
+		fmt.Fprintln(&all, entry.Name(), info.Size())
+	}
+	return all.String()
 }
 
 // answer is what the API answered.

@@ -185,10 +185,10 @@ func (c *Call) delete(ctx context.Context, cl *client.Client, path string, query
 // deleted adds a row for each thing that a deletion takes.
 func deleted(t *Table, d client.Deletion) {
 	for _, release := range d.Releases {
-		t.Row("release " + string(release))
+		t.Row("release "+string(release), "")
 	}
 	for _, alias := range d.Aliases {
-		t.Row("alias " + alias)
+		t.Row("alias "+alias, "")
 	}
 	for _, v := range d.Versions {
 		t.Row(string(v.Kind)+" "+v.Name, strconv.FormatInt(v.Number, 10))

@@ -34,12 +34,12 @@ type received struct {
 }
 
 // receive brings content into a folder. Invalid when it is not there, is too large, has another digest, or must be an archive and is none.
-func (m *Maker) receive(ctx context.Context, c Content, folder string, archive bool) (received, error) {
+func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, folder string, archive bool) (received, error) {
 	r := received{name: c.Name}
 	var err error
 	switch {
 	case c.Upload != "":
-		r.path, err = m.Uploads.whole(c.Upload)
+		r.path, err = m.Uploads.whole(owner, c.Upload)
 	case c.URL != "":
 		r.name = cmp.Or(r.name, lastElement(c.URL))
 		r.path, err = m.fetch(ctx, c.URL, folder)

@@ -59,6 +59,7 @@ type Version struct {
 	NoRelease   bool                   // of an app's unit: no release is made with it
 	Allowed     func(app string) error // whether the caller may change an app; empty: one of the namespace
 	Actor       string
+	Owner       landfall.Digest // of whose token the uploads are
 }
 
 // Made is what became of it: a version at once, or the run that makes it.
@@ -73,7 +74,11 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	if err := spec.CheckName(v.Unit.Name); err != nil {
 		return Made{}, err
 	}
-	app, latest, err := m.owner(ctx, v)
+	latest, err := m.latest(ctx, v)
+	if err != nil {
+		return Made{}, err
+	}
+	app, err := m.owner(ctx, v, latest)
 	if err != nil {
 		return Made{}, err
 	}
@@ -90,54 +95,55 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 			return Made{}, err
 		}
 		hand.UID = hand.Package.UID
-	} else if latest.Number == 0 {
-		return Made{}, &landfall.Error{Op: "handmade.Make", Kind: landfall.NotFound, Message: fmt.Sprintf(
-			"there is no %s in the namespace %q yet: say what it is made of (--code, --src, --deploy%s)", v.Unit, v.Namespace,
-			map[bool]string{true: ", --pkg"}[v.Unit.Kind == landfall.FunctionUnit])}
 	}
 	made, err := m.Editor.MakeVersion(ctx, app, hand, v.Actor)
 	return Made{Version: made}, err
 }
 
-// owner returns the app that has the unit, or that of the namespace, and the latest version; a zero one when there is none.
-func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest landfall.Version, err error) {
+// latest returns the version that a new one follows; a zero one when there is none. It fails when what is said of the new one cannot be.
+func (m *Maker) latest(ctx context.Context, v Version) (latest landfall.Version, err error) {
 	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
-		return app, latest, err
+		return latest, err
 	}
 	if err == nil {
 		if err := versioning.CheckLabel(ctx, m.DB, row, v.Label); err != nil {
-			return app, latest, err
+			return latest, err
 		}
 		latest, err = versioning.Select(ctx, m.DB, row, landfall.Latest)
 		if landfall.Ignore(err, landfall.NotFound) != nil {
-			return app, latest, err
+			return latest, err
 		}
 	}
-	if latest.Number > 0 && v.New {
-		return app, latest, &landfall.Error{Op: "handmade.Make", Kind: landfall.Conflict, Message: fmt.Sprintf(
+	missing := func(remedy string) error {
+		return &landfall.Error{Op: "handmade.Make", Kind: landfall.NotFound, Message: fmt.Sprintf(
+			"there is no %s in the namespace %q: %s", v.Unit, v.Namespace, remedy)}
+	}
+	switch there := latest.Number > 0; {
+	case there && v.New:
+		return latest, &landfall.Error{Op: "handmade.Make", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"there is a %s in the namespace %q already: landfall %s version create makes another version of it", v.Unit, v.Namespace, v.Unit.Kind)}
+	case !there && v.Update:
+		return latest, missing(fmt.Sprintf("landfall %s version create makes one", v.Unit.Kind))
+	case !there && v.Code == nil && v.Source == nil && v.Deployment == nil && v.Package.Name == "":
+		return latest, missing("say what it is made of (--code, --src, --deploy" + map[bool]string{true: ", --pkg"}[v.Unit.Kind == landfall.FunctionUnit] + ")")
 	}
-	if latest.Number == 0 && v.Update {
-		return app, latest, &landfall.Error{Op: "handmade.Make", Kind: landfall.NotFound, Message: fmt.Sprintf(
-			"there is no %s in the namespace %q: landfall %s version create makes one", v.Unit, v.Namespace, v.Unit.Kind)}
+	return latest, nil
+}
+
+// owner returns the app that a version belongs to: the one that has the unit, or that of the namespace, which it makes if it is not there.
+func (m *Maker) owner(ctx context.Context, v Version, latest landfall.Version) (app landfall.App, err error) {
+	if err := v.Allowed(latest.App); err != nil {
+		return app, err
 	}
-	owner := ""
 	if latest.Number > 0 {
-		owner = row.App
-	}
-	if err := v.Allowed(owner); err != nil {
-		return app, latest, err
-	}
-	if owner != "" {
-		app, err = m.DB.App(ctx, owner)
-		return app, latest, err
+		return m.DB.App(ctx, latest.App)
 	}
 	err = m.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		app, err = tx.NamespaceApp(ctx, v.Namespace, m.Now())
 		return err
 	})
-	return app, latest, err
+	return app, err
 }
 
 // run commits what was sent, and returns the run that makes a version of it.
@@ -253,7 +259,7 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		if content == nil {
 			continue
 		}
-		r, err := m.receive(ctx, *content, folder, content != v.Code)
+		r, err := m.receive(ctx, v.Owner, *content, folder, content != v.Code)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ type Uploads struct {
 // Upload is a file on its way.
 type Upload struct {
 	ID     string          `json:"id"`
+	Owner  landfall.Digest `json:"owner"`  // of whose token it is; nobody else's sees it
 	Digest landfall.Digest `json:"digest"` // of all of it
 	Size   int64           `json:"size"`   // of all of it
 	Offset int64           `json:"-"`      // how many bytes are here
@@ -36,7 +37,7 @@ type Upload struct {
 const keep = 24 * time.Hour
 
 // Begin makes room for a file. Invalid when it is larger than one may be.
-func (u *Uploads) Begin(size int64, digest landfall.Digest) (Upload, error) {
+func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Digest) (Upload, error) {
 	const op landfall.Op = "handmade.Begin"
 	if _, err := landfall.ParseDigest(string(digest)); err != nil {
 		return Upload{}, err
@@ -50,7 +51,7 @@ func (u *Uploads) Begin(size int64, digest landfall.Digest) (Upload, error) {
 	if err := u.sweep(); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
-	up := Upload{ID: strings.ToLower(rand.Text()), Digest: digest, Size: size}
+	up := Upload{ID: strings.ToLower(rand.Text()), Owner: owner, Digest: digest, Size: size}
 	about, err := json.Marshal(up)
 	if err != nil {
 		return up, err
@@ -67,8 +68,8 @@ var uploadID = regexp.MustCompile(`^[a-z2-7]{26}$`)
 
 func (u *Uploads) path(id string) string { return filepath.Join(u.Folder, id) }
 
-// Find returns an upload with how much of it is here. NotFound when there is none, or no longer.
-func (u *Uploads) Find(id string) (up Upload, err error) {
+// Find returns an upload of an owner, of anybody for an empty one, with how much of it is here. NotFound when there is none, or no longer.
+func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) {
 	none := &landfall.Error{Op: "handmade.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no upload %q, or no longer: send the file again", id)}
 	if !uploadID.MatchString(id) {
 		return up, none
@@ -84,15 +85,18 @@ func (u *Uploads) Find(id string) (up Upload, err error) {
 		}
 		return up, err
 	}
+	if owner != "" && up.Owner != owner {
+		return Upload{}, none
+	}
 	up.Offset = info.Size()
 	return up, nil
 }
 
 // Append adds a part that begins at an offset. Conflict, with the right one, when that is not where the file ends; Invalid when the file
 // becomes longer than was said, or, with its last part, has another digest: then it is gone.
-func (u *Uploads) Append(id string, offset int64, part []byte) (Upload, error) {
+func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []byte) (Upload, error) {
 	const op landfall.Op = "handmade.Append"
-	up, err := u.Find(id)
+	up, err := u.Find(owner, id)
 	if err != nil {
 		return up, err
 	}
@@ -136,8 +140,8 @@ func digestOf(path string) (landfall.Digest, error) {
 }
 
 // whole returns the path of an upload of which all is here. Conflict when a part is missing.
-func (u *Uploads) whole(id string) (string, error) {
-	up, err := u.Find(id)
+func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
+	up, err := u.Find(owner, id)
 	if err == nil && up.Offset < up.Size {
 		err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"of the upload %s only %d of %d bytes are here", id, up.Offset, up.Size)}

@@ -226,25 +226,24 @@ func (w kept) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) (
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := tx.UnitsOf(ctx, app.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	ids := map[string]bool{}
-	for _, row := range own {
-		ids[row.ID] = !row.Retired
-	}
-	// What another app has taken over is not in force any more.
-	units = slices.DeleteFunc(units, func(u store.GroupUnit) bool { return !ids[u.UnitID] })
-	for i, u := range units {
-		if u.Unit.Kind != landfall.SecretUnit {
+	var still []store.GroupUnit
+	for _, u := range units {
+		v, err := tx.VersionByNumber(ctx, u.UnitID, u.Number)
+		switch {
+		case landfall.Is(err, landfall.NotFound): // a person deleted it
 			continue
-		}
-		if units[i], err = deploy.Pin(ctx, tx, app, u.Unit.Name, landfall.Production); err != nil {
+		case err != nil:
 			return nil, nil, err
+		case v.App != app.ID: // another app has taken it over
+			continue
+		case u.Unit.Kind == landfall.SecretUnit:
+			if u, err = deploy.Pin(ctx, tx, app, u.Unit.Name, landfall.Production); err != nil {
+				return nil, nil, err
+			}
 		}
+		still = append(still, u)
 	}
-	return units, group.Policy, nil
+	return still, group.Policy, nil
 }
 
 // expected returns the recorded group version that the run makes reachable again.
