@@ -62,6 +62,7 @@ func rooms() []room {
 		{"runs", "crashpoint deploy inspect store", ""},
 		{"accept", "builder crashpoint deploy remote runs secret store trace webhook spec", "accept/accepttest"},
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest", ""},
+		{"handmade", "accept builder deploy pipeline remote spec store versioning", ""},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest assets builder remote store/storetest"},
 		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree unpack accept inspect runs", "store/storetest assets/disk"},
@@ -107,13 +108,13 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "api/client auth deploy pipeline secret spec store versioning webhook accept inspect runs upkeep", "assets assets/disk builder remote store/storetest jobs"},
+		{"api", "api/client auth deploy pipeline secret spec store versioning webhook accept inspect runs upkeep handmade", "assets assets/disk builder remote store/storetest jobs"},
 		{"api/client", "", ""},
 		{"web", "api api/client auth store", "deploy inspect runs"},
 		{"cli", "api/client assets contract environment event secret spec", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router accept deploy inspect jobs runs upkeep",
+			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router accept deploy inspect jobs runs upkeep handmade",
 			"logtest store/storetest test/forge test/site",
 		},
 
