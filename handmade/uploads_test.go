@@ -1,0 +1,86 @@
+package handmade_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/handmade"
+	"landfall.dev/landfall/test/testkit"
+)
+
+const ada, ben landfall.Digest = "ada", "ben"
+
+// N-038: a file that is broken off at every tenth of it goes on from where it ended, whoever asks, and arrives as it was sent.
+func TestUpload(t *testing.T) {
+	t.Parallel()
+	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 1 << 20, Now: time.Now}
+	file := make([]byte, 100_003)
+	for i := range file {
+		file[i] = byte(rand.Uint32())
+	}
+	up := testkit.Must(uploads.Begin(ada, int64(len(file)), landfall.DigestOf(file)))(t)
+	const tenths = 10
+	for n := 1; n <= tenths; n++ {
+		sent := min(len(file), len(file)*n/tenths+n%2)
+		// The client was told nothing of the part that came: it asks, and goes on from there.
+		now := testkit.Must(uploads.Find(ada, up.ID))(t)
+		if n == tenths {
+			sent = len(file)
+		}
+		got := testkit.Must(uploads.Append(ada, up.ID, now.Offset, file[now.Offset:sent]))(t)
+		testkit.Equal(t, "offset", got.Offset, int64(sent))
+		if n == tenths {
+			break
+		}
+		_, err := uploads.Append(ada, up.ID, 0, file[:1]) // what was sent already, again
+		testkit.Equal(t, "a part from elsewhere", landfall.KindOf(err), landfall.Conflict)
+	}
+	stored := testkit.Must(os.ReadFile(filepath.Join(uploads.Folder, up.ID)))(t)
+	if !bytes.Equal(stored, file) {
+		t.Error("what arrived is not what was sent")
+	}
+	_, err := uploads.Append(ada, up.ID, int64(len(file)), []byte("more"))
+	testkit.Equal(t, "more than was said", landfall.KindOf(err), landfall.Invalid)
+}
+
+// What is wrong with an upload leaves nothing, and nobody reaches what is another's or no upload.
+func TestUploadRefused(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	uploads := &handmade.Uploads{Folder: filepath.Join(t.TempDir(), "uploads"), MaxBytes: 10, Now: func() time.Time { return now }}
+	digest := landfall.DigestOf([]byte("hello"))
+	for what, begin := range map[string]func() (handmade.Upload, error){
+		"too large":   func() (handmade.Upload, error) { return uploads.Begin(ada, 11, digest) },
+		"empty":       func() (handmade.Upload, error) { return uploads.Begin(ada, 0, digest) },
+		"no digest":   func() (handmade.Upload, error) { return uploads.Begin(ada, 5, "") },
+		"half digest": func() (handmade.Upload, error) { return uploads.Begin(ada, 5, "sha256:12") },
+	} {
+		_, err := begin()
+		testkit.Equal(t, what, landfall.KindOf(err), landfall.Invalid)
+	}
+	up := testkit.Must(uploads.Begin(ada, 5, digest))(t)
+	for _, id := range []string{"", "..", "../x", up.ID + ".json", "aaaaaaaaaaaaaaaaaaaaaaaaaa"} {
+		_, err := uploads.Find("", id)
+		testkit.Equal(t, "upload "+id, landfall.KindOf(err), landfall.NotFound)
+	}
+	_, err := uploads.Find(ben, up.ID)
+	testkit.Equal(t, "another's", landfall.KindOf(err), landfall.NotFound)
+	_, err = uploads.Append(ben, up.ID, 0, []byte("hello"))
+	testkit.Equal(t, "a part of another's", landfall.KindOf(err), landfall.NotFound)
+
+	_, err = uploads.Append(ada, up.ID, 0, []byte("jelly"))
+	testkit.Equal(t, "other bytes", landfall.KindOf(err), landfall.Invalid)
+	_, err = uploads.Find(ada, up.ID)
+	testkit.Equal(t, "after other bytes", landfall.KindOf(err), landfall.NotFound)
+
+	old := testkit.Must(uploads.Begin(ada, 5, digest))(t)
+	now = now.Add(25 * time.Hour)
+	testkit.Must(uploads.Begin(ada, 5, digest))(t)
+	_, err = uploads.Find(ada, old.ID)
+	testkit.Equal(t, "one that nobody went on with", landfall.KindOf(err), landfall.NotFound)
+}
