@@ -64,7 +64,7 @@ func rooms() []room {
 		{"accept/accepttest", "accept builder deploy inspect remote runs store store/storetest", ""},
 		{"upkeep", "assets builder crashpoint deploy runs store versioning", ""},
 		{"jobs", "accept deploy pipeline runs store upkeep", "accept/accepttest assets builder remote store/storetest"},
-		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree unpack accept inspect runs", "store/storetest assets/disk"},
+		{"pipeline", "builder contract environment event spec versioning assets deploy secret store crashpoint trace tree unpack accept inspect runs outbound sandbox", "store/storetest assets/disk"},
 		{"github", "crashpoint trace", "github/githubtest logtest"},
 		{"github/githubtest", "", ""},
 
@@ -79,7 +79,7 @@ func rooms() []room {
 		{"runtime/registry", "route", ""},
 		{"runtime/registry/stored", "assets runtime/images runtime/registry secret spec store versioning", "store/storetest"},
 		{"runtime/host", "environment event runtime/images runtime/invoke runtime/packages runtime/registry runtime/runner sandbox secret spec", ""},
-		{"runtime/images", "wire", ""},
+		{"runtime/images", "wire auth", ""},
 		{"runtime/invoke", "auth contract event runtime/images runtime/registry runtime/runner", "logtest"},
 		{"runtime/execution", "contract crashpoint event runtime/runner store trace", "store/storetest"},
 		{"runtime/packages", "unpack", ""},
@@ -107,14 +107,14 @@ func rooms() []room {
 		{"crashpoint", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
-		{"api", "api/client auth deploy pipeline secret spec store versioning webhook accept inspect runs upkeep", "assets assets/disk builder remote store/storetest jobs"},
+		{"api", "api/client auth deploy pipeline secret spec store versioning webhook accept inspect runs upkeep cron", "assets assets/disk builder remote store/storetest jobs"},
 		{"api/client", "", ""},
 		{"web", "api api/client auth store", "deploy inspect runs"},
 		{"cli", "api/client assets contract environment event secret spec", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router accept deploy inspect jobs runs upkeep",
-			"logtest store/storetest test/forge test/site",
+			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router accept deploy inspect jobs runs upkeep",
+			"logtest store/storetest test/forge test/site api/client",
 		},
 
 		// Main joins the two to one program, and does nothing else.

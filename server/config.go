@@ -73,6 +73,12 @@ type config struct {
 	Messages      messageSettings
 }
 
+// These are what LANDFALL_FUNCTIONS_NETWORK may say.
+const (
+	networkBySpec = "spec"
+	networkOff    = "off"
+)
+
 // setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
 type setting struct {
 	name   string // of the environment variable, without the prefix
