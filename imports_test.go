@@ -107,6 +107,7 @@ func rooms() []room {
 		{"backup", "assets store", "assets/disk remote store/storetest"},
 		{"store/storetest", "porttest store", ""},
 		{"crashpoint", "", ""},
+		{"heap", "", ""},
 		{"logtest", "", ""},
 		{"porttest", "", ""},
 		{"api", "api/client auth deploy pipeline secret spec store versioning webhook accept inspect runs upkeep cron", "assets assets/disk builder remote store/storetest jobs"},
@@ -115,7 +116,7 @@ func rooms() []room {
 		{"cli", "api/client assets contract environment event secret spec preflight", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router accept deploy inspect jobs runs upkeep",
+			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/call runtime/router accept deploy inspect jobs runs upkeep heap",
 			"logtest store/storetest test/forge test/site api/client",
 		},
 

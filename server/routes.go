@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -34,11 +33,7 @@ func (s *state) releaseURL(app string, selector landfall.UID) string {
 	if selector != "" {
 		host = landfall.JoinedLabel(app, string(selector))
 	}
-	host += "." + s.config.Domain
-	if port := s.config.URL.Port(); port != "" {
-		host = net.JoinHostPort(host, port)
-	}
-	return s.config.URL.Scheme + "://" + host + "/"
+	return s.origin(host+"."+s.config.Domain) + "/"
 }
 
 // routes tells the control host from the hosts of releases.

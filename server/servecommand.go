@@ -12,6 +12,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/cli"
+	"landfall.dev/landfall/heap"
 )
 
 func serveCommand(c *cli.Call, version string) *cobra.Command {
@@ -88,7 +89,7 @@ func flagOf(name string) string { return strings.ToLower(strings.ReplaceAll(name
 
 // serve runs the server until ctx ends, which is no error, also when it ends while the server starts.
 func serve(ctx context.Context, config config, logger *slog.Logger) error {
-	roomyHeap()
+	heap.Watch()
 	s, err := newServer(ctx, config, logger)
 	if err != nil && ctx.Err() != nil { // whatever was being opened was left in the middle
 		logger.InfoContext(ctx, "stopped before the server was ready", "reason", err)

@@ -20,7 +20,7 @@ type visits struct{ *shared }
 var _ gateway.Visits = visits{}
 
 // origin returns how clients reach a host of releases.
-func (s *shared) origin(host string) string {
+func (s *state) origin(host string) string {
 	if port := s.config.URL.Port(); port != "" {
 		host = net.JoinHostPort(host, port)
 	}
