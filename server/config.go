@@ -32,16 +32,13 @@ import (
 
 // config is everything that `landfall serve` can be told, with its defaults filled in.
 type config struct {
+	start
 	roleSettings
 	githubSettings
 	functionSettings
 	keepSettings
 	limitSettings
 
-	Version      string        // of the program
-	File         string        // the configuration file that was read; empty: there is none
-	StallTimeout time.Duration // how long a client may read nothing of a backup; 0: as the API has it
-	New          bool          // start although parts of the installation are gone, or are another's
 	Data         string
 	Listen       string
 	Domain       string
@@ -54,6 +51,14 @@ type config struct {
 	Secrets      *secret.Keeper  // nil: the data folder has the key
 	S3           s3.Config       // without an endpoint: objects are kept in the data folder
 	Messages     messageSettings
+}
+
+// start is what a start is told that is no setting.
+type start struct {
+	Version      string        // of the program
+	File         string        // the configuration file that was read; empty: there is none
+	StallTimeout time.Duration // how long a client may read nothing of a backup; 0: as the API has it
+	New          bool          // start although parts of the installation are gone, or are another's
 }
 
 // githubSettings are what GitHub is told, and tells, by.
