@@ -24,7 +24,6 @@ import (
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/host"
@@ -32,6 +31,7 @@ import (
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/runtime/trigger/schedule"
@@ -104,9 +104,9 @@ func (s *server) buildFunctions(redactors *host.Redactors) error {
 	if s.config.Network == networkBySpec {
 		network = &host.Network{AllowedHosts: s.config.AllowedHosts, Asked: s.metrics.Asked, Count: s.metrics.Proxied}
 	}
-	var peers *call.Logs // nil: no other process has functions run here
+	var peers *rpc.Logs // nil: no other process has functions run here
 	if s.config.has(roleRunner) && s.config.RoleSecret != "" {
-		peers = &call.Logs{Logger: s.logger}
+		peers = &rpc.Logs{Logger: s.logger}
 	}
 	s.functions = host.New(host.Config{
 		Runner:   &runner.Runner{Sandbox: s.sandbox, Modules: s.modules, Logs: s.functionLogs(peers)},

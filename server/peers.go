@@ -15,11 +15,11 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/secret"
@@ -51,7 +51,7 @@ func (r recorded) Run(ctx context.Context, f *landfall.Function, e event.Event) 
 
 // functionLogs returns what takes the logs of the functions that run here. peers takes them for other processes; nil: none has functions
 // run here.
-func (s *server) functionLogs(peers *call.Logs) runner.Logs {
+func (s *server) functionLogs(peers *rpc.Logs) runner.Logs {
 	switch {
 	case peers == nil:
 		return s.recorder
@@ -62,16 +62,16 @@ func (s *server) functionLogs(peers *call.Logs) runner.Logs {
 }
 
 // buildRunner builds the door by which other processes have functions run in this one.
-func (s *server) buildRunner(logs *call.Logs) {
+func (s *server) buildRunner(logs *rpc.Logs) {
 	shared := secret.Text(s.config.RoleSecret)
 	lookup := s.lookUp
 	if s.db == nil {
-		asked := &call.Registry{URL: s.config.Registry, Secret: shared}
+		asked := &rpc.Registry{URL: s.config.Registry, Secret: shared}
 		lookup = asked.Function
 		s.live = &liveFunctions{source: asked.Live, prepare: s.functions.Prepare, logger: s.logger}
 		s.live.table.Store(registry.New(nil))
 	}
-	s.runs = &call.Handler{Functions: s.functions, Lookup: lookup, Logs: logs, Secret: shared, Logger: s.logger}
+	s.runs = &rpc.Handler{Functions: s.functions, Lookup: lookup, Logs: logs, Secret: shared, Logger: s.logger}
 }
 
 // table returns what has the newest table with the functions that this process makes ready.
@@ -87,7 +87,7 @@ func (s *server) table() func() *registry.Table {
 }
 
 // lookUp finds the function that another process has run here.
-func (s *server) lookUp(ctx context.Context, name call.Name) (*landfall.Function, error) {
+func (s *server) lookUp(ctx context.Context, name rpc.Name) (*landfall.Function, error) {
 	return s.source().FunctionInGroup(ctx, name.Reference, name.Group)
 }
 
@@ -193,7 +193,7 @@ func (s *server) routeRun(control *http.ServeMux, events http.Handler) {
 	case events == nil:
 		control.Handle(invoke.RunPath, peers)
 	default:
-		control.Handle(invoke.RunPath, call.Roles(secret.Text(s.config.RoleSecret), peers, events))
+		control.Handle(invoke.RunPath, rpc.Roles(secret.Text(s.config.RoleSecret), peers, events))
 	}
 }
 
@@ -202,5 +202,5 @@ func (s *server) functionDoor(named http.Handler) http.Handler {
 	if !s.config.has(roleRegistry) || s.config.RoleSecret == "" {
 		return named
 	}
-	return &call.Door{Find: s.source().FunctionInGroup, Live: s.liveHere, Secret: secret.Text(s.config.RoleSecret), Next: named}
+	return &rpc.Door{Find: s.source().FunctionInGroup, Live: s.liveHere, Secret: secret.Text(s.config.RoleSecret), Next: named}
 }

@@ -30,13 +30,13 @@ import (
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/runtime/trigger/queue"
 	"landfall.dev/landfall/runtime/trigger/schedule"
@@ -66,7 +66,7 @@ type server struct {
 	functions *host.Host          // nil without the roles runner and registry
 	trials    *host.Trials        // for the tests of contracts; nil without the role pipeline
 	live      *liveFunctions      // nil but for a runner without a database
-	runs      *call.Handler       // nil without the role runner, and without other processes
+	runs      *rpc.Handler        // nil without the role runner, and without other processes
 	router    *router.Router      // nil where functions run here
 	triggers  *trigger.Manager    // nil without the roles gateway and trigger
 	images    *images.Builder     // nil without the role registry

@@ -17,8 +17,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -92,7 +92,7 @@ func newStub(t testing.TB, answer http.HandlerFunc) *stub {
 func (s *stub) at() string { return s.Listener.Addr().String() }
 
 func busy(w http.ResponseWriter, r *http.Request) {
-	call.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
+	rpc.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
 		Kind: landfall.Unavailable, Message: "as many as may be", Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: 2 * time.Second},
 	})
 }
@@ -173,7 +173,7 @@ func TestHostileAnswers(t *testing.T) {
 			t.Parallel()
 			logs := newLogs()
 			bad := newStub(t, func(out http.ResponseWriter, _ *http.Request) {
-				out.Header().Set("Content-Type", call.ContentType)
+				out.Header().Set("Content-Type", rpc.ContentType)
 				_, _ = out.Write(body)
 			})
 			for _, r := range []*router.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
@@ -329,15 +329,15 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked.Header = http.Header{
-		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
 	}
 	refusal, err := http.DefaultClient.Do(asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = refusal.Body.Close()
-	if got := refusal.Header.Get(call.RefusedHeader); got != call.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, call.Busy)
+	if got := refusal.Header.Get(rpc.RefusedHeader); got != rpc.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, rpc.Busy)
 	}
 	both := w.router(nil, at, other)
 	for range 4 {
@@ -424,12 +424,12 @@ func TestRoleSecret(t *testing.T) {
 	f := w.function("secretive", counter)
 	for name, url := range map[string]string{
 		"a runner": "http://" + at + "/run", "a router": "http://" + front + "/run",
-		"a registry": w.url.String() + call.NameOf(f).String(), "its list": w.url.String() + "/functions/",
+		"a registry": w.url.String() + rpc.NameOf(f).String(), "its list": w.url.String() + "/functions/",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			for _, authorization := range []string{"", "Bearer ", "Bearer " + string(roleSecret) + "x", "Basic " + string(roleSecret), string(roleSecret)} {
 				status, body := send(t, method, url, http.Header{
-					"Authorization": {authorization}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
+					"Authorization": {authorization}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
 				}, `{"specversion":"1.0","id":"1","source":"/me","type":"good"}`)
 				if status != http.StatusUnauthorized || strings.Contains(body, f.Name) || strings.Contains(body, "hello") {
 					t.Errorf("%s of %s with %q: %d %q, want 401 and no word of the function", method, name, authorization, status, body)
@@ -536,15 +536,15 @@ func TestDoor(t *testing.T) {
 	f.Environment = landfall.Environment{Name: "nodejs", Image: "node"}
 	f.App, f.Network, f.Body = "an app's id", true, 1<<20
 	f.Package.Digest, f.Package.Size = landfall.DigestOf([]byte("a package")), 8
-	c := &call.Registry{URL: w.url, Secret: roleSecret}
-	for _, name := range []call.Name{call.NameOf(f), {Reference: call.NameOf(f).Reference}} {
+	c := &rpc.Registry{URL: w.url, Secret: roleSecret}
+	for _, name := range []rpc.Name{rpc.NameOf(f), {Reference: rpc.NameOf(f).Reference}} {
 		got, err := c.Function(t.Context(), name)
 		// E-047: over HTTP, from a registry that may be a process of its own
 		if err != nil || fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", *f) {
 			t.Errorf("the registry says %+v, %v; want %+v", got, err, f)
 		}
 	}
-	for _, path := range []string{"/functions/", call.NameOf(f).String()} {
+	for _, path := range []string{"/functions/", rpc.NameOf(f).String()} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url.String()+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -559,8 +559,8 @@ func TestDoor(t *testing.T) {
 			t.Errorf("what %s says may be kept (%q)", path, got)
 		}
 	}
-	stranger := &call.Registry{URL: w.url, Secret: "another"}
-	if _, err := stranger.Function(t.Context(), call.NameOf(f)); landfall.KindOf(err) != landfall.Unavailable {
+	stranger := &rpc.Registry{URL: w.url, Secret: "another"}
+	if _, err := stranger.Function(t.Context(), rpc.NameOf(f)); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("with another secret it says %v, want that it cannot be asked", err)
 	}
 }

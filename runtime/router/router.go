@@ -14,7 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
@@ -33,7 +33,7 @@ type Router struct {
 
 	once      sync.Once
 	transport *http.Transport
-	gate      call.Gate
+	gate      rpc.Gate
 	check     chan struct{} // something is wrong: look now
 
 	mu      sync.Mutex
@@ -72,7 +72,7 @@ func (r *Router) Close() {
 // runner.Runner.Run is. What the function logs goes to Logs before Run returns. Its errors are those of runner.Runner.Run, and
 // runner.Lost; Unavailable when nobody is there who could run it.
 func (r *Router) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	q, err := call.NewRequest(f, e)
+	q, err := rpc.NewRequest(f, e)
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -90,7 +90,7 @@ func (r *Router) Run(ctx context.Context, f *landfall.Function, e event.Event) (
 }
 
 // run sends a call and reads its answer.
-func (r *Router) run(ctx context.Context, q *call.Request) (event.Event, error) {
+func (r *Router) run(ctx context.Context, q *rpc.Request) (event.Event, error) {
 	sent, err := r.send(ctx, q)
 	if err != nil {
 		return event.Event{}, err
@@ -139,9 +139,9 @@ func (s *sent) drop() {
 
 // send sends a call to the best process, and to another one when it did not begin there. The caller closes what it returns. Its
 // errors are those of Run.
-func (r *Router) send(ctx context.Context, q *call.Request) (_ *sent, failure error) {
+func (r *Router) send(ctx context.Context, q *rpc.Request) (_ *sent, failure error) {
 	r.open()
-	key := q.Header.Get(call.FunctionHeader)
+	key := q.Header.Get(rpc.FunctionHeader)
 	var refusal *sent
 	var tried []*target
 	for {
@@ -175,15 +175,15 @@ func (r *Router) send(ctx context.Context, q *call.Request) (_ *sent, failure er
 	case refusal != nil:
 		return refusal, nil
 	case failure == nil:
-		failure = call.Refused("the function cannot be run: nothing that runs functions answers", errNone)
+		failure = rpc.Refused("the function cannot be run: nothing that runs functions answers", errNone)
 	}
 	return nil, failure
 }
 
 // refused reports whether a function did not begin.
 func (r *Router) refused(s *sent) bool {
-	why := s.Header.Get(call.RefusedHeader)
-	if why == call.Stopping {
+	why := s.Header.Get(rpc.RefusedHeader)
+	if why == rpc.Stopping {
 		r.down(s.target, errStopping)
 	}
 	return why != ""
@@ -202,7 +202,7 @@ func isUnsent(err error) bool {
 }
 
 // try sends a call to a process.
-func (r *Router) try(ctx context.Context, t *target, q *call.Request) (*http.Response, error) {
+func (r *Router) try(ctx context.Context, t *target, q *rpc.Request) (*http.Response, error) {
 	request, err := q.To(ctx, t.address, r.Secret)
 	if err != nil {
 		return nil, err
@@ -217,8 +217,8 @@ func (r *Router) failed(ctx context.Context, t *target, err error) error {
 	}
 	if isUnsent(err) {
 		r.down(t, err)
-		return call.Refused("the function cannot be run: nothing that runs functions answers", err)
+		return rpc.Refused("the function cannot be run: nothing that runs functions answers", err)
 	}
 	r.down(t, err) // whether only a connection broke is found out at once
-	return call.Lost(err)
+	return rpc.Lost(err)
 }

@@ -14,8 +14,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/test/testkit"
@@ -68,7 +68,7 @@ func TestTriggerManager(t *testing.T) {
 		seen := &spy{run: w.router(nil, address).Run}
 		m := &trigger.Manager{
 			Functions: seen, Table: func() *registry.Table { return nil },
-			Address: func(f *landfall.Function) string { return "https://landfall.example" + call.NameOf(f).String() },
+			Address: func(f *landfall.Function) string { return "https://landfall.example" + rpc.NameOf(f).String() },
 		}
 		answer, err := m.Invoke(t.Context(), bound, ask("greet", "x1"))
 		// E-060: by a router, or by a runner if there is none
@@ -236,14 +236,14 @@ func TestSentOn(t *testing.T) {
 	})
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	send(t, http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run", http.Header{
-		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace}, call.FunctionHeader: {call.NameOf(f).String()},
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
 		"Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"}, "Ce-Type": {"good"},
 		"Cookie": {"session=1"}, "X-Forwarded-For": {"192.0.2.1"}, "Proxy-Authorization": {"Basic x"}, "User-Agent": {"me"},
 	}, "hello")
 	h := <-got
 	for name, want := range map[string]string{
 		"Authorization": "Bearer " + roleSecret.Reveal(), "Content-Type": "text/plain", "Traceparent": trace, "Ce-Type": "good",
-		call.FunctionHeader: call.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "", "Proxy-Authorization": "",
+		rpc.FunctionHeader: rpc.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "", "Proxy-Authorization": "",
 	} {
 		if h.Get(name) != want {
 			t.Errorf("the runner gets %q as %s, want %q", h.Get(name), name, want)

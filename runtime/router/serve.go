@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -19,7 +19,7 @@ const (
 
 // ServeHTTP implements http.Handler: it is what a runner is at /run.
 func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r.gate.Serve(w, request, call.Served{Secret: r.Secret, Healthy: r.healthy, Answer: r.pass})
+	r.gate.Serve(w, request, rpc.Served{Secret: r.Secret, Healthy: r.healthy, Answer: r.pass})
 }
 
 // Drain lets no event in any more that came over HTTP. What is under way comes to its end.
@@ -27,9 +27,9 @@ func (r *Router) Drain() { r.gate.Drain() }
 
 // pass sends an event on, and its answer back, as they are.
 func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte) {
-	q, form, e, err := call.Forward(request, body)
+	q, form, e, err := rpc.Forward(request, body)
 	if err != nil {
-		call.WriteError(w, request, form, e, err)
+		rpc.WriteError(w, request, form, e, err)
 		return
 	}
 	q.Upload(runner.BodyOf(request.Context()))
@@ -42,7 +42,7 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte)
 	defer cancel()
 	s, err := r.send(ctx, q)
 	if err != nil {
-		call.WriteError(w, request, form, e, late(request.Context(), ctx, limit, err))
+		rpc.WriteError(w, request, form, e, late(request.Context(), ctx, limit, err))
 		return
 	}
 	well := false
@@ -52,8 +52,8 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte)
 		s.Header.Del(name)
 	}
 	maps.Copy(h, s.Header)
-	if h.Get(call.RefusedHeader) != "" {
-		h.Set(call.RefusedHeader, call.Busy) // this process does not stop
+	if h.Get(rpc.RefusedHeader) != "" {
+		h.Set(rpc.RefusedHeader, rpc.Busy) // this process does not stop
 	}
 	w.WriteHeader(s.StatusCode)
 	if q.Accept(s.Response) {

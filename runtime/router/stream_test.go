@@ -15,8 +15,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -188,7 +188,7 @@ func TestHalfStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			half := func(out http.ResponseWriter, r *http.Request) {
-				out.Header().Set("Content-Type", call.ContentType)
+				out.Header().Set("Content-Type", rpc.ContentType)
 				_, _ = out.Write(test.frames)
 				_ = http.NewResponseController(out).Flush()
 				cut(out, r)
@@ -207,7 +207,7 @@ func TestHalfStreams(t *testing.T) {
 		})
 	}
 	whole := newStub(t, func(out http.ResponseWriter, _ *http.Request) {
-		out.Header().Set("Content-Type", call.ContentType)
+		out.Header().Set("Content-Type", rpc.ContentType)
 		_, _ = out.Write(frames(head, "done ", end))
 	})
 	if _, err := w.router(nil, whole.at()).Run(t.Context(), f, ask("good", "x")); reason(err) != runner.Lost {
@@ -311,7 +311,7 @@ func TestHalfPlainAnswer(t *testing.T) {
 	}
 	r.Header = http.Header{
 		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"},
-		call.FunctionHeader: {call.NameOf(w.function("greet", counter)).String()},
+		rpc.FunctionHeader: {rpc.NameOf(w.function("greet", counter)).String()},
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/secret"
@@ -64,29 +64,29 @@ func runProcess(known string) error {
 	if _, err := os.Stdout.WriteString(listener.Addr().String() + "\n"); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: newHandler(&call.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: newHandler(&rpc.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: patience}
 	return server.Serve(listener)
 }
 
 // functions runs functions whose package's key is the folder that they lie in.
 type functions struct{ runner *runner.Runner }
 
-// Run implements call.Functions.
+// Run implements rpc.Functions.
 func (f functions) Run(ctx context.Context, of *landfall.Function, e event.Event) (event.Event, error) {
 	return f.runner.Run(ctx, runner.Function{Function: *of, Args: []string{"./" + of.Entrypoint}, Dir: of.Package.Key, Env: of.Config}, e)
 }
 
 // runs is a runner of a test: what it is at /run, and what runs functions in it.
 type runs struct {
-	*call.Handler
+	*rpc.Handler
 
 	runner *runner.Runner
 }
 
-func newHandler(known *call.Registry, logger *slog.Logger) runs {
-	logs := &call.Logs{Logger: logger}
+func newHandler(known *rpc.Registry, logger *slog.Logger) runs {
+	logs := &rpc.Logs{Logger: logger}
 	r := &runner.Runner{Sandbox: sandbox.Detect(context.Background(), sandbox.Off), Logs: logs}
-	return runs{&call.Handler{Functions: functions{r}, Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
+	return runs{&rpc.Handler{Functions: functions{r}, Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
 }
 
 // world is a registry with its functions.
@@ -105,7 +105,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	log := &logtest.Buffer{}
 	w := &world{t: t, functions: map[string]*landfall.Function{}, log: log, logger: slog.New(slog.NewTextHandler(log, nil))}
-	door := &call.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
+	door := &rpc.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 		w.asked.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -162,7 +162,7 @@ done
 // runner starts a runner in this process.
 func (w *world) runner() (at string, r runs, server *httptest.Server) {
 	w.t.Helper()
-	r = newHandler(&call.Registry{URL: w.url, Secret: roleSecret}, w.logger)
+	r = newHandler(&rpc.Registry{URL: w.url, Secret: roleSecret}, w.logger)
 	server = httptest.NewServer(r.Handler)
 	w.t.Cleanup(func() {
 		server.CloseClientConnections()

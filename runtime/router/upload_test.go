@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -220,8 +220,8 @@ func TestLyingBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header = http.Header{
-			"Accept": {call.ContentType}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
-			call.BodyHeader: {"yes"}, call.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
+			"Accept": {rpc.ContentType}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
+			rpc.BodyHeader: {"yes"}, rpc.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
 		}
 		change(r)
 		answer, err := (&http.Client{Timeout: patience}).Do(r)
@@ -280,7 +280,7 @@ func TestLyingBodies(t *testing.T) {
 	f.Body = 0
 	plain := w.function("plain", counter)
 	if _, text := post(at, bytes.NewReader(frames(head, "z")), func(r *http.Request) {
-		r.Header.Set(call.FunctionHeader, call.NameOf(plain).String())
+		r.Header.Set(rpc.FunctionHeader, rpc.NameOf(plain).String())
 	}); !strings.Contains(text, "takes no body") {
 		t.Errorf("a function that takes no parts: got %q", text)
 	}

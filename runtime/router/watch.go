@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall/auth"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/invoke"
+	"landfall.dev/landfall/runtime/rpc"
 )
 
 const (
@@ -98,7 +98,7 @@ func (r *Router) ask(ctx context.Context, t *target) error {
 	const most = 64 << 10
 	_, _ = io.CopyN(io.Discard, answer.Body, most) // so that the connection can be used again
 	switch {
-	case answer.Header.Get(call.RefusedHeader) == call.Stopping:
+	case answer.Header.Get(rpc.RefusedHeader) == rpc.Stopping:
 		return errStopping
 	case answer.StatusCode == http.StatusUnauthorized:
 		return errors.New("it does not know the role secret of this process")
@@ -136,7 +136,7 @@ func (r *Router) healthy() error {
 			return nil
 		}
 	}
-	return call.Refused("nothing that runs functions answers", errNone)
+	return rpc.Refused("nothing that runs functions answers", errNone)
 }
 
 // look looks names up, again and again.

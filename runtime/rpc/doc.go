@@ -1,4 +1,4 @@
-// Package call lets a function run in another process than the one where it is called.
+// Package rpc lets a function run in another process than the one where it is called.
 //
 //	caller ──(POST /run: an event)──▶ router ──(the same)──▶ runner ──(GET /functions/…: what is needed to run it)──▶ registry
 //	       ◀──(log …, answer or error)──    ◀──(the same)──
@@ -32,4 +32,4 @@
 //
 // An answer with the header Landfall-Refused says that the function surely did not begin: it may be called elsewhere. Of a
 // connection that breaks after the event was sent nobody knows whether it did, and the error says so: runner.Lost.
-package call
+package rpc
