@@ -25,6 +25,7 @@ import (
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/runtime/execution"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
@@ -135,18 +136,17 @@ func (s *server) untouched() string {
 	return strings.TrimSpace(string(boot)) + " " + s.sandbox.Kind()
 }
 
-// buildTriggers builds the trigger manager, and what fires triggers by itself.
+// buildTriggers builds the trigger manager, with what every call passes on its way to a function, and what fires triggers by itself. A
+// call from another process has passed it there: rpc.Handler gives it to the functions of this process as it is.
 func (s *server) buildTriggers() {
-	var functions trigger.Functions = s.functions
+	var functions function.Caller = s.functions // in this process
 	if s.config.afar() {
 		functions = s.router
 	}
 	s.triggers = &trigger.Manager{
-		Functions: recorded{functions, s.recorder},
+		Functions: trigger.Checked(s.metrics.Unfit, trigger.Traced(s.tracer, s.recorder.Recorded(functions))),
 		Table:     s.registry.Table,
-		Tracer:    s.tracer,
 		Contracts: &s.contracts,
-		Unfit:     s.metrics.Unfit,
 		Address:   func(f *landfall.Function) string { return s.config.URL.JoinPath(invoke.AddressOf(f)).String() },
 		Release: func(host string) (app, selector string, joined, known bool) {
 			h := s.hosts.Classify(host)
@@ -162,7 +162,7 @@ func (s *server) buildTriggers() {
 func (s *server) newScheduler() *schedule.Scheduler {
 	began := time.Now()
 	return &schedule.Scheduler{
-		DB: s.db, Table: s.registry.Table, Invoker: s.triggers, Process: s.process, Now: time.Now,
+		DB: s.db, Table: s.registry.Table, Functions: s.triggers, Process: s.process, Now: time.Now,
 		Elapsed: func() time.Duration { return time.Since(began) }, Fired: s.metrics.Fired, Patience: s.patience, Logger: s.logger,
 	}
 }

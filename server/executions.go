@@ -14,25 +14,24 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/registry/stored"
 )
 
-// runAccepted runs the function that an execution was accepted for, as it was then, whatever the names mean by now.
-func (s *server) runAccepted(ctx context.Context, x landfall.Execution, e event.Event) (event.Event, error) {
+// accepted returns the function that an execution was accepted for, as it was then, whatever the names mean by now, and its trigger.
+func (s *server) accepted(ctx context.Context, x landfall.Execution) (*landfall.Function, *registry.Trigger, error) {
 	ref := landfall.Reference{Namespace: x.Namespace, Name: x.Function, Selector: strconv.FormatInt(x.Number, 10)}
 	f, err := s.source().FunctionInGroup(ctx, ref, x.Group)
-	if err != nil {
-		return event.Event{}, err
+	if err != nil || x.Trigger == "" {
+		return f, nil, err
 	}
-	if x.Trigger == "" {
-		return s.triggers.Call(ctx, f, e)
-	}
-	t := s.registry.Table().Trigger(landfall.Origin{Release: x.Release, Trigger: x.Trigger}, f.ID)
+	t := s.registry.Table().Trigger(x.Release, x.Trigger, f.ID)
 	if t == nil {
-		return event.Event{}, &landfall.Error{Op: "functions.runAccepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
+		return nil, nil, &landfall.Error{Op: "functions.runAccepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
 			"the release %s, whose trigger %s the execution came through, is not accessible any more", x.Release, x.Trigger)}
 	}
-	return s.triggers.Run(ctx, t, f, e)
+	return f, t, nil
 }
 
 // source is where functions are found.
@@ -70,7 +69,7 @@ func (e executions) Accept(ctx context.Context, ref landfall.Reference, input js
 		in.SetDataContentType("application/json")
 		in.DataEncoded = input
 	}
-	return e.recorder.Accept(ctx, f, in)
+	return e.recorder.Accept(ctx, function.Call{Function: f, Event: in})
 }
 
 // logDoor answers GET /log?execution=ID, where the Fn document has the logs of a runner, with the log as text.

@@ -70,7 +70,7 @@ func (s *server) buildMessages() {
 	}
 	if s.config.has(roleTrigger) {
 		s.messages = &queue.Source{
-			Broker: s.broker, Table: s.registry.Table, Invoker: s.triggers, Record: messageOutcomes{s.db}, Lease: s.config.Lease,
+			Broker: s.broker, Table: s.registry.Table, Functions: s.triggers, Record: messageOutcomes{s.db}, Lease: s.config.Lease,
 			Patience: s.patience, Logger: s.logger,
 		}
 	}

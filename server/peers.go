@@ -14,14 +14,11 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
-	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
-	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/secret"
 )
 
@@ -34,19 +31,6 @@ func (s *server) buildRouter() {
 	if s.recorder != nil {
 		s.router.Logs = s.recorder
 	}
-}
-
-// recorded runs functions, and records here what comes of it.
-type recorded struct {
-	functions trigger.Functions
-	recorder  *execution.Recorder
-}
-
-var _ trigger.Functions = recorded{}
-
-// Run implements trigger.Functions.
-func (r recorded) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	return r.recorder.Run(ctx, f, e, func(ctx context.Context, e event.Event) (event.Event, error) { return r.functions.Run(ctx, f, e) })
 }
 
 // functionLogs returns what takes the logs of the functions that run here. peers takes them for other processes; nil: none has functions

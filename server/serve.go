@@ -306,7 +306,7 @@ func (s *server) duties() (all []func(context.Context) error) {
 	add(s.live != nil, s.live.follow)
 	add(s.router != nil, s.router.Watch)
 	add(s.triggers != nil, s.recorder.Keep)
-	add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.runAccepted) })
+	add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.accepted, s.triggers) })
 	add(s.scheduler != nil, s.scheduler.Run)
 	add(s.messages != nil, s.messages.Run)
 	add(s.sender != nil, s.sender.Run)

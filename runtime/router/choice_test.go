@@ -17,6 +17,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
@@ -33,9 +34,9 @@ func TestBestRunner(t *testing.T) {
 	}
 	r := w.router(nil, addresses...)
 	f := w.function("greet", counter)
-	first, _ := count(t, r.Run, f, "good")
+	first, _ := count(t, r, f, "good")
 	for n := 2; n <= 20; n++ {
-		process, number := count(t, r.Run, f, "good")
+		process, number := count(t, r, f, "good")
 		// E-054: to one that has the version hot
 		if process != first || number != fmt.Sprint(n) {
 			t.Fatalf("call %d is number %s of process %s, want of %s, which is hot", n, number, process, first)
@@ -52,7 +53,7 @@ func TestBestRunner(t *testing.T) {
 	defer group.Wait()
 	defer release(t, f)
 	for n := 1; n <= 6; n++ {
-		group.Go(func() { _, _ = r.Run(t.Context(), f, ask("hang", "")) })
+		group.Go(func() { _, _ = r.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "")}) })
 		testkit.Eventually(t, "the call is under way", func() bool {
 			busy := 0
 			for i := range there {
@@ -108,7 +109,7 @@ func TestBusyElsewhere(t *testing.T) {
 	w := newWorld(t)
 	f := w.function("greet", counter)
 	one, two, three := newStub(t, busy), newStub(t, busy), newStub(t, busy)
-	_, err := w.router(nil, one.at(), two.at(), three.at()).Run(t.Context(), f, ask("good", ""))
+	_, err := w.router(nil, one.at(), two.at(), three.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 	if reason(err) != runner.Busy || landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("where all are busy the error is %v, want that", err)
 	}
@@ -119,13 +120,13 @@ func TestBusyElsewhere(t *testing.T) {
 	full := newStub(t, busy)
 	r := w.router(nil, full.at(), at)
 	for range 10 {
-		count(t, r.Run, w.function("other", counter), "good") // of which nobody has a process: the one and the other are asked first
+		count(t, r, w.function("other", counter), "good") // of which nobody has a process: the one and the other are asked first
 	}
 	if full.calls.Load() == 0 {
 		t.Error("the busy runner was never asked")
 	}
 	alone := w.router(nil, full.at())
-	if _, err := alone.Run(t.Context(), f, ask("good", "")); reason(err) != runner.Busy {
+	if _, err := alone.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); reason(err) != runner.Busy {
 		t.Errorf("where there is no other one the error is %v, want that it is busy", err)
 	}
 }
@@ -137,7 +138,7 @@ func TestLostIsNotRepeated(t *testing.T) {
 	f := w.function("greet", counter)
 	one, two := newStub(t, cut), newStub(t, cut)
 	through := w.router(nil, w.serve(w.router(nil, one.at(), two.at())))
-	_, err := through.Run(t.Context(), f, ask("good", ""))
+	_, err := through.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 	if reason(err) != runner.Lost || !strings.Contains(landfall.MessageOf(err), "may have run") {
 		t.Errorf("the error is %v, want that the call is lost and may have run", err)
 	}
@@ -177,7 +178,7 @@ func TestHostileAnswers(t *testing.T) {
 				_, _ = out.Write(body)
 			})
 			for _, r := range []*router.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
-				if _, err := r.Run(t.Context(), f, ask("good", "x")); reason(err) != runner.Lost {
+				if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != runner.Lost {
 					t.Errorf("the error is %v, want that the call is lost", err)
 				}
 			}
@@ -192,7 +193,7 @@ func TestHostileAnswers(t *testing.T) {
 			http.StatusOK: landfall.Internal, http.StatusNotFound: landfall.Unavailable, http.StatusBadGateway: landfall.Internal,
 		} {
 			bad := newStub(t, func(out http.ResponseWriter, _ *http.Request) { http.Error(out, "<html>", status) })
-			if _, err := w.router(nil, bad.at()).Run(t.Context(), f, ask("good", "")); err == nil || landfall.KindOf(err) != want {
+			if _, err := w.router(nil, bad.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); err == nil || landfall.KindOf(err) != want {
 				t.Errorf("a server that answers %d makes %v, want %s", status, err, want)
 			}
 		}
@@ -214,14 +215,14 @@ func TestHealth(t *testing.T) {
 	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
 	before := sick.calls.Load()
 	for range 10 {
-		count(t, r.Run, w.function("new", counter), "good")
+		count(t, r, w.function("new", counter), "good")
 	}
 	if n := sick.calls.Load() - before; n != 0 {
 		t.Errorf("the runner that is not healthy got %d events", n)
 	}
 	ill.Store(false)
 	testkit.Eventually(t, "it is used again", func() bool {
-		count(t, r.Run, w.function("new", counter), "good")
+		count(t, r, w.function("new", counter), "good")
 		return sick.calls.Load() > before
 	})
 }
@@ -236,7 +237,7 @@ func TestLastResort(t *testing.T) {
 	r := w.router(nil, w.serve(&proxy{Handler: there.Handler, ill: &ill}))
 	w.watch(r)
 	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
-	count(t, r.Run, w.function("greet", counter), "good")
+	count(t, r, w.function("greet", counter), "good")
 }
 
 // proxy is a runner whose health a test decides.
@@ -275,7 +276,7 @@ func TestKilled(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range calls {
-				_, err := r.Run(t.Context(), f, ask("good", ""))
+				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 				switch {
 				case err == nil:
 					if answered.Add(1) == callers*calls/4 {
@@ -295,7 +296,7 @@ func TestKilled(t *testing.T) {
 	}
 	t.Logf("%d calls were lost", lost.Load())
 	for range 10 {
-		count(t, r.Run, f, "good")
+		count(t, r, f, "good")
 	}
 }
 
@@ -309,12 +310,12 @@ func TestDrain(t *testing.T) {
 	f := w.function("greet", counter)
 	answers := make(chan error, 1)
 	go func() {
-		_, err := r.Run(t.Context(), f, ask("hang", ""))
+		_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "")})
 		answers <- err
 	}()
 	testkit.Eventually(t, "the call is under way", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
 	there.Drain()
-	if _, err := r.Run(t.Context(), f, ask("good", "")); landfall.KindOf(err) != landfall.Unavailable {
+	if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("a runner that stops makes %v, want that it is not available", err)
 	}
 	for name, address := range map[string]string{"it": at, "a router that has no other": w.serve(r)} {
@@ -341,7 +342,7 @@ func TestDrain(t *testing.T) {
 	}
 	both := w.router(nil, at, other)
 	for range 4 {
-		count(t, both.Run, f, "good")
+		count(t, both, f, "good")
 	}
 	if n, _ := elsewhere.runner.Count(f.ID); n != 1 {
 		t.Errorf("the other runner has %d processes, want the one that answered", n)
@@ -385,16 +386,19 @@ func TestNames(t *testing.T) {
 	}
 	w.watch(r)
 	f := w.function("greet", counter)
-	testkit.Eventually(t, "the first address is found", func() bool { _, err := r.Run(t.Context(), f, ask("good", "")); return err == nil })
+	testkit.Eventually(t, "the first address is found", func() bool {
+		_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
+		return err == nil
+	})
 	if later.Load() != 0 {
 		t.Fatal("the event went to an address that the name has not")
 	}
 	addresses.Store("127.0.0.2")
-	testkit.Eventually(t, "the second address is found", func() bool { count(t, r.Run, f, "good"); return later.Load() > 0 })
+	testkit.Eventually(t, "the second address is found", func() bool { count(t, r, f, "good"); return later.Load() > 0 })
 	addresses.Store("") // the name is gone: what is known stays
 	before := later.Load()
 	testkit.Eventually(t, "that the name is gone is said", func() bool { return strings.Contains(w.log.String(), "cannot be looked up") })
-	count(t, r.Run, f, "good")
+	count(t, r, f, "good")
 	if later.Load() == before {
 		t.Error("the event did not go where the ones before it went")
 	}
@@ -443,7 +447,7 @@ func TestRoleSecret(t *testing.T) {
 	stranger := w.router(nil, at)
 	stranger.Secret = "another"
 	w.watch(stranger)
-	_, err := stranger.Run(t.Context(), f, ask("good", ""))
+	_, err := stranger.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 	if landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("with another secret the error is %v, want that it is not available", err)
 	}

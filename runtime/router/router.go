@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
@@ -26,7 +27,7 @@ type Router struct {
 	Runners []string
 
 	Secret  secret.Text // that all roles share
-	Logs    runner.Logs // takes what functions log that Run calls, as it comes; nil: nobody does
+	Logs    runner.Logs // takes what functions log that Call calls, as it comes; nil: nobody does
 	Logger  *slog.Logger
 	Timeout time.Duration                                                // of functions of which no timeout is known; 30 s
 	Resolve func(ctx context.Context, host string) ([]net.IPAddr, error) // nil: as the system does
@@ -68,21 +69,20 @@ func (r *Router) Close() {
 	r.transport.CloseIdleConnections()
 }
 
-// Run gives an event to a function, in the process that is best for it, and returns its answer, which is streamed as that of
-// runner.Runner.Run is. What the function logs goes to Logs before Run returns. Its errors are those of runner.Runner.Run, and
-// runner.Lost; Unavailable when nobody is there who could run it.
-func (r *Router) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	q, err := rpc.NewRequest(f, e)
+var _ function.Caller = (*Router)(nil)
+
+// Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to Logs before Call
+// returns. Unavailable when nobody is there who could run it; runner.Lost when nobody knows whether it ran.
+func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	if c.Body != nil {
+		defer c.Body.Stop()
+	}
+	q, err := rpc.NewRequest(c)
 	if err != nil {
 		return event.Event{}, err
 	}
-	q.Stream(runner.StreamOf(ctx))
-	if body := runner.BodyOf(ctx); body != nil && f.Body > 0 {
-		q.Upload(body)
-		defer body.Stop()
-	}
 	defer q.Over()
-	limit := cmp.Or(f.Resources.Timeout, r.Timeout, usual)
+	limit := cmp.Or(c.Function.Resources.Timeout, r.Timeout, usual)
 	limited, cancel := context.WithTimeout(ctx, limit+slack)
 	defer cancel()
 	answer, err := r.run(limited, q)
@@ -138,7 +138,7 @@ func (s *sent) drop() {
 }
 
 // send sends a call to the best process, and to another one when it did not begin there. The caller closes what it returns. Its
-// errors are those of Run.
+// errors are those of Call.
 func (r *Router) send(ctx context.Context, q *rpc.Request) (_ *sent, failure error) {
 	r.open()
 	key := q.Header.Get(rpc.FunctionHeader)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/rpc"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 const (
@@ -26,13 +26,12 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *Router) Drain() { r.gate.Drain() }
 
 // pass sends an event on, and its answer back, as they are.
-func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte) {
-	q, form, e, err := rpc.Forward(request, body)
+func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte, rest function.Body) {
+	q, form, e, err := rpc.Forward(request, body, rest)
 	if err != nil {
 		rpc.WriteError(w, request, form, e, err)
 		return
 	}
-	q.Upload(runner.BodyOf(request.Context()))
 	defer q.Over()
 	limit := longest
 	if timeout := q.Timeout(); timeout > 0 {

@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
@@ -68,12 +69,12 @@ func runProcess(known string) error {
 	return server.Serve(listener)
 }
 
-// functions runs functions whose package's key is the folder that they lie in.
-type functions struct{ runner *runner.Runner }
-
-// Run implements rpc.Functions.
-func (f functions) Run(ctx context.Context, of *landfall.Function, e event.Event) (event.Event, error) {
-	return f.runner.Run(ctx, runner.Function{Function: *of, Args: []string{"./" + of.Entrypoint}, Dir: of.Package.Key, Env: of.Config}, e)
+// functions calls functions whose package's key is the folder that they lie in.
+func functions(r *runner.Runner) function.Caller {
+	return function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+		f := c.Function
+		return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Entrypoint}, Dir: f.Package.Key, Env: f.Config}, c)
+	})
 }
 
 // runs is a runner of a test: what it is at /run, and what runs functions in it.
@@ -86,7 +87,7 @@ type runs struct {
 func newHandler(known *rpc.Registry, logger *slog.Logger) runs {
 	logs := &rpc.Logs{Logger: logger}
 	r := &runner.Runner{Sandbox: sandbox.Detect(context.Background(), sandbox.Off), Logs: logs}
-	return runs{&rpc.Handler{Functions: functions{r}, Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
+	return runs{&rpc.Handler{Functions: functions(r), Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
 }
 
 // world is a registry with its functions.
@@ -233,13 +234,10 @@ func ask(kind, execution string) event.Event {
 	return e
 }
 
-// runFunc runs functions, here or elsewhere.
-type runFunc func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
-
 // count calls a counter, and returns the process and the number that it says.
-func count(t testing.TB, run runFunc, f *landfall.Function, kind string) (process, number string) {
+func count(t testing.TB, run function.Caller, f *landfall.Function, kind string) (process, number string) {
 	t.Helper()
-	answer, err := run(t.Context(), f, ask(kind, ""))
+	answer, err := run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, "")})
 	if err != nil {
 		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
 	}
@@ -253,11 +251,11 @@ type ended struct {
 	err    error
 }
 
-// begin begins a call whose answer is streamed to somebody; nil: to nobody.
-func begin(ctx context.Context, run runFunc, f *landfall.Function, kind string, to runner.Stream) chan ended {
+// begin begins a call with a body, or with nil, whose answer is streamed to somebody; nil: to nobody.
+func begin(ctx context.Context, run function.Caller, f *landfall.Function, kind string, body function.Body, to function.Stream) chan ended {
 	over := make(chan ended, 1)
 	go func() {
-		answer, err := run(runner.WithStream(ctx, to), f, ask(kind, "x1"))
+		answer, err := run.Call(ctx, function.Call{Function: f, Event: ask(kind, "x1"), Body: body, Stream: to})
 		over <- ended{answer, err}
 	}()
 	return over

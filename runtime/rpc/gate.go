@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
@@ -55,7 +56,7 @@ type Gate struct {
 type Served struct {
 	Secret  secret.Text
 	Healthy func() error // nil: while it does not stop
-	Answer  func(w http.ResponseWriter, r *http.Request, body []byte)
+	Answer  func(w http.ResponseWriter, r *http.Request, event []byte, rest function.Body)
 }
 
 // Drain lets no event in any more; those that are in come out. Who asks for the health is told.
@@ -115,7 +116,7 @@ func (g *Gate) health(w http.ResponseWriter, r *http.Request, healthy func() err
 func errStopping() error { return Refused("the process is stopping", nil) }
 
 // call reads an event and has it answered.
-func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, []byte)) {
+func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, []byte, function.Body)) {
 	if err := g.enter(); err != nil {
 		w.Header().Set("Connection", "close") // or net/http would read the event first
 		refuse(w, r, err)
@@ -125,12 +126,13 @@ func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.Res
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyLimit)) // a writer that has no connection has no deadline
 	var body []byte
+	var rest function.Body
 	var err error
 	if inParts(r) {
 		var in *incoming
 		if body, in, err = receive(w, r); in != nil {
 			defer in.end()
-			r = r.WithContext(runner.WithBody(r.Context(), in))
+			rest = in
 		}
 	} else {
 		body, err = readBody(r)
@@ -141,7 +143,7 @@ func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.Res
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{})
-	answer(w, r, body)
+	answer(w, r, body, rest)
 }
 
 func (g *Gate) enter() error {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 const (
@@ -112,9 +112,9 @@ func (a *reply) send(frames []byte, limit time.Duration) error {
 	return control.Flush()
 }
 
-var _ runner.Stream = (*reply)(nil)
+var _ function.Stream = (*reply)(nil)
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (a *reply) Begin(answer event.Event) error {
 	frame, err := appendEvent(nil, headFrame, answer)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *reply) Begin(answer event.Event) error {
 	return a.piece(frame)
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (a *reply) Write(p []byte) (int, error) {
 	if err := a.piece(appendFrame(nil, pieceFrame, p)); err != nil {
 		return 0, err

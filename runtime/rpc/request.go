@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
@@ -27,14 +28,16 @@ type Request struct {
 
 	function  string // its ID, for the log
 	execution string
-	to        runner.Stream // takes an answer while it is made; nil: nobody does
-	body      runner.Body   // follows the event; nil: there is none
+	to        function.Stream // takes an answer while it is made; nil: nobody does
+	body      function.Body   // follows the event; nil: there is none
 
 	accept, over func() // of the process to which it was sent
 }
 
-// NewRequest returns the call of a function, to be answered in frames. Invalid when the event cannot be written, or is too large.
-func NewRequest(f *landfall.Function, e event.Event) (*Request, error) {
+// NewRequest returns a call of a function, to be answered in frames. Its body is read when a process has begun to read it, and from then
+// on by that one alone. Invalid when the event cannot be written, or is too large.
+func NewRequest(c function.Call) (*Request, error) {
+	f, e := c.Function, c.Event
 	execution := event.ExecutionOf(e)
 	if execution == "" {
 		execution = uuid.NewString()
@@ -48,19 +51,19 @@ func NewRequest(f *landfall.Function, e event.Event) (*Request, error) {
 	if len(body) > MaxEvent {
 		return nil, tooLarge()
 	}
-	return &Request{function: f.ID, execution: execution, Body: body, Header: http.Header{
+	q := &Request{function: f.ID, execution: execution, to: c.Stream, Body: body, Header: http.Header{
 		"Accept":        {ContentType},
 		"Content-Type":  {"application/cloudevents+json"},
 		FunctionHeader:  {NameOf(f).String()},
 		ResourcesHeader: {resourcesText(f.Resources)},
-	}}, nil
-}
-
-// Stream lets an answer be streamed to somebody, if there is anybody.
-func (q *Request) Stream(to runner.Stream) {
-	if q.to = to; to != nil {
+	}}
+	if q.to != nil {
 		q.Header.Set(StreamHeader, "yes")
 	}
+	if f.Body > 0 {
+		q.upload(c.Body)
+	}
+	return q, nil
 }
 
 // forwarded are the headers of a request that are sent on as they are, beside the attributes of an event in binary form.
@@ -68,10 +71,11 @@ func forwarded() []string {
 	return []string{"Accept", "Content-Type", "Traceparent", "Tracestate", FunctionHeader, ResourcesHeader, StreamHeader}
 }
 
-// Forward returns the call that a request is, to be sent on as it came. Invalid when it names no function. The event is read only
-// when it is needed, and is what stands for the request otherwise.
-func Forward(r *http.Request, body []byte) (q *Request, form event.Form, e event.Event, err error) {
+// Forward returns the call that a request is, to be sent on as it came, with what follows its event; nil: nothing does. Invalid when it
+// names no function. The event is read only when it is needed, and is what stands for the request otherwise.
+func Forward(r *http.Request, body []byte, rest function.Body) (q *Request, form event.Form, e event.Event, err error) {
 	q = &Request{Header: http.Header{}, Body: body}
+	q.upload(rest)
 	for _, name := range forwarded() {
 		if value := r.Header.Get(name); value != "" {
 			q.Header.Set(name, value)

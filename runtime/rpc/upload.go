@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 const (
@@ -41,7 +41,7 @@ type incoming struct {
 	ended   bool // the last frame was there, and nothing is behind it
 }
 
-var _ runner.Body = (*incoming)(nil)
+var _ function.Body = (*incoming)(nil)
 
 // receive returns the event of a request whose body follows, and that body.
 func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) {
@@ -62,7 +62,7 @@ func broke(message string, cause error) error {
 	return &landfall.Error{Op: "call.Read", Kind: landfall.Canceled, Message: message, Err: cause}
 }
 
-// Read implements runner.Body.
+// Read implements function.Body.
 func (in *incoming) Read(p []byte) (int, error) {
 	in.reading.Lock()
 	defer in.reading.Unlock()
@@ -143,7 +143,7 @@ func (in *incoming) await() error {
 	return nil
 }
 
-// Stop implements runner.Body.
+// Stop implements function.Body.
 func (in *incoming) Stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -153,7 +153,7 @@ func (in *incoming) Stop() {
 	}
 }
 
-// Taken implements runner.Body.
+// Taken implements function.Body.
 func (in *incoming) Taken() int64 { return in.taken.Load() }
 
 // end ends it, whoever reads. The request is net/http's again, which may read what is left for a moment, so that who still sends gets the
@@ -171,7 +171,7 @@ func (in *incoming) end() {
 // the body. One goroutine reads it. It ends without an error, which would take the answer away, too: what has no last frame is half a
 // body.
 type outgoing struct {
-	body     runner.Body
+	body     function.Body
 	rest     []byte // of a frame
 	room     []byte
 	last     bool // nothing is behind rest
@@ -228,9 +228,8 @@ func (o *outgoing) Close() error {
 	return nil
 }
 
-// Upload lets the data of the event be a body that follows it, if there is one. It is read when a process has begun to read it, and
-// from then on by that one alone.
-func (q *Request) Upload(body runner.Body) {
+// upload lets the data of the event be a body that follows it, if there is one.
+func (q *Request) upload(body function.Body) {
 	if q.body = body; body != nil {
 		q.Header.Set(BodyHeader, "yes")
 	}
