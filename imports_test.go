@@ -85,8 +85,7 @@ func rooms() []room {
 		{"runtime/execution", "contract crashpoint event runtime/runner store trace runtime/function runtime/registry", "store/storetest"},
 		{"runtime/packages", "unpack", ""},
 		{"runtime/gateway", "auth assets contract event runtime/registry runtime/runner runtime/trigger trace wire runtime/function", "logtest sandbox"},
-		{"runtime/rpc", "auth event runtime/invoke runtime/runner secret runtime/function", ""},
-		{"runtime/router", "auth event runtime/rpc runtime/invoke runtime/runner secret runtime/function", "logtest sandbox runtime/trigger runtime/registry"},
+		{"runtime/rpc", "auth event runtime/invoke runtime/runner secret runtime/function", "logtest runtime/registry runtime/trigger sandbox"},
 		{"runtime/runner", "event sandbox secret runtime/wasm runtime/function", "runtime/wasm/wasmtest"},
 		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/runner runtime/function", "logtest runtime/trigger/queue/natstest"},
 		{"runtime/trigger/queue/natstest", "porttest", ""},
@@ -114,7 +113,7 @@ func rooms() []room {
 		{"cli", "api/client assets contract environment event secret spec", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/rpc runtime/router accept deploy inspect jobs runs upkeep runtime/function",
+			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github event environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api api/client web runtime/trigger/schedule cron runtime/trigger/queue secret runtime/execution runtime/wasm trace runtime/rpc accept deploy inspect jobs runs upkeep runtime/function",
 			"logtest store/storetest test/forge test/site",
 		},
 

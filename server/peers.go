@@ -16,7 +16,6 @@ import (
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
@@ -24,7 +23,7 @@ import (
 
 // buildRouter builds what sends events to other processes.
 func (s *server) buildRouter() {
-	s.router = &router.Router{Runners: s.config.Runners, Secret: secret.Text(s.config.RoleSecret), Logger: s.logger}
+	s.router = &rpc.Router{Runners: s.config.Runners, Secret: secret.Text(s.config.RoleSecret), Logger: s.logger}
 	if s.config.Router != "" {
 		s.router.Runners = []string{s.config.Router}
 	}

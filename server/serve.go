@@ -35,7 +35,6 @@ import (
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/runtime/trigger/queue"
@@ -67,7 +66,7 @@ type server struct {
 	trials    *host.Trials        // for the tests of contracts; nil without the role pipeline
 	live      *liveFunctions      // nil but for a runner without a database
 	runs      *rpc.Handler        // nil without the role runner, and without other processes
-	router    *router.Router      // nil where functions run here
+	router    *rpc.Router         // nil where functions run here
 	triggers  *trigger.Manager    // nil without the roles gateway and trigger
 	images    *images.Builder     // nil without the role registry
 	broker    *queue.Broker       // nil where there are no messages

@@ -22,19 +22,19 @@ type Handler struct {
 	Secret    secret.Text
 	Logger    *slog.Logger
 
-	gate Gate
+	gate gate
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.gate.Serve(w, r, Served{Secret: h.Secret, Answer: h.answer})
+	h.gate.Serve(w, r, served{Secret: h.Secret, Answer: h.answer})
 }
 
 // Drain lets no event in any more: it is for another runner. What is under way comes to its end.
 func (h *Handler) Drain() { h.gate.Drain() }
 
 // answer runs a function.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, rest function.Body) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, rest *incoming) {
 	e, form, err := readEvent(r, body)
 	if err != nil {
 		WriteError(w, r, form, standIn(), err)
@@ -56,13 +56,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, re
 	}
 	to := &reply{w: w, r: r, form: form, request: e}
 	c := function.Call{Function: f}
-	if in, ok := rest.(*incoming); ok {
+	if rest != nil {
 		if f.Body == 0 {
 			WriteError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the function takes no body that follows its event"})
 			return
 		}
-		in.most, in.want = f.Body, to.accept
-		c.Body = in
+		rest.most, rest.want = f.Body, to.accept
+		c.Body = rest
 	}
 	if inPieces(r) {
 		c.Stream = to
@@ -109,7 +109,7 @@ func (h *Handler) told(r *http.Request, name Name, e event.Event, err error) {
 // readEvent reads the one event of a request.
 func readEvent(r *http.Request, body []byte) (event.Event, event.Form, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	events, form, err := event.Read(r, event.Limits{Bytes: MaxEvent, Events: 1})
+	events, form, err := event.Read(r, event.Limits{Bytes: maxEvent, Events: 1})
 	switch {
 	case err != nil:
 		return event.Event{}, form, err

@@ -36,7 +36,7 @@ type reply struct {
 
 // log takes a piece of the log. It does not block.
 func (a *reply) log(text []byte) {
-	if !InFrames(a.r) {
+	if !inFrames(a.r) {
 		return // there is no place for it
 	}
 	a.mu.Lock()
@@ -146,7 +146,7 @@ func (a *reply) end(answer event.Event, err error) {
 	control := http.NewResponseController(a.w)
 	_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // a writer that has no connection has no deadline
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	if !InFrames(a.r) {
+	if !inFrames(a.r) {
 		if err != nil {
 			WriteError(a.w, a.r, a.form, a.request, err)
 			return

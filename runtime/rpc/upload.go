@@ -45,12 +45,12 @@ var _ function.Body = (*incoming)(nil)
 
 // receive returns the event of a request whose body follows, and that body.
 func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) {
-	if !InFrames(r) || r.Header.Get(FunctionHeader) == "" {
+	if !inFrames(r) || r.Header.Get(FunctionHeader) == "" {
 		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a body in parts needs " + FunctionHeader + " and Accept: " + ContentType}
 	}
 	in := &incoming{from: r.Body, control: http.NewResponseController(w)}
 	_ = in.control.EnableFullDuplex() // or net/http would read the rest before it answers; a writer that has no connection need not
-	_, text, err := readFrame(in.from, map[byte]int{headFrame: MaxEvent})
+	_, text, err := readFrame(in.from, map[byte]int{headFrame: maxEvent})
 	if err != nil {
 		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the event could not be read to its end", Err: err}
 	}
@@ -228,15 +228,14 @@ func (o *outgoing) Close() error {
 	return nil
 }
 
-// upload lets the data of the event be a body that follows it, if there is one.
-func (q *Request) upload(body function.Body) {
-	if q.body = body; body != nil {
-		q.Header.Set(BodyHeader, "yes")
-	}
+// upload lets the data of the event be a body that follows it.
+func (q *request) upload(body function.Body) {
+	q.body = body
+	q.Header.Set(BodyHeader, "yes")
 }
 
 // parts lets an HTTP request have the event and the body that follows it. What was sent before is over.
-func (q *Request) parts(r *http.Request) {
+func (q *request) parts(r *http.Request) {
 	q.Over()
 	over, end := context.WithCancel(r.Context())
 	accepted := make(chan struct{})
@@ -251,7 +250,7 @@ func (q *Request) parts(r *http.Request) {
 }
 
 // Accept lets the body be sent, if there is one and the answer says that the function began. It reports whether it does.
-func (q *Request) Accept(answer *http.Response) bool {
+func (q *request) Accept(answer *http.Response) bool {
 	if q.accept == nil || answer.StatusCode != http.StatusOK {
 		return false
 	}
@@ -260,7 +259,7 @@ func (q *Request) Accept(answer *http.Response) bool {
 }
 
 // Over lets no more of the body be sent.
-func (q *Request) Over() {
+func (q *request) Over() {
 	if q.over != nil {
 		q.over()
 	}

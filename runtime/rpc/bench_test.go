@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"syscall"

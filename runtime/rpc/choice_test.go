@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
@@ -177,7 +176,7 @@ func TestHostileAnswers(t *testing.T) {
 				out.Header().Set("Content-Type", rpc.ContentType)
 				_, _ = out.Write(body)
 			})
-			for _, r := range []*router.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
+			for _, r := range []*rpc.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
 				if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != runner.Lost {
 					t.Errorf("the error is %v, want that the call is lost", err)
 				}

@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
@@ -195,7 +194,7 @@ func TestHalfStreams(t *testing.T) {
 				cut(out, r)
 			}
 			one, two := newStub(t, half), newStub(t, half)
-			for i, r := range []*router.Router{w.router(nil, one.at(), two.at()), w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
+			for i, r := range []*rpc.Router{w.router(nil, one.at(), two.at()), w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
 				k := &taker{}
 				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x"), Stream: k})
 				if reason(err) != runner.Lost || k.said() != test.text {

@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"bufio"
@@ -22,7 +22,6 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/router"
 	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
@@ -202,14 +201,14 @@ func (w *world) process() (at string, kill func()) {
 }
 
 // router returns a router over some runners.
-func (w *world) router(logs runner.Logs, runners ...string) *router.Router {
-	r := &router.Router{Runners: runners, Secret: roleSecret, Logs: logs, Logger: w.logger}
+func (w *world) router(logs runner.Logs, runners ...string) *rpc.Router {
+	r := &rpc.Router{Runners: runners, Secret: roleSecret, Logs: logs, Logger: w.logger}
 	w.t.Cleanup(r.Close)
 	return r
 }
 
 // watch lets a router watch its runners until the test ends.
-func (w *world) watch(r *router.Router) {
+func (w *world) watch(r *rpc.Router) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan struct{})
 	go func() {

@@ -1,4 +1,4 @@
-package router
+package rpc
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/rpc"
 )
 
 const (
@@ -98,8 +97,8 @@ func (r *Router) ask(ctx context.Context, t *target) error {
 	const most = 64 << 10
 	_, _ = io.CopyN(io.Discard, answer.Body, most) // so that the connection can be used again
 	switch {
-	case answer.Header.Get(rpc.RefusedHeader) == rpc.Stopping:
-		return errStopping
+	case answer.Header.Get(RefusedHeader) == Stopping:
+		return errStops
 	case answer.StatusCode == http.StatusUnauthorized:
 		return errors.New("it does not know the role secret of this process")
 	case answer.StatusCode != http.StatusOK:
@@ -136,7 +135,7 @@ func (r *Router) healthy() error {
 			return nil
 		}
 	}
-	return rpc.Refused("nothing that runs functions answers", errNone)
+	return refused("nothing that runs functions answers", errNone)
 }
 
 // look looks names up, again and again.

@@ -1,4 +1,4 @@
-package router
+package rpc
 
 import (
 	"cmp"
@@ -15,7 +15,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
-	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
@@ -34,7 +33,7 @@ type Router struct {
 
 	once      sync.Once
 	transport *http.Transport
-	gate      rpc.Gate
+	gate      gate
 	check     chan struct{} // something is wrong: look now
 
 	mu      sync.Mutex
@@ -77,7 +76,7 @@ func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error)
 	if c.Body != nil {
 		defer c.Body.Stop()
 	}
-	q, err := rpc.NewRequest(c)
+	q, err := newRequest(c)
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -90,7 +89,7 @@ func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error)
 }
 
 // run sends a call and reads its answer.
-func (r *Router) run(ctx context.Context, q *rpc.Request) (event.Event, error) {
+func (r *Router) run(ctx context.Context, q *request) (event.Event, error) {
 	sent, err := r.send(ctx, q)
 	if err != nil {
 		return event.Event{}, err
@@ -139,9 +138,9 @@ func (s *sent) drop() {
 
 // send sends a call to the best process, and to another one when it did not begin there. The caller closes what it returns. Its
 // errors are those of Call.
-func (r *Router) send(ctx context.Context, q *rpc.Request) (_ *sent, failure error) {
+func (r *Router) send(ctx context.Context, q *request) (_ *sent, failure error) {
 	r.open()
-	key := q.Header.Get(rpc.FunctionHeader)
+	key := q.Header.Get(FunctionHeader)
 	var refusal *sent
 	var tried []*target
 	for {
@@ -175,24 +174,24 @@ func (r *Router) send(ctx context.Context, q *rpc.Request) (_ *sent, failure err
 	case refusal != nil:
 		return refusal, nil
 	case failure == nil:
-		failure = rpc.Refused("the function cannot be run: nothing that runs functions answers", errNone)
+		failure = refused("the function cannot be run: nothing that runs functions answers", errNone)
 	}
 	return nil, failure
 }
 
 // refused reports whether a function did not begin.
 func (r *Router) refused(s *sent) bool {
-	why := s.Header.Get(rpc.RefusedHeader)
-	if why == rpc.Stopping {
-		r.down(s.target, errStopping)
+	why := s.Header.Get(RefusedHeader)
+	if why == Stopping {
+		r.down(s.target, errStops)
 	}
 	return why != ""
 }
 
 // These are causes for the log.
 var (
-	errNone     = errors.New("no runner is healthy")
-	errStopping = errors.New("it is stopping")
+	errNone  = errors.New("no runner is healthy")
+	errStops = errors.New("it is stopping")
 )
 
 // isUnsent reports whether a call failed before anything of it was sent: there was no connection.
@@ -202,7 +201,7 @@ func isUnsent(err error) bool {
 }
 
 // try sends a call to a process.
-func (r *Router) try(ctx context.Context, t *target, q *rpc.Request) (*http.Response, error) {
+func (r *Router) try(ctx context.Context, t *target, q *request) (*http.Response, error) {
 	request, err := q.To(ctx, t.address, r.Secret)
 	if err != nil {
 		return nil, err
@@ -217,8 +216,8 @@ func (r *Router) failed(ctx context.Context, t *target, err error) error {
 	}
 	if isUnsent(err) {
 		r.down(t, err)
-		return rpc.Refused("the function cannot be run: nothing that runs functions answers", err)
+		return refused("the function cannot be run: nothing that runs functions answers", err)
 	}
 	r.down(t, err) // whether only a connection broke is found out at once
-	return rpc.Lost(err)
+	return lost(err)
 }
