@@ -129,27 +129,23 @@ func (r *Recorder) call(ctx context.Context, c function.Call, next function.Call
 	}()
 	answer, err := next.Call(ctx, c)
 	returned = true
-	if err == nil && c.Recipient != nil {
-		err = c.Recipient.Judge(answer)
-	}
-	r.addData(x, c)
-	r.end(x, answer, err)
-	return answer, err
-}
-
-// addData counts data that came beside the event, or went out before its answer.
-func (r *Recorder) addData(x *running, c function.Call) {
-	if c.Body == nil && c.Recipient == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	var in, out int64 // data that came beside the event, or went out before its answer
 	if c.Body != nil {
-		x.Input += c.Body.Taken()
+		in = c.Body.Taken()
 	}
 	if c.Recipient != nil {
-		x.Output = c.Recipient.Sent()
+		out = c.Recipient.Sent()
+		if err == nil {
+			err = c.Recipient.Judge(answer)
+		}
 	}
+	if in > 0 || out > 0 {
+		r.mu.Lock()
+		x.Input, x.Output = x.Input+in, out
+		r.mu.Unlock()
+	}
+	r.end(x, answer, err)
+	return answer, err
 }
 
 // describe returns what is known of an execution before it runs.

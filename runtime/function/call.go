@@ -1,5 +1,5 @@
 // Package function has the one value and the one interface by which functions are called, wherever they run: every source of events makes a
-// Call, every room on its way to the function is a Caller.
+// Call, and every room that it passes on its way to the function is a Caller.
 package function
 
 import (
@@ -21,7 +21,7 @@ type Call struct {
 	Body      Body               // the data of the event, if the function takes it in parts; nil: the event has it
 	Stream    Stream             // takes an answer while it is made; nil: its data is gathered, up to the limit of an answer
 	Recipient Recipient          // of the answer; nil: one that can use every answer
-	Accepted  bool               // before it runs: there is a record of it
+	Accepted  bool               // it was accepted before it runs: a record of it is there already
 }
 
 // Caller calls functions.
