@@ -14,6 +14,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/bench"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 )
@@ -72,7 +73,7 @@ func coldRunner(b *testing.B, reserve int) *runner.Runner {
 func firstAnswer(b *testing.B, r *runner.Runner, f runner.Function, e event.Event) float64 {
 	b.Helper()
 	begin := time.Now()
-	answer, err := r.Run(b.Context(), f, e)
+	answer, err := r.Run(b.Context(), f, function.Call{Event: e})
 	took := ms(time.Since(begin))
 	if err != nil || answer.ID() != e.ID() {
 		b.Fatalf("%s: got %v, %v", f.ID, answer, err)

@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
@@ -218,8 +219,8 @@ func of(t testing.TB, language string) environment.Environment {
 	return e
 }
 
-// function makes a package a function that can be run.
-func function(t testing.TB, language, entrypoint string, content files) runner.Function {
+// runnable makes a package a function that can be run.
+func runnable(t testing.TB, language, entrypoint string, content files) runner.Function {
 	t.Helper()
 	dir := unpack(t, content)
 	e := of(t, language)
@@ -280,7 +281,7 @@ func get(t testing.TB, execution, url string) event.Event {
 // run calls a function, which must answer.
 func run(t testing.TB, r *runner.Runner, f runner.Function, e event.Event) event.Event {
 	t.Helper()
-	answer, err := r.Run(t.Context(), f, e)
+	answer, err := r.Run(t.Context(), f, function.Call{Event: e})
 	if err != nil {
 		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/trigger/queue"
 	"landfall.dev/landfall/store"
 )
@@ -71,12 +72,12 @@ func newBroker(s *shared) *queue.Broker {
 }
 
 // newMessages returns what fires triggers for messages; nil where there are none.
-func newMessages(s *serving, invoker queue.Invoker) *queue.Source {
+func newMessages(s *serving, functions function.Caller) *queue.Source {
 	if s.broker == nil {
 		return nil
 	}
 	return &queue.Source{
-		Broker: s.broker, Table: s.registry.Table, Invoker: invoker, Record: messageOutcomes{s.db}, Lease: s.config.Lease,
+		Broker: s.broker, Table: s.registry.Table, Functions: functions, Record: messageOutcomes{s.db}, Lease: s.config.Lease,
 		Patience: drainTimeout, Logger: s.logger,
 	}
 }

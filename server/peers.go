@@ -1,32 +1,15 @@
 package server
 
 import (
-	"context"
 	"net/http"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/trigger"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/secret"
 )
-
-// recorded runs functions, and records here what comes of it.
-type recorded struct {
-	functions trigger.Functions
-	recorder  *execution.Recorder
-}
-
-var _ trigger.Functions = recorded{}
-
-// Run implements trigger.Functions.
-func (r recorded) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	return r.recorder.Run(ctx, f, e, func(ctx context.Context, e event.Event) (event.Event, error) { return r.functions.Run(ctx, f, e) })
-}
 
 // routeRun serves /run: to other processes, what runs or sends on events here; to everybody else, the trigger manager.
 func (s *serving) routeRun(control *http.ServeMux, events http.Handler) {
@@ -45,7 +28,7 @@ func (s *serving) routeRun(control *http.ServeMux, events http.Handler) {
 	case events == nil:
 		control.Handle(invoke.RunPath, peers)
 	default:
-		control.Handle(invoke.RunPath, call.Roles(secret.Text(s.config.RoleSecret), peers, events))
+		control.Handle(invoke.RunPath, rpc.Roles(secret.Text(s.config.RoleSecret), peers, events))
 	}
 }
 
@@ -55,7 +38,7 @@ func (s *serving) functionDoor(named http.Handler) http.Handler {
 		return named
 	}
 	live := func() []*landfall.Function { return host.MadeReady(s.registry.Table()) }
-	return &call.Door{Find: s.source().FunctionInGroup, Live: live, Secret: secret.Text(s.config.RoleSecret), Next: named}
+	return &rpc.Door{Find: s.source().FunctionInGroup, Live: live, Secret: secret.Text(s.config.RoleSecret), Next: named}
 }
 
 // imageDoor is where functions are pulled as images.

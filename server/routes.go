@@ -13,14 +13,12 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/auth"
-	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/web"
 	"landfall.dev/landfall/webhook"
 )
@@ -135,19 +133,9 @@ func (s *serving) named() http.Handler {
 		},
 	}
 	if s.config.has(roleTrigger) {
-		h.Functions, h.Deferred = byName{s.triggers}, s.recorder.Deferred
+		h.Functions, h.Deferred = s.triggers, s.recorder.Deferred
 	}
 	return h
-}
-
-// byName runs functions that are called by their names.
-type byName struct{ *trigger.Manager }
-
-var _ invoke.Functions = byName{}
-
-// Run implements invoke.Functions.
-func (b byName) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	return b.Call(ctx, f, e)
 }
 
 // mayInvoke returns of which apps the request's token may invoke functions.

@@ -12,17 +12,16 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
-	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/metrics"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/execution"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/runtime/trigger/queue"
@@ -40,14 +39,14 @@ type serving struct {
 	metrics  *metrics.Metrics
 	recorder *execution.Recorder // nil without a database
 	registry *registry.Registry  // nil without the roles gateway, trigger and registry
-	router   *router.Router      // nil where functions run here
+	router   *rpc.Router         // nil where functions run here
 	broker   *queue.Broker       // nil where there are no messages
 }
 
 // hosting is what has functions in this process: to run them, or to make images of them. It is empty without the roles runner and registry.
 type hosting struct {
 	functions *host.Host
-	runs      *call.Handler   // nil without the role runner, and without other processes
+	runs      *rpc.Handler    // nil without the role runner, and without other processes
 	live      *host.Live      // nil but for a runner without a database
 	images    *images.Builder // nil without the role registry
 	unreserve func()          // lets go of the empty sandboxes for functions; nil without the role runner
@@ -114,9 +113,9 @@ func newHosting(s *shared, counts *metrics.Metrics, redactors *host.Redactors, r
 	if recorder != nil {
 		logs = recorder
 	}
-	var peers *call.Logs // nil: no other process has functions run here
+	var peers *rpc.Logs // nil: no other process has functions run here
 	if s.config.has(roleRunner) && s.config.RoleSecret != "" {
-		peers = &call.Logs{Logger: s.logger, Next: logs}
+		peers = &rpc.Logs{Logger: s.logger, Next: logs}
 		logs = peers
 	}
 	functions := host.New(host.Config{
@@ -150,20 +149,20 @@ func (s *shared) untouched() string {
 
 // newRunDoor returns the door by which other processes have functions run in this one, and, without a database, the functions that it makes
 // ready. Without logs no other process does.
-func newRunDoor(s *shared, functions *host.Host, logs *call.Logs) (*call.Handler, *host.Live) {
+func newRunDoor(s *shared, functions *host.Host, logs *rpc.Logs) (*rpc.Handler, *host.Live) {
 	if logs == nil {
 		return nil, nil
 	}
 	var live *host.Live
 	key := secret.Text(s.config.RoleSecret)
-	lookup := func(ctx context.Context, name call.Name) (*landfall.Function, error) {
+	lookup := func(ctx context.Context, name rpc.Name) (*landfall.Function, error) {
 		return s.source().FunctionInGroup(ctx, name.Reference, name.Group)
 	}
 	if s.db == nil {
-		asked := &call.Registry{URL: s.config.Registry, Secret: key}
+		asked := &rpc.Registry{URL: s.config.Registry, Secret: key}
 		lookup, live = asked.Function, host.NewLive(asked.Live, functions.Prepare, s.logger)
 	}
-	return &call.Handler{Functions: functions, Lookup: lookup, Logs: logs, Secret: key, Logger: s.logger}, live
+	return &rpc.Handler{Functions: functions, Lookup: lookup, Logs: logs, Secret: key, Logger: s.logger}, live
 }
 
 // newRegistry returns what has the routes and functions of releases; nil without a role that needs it. functions makes them ready.
@@ -180,7 +179,7 @@ func newRegistry(s *shared, functions *host.Host) *registry.Registry {
 }
 
 // newRouter returns what sends events to other processes; nil where functions run here.
-func newRouter(s *shared, recorder *execution.Recorder) *router.Router {
+func newRouter(s *shared, recorder *execution.Recorder) *rpc.Router {
 	calls := s.config.has(roleGateway) || s.config.has(roleTrigger)
 	if !s.config.has(roleRouter) && (!calls || !s.config.afar()) {
 		return nil
@@ -193,7 +192,7 @@ func newRouter(s *shared, recorder *execution.Recorder) *router.Router {
 	if recorder != nil {
 		logs = recorder
 	}
-	return &router.Router{Runners: runners, Secret: secret.Text(s.config.RoleSecret), Logs: logs, Logger: s.logger}
+	return &rpc.Router{Runners: runners, Secret: secret.Text(s.config.RoleSecret), Logs: logs, Logger: s.logger}
 }
 
 func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
@@ -215,23 +214,22 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 	}
 	began := time.Now()
 	return calling{triggers: triggers, gateway: answers, messages: newMessages(s, triggers), scheduler: &schedule.Scheduler{
-		DB: s.db, Table: s.registry.Table, Invoker: triggers, Process: s.process, Now: time.Now,
+		DB: s.db, Table: s.registry.Table, Functions: triggers, Process: s.process, Now: time.Now,
 		Elapsed: func() time.Duration { return time.Since(began) }, Fired: s.metrics.Fired, Patience: drainTimeout, Logger: s.logger,
 	}}, nil
 }
 
-// newTriggers returns the trigger manager.
+// newTriggers returns the trigger manager, with what every call passes on its way to a function. A call from another process has passed it
+// there: rpc.Handler gives it to the functions of this process as it is.
 func newTriggers(s *serving, contracts *contract.Cache) *trigger.Manager {
-	var functions trigger.Functions = s.functions
+	var functions function.Caller = s.functions // in this process
 	if s.config.afar() {
 		functions = s.router
 	}
 	return &trigger.Manager{
-		Functions: recorded{functions, s.recorder},
+		Functions: trigger.Checked(s.metrics.Unfit, trigger.Traced(s.tracer, s.recorder.Recorded(functions))),
 		Table:     s.registry.Table,
-		Tracer:    s.tracer,
 		Contracts: contracts,
-		Unfit:     s.metrics.Unfit,
 		Address:   func(f *landfall.Function) string { return s.config.URL.JoinPath(invoke.AddressOf(f)).String() },
 		Release: func(host string) (app, selector string, joined, known bool) {
 			h := s.hosts.Classify(host)
@@ -279,7 +277,7 @@ func (s *serving) duties() (all duties) {
 	all.add(s.live != nil, s.live.Follow)
 	all.add(s.router != nil, s.router.Watch)
 	all.add(s.triggers != nil, s.recorder.Keep)
-	all.add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.runAccepted) })
+	all.add(s.scheduler != nil, func(ctx context.Context) error { return s.recorder.Work(ctx, s.accepted, s.triggers) })
 	all.add(s.scheduler != nil, s.scheduler.Run)
 	all.add(s.messages != nil, s.messages.Run)
 	return all
@@ -297,22 +295,19 @@ func (s *serving) table() func() *registry.Table {
 	return func() *registry.Table { return none }
 }
 
-// runAccepted runs the function that an execution was accepted for, as it was then, whatever the names mean by now.
-func (s *serving) runAccepted(ctx context.Context, x landfall.Execution, e event.Event) (event.Event, error) {
+// accepted returns the function that an execution was accepted for, as it was then, whatever the names mean by now, and its trigger.
+func (s *serving) accepted(ctx context.Context, x landfall.Execution) (*landfall.Function, *registry.Trigger, error) {
 	ref := landfall.Reference{Namespace: x.Namespace, Name: x.Function, Selector: strconv.FormatInt(x.Number, 10)}
 	f, err := s.source().FunctionInGroup(ctx, ref, x.Group)
-	if err != nil {
-		return event.Event{}, err
+	if err != nil || x.Trigger == "" {
+		return f, nil, err
 	}
-	if x.Trigger == "" {
-		return s.triggers.Call(ctx, f, e)
-	}
-	t := s.registry.Table().Trigger(landfall.Origin{Release: x.Release, Trigger: x.Trigger}, f.ID)
+	t := s.registry.Table().Trigger(x.Release, x.Trigger, f.ID)
 	if t == nil {
-		return event.Event{}, &landfall.Error{Op: "functions.runAccepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
+		return nil, nil, &landfall.Error{Op: "functions.runAccepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
 			"the release %s, whose trigger %s the execution came through, is not accessible any more", x.Release, x.Trigger)}
 	}
-	return s.triggers.Run(ctx, t, f, e)
+	return f, t, nil
 }
 
 // refuse lets no more events of other processes in, and leaves them time to hear of it: one that is sent over a connection which is just

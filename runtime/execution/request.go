@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // Requests accepts the executions that people ask the API for, by the name of a function.
@@ -18,10 +19,10 @@ type Requests struct {
 	Find func(ctx context.Context, ref landfall.Reference) (*landfall.Function, error)
 }
 
-// Accept stores an event with that JSON as its data, which a function is to answer, and returns the execution. Its errors are those of
+// Accept stores an event with that JSON as its data, which the named function is to answer, and returns the execution. Its errors are those of
 // Find and of Recorder.Accept.
-func (r Requests) Accept(ctx context.Context, function landfall.Reference, input json.RawMessage) (landfall.Execution, error) {
-	f, err := r.Find(ctx, function)
+func (r Requests) Accept(ctx context.Context, named landfall.Reference, input json.RawMessage) (landfall.Execution, error) {
+	f, err := r.Find(ctx, named)
 	if err != nil {
 		return landfall.Execution{}, err
 	}
@@ -34,5 +35,5 @@ func (r Requests) Accept(ctx context.Context, function landfall.Reference, input
 		in.SetDataContentType("application/json")
 		in.DataEncoded = input
 	}
-	return r.Recorder.Accept(ctx, f, in)
+	return r.Recorder.Accept(ctx, function.Call{Function: f, Event: in})
 }

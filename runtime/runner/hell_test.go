@@ -15,6 +15,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -102,7 +103,7 @@ func latencies(t *testing.T, r *runner.Runner, id string, stop <-chan struct{}) 
 	defer tick.Stop()
 	for {
 		began := time.Now()
-		if _, err := r.Run(t.Context(), f, ask("good", "")); err != nil {
+		if _, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")}); err != nil {
 			failed++
 		}
 		took = append(took, time.Since(began))
@@ -185,7 +186,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		began := time.Now()
 		late := make(chan time.Duration, 1) // how late the machine is with everything
 		time.AfterFunc(f.Resources.Timeout, func() { late <- time.Since(began) - timeout })
-		_, err := r.Run(t.Context(), f, ask("bad", execution))
+		_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", execution)})
 		took := time.Since(began)
 		// N-023, N-025: the documented error, each time
 		if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
@@ -233,7 +234,7 @@ func TestPoisonInputs(t *testing.T) {
 					continue // nobody can send it
 				}
 				e.SetType("t" + strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), 100)], "\x00", ""), ""))
-				_, err := r.Run(t.Context(), f, e)
+				_, err := r.Run(t.Context(), f, function.Call{Event: e})
 				if kind := landfall.KindOf(err); err != nil && kind != landfall.Invalid && reason(err) == "" {
 					t.Errorf("%s: the error is %v, want one that says why", name, err)
 				}
@@ -242,7 +243,7 @@ func TestPoisonInputs(t *testing.T) {
 				processes, idle := r.Count(f.ID)
 				return processes == idle
 			})
-			answer, err := r.Run(t.Context(), f, ask("good", "y"))
+			answer, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "y")})
 			if err != nil || event.ExecutionOf(answer) != "y" {
 				t.Fatalf("after %s, a good event is answered wrongly: %v", name, err)
 			}

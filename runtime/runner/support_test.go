@@ -16,6 +16,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/test/testkit"
@@ -135,7 +136,7 @@ func ask(kind, execution string) event.Event {
 // count calls a counter, and returns the number that it says.
 func count(t testing.TB, r *runner.Runner, f runner.Function) int {
 	t.Helper()
-	e, err := r.Run(t.Context(), f, ask("good", ""))
+	e, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	if err != nil {
 		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
 	}

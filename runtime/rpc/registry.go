@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type Door struct {
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case Knows(r, d.Secret) && r.Method == http.MethodGet:
+	case knows(r, d.Secret) && r.Method == http.MethodGet:
 		w.Header().Set("Cache-Control", "no-store")
 		d.tell(w, r)
 	case d.Next != nil:
@@ -153,7 +153,7 @@ func (c *Registry) Live(ctx context.Context) ([]*landfall.Function, error) {
 // get asks the registry.
 func (c *Registry) get(ctx context.Context, path string, to any) error {
 	const op landfall.Op = "call.Registry"
-	unknown := func(err error) error { return Refused("the registry of functions does not answer", err) }
+	unknown := func(err error) error { return refused("the registry of functions does not answer", err) }
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.URL.String(), "/")+path, nil)
 	if err != nil {
 		return unknown(err)
@@ -169,7 +169,7 @@ func (c *Registry) get(ctx context.Context, path string, to any) error {
 	case err == nil && len(body) > maxMetadata:
 		err = errors.New("what it says is too large")
 	case err == nil && answer.StatusCode == http.StatusUnauthorized:
-		return Refused("the registry of functions does not know this server's role secret", nil)
+		return refused("the registry of functions does not know this server's role secret", nil)
 	case err == nil && answer.StatusCode == http.StatusOK:
 		err = json.Unmarshal(body, to)
 	case err == nil:

@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"encoding/json"
@@ -53,15 +53,15 @@ func decodeFault(op landfall.Op, text []byte) *landfall.Error {
 	return e
 }
 
-// Lost returns the error for a call of which nobody knows what came of it.
-func Lost(cause error) error {
+// lost returns the error for a call of which nobody knows what came of it.
+func lost(cause error) error {
 	return &landfall.Error{
 		Op: "call", Message: "the connection to what ran the function was lost: the function may have run, wholly or in part",
 		Err: errors.Join(&runner.FunctionError{Reason: runner.Lost}, cause),
 	}
 }
 
-// Refused returns the error for a function that was not called, because there is nobody to run it now.
-func Refused(message string, cause error) error {
+// refused returns the error for a function that was not called, because there is nobody to run it now.
+func refused(message string, cause error) error {
 	return &landfall.Error{Op: "call", Kind: landfall.Unavailable, Message: message + "; try again later", Err: cause}
 }

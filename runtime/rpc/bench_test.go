@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"syscall"
@@ -7,6 +7,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // echo answers each event with itself, by builtins of the shell.
@@ -20,21 +21,21 @@ func BenchmarkRun(b *testing.B) {
 	f := w.function("echo", echo)
 	for _, way := range []struct {
 		name string
-		run  runFunc
+		run  function.Caller
 	}{
-		{"here", here.Functions.Run}, {"runner", w.router(nil, at).Run}, {"router", w.router(nil, w.serve(w.router(nil, at))).Run},
+		{"here", here.Functions}, {"runner", w.router(nil, at)}, {"router", w.router(nil, w.serve(w.router(nil, at)))},
 	} {
 		b.Run(way.name, func(b *testing.B) { measure(b, way.run, f, ask("good", "")) })
 	}
 }
 
-func measure(b *testing.B, run runFunc, f *landfall.Function, e event.Event) {
+func measure(b *testing.B, run function.Caller, f *landfall.Function, e event.Event) {
 	b.Helper()
 	count(b, run, f, "good")
 	b.ReportAllocs()
 	before := used(b)
 	for b.Loop() {
-		if _, err := run(b.Context(), f, e); err != nil {
+		if _, err := run.Call(b.Context(), function.Call{Function: f, Event: e}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -33,9 +33,9 @@ func TestBestRunner(t *testing.T) {
 	}
 	r := w.router(nil, addresses...)
 	f := w.function("greet", counter)
-	first, _ := count(t, r.Run, f, "good")
+	first, _ := count(t, r, f, "good")
 	for n := 2; n <= 20; n++ {
-		process, number := count(t, r.Run, f, "good")
+		process, number := count(t, r, f, "good")
 		// E-054: to one that has the version hot
 		if process != first || number != fmt.Sprint(n) {
 			t.Fatalf("call %d is number %s of process %s, want of %s, which is hot", n, number, process, first)
@@ -52,7 +52,7 @@ func TestBestRunner(t *testing.T) {
 	defer group.Wait()
 	defer release(t, f)
 	for n := 1; n <= 6; n++ {
-		group.Go(func() { _, _ = r.Run(t.Context(), f, ask("hang", "")) })
+		group.Go(func() { _, _ = r.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "")}) })
 		testkit.Eventually(t, "the call is under way", func() bool {
 			busy := 0
 			for i := range there {
@@ -92,7 +92,7 @@ func newStub(t testing.TB, answer http.HandlerFunc) *stub {
 func (s *stub) at() string { return s.Listener.Addr().String() }
 
 func busy(w http.ResponseWriter, r *http.Request) {
-	call.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
+	rpc.WriteError(w, r, event.Structured, ask("x", ""), &landfall.Error{
 		Kind: landfall.Unavailable, Message: "as many as may be", Err: &runner.FunctionError{Reason: runner.Busy, RetryAfter: 2 * time.Second},
 	})
 }
@@ -108,7 +108,7 @@ func TestBusyElsewhere(t *testing.T) {
 	w := newWorld(t)
 	f := w.function("greet", counter)
 	one, two, three := newStub(t, busy), newStub(t, busy), newStub(t, busy)
-	_, err := w.router(nil, one.at(), two.at(), three.at()).Run(t.Context(), f, ask("good", ""))
+	_, err := w.router(nil, one.at(), two.at(), three.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 	if reason(err) != runner.Busy || landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("where all are busy the error is %v, want that", err)
 	}
@@ -119,13 +119,13 @@ func TestBusyElsewhere(t *testing.T) {
 	full := newStub(t, busy)
 	r := w.router(nil, full.at(), at)
 	for range 10 {
-		count(t, r.Run, w.function("other", counter), "good") // of which nobody has a process: the one and the other are asked first
+		count(t, r, w.function("other", counter), "good") // of which nobody has a process: the one and the other are asked first
 	}
 	if full.calls.Load() == 0 {
 		t.Error("the busy runner was never asked")
 	}
 	alone := w.router(nil, full.at())
-	if _, err := alone.Run(t.Context(), f, ask("good", "")); reason(err) != runner.Busy {
+	if _, err := alone.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); reason(err) != runner.Busy {
 		t.Errorf("where there is no other one the error is %v, want that it is busy", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestLostIsNotRepeated(t *testing.T) {
 	f := w.function("greet", counter)
 	one, two := newStub(t, cut), newStub(t, cut)
 	through := w.router(nil, w.serve(w.router(nil, one.at(), two.at())))
-	_, err := through.Run(t.Context(), f, ask("good", ""))
+	_, err := through.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 	if reason(err) != runner.Lost || !strings.Contains(landfall.MessageOf(err), "may have run") {
 		t.Errorf("the error is %v, want that the call is lost and may have run", err)
 	}
@@ -173,11 +173,11 @@ func TestHostileAnswers(t *testing.T) {
 			t.Parallel()
 			logs := newLogs()
 			bad := newStub(t, func(out http.ResponseWriter, _ *http.Request) {
-				out.Header().Set("Content-Type", call.ContentType)
+				out.Header().Set("Content-Type", rpc.ContentType)
 				_, _ = out.Write(body)
 			})
-			for _, r := range []*router.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
-				if _, err := r.Run(t.Context(), f, ask("good", "x")); reason(err) != runner.Lost {
+			for _, r := range []*rpc.Router{w.router(logs, bad.at()), w.router(logs, w.serve(w.router(nil, bad.at())))} {
+				if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != runner.Lost {
 					t.Errorf("the error is %v, want that the call is lost", err)
 				}
 			}
@@ -192,7 +192,7 @@ func TestHostileAnswers(t *testing.T) {
 			http.StatusOK: landfall.Internal, http.StatusNotFound: landfall.Unavailable, http.StatusBadGateway: landfall.Internal,
 		} {
 			bad := newStub(t, func(out http.ResponseWriter, _ *http.Request) { http.Error(out, "<html>", status) })
-			if _, err := w.router(nil, bad.at()).Run(t.Context(), f, ask("good", "")); err == nil || landfall.KindOf(err) != want {
+			if _, err := w.router(nil, bad.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); err == nil || landfall.KindOf(err) != want {
 				t.Errorf("a server that answers %d makes %v, want %s", status, err, want)
 			}
 		}
@@ -214,14 +214,14 @@ func TestHealth(t *testing.T) {
 	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
 	before := sick.calls.Load()
 	for range 10 {
-		count(t, r.Run, w.function("new", counter), "good")
+		count(t, r, w.function("new", counter), "good")
 	}
 	if n := sick.calls.Load() - before; n != 0 {
 		t.Errorf("the runner that is not healthy got %d events", n)
 	}
 	ill.Store(false)
 	testkit.Eventually(t, "it is used again", func() bool {
-		count(t, r.Run, w.function("new", counter), "good")
+		count(t, r, w.function("new", counter), "good")
 		return sick.calls.Load() > before
 	})
 }
@@ -236,7 +236,7 @@ func TestLastResort(t *testing.T) {
 	r := w.router(nil, w.serve(&proxy{Handler: there.Handler, ill: &ill}))
 	w.watch(r)
 	testkit.Eventually(t, "it is noticed", func() bool { return strings.Contains(w.log.String(), "a runner gets no events until it answers") })
-	count(t, r.Run, w.function("greet", counter), "good")
+	count(t, r, w.function("greet", counter), "good")
 }
 
 // proxy is a runner whose health a test decides.
@@ -275,7 +275,7 @@ func TestKilled(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range calls {
-				_, err := r.Run(t.Context(), f, ask("good", ""))
+				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 				switch {
 				case err == nil:
 					if answered.Add(1) == callers*calls/4 {
@@ -295,7 +295,7 @@ func TestKilled(t *testing.T) {
 	}
 	t.Logf("%d calls were lost", lost.Load())
 	for range 10 {
-		count(t, r.Run, f, "good")
+		count(t, r, f, "good")
 	}
 }
 
@@ -309,12 +309,12 @@ func TestDrain(t *testing.T) {
 	f := w.function("greet", counter)
 	answers := make(chan error, 1)
 	go func() {
-		_, err := r.Run(t.Context(), f, ask("hang", ""))
+		_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "")})
 		answers <- err
 	}()
 	testkit.Eventually(t, "the call is under way", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
 	there.Drain()
-	if _, err := r.Run(t.Context(), f, ask("good", "")); landfall.KindOf(err) != landfall.Unavailable {
+	if _, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")}); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("a runner that stops makes %v, want that it is not available", err)
 	}
 	for name, address := range map[string]string{"it": at, "a router that has no other": w.serve(r)} {
@@ -329,19 +329,19 @@ func TestDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked.Header = http.Header{
-		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
 	}
 	refusal, err := http.DefaultClient.Do(asked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = refusal.Body.Close()
-	if got := refusal.Header.Get(call.RefusedHeader); got != call.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, call.Busy)
+	if got := refusal.Header.Get(rpc.RefusedHeader); got != rpc.Busy || refusal.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a router whose runner stops answers %d, refused as %q; want %q: it does not stop itself", refusal.StatusCode, got, rpc.Busy)
 	}
 	both := w.router(nil, at, other)
 	for range 4 {
-		count(t, both.Run, f, "good")
+		count(t, both, f, "good")
 	}
 	if n, _ := elsewhere.runner.Count(f.ID); n != 1 {
 		t.Errorf("the other runner has %d processes, want the one that answered", n)
@@ -385,16 +385,19 @@ func TestNames(t *testing.T) {
 	}
 	w.watch(r)
 	f := w.function("greet", counter)
-	testkit.Eventually(t, "the first address is found", func() bool { _, err := r.Run(t.Context(), f, ask("good", "")); return err == nil })
+	testkit.Eventually(t, "the first address is found", func() bool {
+		_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
+		return err == nil
+	})
 	if later.Load() != 0 {
 		t.Fatal("the event went to an address that the name has not")
 	}
 	addresses.Store("127.0.0.2")
-	testkit.Eventually(t, "the second address is found", func() bool { count(t, r.Run, f, "good"); return later.Load() > 0 })
+	testkit.Eventually(t, "the second address is found", func() bool { count(t, r, f, "good"); return later.Load() > 0 })
 	addresses.Store("") // the name is gone: what is known stays
 	before := later.Load()
 	testkit.Eventually(t, "that the name is gone is said", func() bool { return strings.Contains(w.log.String(), "cannot be looked up") })
-	count(t, r.Run, f, "good")
+	count(t, r, f, "good")
 	if later.Load() == before {
 		t.Error("the event did not go where the ones before it went")
 	}
@@ -424,12 +427,12 @@ func TestRoleSecret(t *testing.T) {
 	f := w.function("secretive", counter)
 	for name, url := range map[string]string{
 		"a runner": "http://" + at + "/run", "a router": "http://" + front + "/run",
-		"a registry": w.url.String() + call.NameOf(f).String(), "its list": w.url.String() + "/functions/",
+		"a registry": w.url.String() + rpc.NameOf(f).String(), "its list": w.url.String() + "/functions/",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			for _, authorization := range []string{"", "Bearer ", "Bearer " + string(roleSecret) + "x", "Basic " + string(roleSecret), string(roleSecret)} {
 				status, body := send(t, method, url, http.Header{
-					"Authorization": {authorization}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
+					"Authorization": {authorization}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
 				}, `{"specversion":"1.0","id":"1","source":"/me","type":"good"}`)
 				if status != http.StatusUnauthorized || strings.Contains(body, f.Name) || strings.Contains(body, "hello") {
 					t.Errorf("%s of %s with %q: %d %q, want 401 and no word of the function", method, name, authorization, status, body)
@@ -443,7 +446,7 @@ func TestRoleSecret(t *testing.T) {
 	stranger := w.router(nil, at)
 	stranger.Secret = "another"
 	w.watch(stranger)
-	_, err := stranger.Run(t.Context(), f, ask("good", ""))
+	_, err := stranger.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 	if landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("with another secret the error is %v, want that it is not available", err)
 	}
@@ -536,15 +539,15 @@ func TestDoor(t *testing.T) {
 	f.Environment = landfall.Environment{Name: "nodejs", Image: "node"}
 	f.App, f.Network, f.Body = "an app's id", true, 1<<20
 	f.Package.Digest, f.Package.Size = landfall.DigestOf([]byte("a package")), 8
-	c := &call.Registry{URL: w.url, Secret: roleSecret}
-	for _, name := range []call.Name{call.NameOf(f), {Reference: call.NameOf(f).Reference}} {
+	c := &rpc.Registry{URL: w.url, Secret: roleSecret}
+	for _, name := range []rpc.Name{rpc.NameOf(f), {Reference: rpc.NameOf(f).Reference}} {
 		got, err := c.Function(t.Context(), name)
 		// E-047: over HTTP, from a registry that may be a process of its own
 		if err != nil || fmt.Sprintf("%+v", *got) != fmt.Sprintf("%+v", *f) {
 			t.Errorf("the registry says %+v, %v; want %+v", got, err, f)
 		}
 	}
-	for _, path := range []string{"/functions/", call.NameOf(f).String()} {
+	for _, path := range []string{"/functions/", rpc.NameOf(f).String()} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url.String()+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -559,8 +562,8 @@ func TestDoor(t *testing.T) {
 			t.Errorf("what %s says may be kept (%q)", path, got)
 		}
 	}
-	stranger := &call.Registry{URL: w.url, Secret: "another"}
-	if _, err := stranger.Function(t.Context(), call.NameOf(f)); landfall.KindOf(err) != landfall.Unavailable {
+	stranger := &rpc.Registry{URL: w.url, Secret: "another"}
+	if _, err := stranger.Function(t.Context(), rpc.NameOf(f)); landfall.KindOf(err) != landfall.Unavailable {
 		t.Errorf("with another secret it says %v, want that it cannot be asked", err)
 	}
 }

@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -45,7 +45,7 @@ type taker struct {
 	most int // bytes; 0: all
 }
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (k *taker) Begin(answer event.Event) error {
 	k.mu.Lock()
 	k.head = answer
@@ -54,7 +54,7 @@ func (k *taker) Begin(answer event.Event) error {
 	return err
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (k *taker) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -80,7 +80,7 @@ func TestStreamsTravel(t *testing.T) {
 			t.Parallel()
 			logs, k := newLogs(), &taker{}
 			r, f := w.router(logs, address), w.function(strings.ReplaceAll(name, " ", "-"), streamer)
-			over := begin(t.Context(), r.Run, f, "hang", k)
+			over := begin(t.Context(), r, f, "hang", nil, k)
 			testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 			if p, err := event.ProtocolOf(k.head); err != nil || p.Status != http.StatusCreated || event.ExecutionOf(k.head) != "x1" {
 				t.Errorf("it begins with %v, %v", k.head, err)
@@ -90,7 +90,7 @@ func TestStreamsTravel(t *testing.T) {
 			if end := <-over; end.err != nil || k.said() != "one two three" || len(end.answer.Data()) > 0 {
 				t.Errorf("got %q and then %q, %v; want all parts and no data", k.said(), end.answer.Data(), end.err)
 			}
-			answer, err := r.Run(t.Context(), f, ask("good", ""))
+			answer, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 			if err != nil || string(answer.Data()) != "one two three" {
 				t.Errorf("where nobody takes parts: got %q, %v", answer.Data(), err)
 			}
@@ -114,20 +114,20 @@ func TestBrokenStreamsTravel(t *testing.T) {
 			if kind == "late" {
 				f.Resources.Timeout = 2 * time.Second
 			}
-			broken := func(run runFunc, k *taker, execution string) (answer event.Event, err error) {
+			broken := func(run function.Caller, k *taker, execution string) (answer event.Event, err error) {
 				begun := func() bool {
-					answer, err = run(runner.WithStream(t.Context(), k), f, ask(kind, execution))
+					answer, err = run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, execution), Stream: k})
 					return kind != "late" || strings.Contains(runner.ErrorOf(err).Trace, "it begins")
 				}
 				testkit.Eventually(t, "the time is over after the function began, not before", begun)
 				return answer, err
 			}
-			answer, want := broken(here.Functions.Run, &taker{}, "x")
+			answer, want := broken(here.Functions, &taker{}, "x")
 			fault, _, _ := event.ErrorOf(answer)
 			if want == nil && fault.Message == "" {
 				t.Fatal("here it does not break off")
 			}
-			for name, run := range map[string]runFunc{"a runner": direct.Run, "a router": through.Run} {
+			for name, run := range map[string]function.Caller{"a runner": direct, "a router": through} {
 				k := &taker{}
 				answer, err := broken(run, k, "y")
 				same(t, name, err, want)
@@ -150,7 +150,7 @@ func TestRunnerDiesInTheMiddle(t *testing.T) {
 			at = w.serve(w.router(nil, at))
 		}
 		k := &taker{}
-		over := begin(t.Context(), w.router(nil, at).Run, f, "hang", k)
+		over := begin(t.Context(), w.router(nil, at), f, "hang", nil, k)
 		testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 		kill()
 		if end := <-over; reason(end.err) != runner.Lost || k.said() != "one " {
@@ -188,15 +188,15 @@ func TestHalfStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			half := func(out http.ResponseWriter, r *http.Request) {
-				out.Header().Set("Content-Type", call.ContentType)
+				out.Header().Set("Content-Type", rpc.ContentType)
 				_, _ = out.Write(test.frames)
 				_ = http.NewResponseController(out).Flush()
 				cut(out, r)
 			}
 			one, two := newStub(t, half), newStub(t, half)
-			for i, r := range []*router.Router{w.router(nil, one.at(), two.at()), w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
+			for i, r := range []*rpc.Router{w.router(nil, one.at(), two.at()), w.router(nil, w.serve(w.router(nil, one.at(), two.at())))} {
 				k := &taker{}
-				_, err := r.Run(runner.WithStream(t.Context(), k), f, ask("good", "x"))
+				_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "x"), Stream: k})
 				if reason(err) != runner.Lost || k.said() != test.text {
 					t.Errorf("got %q, %v; want %q and that the rest is lost", k.said(), err, test.text)
 				}
@@ -207,10 +207,10 @@ func TestHalfStreams(t *testing.T) {
 		})
 	}
 	whole := newStub(t, func(out http.ResponseWriter, _ *http.Request) {
-		out.Header().Set("Content-Type", call.ContentType)
+		out.Header().Set("Content-Type", rpc.ContentType)
 		_, _ = out.Write(frames(head, "done ", end))
 	})
-	if _, err := w.router(nil, whole.at()).Run(t.Context(), f, ask("good", "x")); reason(err) != runner.Lost {
+	if _, err := w.router(nil, whole.at()).Call(t.Context(), function.Call{Function: f, Event: ask("good", "x")}); reason(err) != runner.Lost {
 		t.Errorf("a stream that nobody wanted makes %v, want that the call is lost", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestNobodyTakesThere(t *testing.T) {
 			f, k := w.function(kind, streamer), &taker{most: most}
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
-			over := begin(ctx, r.Run, f, kind, k)
+			over := begin(ctx, r, f, kind, nil, k)
 			if most == 0 {
 				testkit.Eventually(t, "the first part is here", func() bool { return k.said() == "one " })
 				end()
@@ -255,7 +255,7 @@ func TestSlowCallerHoldsUp(t *testing.T) {
 done
 `)
 	k := &slow{let: make(chan struct{})}
-	over := begin(t.Context(), r.Run, f, "good", k)
+	over := begin(t.Context(), r, f, "good", nil, k)
 	written := func() string { text, _ := os.ReadFile(filepath.Join(f.Package.Key, "written")); return string(text) }
 	last, same := "", 0
 	testkit.Eventually(t, "it is held up", func() bool { // what is on the way is what sockets and pipes hold
@@ -284,10 +284,10 @@ type slow struct {
 	bytes int
 }
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (*slow) Begin(event.Event) error { return nil }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (s *slow) Write(p []byte) (int, error) {
 	<-s.let
 	s.bytes += len(p)
@@ -311,7 +311,7 @@ func TestHalfPlainAnswer(t *testing.T) {
 	}
 	r.Header = http.Header{
 		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"application/cloudevents+json"},
-		call.FunctionHeader: {call.NameOf(w.function("greet", counter)).String()},
+		rpc.FunctionHeader: {rpc.NameOf(w.function("greet", counter)).String()},
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"bufio"
@@ -21,8 +21,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
-	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/router"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/secret"
@@ -64,29 +64,29 @@ func runProcess(known string) error {
 	if _, err := os.Stdout.WriteString(listener.Addr().String() + "\n"); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: newHandler(&call.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: newHandler(&rpc.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: patience}
 	return server.Serve(listener)
 }
 
-// functions runs functions whose package's key is the folder that they lie in.
-type functions struct{ runner *runner.Runner }
-
-// Run implements call.Functions.
-func (f functions) Run(ctx context.Context, of *landfall.Function, e event.Event) (event.Event, error) {
-	return f.runner.Run(ctx, runner.Function{Function: *of, Args: []string{"./" + of.Entrypoint}, Dir: of.Package.Key, Env: of.Config}, e)
+// functions calls functions whose package's key is the folder that they lie in.
+func functions(r *runner.Runner) function.Caller {
+	return function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+		f := c.Function
+		return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Entrypoint}, Dir: f.Package.Key, Env: f.Config}, c)
+	})
 }
 
 // runs is a runner of a test: what it is at /run, and what runs functions in it.
 type runs struct {
-	*call.Handler
+	*rpc.Handler
 
 	runner *runner.Runner
 }
 
-func newHandler(known *call.Registry, logger *slog.Logger) runs {
-	logs := &call.Logs{Logger: logger}
+func newHandler(known *rpc.Registry, logger *slog.Logger) runs {
+	logs := &rpc.Logs{Logger: logger}
 	r := &runner.Runner{Sandbox: sandbox.Detect(context.Background(), sandbox.Off), Logs: logs}
-	return runs{&call.Handler{Functions: functions{r}, Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
+	return runs{&rpc.Handler{Functions: functions(r), Lookup: known.Function, Logs: logs, Secret: roleSecret, Logger: logger}, r}
 }
 
 // world is a registry with its functions.
@@ -105,7 +105,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	log := &logtest.Buffer{}
 	w := &world{t: t, functions: map[string]*landfall.Function{}, log: log, logger: slog.New(slog.NewTextHandler(log, nil))}
-	door := &call.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
+	door := &rpc.Door{Secret: roleSecret, Find: func(_ context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 		w.asked.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -162,7 +162,7 @@ done
 // runner starts a runner in this process.
 func (w *world) runner() (at string, r runs, server *httptest.Server) {
 	w.t.Helper()
-	r = newHandler(&call.Registry{URL: w.url, Secret: roleSecret}, w.logger)
+	r = newHandler(&rpc.Registry{URL: w.url, Secret: roleSecret}, w.logger)
 	server = httptest.NewServer(r.Handler)
 	w.t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -201,14 +201,14 @@ func (w *world) process() (at string, kill func()) {
 }
 
 // router returns a router over some runners.
-func (w *world) router(logs runner.Logs, runners ...string) *router.Router {
-	r := &router.Router{Runners: runners, Secret: roleSecret, Logs: logs, Logger: w.logger}
+func (w *world) router(logs runner.Logs, runners ...string) *rpc.Router {
+	r := &rpc.Router{Runners: runners, Secret: roleSecret, Logs: logs, Logger: w.logger}
 	w.t.Cleanup(r.Close)
 	return r
 }
 
 // watch lets a router watch its runners until the test ends.
-func (w *world) watch(r *router.Router) {
+func (w *world) watch(r *rpc.Router) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan struct{})
 	go func() {
@@ -233,13 +233,10 @@ func ask(kind, execution string) event.Event {
 	return e
 }
 
-// runFunc runs functions, here or elsewhere.
-type runFunc func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
-
 // count calls a counter, and returns the process and the number that it says.
-func count(t testing.TB, run runFunc, f *landfall.Function, kind string) (process, number string) {
+func count(t testing.TB, run function.Caller, f *landfall.Function, kind string) (process, number string) {
 	t.Helper()
-	answer, err := run(t.Context(), f, ask(kind, ""))
+	answer, err := run.Call(t.Context(), function.Call{Function: f, Event: ask(kind, "")})
 	if err != nil {
 		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
 	}
@@ -253,11 +250,11 @@ type ended struct {
 	err    error
 }
 
-// begin begins a call whose answer is streamed to somebody; nil: to nobody.
-func begin(ctx context.Context, run runFunc, f *landfall.Function, kind string, to runner.Stream) chan ended {
+// begin begins a call with a body, or with nil, whose answer is streamed to somebody; nil: to nobody.
+func begin(ctx context.Context, run function.Caller, f *landfall.Function, kind string, body function.Body, to function.Stream) chan ended {
 	over := make(chan ended, 1)
 	go func() {
-		answer, err := run(runner.WithStream(ctx, to), f, ask(kind, "x1"))
+		answer, err := run.Call(ctx, function.Call{Function: f, Event: ask(kind, "x1"), Body: body, Stream: to})
 		over <- ended{answer, err}
 	}()
 	return over

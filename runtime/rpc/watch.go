@@ -1,4 +1,4 @@
-package router
+package rpc
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"landfall.dev/landfall/auth"
-	"landfall.dev/landfall/runtime/call"
 	"landfall.dev/landfall/runtime/invoke"
 )
 
@@ -98,8 +97,8 @@ func (r *Router) ask(ctx context.Context, t *target) error {
 	const most = 64 << 10
 	_, _ = io.CopyN(io.Discard, answer.Body, most) // so that the connection can be used again
 	switch {
-	case answer.Header.Get(call.RefusedHeader) == call.Stopping:
-		return errStopping
+	case answer.Header.Get(RefusedHeader) == Stopping:
+		return errStops
 	case answer.StatusCode == http.StatusUnauthorized:
 		return errors.New("it does not know the role secret of this process")
 	case answer.StatusCode != http.StatusOK:
@@ -136,7 +135,7 @@ func (r *Router) healthy() error {
 			return nil
 		}
 	}
-	return call.Refused("nothing that runs functions answers", errNone)
+	return refused("nothing that runs functions answers", errNone)
 }
 
 // look looks names up, again and again.

@@ -1,4 +1,4 @@
-package router
+package rpc
 
 import (
 	"context"
@@ -6,33 +6,28 @@ import (
 	"maps"
 	"net/http"
 	"time"
-
-	"landfall.dev/landfall/runtime/call"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 const (
-	longest    = time.Hour        // of a call of which no timeout is known: who runs it knows it
-	writeLimit = 90 * time.Second // for a caller to take a piece of the answer: it may wait for a visitor, whom it cuts off itself
-	pieceSize  = 32 << 10
+	longest   = time.Hour // of a call of which no timeout is known: who runs it knows it
+	pieceSize = 32 << 10
 )
 
 // ServeHTTP implements http.Handler: it is what a runner is at /run.
 func (r *Router) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r.gate.Serve(w, request, call.Served{Secret: r.Secret, Healthy: r.healthy, Answer: r.pass})
+	r.gate.Serve(w, request, served{Secret: r.Secret, Healthy: r.healthy, Answer: r.pass})
 }
 
 // Drain lets no event in any more that came over HTTP. What is under way comes to its end.
 func (r *Router) Drain() { r.gate.Drain() }
 
 // pass sends an event on, and its answer back, as they are.
-func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte) {
-	q, form, e, err := call.Forward(request, body)
+func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte, rest *incoming) {
+	q, form, e, err := forward(request, body, rest)
 	if err != nil {
-		call.WriteError(w, request, form, e, err)
+		WriteError(w, request, form, e, err)
 		return
 	}
-	q.Upload(runner.BodyOf(request.Context()))
 	defer q.Over()
 	limit := longest
 	if timeout := q.Timeout(); timeout > 0 {
@@ -42,7 +37,7 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte)
 	defer cancel()
 	s, err := r.send(ctx, q)
 	if err != nil {
-		call.WriteError(w, request, form, e, late(request.Context(), ctx, limit, err))
+		WriteError(w, request, form, e, late(request.Context(), ctx, limit, err))
 		return
 	}
 	well := false
@@ -52,8 +47,8 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte)
 		s.Header.Del(name)
 	}
 	maps.Copy(h, s.Header)
-	if h.Get(call.RefusedHeader) != "" {
-		h.Set(call.RefusedHeader, call.Busy) // this process does not stop
+	if h.Get(RefusedHeader) != "" {
+		h.Set(RefusedHeader, Busy) // this process does not stop
 	}
 	w.WriteHeader(s.StatusCode)
 	if q.Accept(s.Response) {
@@ -77,7 +72,7 @@ func copyAnswer(w http.ResponseWriter, answer *http.Response) bool {
 	for {
 		n, err := answer.Body.Read(piece)
 		if n > 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
+			_ = control.SetWriteDeadline(time.Now().Add(pieceLimit))
 			if _, err := w.Write(piece[:n]); err != nil {
 				return false
 			}

@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"bytes"
@@ -9,38 +9,32 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/secret"
 )
-
-// Functions runs functions.
-type Functions interface {
-	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run.
-	Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
-}
 
 // Handler is a runner at /run: it takes an event, looks up the function that the event names, runs it and returns the result. Its
 // fields are set before the first request.
 type Handler struct {
-	Functions Functions
+	Functions function.Caller
 	Lookup    func(ctx context.Context, name Name) (*landfall.Function, error) // a Registry's Function
 	Logs      *Logs                                                            // of the runner that Functions run in
 	Secret    secret.Text
 	Logger    *slog.Logger
 
-	gate Gate
+	gate gate
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.gate.Serve(w, r, Served{Secret: h.Secret, Answer: h.answer})
+	h.gate.Serve(w, r, served{Secret: h.Secret, Answer: h.answer})
 }
 
 // Drain lets no event in any more: it is for another runner. What is under way comes to its end.
 func (h *Handler) Drain() { h.gate.Drain() }
 
 // answer runs a function.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte, rest *incoming) {
 	e, form, err := readEvent(r, body)
 	if err != nil {
 		WriteError(w, r, form, standIn(), err)
@@ -61,14 +55,20 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 		return
 	}
 	to := &reply{w: w, r: r, form: form, request: e}
-	if in, ok := runner.BodyOf(r.Context()).(*incoming); ok {
+	c := function.Call{Function: f}
+	if rest != nil {
 		if f.Body == 0 {
 			WriteError(w, r, form, e, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the function takes no body that follows its event"})
 			return
 		}
-		in.most, in.want = f.Body, to.accept
+		rest.most, rest.want = f.Body, to.accept
+		c.Body = rest
+	}
+	if inPieces(r) {
+		c.Stream = to
 	}
 	execution := h.Logs.begin(&e, to)
+	c.Event = e
 	returned := false
 	defer func() {
 		h.Logs.forget(execution)
@@ -76,11 +76,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 			to.end(event.Event{}, &landfall.Error{Op: "call", Message: "the function could not be run"})
 		}
 	}()
-	ctx := r.Context()
-	if inPieces(r) {
-		ctx = runner.WithStream(ctx, to)
-	}
-	answer, err := h.Functions.Run(ctx, f, e)
+	answer, err := h.Functions.Call(r.Context(), c)
 	returned = true
 	h.Logs.forget(execution)
 	h.told(r, name, e, err)
@@ -97,9 +93,9 @@ func (h *Handler) find(r *http.Request, name Name) (*landfall.Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	function := *f
-	function.Resources = resources.Or(f.Resources)
-	return &function, nil
+	own := *f
+	own.Resources = resources.Or(f.Resources)
+	return &own, nil
 }
 
 // told says in the log why a function could not be run. What functions do is the caller's to say.
@@ -113,7 +109,7 @@ func (h *Handler) told(r *http.Request, name Name, e event.Event, err error) {
 // readEvent reads the one event of a request.
 func readEvent(r *http.Request, body []byte) (event.Event, event.Form, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	events, form, err := event.Read(r, event.Limits{Bytes: MaxEvent, Events: 1})
+	events, form, err := event.Read(r, event.Limits{Bytes: maxEvent, Events: 1})
 	switch {
 	case err != nil:
 		return event.Event{}, form, err

@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"net/http"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 const (
@@ -36,7 +36,7 @@ type reply struct {
 
 // log takes a piece of the log. It does not block.
 func (a *reply) log(text []byte) {
-	if !InFrames(a.r) {
+	if !inFrames(a.r) {
 		return // there is no place for it
 	}
 	a.mu.Lock()
@@ -112,9 +112,9 @@ func (a *reply) send(frames []byte, limit time.Duration) error {
 	return control.Flush()
 }
 
-var _ runner.Stream = (*reply)(nil)
+var _ function.Stream = (*reply)(nil)
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (a *reply) Begin(answer event.Event) error {
 	frame, err := appendEvent(nil, headFrame, answer)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *reply) Begin(answer event.Event) error {
 	return a.piece(frame)
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (a *reply) Write(p []byte) (int, error) {
 	if err := a.piece(appendFrame(nil, pieceFrame, p)); err != nil {
 		return 0, err
@@ -146,7 +146,7 @@ func (a *reply) end(answer event.Event, err error) {
 	control := http.NewResponseController(a.w)
 	_ = control.SetWriteDeadline(time.Now().Add(writeLimit)) // a writer that has no connection has no deadline
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	if !InFrames(a.r) {
+	if !inFrames(a.r) {
 		if err != nil {
 			WriteError(a.w, a.r, a.form, a.request, err)
 			return

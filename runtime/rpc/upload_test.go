@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"bytes"
@@ -12,7 +12,8 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -55,17 +56,17 @@ func newFlow() *flow {
 	return b
 }
 
-// Read implements runner.Body.
+// Read implements function.Body.
 func (b *flow) Read(p []byte) (int, error) {
 	n, err := b.PipeReader.Read(p)
 	b.taken.Add(int64(n))
 	return n, err
 }
 
-// Stop implements runner.Body.
+// Stop implements function.Body.
 func (b *flow) Stop() { b.stop() }
 
-// Taken implements runner.Body.
+// Taken implements function.Body.
 func (b *flow) Taken() int64 { return b.taken.Load() }
 
 func (b *flow) say(text string) { _, _ = b.in.Write([]byte(text)) }
@@ -95,7 +96,7 @@ func TestBodiesTravel(t *testing.T) {
 			r, f := w.router(logs, address), w.reads(strings.ReplaceAll(name, " ", "-"))
 			for range 2 {
 				b, k := newFlow(), &taker{}
-				over := begin(runner.WithBody(t.Context(), b), r.Run, f, "good", k)
+				over := begin(t.Context(), r, f, "good", b, k)
 				b.say("one ")
 				testkit.Eventually(t, "the first part is back", func() bool { return k.said() == "one " })
 				b.say("two ")
@@ -111,7 +112,7 @@ func TestBodiesTravel(t *testing.T) {
 			}
 			// Bodies that break off: the function is told, and its process stays.
 			b, k := newFlow(), &taker{}
-			over := begin(runner.WithBody(t.Context(), b), r.Run, f, "good", k)
+			over := begin(t.Context(), r, f, "good", b, k)
 			b.say("half")
 			testkit.Eventually(t, "the half is back", func() bool { return k.said() == "half" })
 			_ = b.in.CloseWithError(&landfall.Error{Op: "test", Kind: landfall.Canceled, Message: "a cloud came"})
@@ -124,7 +125,7 @@ func TestBodiesTravel(t *testing.T) {
 			}
 			// An early answer does not wait for the body.
 			b, k = newFlow(), &taker{}
-			over = begin(runner.WithBody(t.Context(), b), r.Run, f, "early", k)
+			over = begin(t.Context(), r, f, "early", b, k)
 			if end := <-over; end.err != nil || k.said() != "early" {
 				t.Errorf("got %q, %v; want the early answer", k.said(), end.err)
 			}
@@ -134,7 +135,7 @@ func TestBodiesTravel(t *testing.T) {
 			b, k = newFlow(), &taker{}
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			over = begin(runner.WithBody(ctx, b), r.Run, f, "good", k)
+			over = begin(ctx, r, f, "good", b, k)
 			b.say("half")
 			testkit.Eventually(t, "the half is back", func() bool { return k.said() == "half" })
 			leave()
@@ -158,7 +159,7 @@ func TestRunnerDiesInTheBody(t *testing.T) {
 			at = w.serve(w.router(nil, at))
 		}
 		b, k := newFlow(), &taker{}
-		over := begin(runner.WithBody(t.Context(), b), w.router(nil, at).Run, f, "good", k)
+		over := begin(t.Context(), w.router(nil, at), f, "good", b, k)
 		b.say("one")
 		testkit.Eventually(t, "the first part is back", func() bool { return k.said() == "one" })
 		kill()
@@ -177,22 +178,22 @@ func TestBodyOfABusyFunction(t *testing.T) {
 	two, second, _ := w.runner()
 	f := w.reads("echo")
 	f.Resources.Concurrency = 1
-	for name, r := range map[string]runFunc{"here": w.router(nil, one, two).Run, "a router": w.router(nil, w.serve(w.router(nil, one, two))).Run} {
+	for name, r := range map[string]function.Caller{"here": w.router(nil, one, two), "a router": w.router(nil, w.serve(w.router(nil, one, two)))} {
 		var flows []*flow
 		var overs []chan ended
 		for _, at := range []string{one, ""} {
 			run := r
 			if at != "" {
-				run = w.router(nil, at).Run // of which r knows nothing
+				run = w.router(nil, at) // of which r knows nothing
 			}
 			b, k := newFlow(), &taker{}
-			overs, flows = append(overs, begin(runner.WithBody(t.Context(), b), run, f, "good", k)), append(flows, b)
+			overs, flows = append(overs, begin(t.Context(), run, f, "good", b, k)), append(flows, b)
 			b.say("one")
 			testkit.Eventually(t, "the part is back", func() bool { return k.said() == "one" })
 		}
 		b := newFlow()
 		go b.say("three")
-		if end := <-begin(runner.WithBody(t.Context(), b), r, f, "good", &taker{}); reason(end.err) != runner.Busy || b.Taken() != 0 {
+		if end := <-begin(t.Context(), r, f, "good", b, &taker{}); reason(end.err) != runner.Busy || b.Taken() != 0 {
 			t.Errorf("%s: got %v, and %d bytes were taken; want that all are busy, and none", name, end.err, b.Taken())
 		}
 		for i, b := range flows {
@@ -220,8 +221,8 @@ func TestLyingBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header = http.Header{
-			"Accept": {call.ContentType}, "Content-Type": {"application/cloudevents+json"}, call.FunctionHeader: {call.NameOf(f).String()},
-			call.BodyHeader: {"yes"}, call.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
+			"Accept": {rpc.ContentType}, "Content-Type": {"application/cloudevents+json"}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
+			rpc.BodyHeader: {"yes"}, rpc.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
 		}
 		change(r)
 		answer, err := (&http.Client{Timeout: patience}).Do(r)
@@ -280,7 +281,7 @@ func TestLyingBodies(t *testing.T) {
 	f.Body = 0
 	plain := w.function("plain", counter)
 	if _, text := post(at, bytes.NewReader(frames(head, "z")), func(r *http.Request) {
-		r.Header.Set(call.FunctionHeader, call.NameOf(plain).String())
+		r.Header.Set(rpc.FunctionHeader, rpc.NameOf(plain).String())
 	}); !strings.Contains(text, "takes no body") {
 		t.Errorf("a function that takes no parts: got %q", text)
 	}

@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"bytes"
@@ -15,26 +15,29 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
 
-// Request is a call on its way out: it may be sent to one process after the other.
-type Request struct {
+// request is a call on its way out: it may be sent to one process after the other.
+type request struct {
 	Header http.Header
 	Body   []byte
 
 	function  string // its ID, for the log
 	execution string
-	to        runner.Stream // takes an answer while it is made; nil: nobody does
-	body      runner.Body   // follows the event; nil: there is none
+	to        function.Stream // takes an answer while it is made; nil: nobody does
+	body      function.Body   // follows the event; nil: there is none
 
 	accept, over func() // of the process to which it was sent
 }
 
-// NewRequest returns the call of a function, to be answered in frames. Invalid when the event cannot be written, or is too large.
-func NewRequest(f *landfall.Function, e event.Event) (*Request, error) {
+// newRequest returns a call of a function, to be answered in frames. Its body is read when a process has begun to read it, and from then
+// on by that one alone. Invalid when the event cannot be written, or is too large.
+func newRequest(c function.Call) (*request, error) {
+	f, e := c.Function, c.Event
 	execution := event.ExecutionOf(e)
 	if execution == "" {
 		execution = uuid.NewString()
@@ -45,22 +48,22 @@ func NewRequest(f *landfall.Function, e event.Event) (*Request, error) {
 	if err != nil {
 		return nil, &landfall.Error{Op: "call.NewRequest", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
 	}
-	if len(body) > MaxEvent {
+	if len(body) > maxEvent {
 		return nil, tooLarge()
 	}
-	return &Request{function: f.ID, execution: execution, Body: body, Header: http.Header{
+	q := &request{function: f.ID, execution: execution, to: c.Stream, Body: body, Header: http.Header{
 		"Accept":        {ContentType},
 		"Content-Type":  {"application/cloudevents+json"},
 		FunctionHeader:  {NameOf(f).String()},
 		ResourcesHeader: {resourcesText(f.Resources)},
-	}}, nil
-}
-
-// Stream lets an answer be streamed to somebody, if there is anybody.
-func (q *Request) Stream(to runner.Stream) {
-	if q.to = to; to != nil {
+	}}
+	if q.to != nil {
 		q.Header.Set(StreamHeader, "yes")
 	}
+	if f.Body > 0 && c.Body != nil {
+		q.upload(c.Body)
+	}
+	return q, nil
 }
 
 // forwarded are the headers of a request that are sent on as they are, beside the attributes of an event in binary form.
@@ -68,10 +71,13 @@ func forwarded() []string {
 	return []string{"Accept", "Content-Type", "Traceparent", "Tracestate", FunctionHeader, ResourcesHeader, StreamHeader}
 }
 
-// Forward returns the call that a request is, to be sent on as it came. Invalid when it names no function. The event is read only
-// when it is needed, and is what stands for the request otherwise.
-func Forward(r *http.Request, body []byte) (q *Request, form event.Form, e event.Event, err error) {
-	q = &Request{Header: http.Header{}, Body: body}
+// forward returns the call that a request is, to be sent on as it came, with what follows its event; nil: nothing does. Invalid when it
+// names no function. The event is read only when it is needed, and is what stands for the request otherwise.
+func forward(r *http.Request, body []byte, rest *incoming) (q *request, form event.Form, e event.Event, err error) {
+	q = &request{Header: http.Header{}, Body: body}
+	if rest != nil {
+		q.upload(rest)
+	}
 	for _, name := range forwarded() {
 		if value := r.Header.Get(name); value != "" {
 			q.Header.Set(name, value)
@@ -82,7 +88,7 @@ func Forward(r *http.Request, body []byte) (q *Request, form event.Form, e event
 			q.Header[name] = values
 		}
 	}
-	if InFrames(r) && q.Header.Get(FunctionHeader) != "" {
+	if inFrames(r) && q.Header.Get(FunctionHeader) != "" {
 		return q, event.Structured, standIn(), nil
 	}
 	if e, form, err = readEvent(r, body); err != nil {
@@ -97,13 +103,13 @@ func Forward(r *http.Request, body []byte) (q *Request, form event.Form, e event
 }
 
 // Timeout returns how long the function may take, as far as the request says; 0 when it does not.
-func (q *Request) Timeout() time.Duration {
+func (q *request) Timeout() time.Duration {
 	resources, _ := parseResources(q.Header.Get(ResourcesHeader)) // who runs it says what is wrong
 	return resources.Timeout
 }
 
 // To returns the HTTP request by which it is sent to a process.
-func (q *Request) To(ctx context.Context, address string, role secret.Text) (*http.Request, error) {
+func (q *request) To(ctx context.Context, address string, role secret.Text) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+invoke.RunPath, bytes.NewReader(q.Body))
 	if err != nil {
 		return nil, err
@@ -118,7 +124,7 @@ func (q *Request) To(ctx context.Context, address string, role secret.Text) (*ht
 
 // Answer reads the answer to the request, and passes on what the function logged, and what is streamed. Its errors are those of
 // runner.Runner.Run.
-func (q *Request) Answer(answer *http.Response, logs runner.Logs) (event.Event, error) {
+func (q *request) Answer(answer *http.Response, logs runner.Logs) (event.Event, error) {
 	if answer.Header.Get("Content-Type") != ContentType {
 		return event.Event{}, strange(answer)
 	}
@@ -131,7 +137,7 @@ func (q *Request) Answer(answer *http.Response, logs runner.Logs) (event.Event, 
 		kind, text, err := readFrame(answer.Body, limits)
 		switch {
 		case err != nil:
-			return event.Event{}, Lost(err)
+			return event.Event{}, lost(err)
 		case kind == logFrame:
 			limits[logFrame] -= len(text)
 			if logs != nil {
@@ -154,7 +160,7 @@ func (q *Request) Answer(answer *http.Response, logs runner.Logs) (event.Event, 
 }
 
 // begin begins an answer that is streamed.
-func (q *Request) begin(text []byte) error {
+func (q *request) begin(text []byte) error {
 	e, err := q.event(text)
 	if err != nil {
 		return err
@@ -163,25 +169,25 @@ func (q *Request) begin(text []byte) error {
 }
 
 // event returns the event of a frame.
-func (q *Request) event(text []byte) (event.Event, error) {
+func (q *request) event(text []byte) (event.Event, error) {
 	e, _, err := event.Parse(text)
 	if err != nil {
-		return event.Event{}, Lost(err)
+		return event.Event{}, lost(err)
 	}
 	event.SetExecution(&e, q.execution)
 	return e, nil
 }
 
 // last returns what the last frame says.
-func (q *Request) last(rest io.Reader, kind byte, text []byte) (event.Event, error) {
+func (q *request) last(rest io.Reader, kind byte, text []byte) (event.Event, error) {
 	if !atEnd(rest) { // to know lets the connection be used again
-		return event.Event{}, Lost(errFrame)
+		return event.Event{}, lost(errFrame)
 	}
 	if kind == errorFrame {
 		if err := decodeFault("call", text); err != nil {
 			return event.Event{}, err
 		}
-		return event.Event{}, Lost(errFrame)
+		return event.Event{}, lost(errFrame)
 	}
 	return q.event(text)
 }
@@ -193,9 +199,9 @@ var errStrange = errors.New("what answered is no runner and no router")
 func strange(answer *http.Response) error {
 	switch answer.StatusCode {
 	case http.StatusUnauthorized:
-		return Refused("the function cannot be run: what runs it does not know this server's role secret", nil)
+		return refused("the function cannot be run: what runs it does not know this server's role secret", nil)
 	case http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
-		return Refused("the function cannot be run: where it is run, nothing runs functions", errStrange)
+		return refused("the function cannot be run: where it is run, nothing runs functions", errStrange)
 	}
-	return Lost(errStrange)
+	return lost(errStrange)
 }

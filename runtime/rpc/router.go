@@ -1,4 +1,4 @@
-package router
+package rpc
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
 )
@@ -26,14 +26,14 @@ type Router struct {
 	Runners []string
 
 	Secret  secret.Text // that all roles share
-	Logs    runner.Logs // takes what functions log that Run calls, as it comes; nil: nobody does
+	Logs    runner.Logs // takes what functions log that Call calls, as it comes; nil: nobody does
 	Logger  *slog.Logger
 	Timeout time.Duration                                                // of functions of which no timeout is known; 30 s
 	Resolve func(ctx context.Context, host string) ([]net.IPAddr, error) // nil: as the system does
 
 	once      sync.Once
 	transport *http.Transport
-	gate      call.Gate
+	gate      gate
 	check     chan struct{} // something is wrong: look now
 
 	mu      sync.Mutex
@@ -68,21 +68,20 @@ func (r *Router) Close() {
 	r.transport.CloseIdleConnections()
 }
 
-// Run gives an event to a function, in the process that is best for it, and returns its answer, which is streamed as that of
-// runner.Runner.Run is. What the function logs goes to Logs before Run returns. Its errors are those of runner.Runner.Run, and
-// runner.Lost; Unavailable when nobody is there who could run it.
-func (r *Router) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	q, err := call.NewRequest(f, e)
+var _ function.Caller = (*Router)(nil)
+
+// Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to Logs before Call
+// returns. Unavailable when nobody is there who could run it; runner.Lost when nobody knows whether it ran.
+func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	if c.Body != nil {
+		defer c.Body.Stop()
+	}
+	q, err := newRequest(c)
 	if err != nil {
 		return event.Event{}, err
 	}
-	q.Stream(runner.StreamOf(ctx))
-	if body := runner.BodyOf(ctx); body != nil && f.Body > 0 {
-		q.Upload(body)
-		defer body.Stop()
-	}
 	defer q.Over()
-	limit := cmp.Or(f.Resources.Timeout, r.Timeout, usual)
+	limit := cmp.Or(c.Function.Resources.Timeout, r.Timeout, usual)
 	limited, cancel := context.WithTimeout(ctx, limit+slack)
 	defer cancel()
 	answer, err := r.run(limited, q)
@@ -90,7 +89,7 @@ func (r *Router) Run(ctx context.Context, f *landfall.Function, e event.Event) (
 }
 
 // run sends a call and reads its answer.
-func (r *Router) run(ctx context.Context, q *call.Request) (event.Event, error) {
+func (r *Router) run(ctx context.Context, q *request) (event.Event, error) {
 	sent, err := r.send(ctx, q)
 	if err != nil {
 		return event.Event{}, err
@@ -138,10 +137,10 @@ func (s *sent) drop() {
 }
 
 // send sends a call to the best process, and to another one when it did not begin there. The caller closes what it returns. Its
-// errors are those of Run.
-func (r *Router) send(ctx context.Context, q *call.Request) (_ *sent, failure error) {
+// errors are those of Call.
+func (r *Router) send(ctx context.Context, q *request) (_ *sent, failure error) {
 	r.open()
-	key := q.Header.Get(call.FunctionHeader)
+	key := q.Header.Get(FunctionHeader)
 	var refusal *sent
 	var tried []*target
 	for {
@@ -175,24 +174,24 @@ func (r *Router) send(ctx context.Context, q *call.Request) (_ *sent, failure er
 	case refusal != nil:
 		return refusal, nil
 	case failure == nil:
-		failure = call.Refused("the function cannot be run: nothing that runs functions answers", errNone)
+		failure = refused("the function cannot be run: nothing that runs functions answers", errNone)
 	}
 	return nil, failure
 }
 
 // refused reports whether a function did not begin.
 func (r *Router) refused(s *sent) bool {
-	why := s.Header.Get(call.RefusedHeader)
-	if why == call.Stopping {
-		r.down(s.target, errStopping)
+	why := s.Header.Get(RefusedHeader)
+	if why == Stopping {
+		r.down(s.target, errStops)
 	}
 	return why != ""
 }
 
 // These are causes for the log.
 var (
-	errNone     = errors.New("no runner is healthy")
-	errStopping = errors.New("it is stopping")
+	errNone  = errors.New("no runner is healthy")
+	errStops = errors.New("it is stopping")
 )
 
 // isUnsent reports whether a call failed before anything of it was sent: there was no connection.
@@ -202,7 +201,7 @@ func isUnsent(err error) bool {
 }
 
 // try sends a call to a process.
-func (r *Router) try(ctx context.Context, t *target, q *call.Request) (*http.Response, error) {
+func (r *Router) try(ctx context.Context, t *target, q *request) (*http.Response, error) {
 	request, err := q.To(ctx, t.address, r.Secret)
 	if err != nil {
 		return nil, err
@@ -217,8 +216,8 @@ func (r *Router) failed(ctx context.Context, t *target, err error) error {
 	}
 	if isUnsent(err) {
 		r.down(t, err)
-		return call.Refused("the function cannot be run: nothing that runs functions answers", err)
+		return refused("the function cannot be run: nothing that runs functions answers", err)
 	}
 	r.down(t, err) // whether only a connection broke is found out at once
-	return call.Lost(err)
+	return lost(err)
 }

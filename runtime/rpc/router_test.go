@@ -1,4 +1,4 @@
-package router_test
+package rpc_test
 
 import (
 	"context"
@@ -14,8 +14,9 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/call"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/runtime/rpc"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/test/testkit"
@@ -34,7 +35,7 @@ func TestElsewhere(t *testing.T) {
 			logs := newLogs()
 			r := w.router(logs, address)
 			f := w.function("greet", counter)
-			answer, err := r.Run(t.Context(), f, ask("greet", "x1"))
+			answer, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("greet", "x1")})
 			// E-036: the runner is a process that was told where the registry is, and nothing else
 			if err != nil {
 				t.Fatal(err)
@@ -65,12 +66,12 @@ func TestTriggerManager(t *testing.T) {
 	f := w.function("echo", `while read -r event; do printf '%s\n' "$event"; done`)
 	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"GREETING": "good morning"}}, Name: "greet", AppName: "shop", Namespace: "default", Function: f}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
-		seen := &spy{run: w.router(nil, address).Run}
+		seen := &spy{run: w.router(nil, address)}
 		m := &trigger.Manager{
 			Functions: seen, Table: func() *registry.Table { return nil },
-			Address: func(f *landfall.Function) string { return "https://landfall.example" + call.NameOf(f).String() },
+			Address: func(f *landfall.Function) string { return "https://landfall.example" + rpc.NameOf(f).String() },
 		}
-		answer, err := m.Invoke(t.Context(), bound, ask("greet", "x1"))
+		answer, err := m.Call(t.Context(), function.Call{Function: f, Trigger: bound, Event: ask("greet", "x1")})
 		// E-060: by a router, or by a runner if there is none
 		if err != nil || answer.Type() != "greet" {
 			t.Errorf("by way of %s the trigger manager gets %v, %v", name, answer, err)
@@ -87,14 +88,14 @@ func TestTriggerManager(t *testing.T) {
 
 // spy keeps the event that a function was called with.
 type spy struct {
-	run   runFunc
+	run   function.Caller
 	event event.Event
 }
 
-// Run implements trigger.Functions.
-func (s *spy) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	s.event = e
-	return s.run(ctx, f, e)
+// Call implements function.Caller.
+func (s *spy) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	s.event = c.Event
+	return s.run.Call(ctx, c)
 }
 
 // What goes wrong in another process is the same error here, so that whoever answers for it answers the same.
@@ -133,15 +134,15 @@ func TestErrorsTravel(t *testing.T) {
 				var group sync.WaitGroup
 				defer group.Wait()
 				defer release(t, f)
-				group.Go(func() { _, _ = here.Functions.Run(t.Context(), f, ask("hang", "")) })
+				group.Go(func() { _, _ = here.Functions.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "")}) })
 				testkit.Eventually(t, "the place is taken", func() bool { n, idle := here.runner.Count(f.ID); return n == 1 && idle == 0 })
 			}
-			_, want := here.Functions.Run(ctx, f, ask(test.kind, "x"))
+			_, want := here.Functions.Call(ctx, function.Call{Function: f, Event: ask(test.kind, "x")})
 			if want == nil || reason(want) != test.reason {
 				t.Fatalf("here it makes %v, want %q", want, test.reason)
 			}
-			for name, run := range map[string]runFunc{"a runner": direct.Run, "a router": through.Run} {
-				_, err := run(ctx, f, ask(test.kind, "y"))
+			for name, run := range map[string]function.Caller{"a runner": direct, "a router": through} {
+				_, err := run.Call(ctx, function.Call{Function: f, Event: ask(test.kind, "y")})
 				same(t, name, err, want)
 			}
 		})
@@ -191,7 +192,7 @@ func TestResourcesOfCaller(t *testing.T) {
 	asked.Resources = landfall.Resources{Timeout: 50 * time.Millisecond}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		began := time.Now()
-		if _, err := w.router(nil, address).Run(t.Context(), &asked, ask("hang", "")); reason(err) != runner.Timeout || time.Since(began) > patience/2 {
+		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked, Event: ask("hang", "")}); reason(err) != runner.Timeout || time.Since(began) > patience/2 {
 			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err, asked.Resources.Timeout)
 		}
 	}
@@ -213,9 +214,9 @@ func TestSameExecution(t *testing.T) {
 	printf '{"specversion":"1.0","id":"1","source":"/talk","type":"said"}\n'
 done`)
 	first, second := newLogs(), newLogs()
-	over := begin(t.Context(), w.router(first, at).Run, f, "hang", nil)
+	over := begin(t.Context(), w.router(first, at), f, "hang", nil, nil)
 	testkit.Eventually(t, "the first one runs", func() bool { return first.of("x1") == "it begins\n" })
-	if end := <-begin(t.Context(), w.router(second, at).Run, f, "good", nil); end.err != nil || second.of("x1") != "another\n" {
+	if end := <-begin(t.Context(), w.router(second, at), f, "good", nil, nil); end.err != nil || second.of("x1") != "another\n" {
 		t.Errorf("the second one: got %v and the log %q, want its own line", end.err, second.of("x1"))
 	}
 	release(t, f)
@@ -236,14 +237,14 @@ func TestSentOn(t *testing.T) {
 	})
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	send(t, http.MethodPost, "http://"+w.serve(w.router(nil, there.at()))+"/run", http.Header{
-		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace}, call.FunctionHeader: {call.NameOf(f).String()},
+		"Authorization": {"Bearer " + roleSecret.Reveal()}, "Content-Type": {"text/plain"}, "Traceparent": {trace}, rpc.FunctionHeader: {rpc.NameOf(f).String()},
 		"Ce-Specversion": {"1.0"}, "Ce-Id": {"1"}, "Ce-Source": {"/me"}, "Ce-Type": {"good"},
 		"Cookie": {"session=1"}, "X-Forwarded-For": {"192.0.2.1"}, "Proxy-Authorization": {"Basic x"}, "User-Agent": {"me"},
 	}, "hello")
 	h := <-got
 	for name, want := range map[string]string{
 		"Authorization": "Bearer " + roleSecret.Reveal(), "Content-Type": "text/plain", "Traceparent": trace, "Ce-Type": "good",
-		call.FunctionHeader: call.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "", "Proxy-Authorization": "",
+		rpc.FunctionHeader: rpc.NameOf(f).String(), "Cookie": "", "X-Forwarded-For": "", "Proxy-Authorization": "",
 	} {
 		if h.Get(name) != want {
 			t.Errorf("the runner gets %q as %s, want %q", h.Get(name), name, want)
@@ -261,7 +262,7 @@ func TestLogsTravel(t *testing.T) {
 	f := w.function("talk", counter)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := r.Run(t.Context(), f, ask("hang", "x1"))
+		_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("hang", "x1")})
 		ended <- err
 	}()
 	testkit.Eventually(t, "the log is there before the answer", func() bool { return logs.of("x1") == "event 1\n" })
@@ -280,7 +281,7 @@ func TestGivenUp(t *testing.T) {
 	f := w.function("hang", counter)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	over := begin(ctx, r.Run, f, "hang", nil)
+	over := begin(ctx, r, f, "hang", nil, nil)
 	testkit.Eventually(t, "the function runs", func() bool { n, _ := there.runner.Count(f.ID); return n == 1 })
 	cancel()
 	if end := <-over; landfall.KindOf(end.err) != landfall.Canceled {
@@ -299,7 +300,7 @@ func TestRegistryIsAskedOnce(t *testing.T) {
 	printf '{"specversion":"1.0","id":"1","source":"/s","type":"greet","data":"%s"}\n' "$GREETING"
 done`)
 	for range 5 {
-		answer, err := r.Run(t.Context(), f, ask("greet", ""))
+		answer, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("greet", "")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +314,7 @@ done`)
 	}
 	other := *f
 	other.ID, other.Version = "another", landfall.NewUID()
-	_, err := r.Run(t.Context(), &other, ask("greet", ""))
+	_, err := r.Call(t.Context(), function.Call{Function: &other, Event: ask("greet", "")})
 	if landfall.KindOf(err) != landfall.NotFound || !strings.Contains(landfall.MessageOf(err), "there is no function default/greet:"+string(other.Version)) {
 		t.Errorf("a version that is not there makes %v, want the registry's words", err)
 	}
@@ -329,7 +330,7 @@ func TestRegistryHasAnotherOne(t *testing.T) {
 	asked := *f
 	asked.ID = "as the caller knew it a moment ago"
 	for range 3 {
-		count(t, r.Run, &asked, "good")
+		count(t, r, &asked, "good")
 	}
 	if n := w.asked.Load(); n != 3 {
 		t.Errorf("the registry was asked %d times, want each time, since it has another one", n)
@@ -341,11 +342,11 @@ func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	f := w.function("greet", counter)
-	for name, r := range map[string]runFunc{
-		"no runner": w.router(nil).Run, "a dead one": w.router(nil, dead(t)).Run,
-		"behind a router": w.router(nil, w.serve(w.router(nil, dead(t)))).Run,
+	for name, r := range map[string]function.Caller{
+		"no runner": w.router(nil), "a dead one": w.router(nil, dead(t)),
+		"behind a router": w.router(nil, w.serve(w.router(nil, dead(t)))),
 	} {
-		_, err := r(t.Context(), f, ask("good", ""))
+		_, err := r.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 		if landfall.KindOf(err) != landfall.Unavailable || reason(err) != "" {
 			t.Errorf("%s: %v, want that it is not available", name, err)
 		}
@@ -381,11 +382,11 @@ func TestNothingStays(t *testing.T) { //nolint:paralleltest // it counts what al
 		r, lost := w.router(newLogs(), w.serve(front)), w.router(nil, lossy.at())
 		f := w.function("greet", counter)
 		for range 20 {
-			count(t, r.Run, f, "good")
-			_, _ = r.Run(t.Context(), f, ask("exit", ""))
-			_, _ = lost.Run(t.Context(), f, ask("good", ""))
+			count(t, r, f, "good")
+			_, _ = r.Call(t.Context(), function.Call{Function: f, Event: ask("exit", "")})
+			_, _ = lost.Call(t.Context(), function.Call{Function: f, Event: ask("good", "")})
 			short, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			_, _ = r.Run(short, f, ask("slow", ""))
+			_, _ = r.Call(short, function.Call{Function: f, Event: ask("slow", "")})
 			cancel()
 		}
 	})

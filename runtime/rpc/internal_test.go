@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"bytes"
@@ -114,7 +114,7 @@ func TestFaultsTravel(t *testing.T) {
 // FuzzAnswer: whatever a process answers, the call ends, and holds no more than its limits.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("a\x00\x00\x00\x02{}"))
-	f.Add(appendFrame(appendFrame(nil, logFrame, []byte("hello")), errorFrame, encodeFault(Lost(nil))))
+	f.Add(appendFrame(appendFrame(nil, logFrame, []byte("hello")), errorFrame, encodeFault(lost(nil))))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		limits := map[byte]int{logFrame: 16, answerFrame: 16, errorFrame: 16}
 		for from := bytes.NewReader(answer); ; {
@@ -167,7 +167,7 @@ func TestRegistryWithoutProxy(t *testing.T) {
 func TestEmptySecret(t *testing.T) {
 	t.Parallel()
 	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer x"} {
-		if r := (&http.Request{Header: http.Header{"Authorization": {authorization}}}); Knows(r, "") {
+		if r := (&http.Request{Header: http.Header{"Authorization": {authorization}}}); knows(r, "") {
 			t.Errorf("%q is known", authorization)
 		}
 	}
@@ -176,7 +176,7 @@ func TestEmptySecret(t *testing.T) {
 // A gate lets so many calls in, and tells the next one when to come again; it lets that in when another one has left.
 func TestGateIsFull(t *testing.T) {
 	t.Parallel()
-	var g Gate
+	var g gate
 	for range maxCalls {
 		if err := g.enter(); err != nil {
 			t.Fatal(err)
@@ -195,14 +195,14 @@ func TestGateIsFull(t *testing.T) {
 // Who is refused because nobody can run the function now is told so by the status, and when to come again.
 func TestComeAgain(t *testing.T) {
 	t.Parallel()
-	const refused, failed = "a runner may be free in a moment", "the function is broken"
+	const full, failed = "a runner may be free in a moment", "the function is broken"
 	for _, c := range []struct {
 		err                  error
 		status               int
 		again, why, contains string
 	}{
-		{&landfall.Error{Kind: landfall.Unavailable, Message: refused, Err: &runner.FunctionError{Reason: runner.Busy}}, 503, "1", Busy, refused},
-		{Refused(refused, nil), 503, "1", "", refused},
+		{&landfall.Error{Kind: landfall.Unavailable, Message: full, Err: &runner.FunctionError{Reason: runner.Busy}}, 503, "1", Busy, full},
+		{refused(full, nil), 503, "1", "", full},
 		{&landfall.Error{Message: failed, Err: &runner.FunctionError{Reason: runner.Exit}}, 502, "", "", failed},
 	} {
 		for _, accept := range []string{"", ContentType} {
@@ -222,10 +222,10 @@ func TestEventTooLarge(t *testing.T) {
 	for _, c := range []struct {
 		size, said int64
 		large      bool
-	}{{MaxEvent, MaxEvent, false}, {MaxEvent, -1, false}, {MaxEvent + 1, -1, true}, {0, MaxEvent + 1, true}} {
+	}{{maxEvent, maxEvent, false}, {maxEvent, -1, false}, {maxEvent + 1, -1, true}, {0, maxEvent + 1, true}} {
 		body, err := readBody(&http.Request{ContentLength: c.said, Body: io.NopCloser(bytes.NewReader(make([]byte, c.size)))})
 		limit, large := errors.AsType[*event.TooLargeError](err)
-		if large != c.large || large && limit.Max != MaxEvent || !large && (err != nil || int64(len(body)) != c.size) {
+		if large != c.large || large && limit.Max != maxEvent || !large && (err != nil || int64(len(body)) != c.size) {
 			t.Errorf("%d bytes, of which %d were announced: got %d bytes and %v", c.size, c.said, len(body), err)
 		}
 	}

@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 const (
@@ -41,16 +41,16 @@ type incoming struct {
 	ended   bool // the last frame was there, and nothing is behind it
 }
 
-var _ runner.Body = (*incoming)(nil)
+var _ function.Body = (*incoming)(nil)
 
 // receive returns the event of a request whose body follows, and that body.
 func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) {
-	if !InFrames(r) || r.Header.Get(FunctionHeader) == "" {
+	if !inFrames(r) || r.Header.Get(FunctionHeader) == "" {
 		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "a body in parts needs " + FunctionHeader + " and Accept: " + ContentType}
 	}
 	in := &incoming{from: r.Body, control: http.NewResponseController(w)}
 	_ = in.control.EnableFullDuplex() // or net/http would read the rest before it answers; a writer that has no connection need not
-	_, text, err := readFrame(in.from, map[byte]int{headFrame: MaxEvent})
+	_, text, err := readFrame(in.from, map[byte]int{headFrame: maxEvent})
 	if err != nil {
 		return nil, nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the event could not be read to its end", Err: err}
 	}
@@ -62,7 +62,7 @@ func broke(message string, cause error) error {
 	return &landfall.Error{Op: "call.Read", Kind: landfall.Canceled, Message: message, Err: cause}
 }
 
-// Read implements runner.Body.
+// Read implements function.Body.
 func (in *incoming) Read(p []byte) (int, error) {
 	in.reading.Lock()
 	defer in.reading.Unlock()
@@ -143,7 +143,7 @@ func (in *incoming) await() error {
 	return nil
 }
 
-// Stop implements runner.Body.
+// Stop implements function.Body.
 func (in *incoming) Stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -153,7 +153,7 @@ func (in *incoming) Stop() {
 	}
 }
 
-// Taken implements runner.Body.
+// Taken implements function.Body.
 func (in *incoming) Taken() int64 { return in.taken.Load() }
 
 // end ends it, whoever reads. The request is net/http's again, which may read what is left for a moment, so that who still sends gets the
@@ -171,7 +171,7 @@ func (in *incoming) end() {
 // the body. One goroutine reads it. It ends without an error, which would take the answer away, too: what has no last frame is half a
 // body.
 type outgoing struct {
-	body     runner.Body
+	body     function.Body
 	rest     []byte // of a frame
 	room     []byte
 	last     bool // nothing is behind rest
@@ -228,16 +228,14 @@ func (o *outgoing) Close() error {
 	return nil
 }
 
-// Upload lets the data of the event be a body that follows it, if there is one. It is read when a process has begun to read it, and
-// from then on by that one alone.
-func (q *Request) Upload(body runner.Body) {
-	if q.body = body; body != nil {
-		q.Header.Set(BodyHeader, "yes")
-	}
+// upload lets the data of the event be a body that follows it.
+func (q *request) upload(body function.Body) {
+	q.body = body
+	q.Header.Set(BodyHeader, "yes")
 }
 
 // parts lets an HTTP request have the event and the body that follows it. What was sent before is over.
-func (q *Request) parts(r *http.Request) {
+func (q *request) parts(r *http.Request) {
 	q.Over()
 	over, end := context.WithCancel(r.Context())
 	accepted := make(chan struct{})
@@ -252,7 +250,7 @@ func (q *Request) parts(r *http.Request) {
 }
 
 // Accept lets the body be sent, if there is one and the answer says that the function began. It reports whether it does.
-func (q *Request) Accept(answer *http.Response) bool {
+func (q *request) Accept(answer *http.Response) bool {
 	if q.accept == nil || answer.StatusCode != http.StatusOK {
 		return false
 	}
@@ -261,7 +259,7 @@ func (q *Request) Accept(answer *http.Response) bool {
 }
 
 // Over lets no more of the body be sent.
-func (q *Request) Over() {
+func (q *request) Over() {
 	if q.over != nil {
 		q.over()
 	}

@@ -1,4 +1,4 @@
-package call
+package rpc
 
 import (
 	"bytes"
@@ -20,23 +20,23 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// MaxEvent is how many bytes an event may have between roles: more than any door takes, also when its data becomes base64.
-const MaxEvent = 16 << 20
+// maxEvent is how many bytes an event may have between roles: more than any door takes, also when its data becomes base64.
+const maxEvent = 16 << 20
 
 const (
 	maxCalls  = 1024             // under way at one gate
 	bodyLimit = 30 * time.Second // for the event to arrive
 )
 
-// Knows reports whether a request has the secret that roles share. Nobody knows an empty one.
-func Knows(r *http.Request, role secret.Text) bool {
+// knows reports whether a request has the secret that roles share. Nobody knows an empty one.
+func knows(r *http.Request, role secret.Text) bool {
 	return auth.Equal(auth.BearerOf(r), role.Reveal())
 }
 
 // Roles gives requests that have the secret of the roles to one handler, and all others to the other one.
 func Roles(role secret.Text, known, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if Knows(r, role) {
+		if knows(r, role) {
 			known.ServeHTTP(w, r)
 			return
 		}
@@ -44,40 +44,40 @@ func Roles(role secret.Text, known, others http.Handler) http.Handler {
 	})
 }
 
-// Gate is what the address /run is at a runner and at a router alike. Its zero value is open.
-type Gate struct {
+// gate is what the address /run is at a runner and at a router alike. Its zero value is open.
+type gate struct {
 	mu       sync.Mutex
 	calls    int
 	stopping bool
 }
 
-// Served says what is behind a gate.
-type Served struct {
+// served says what is behind a gate.
+type served struct {
 	Secret  secret.Text
-	Healthy func() error // nil: while it does not stop
-	Answer  func(w http.ResponseWriter, r *http.Request, body []byte)
+	Healthy func() error                                                               // nil: while it does not stop
+	Answer  func(w http.ResponseWriter, r *http.Request, event []byte, rest *incoming) // nil: nothing follows the event
 }
 
 // Drain lets no event in any more; those that are in come out. Who asks for the health is told.
-func (g *Gate) Drain() {
+func (g *gate) Drain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.stopping = true
 }
 
-// Health is what GET tells about a gate.
-type Health struct {
+// health is what GET tells about a gate.
+type health struct {
 	Calls int `json:"calls"` // under way
 }
 
 // Serve answers a request: POST is a call, GET asks for the health. Who does not know the secret is told nothing.
-func (g *Gate) Serve(w http.ResponseWriter, r *http.Request, s Served) {
+func (g *gate) Serve(w http.ResponseWriter, r *http.Request, s served) {
 	w.Header().Set("Cache-Control", "no-store")
 	if inParts(r) {
 		w.Header().Set("Connection", "close") // what is left of a body is nobody's request
 	}
 	switch {
-	case !Knows(r, s.Secret):
+	case !knows(r, s.Secret):
 		unauthorized(w)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		g.health(w, r, s.Healthy)
@@ -94,9 +94,9 @@ func unauthorized(w http.ResponseWriter) {
 	http.Error(w, "This address is for the processes of the server: Authorization: Bearer ROLE_SECRET.", http.StatusUnauthorized)
 }
 
-func (g *Gate) health(w http.ResponseWriter, r *http.Request, healthy func() error) {
+func (g *gate) health(w http.ResponseWriter, r *http.Request, healthy func() error) {
 	g.mu.Lock()
-	health, stopping := Health{g.calls}, g.stopping
+	health, stopping := health{g.calls}, g.stopping
 	g.mu.Unlock()
 	var err error
 	switch {
@@ -112,10 +112,10 @@ func (g *Gate) health(w http.ResponseWriter, r *http.Request, healthy func() err
 	write(w, health)
 }
 
-func errStopping() error { return Refused("the process is stopping", nil) }
+func errStopping() error { return refused("the process is stopping", nil) }
 
 // call reads an event and has it answered.
-func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, []byte)) {
+func (g *gate) call(w http.ResponseWriter, r *http.Request, answer func(http.ResponseWriter, *http.Request, []byte, *incoming)) {
 	if err := g.enter(); err != nil {
 		w.Header().Set("Connection", "close") // or net/http would read the event first
 		refuse(w, r, err)
@@ -125,12 +125,11 @@ func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.Res
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(bodyLimit)) // a writer that has no connection has no deadline
 	var body []byte
+	var rest *incoming
 	var err error
 	if inParts(r) {
-		var in *incoming
-		if body, in, err = receive(w, r); in != nil {
-			defer in.end()
-			r = r.WithContext(runner.WithBody(r.Context(), in))
+		if body, rest, err = receive(w, r); rest != nil {
+			defer rest.end()
 		}
 	} else {
 		body, err = readBody(r)
@@ -141,10 +140,10 @@ func (g *Gate) call(w http.ResponseWriter, r *http.Request, answer func(http.Res
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{})
-	answer(w, r, body)
+	answer(w, r, body, rest)
 }
 
-func (g *Gate) enter() error {
+func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -160,7 +159,7 @@ func (g *Gate) enter() error {
 	return nil
 }
 
-func (g *Gate) leave() {
+func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.calls--
@@ -168,13 +167,13 @@ func (g *Gate) leave() {
 
 func readBody(r *http.Request) ([]byte, error) {
 	var body bytes.Buffer
-	if r.ContentLength <= MaxEvent {
+	if r.ContentLength <= maxEvent {
 		body.Grow(int(min(max(r.ContentLength, 0), atFirst)) + bytes.MinRead)
-		if _, err := body.ReadFrom(io.LimitReader(r.Body, MaxEvent+1)); err != nil {
+		if _, err := body.ReadFrom(io.LimitReader(r.Body, maxEvent+1)); err != nil {
 			return nil, &landfall.Error{Op: "call", Kind: landfall.Invalid, Message: "the event could not be read to its end", Err: err}
 		}
 	}
-	if r.ContentLength > MaxEvent || body.Len() > MaxEvent {
+	if r.ContentLength > maxEvent || body.Len() > maxEvent {
 		return nil, tooLarge()
 	}
 	return body.Bytes(), nil
@@ -182,16 +181,16 @@ func readBody(r *http.Request) ([]byte, error) {
 
 func tooLarge() error {
 	return &landfall.Error{
-		Op: "call", Kind: landfall.Invalid, Message: fmt.Sprintf("the event is too large: the limit between roles is %d bytes", MaxEvent),
-		Err: &event.TooLargeError{Limit: "event bytes", Max: MaxEvent},
+		Op: "call", Kind: landfall.Invalid, Message: fmt.Sprintf("the event is too large: the limit between roles is %d bytes", maxEvent),
+		Err: &event.TooLargeError{Limit: "event bytes", Max: maxEvent},
 	}
 }
 
-// InFrames reports whether who asks takes an answer in frames.
-func InFrames(r *http.Request) bool { return r.Header.Get("Accept") == ContentType }
+// inFrames reports whether who asks takes an answer in frames.
+func inFrames(r *http.Request) bool { return r.Header.Get("Accept") == ContentType }
 
 // inPieces reports whether who asks takes an answer while it is made.
-func inPieces(r *http.Request) bool { return InFrames(r) && r.Header.Get(StreamHeader) != "" }
+func inPieces(r *http.Request) bool { return inFrames(r) && r.Header.Get(StreamHeader) != "" }
 
 // These are why a function did not begin, in RefusedHeader.
 const (
@@ -235,7 +234,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, form event.Form, request
 	if status == http.StatusServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}
-	if !InFrames(r) {
+	if !inFrames(r) {
 		_ = event.Write(w, status, form, invoke.ErrorEvent(request, err)) // the caller may be gone
 		return
 	}
