@@ -11,7 +11,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept/accepttest"
-	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
 )
@@ -31,31 +30,6 @@ func (s *shop) keeps() {
 			s.T.Error(err)
 		}
 	})
-}
-
-// A collection waits while a backup is made: it neither goes on beside it, nor asks for itself over and over.
-func TestCollectionWaits(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.upkeep.Mirrors = &builder.Mirrors{Root: t.TempDir()}
-	collected := make(chan error, 1)
-	err := s.upkeep.Uncollected(t.Context(), func() error {
-		go func() { collected <- s.upkeep.Collect(t.Context(), accepttest.AppID) }()
-		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if err := s.upkeep.Collect(impatient, accepttest.AppID); landfall.KindOf(err) != landfall.Canceled {
-			t.Errorf("got %v from a collection meanwhile, want one that waited as long as it could", err)
-		}
-		select {
-		case err := <-collected:
-			t.Errorf("a collection ended meanwhile: %v", err)
-		default:
-		}
-		return nil
-	})
-	if err := errors.Join(err, <-collected); err != nil {
-		t.Error(err)
-	}
 }
 
 // unsteady is repositories that can be read as the test says.
