@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // newVersions makes as many versions of a function as P3b has, each in a folder of its own. The function is cat: it hands back the
@@ -63,7 +64,7 @@ func coldRunner(b *testing.B, reserve int) *runner.Runner {
 	if reserve > 0 {
 		b.Cleanup(s.Reserve(reserve))
 	}
-	r := &runner.Runner{Sandbox: s, Defaults: landfall.Resources{Timeout: patience}}
+	r := &runner.Runner{Sandbox: s, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 	b.Cleanup(r.Close)
 	return r
 }

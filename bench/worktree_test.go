@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/test/site"
 )
 
 // The site of the figures: 10,000 files of 4 KiB, of which a push changes 100.
@@ -20,55 +21,46 @@ const (
 
 const branch = landfall.RefName("refs/heads/main")
 
-// site is a work tree with a static site.
-type site struct {
-	b      *testing.B
-	dir    string
+// workTree is a repository with a static site.
+type workTree struct {
+	*site.Repository
 	random *rand.Rand
 	bytes  [][]byte // of each file
 	round  int
 }
 
-func newSite(b *testing.B, files int) *site {
+func newWorkTree(b *testing.B, files int) *workTree {
 	b.Helper()
-	s := &site{b: b, dir: b.TempDir(), random: rand.New(rand.NewPCG(1, 2)), bytes: make([][]byte, files)}
-	run(b, s.dir, "git", "init", "--quiet", "--initial-branch=main")
-	run(b, s.dir, "git", "config", "gc.auto", "0")
-	s.write("specs/app.yaml", []byte("apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: bench}\nspec:\n  static:\n    - {src: site, path: /}\n"))
+	return fillTree(site.NewRepository(b), files)
+}
+
+// fillTree is newWorkTree for a repository that is empty.
+func fillTree(r *site.Repository, files int) *workTree {
+	s := &workTree{Repository: r, random: rand.New(rand.NewPCG(1, 2)), bytes: make([][]byte, files)}
+	s.Write("specs/app.yaml", site.AppSpec("bench"))
 	for i := range files {
 		s.change(i)
 	}
 	return s
 }
 
-func (s *site) write(name string, data []byte) {
-	s.b.Helper()
-	path := filepath.Join(s.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		s.b.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		s.b.Fatal(err)
-	}
-}
-
 // name returns where a file is served.
 func name(i int) string { return fmt.Sprintf("/dir%02d/page%05d.html", i%100, i) }
 
 // change gives a file new bytes.
-func (s *site) change(i int) {
-	s.b.Helper()
+func (s *workTree) change(i int) {
+	s.T.Helper()
 	data := make([]byte, fileSize)
 	for j := range data {
 		data[j] = byte('a' + s.random.IntN(26))
 	}
 	s.bytes[i] = data
-	s.write("site"+name(i), data)
+	s.Write("site"+name(i), string(data))
 }
 
 // changeSome gives every hundredth file new bytes, other ones in each round, and returns which.
-func (s *site) changeSome() []int {
-	s.b.Helper()
+func (s *workTree) changeSome() []int {
+	s.T.Helper()
 	s.round++
 	var changed []int
 	for i := s.round % (len(s.bytes) / siteChanged); i < len(s.bytes); i += len(s.bytes) / siteChanged {
@@ -79,23 +71,21 @@ func (s *site) changeSome() []int {
 }
 
 // commit commits everything.
-func (s *site) commit() landfall.CommitSHA {
-	s.b.Helper()
-	run(s.b, s.dir, "git", "add", "--all")
-	run(s.b, s.dir, "git", "commit", "--quiet", "--message", fmt.Sprint("round ", s.round))
-	return landfall.CommitSHA(run(s.b, s.dir, "git", "rev-parse", "HEAD"))
+func (s *workTree) commit() landfall.CommitSHA {
+	s.T.Helper()
+	return s.Commit(fmt.Sprint("round ", s.round))
 }
 
 // push commits everything, and pushes it to the bare repository.
-func (s *site) push() landfall.CommitSHA {
-	s.b.Helper()
+func (s *workTree) push() landfall.CommitSHA {
+	s.T.Helper()
 	commit := s.commit()
-	run(s.b, s.dir, "git", "push", "--quiet", "origin", "main")
+	s.Git("push", "--quiet", "origin", "main")
 	return commit
 }
 
 // all returns the numbers of all files.
-func (s *site) all() []int {
+func (s *workTree) all() []int {
 	all := make([]int, len(s.bytes))
 	for i := range all {
 		all[i] = i
@@ -104,11 +94,11 @@ func (s *site) all() []int {
 }
 
 // check fails the benchmark unless get returns the bytes of these files.
-func (s *site) check(files []int, get func(path string) []byte) {
-	s.b.Helper()
+func (s *workTree) check(files []int, get func(path string) []byte) {
+	s.T.Helper()
 	for _, i := range files {
 		if got := get(name(i)); !bytes.Equal(got, s.bytes[i]) {
-			s.b.Fatalf("%s is not what was committed", name(i))
+			s.T.Fatalf("%s is not what was committed", name(i))
 		}
 	}
 }
@@ -125,12 +115,12 @@ func inFolder(b *testing.B, dir string) func(path string) []byte {
 	}
 }
 
-// newBare makes an empty bare repository, and the site's remote of that name.
-func (s *site) newBare(remote string) string {
-	s.b.Helper()
-	dir := filepath.Join(s.b.TempDir(), "site.git")
-	run(s.b, "", "git", "init", "--quiet", "--bare", "--initial-branch=main", dir)
-	run(s.b, dir, "git", "config", "gc.auto", "0")
-	run(s.b, s.dir, "git", "remote", "add", remote, dir)
-	return dir
+// newBare makes an empty bare repository, and the work tree's remote of that name.
+func (s *workTree) newBare(remote string) string {
+	s.T.Helper()
+	bare := &site.Repository{T: s.T, Dir: s.T.TempDir()}
+	bare.Git("init", "--quiet", "--bare", "--initial-branch=main")
+	bare.Git("config", "gc.auto", "0")
+	s.Git("remote", "add", remote, bare.Dir)
+	return bare.Dir
 }
