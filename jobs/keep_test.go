@@ -13,9 +13,8 @@ import (
 	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/test/testkit"
 )
-
-const patience = time.Minute
 
 // keeps runs what one process does for all, until the test ends.
 func (s *shop) keeps() {
@@ -64,7 +63,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	s.Doors.Remote = repos
 	look := func(outcome error) { // by the clock, which is put forward until somebody looks
 		t.Helper()
-		tick, late := time.NewTicker(100*time.Millisecond), time.After(patience)
+		tick, late := time.NewTicker(100*time.Millisecond), time.After(testkit.Patience)
 		defer tick.Stop()
 		for {
 			select {
@@ -85,7 +84,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	}
 	look(errors.New("no process can be started"))
 	look(nil)
-	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
+	tick, late := time.NewTicker(10*time.Millisecond), time.After(testkit.Patience)
 	defer tick.Stop()
 	for {
 		head, err := s.Doors.DB.Head(t.Context(), accepttest.AppID, s.Ref)
@@ -113,7 +112,7 @@ func TestRunEndsWithItsJobs(t *testing.T) {
 		if err == nil {
 			t.Error("got no error")
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("it goes on without jobs")
 	}
 }

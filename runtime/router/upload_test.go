@@ -224,7 +224,7 @@ func TestLyingBodies(t *testing.T) {
 			call.BodyHeader: {"yes"}, call.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
 		}
 		change(r)
-		answer, err := (&http.Client{Timeout: patience}).Do(r)
+		answer, err := (&http.Client{Timeout: testkit.Patience}).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
