@@ -34,9 +34,7 @@ func newVersions(b *testing.B) []runner.Function {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			b.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "function"), program, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Program(b, filepath.Join(dir, "function"), program)
 		all[i] = runner.Function{Function: landfall.Function{ID: fmt.Sprintf("version-%d", i)}, Args: []string{"./function"}, Dir: dir}
 	}
 	return all

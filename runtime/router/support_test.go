@@ -127,9 +127,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) function(name, program string) *landfall.Function {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "function"), []byte("#!/bin/sh\n"+program), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Program(w.t, filepath.Join(dir, "function"), []byte("#!/bin/sh\n"+program))
 	version := landfall.NewUID()
 	f := &landfall.Function{
 		ID: "default/" + name + ":1 " + string(version), Namespace: "default", Name: name, Version: version, Number: 1, Group: landfall.NewUID(),
