@@ -17,6 +17,7 @@ import (
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // newVersions makes as many versions of a function as P3b has, each in a folder of its own. The function is cat: it hands back the
@@ -34,9 +35,7 @@ func newVersions(b *testing.B) []runner.Function {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			b.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "function"), program, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Program(b, filepath.Join(dir, "function"), program)
 		all[i] = runner.Function{Function: landfall.Function{ID: fmt.Sprintf("version-%d", i)}, Args: []string{"./function"}, Dir: dir}
 	}
 	return all
@@ -64,7 +63,7 @@ func coldRunner(b *testing.B, reserve int) *runner.Runner {
 	if reserve > 0 {
 		b.Cleanup(s.Reserve(reserve))
 	}
-	r := &runner.Runner{Sandbox: s, Defaults: landfall.Resources{Timeout: patience}}
+	r := &runner.Runner{Sandbox: s, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 	b.Cleanup(r.Close)
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // examples are the two functions that each language has: one that answers a request, and one that answers an event.
@@ -133,7 +134,7 @@ func TestNoEvent(t *testing.T) {
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	f := runnable(t, "nodejs", "", files{"index.js": "setInterval(() => {}, 1000); exports.handler = () => 5"})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	shell := exec.CommandContext(ctx, f.Args[0], f.Args[1:]...)
 	shell.Dir, shell.Stdin = f.Dir, strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"t"}`)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
@@ -20,10 +19,8 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
-
-// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-const patience = 60 * time.Second
 
 // TestMain is also the init of what the tests confine.
 func TestMain(m *testing.M) {
@@ -98,7 +95,7 @@ func start(t testing.TB, kind string) (*runner.Runner, *logs) {
 		t.Fatal("nothing can confine functions here; type: apt-get install bubblewrap")
 	}
 	log := &logs{text: map[string]string{}}
-	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log, Defaults: landfall.Resources{Timeout: patience}}
+	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 	t.Cleanup(r.Close)
 	return r, log
 }

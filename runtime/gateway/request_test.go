@@ -15,10 +15,8 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/test/testkit"
 )
-
-// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-const patience = 60 * time.Second
 
 // echo answers with the data that came.
 func echo() plain {
@@ -39,7 +37,7 @@ func (s *site) dial(t *testing.T, text string) wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	w := wire{c, bufio.NewReader(c)}
@@ -148,7 +146,7 @@ func TestSlowRequests(t *testing.T) {
 // The time for a body is over when the body is: the function and the next request on the connection have their own.
 func TestTimeAfterBody(t *testing.T) {
 	t.Parallel()
-	const short = 50 * time.Millisecond
+	const short = 250 * time.Millisecond
 	var ended error
 	s := open(t, plain(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		later := time.NewTimer(4 * short)
@@ -248,7 +246,7 @@ func TestStop(t *testing.T) {
 		<-leave
 		return e, nil
 	}), nil, "POST /")
-	server := http.Server{Handler: s.gateway, ReadHeaderTimeout: patience}
+	server := http.Server{Handler: s.gateway, ReadHeaderTimeout: testkit.Patience}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

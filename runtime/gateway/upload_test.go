@@ -31,7 +31,7 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	for name, text := range does {
 		text = "#!/bin/sh\nn=0\nwhile read -r event; do n=$((n+1)); read=false; size=0; " + text + "; " + answer + "; done\n"
 		testkit.Program(t, filepath.Join(dir, name), []byte(text))
-		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: patience}}
+		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: testkit.Patience}}
 		routes = append(routes, routeTo(f, name, "", "/"+name))
 	}
 	app.Releases[0].Routes = registry.NewRoutes(routes)

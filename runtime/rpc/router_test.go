@@ -192,7 +192,7 @@ func TestResourcesOfCaller(t *testing.T) {
 	asked.Resources = landfall.Resources{Timeout: 50 * time.Millisecond}
 	for name, address := range map[string]string{"a runner": at, "a router": w.serve(w.router(nil, at))} {
 		began := time.Now()
-		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked, Event: ask("hang", "")}); reason(err) != runner.Timeout || time.Since(began) > patience/2 {
+		if _, err := w.router(nil, address).Call(t.Context(), function.Call{Function: &asked, Event: ask("hang", "")}); reason(err) != runner.Timeout || time.Since(began) > testkit.Patience/2 {
 			t.Errorf("by way of %s it ended after %s with %v, want after the caller's %s", name, time.Since(began), err, asked.Resources.Timeout)
 		}
 	}

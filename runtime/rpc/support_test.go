@@ -16,7 +16,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
@@ -26,11 +25,11 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/secret"
+	"landfall.dev/landfall/test/testkit"
 )
 
 const (
-	// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-	patience = 60 * time.Second
+	// testkit.Patience is how long a test waits for what happens at once on a machine that has nothing else to do.
 
 	roleSecret = secret.Text("what-all-roles-share-and-nobody-else")
 	runnerWord = "run-as-a-runner" // the first argument of a process that is one
@@ -64,7 +63,7 @@ func runProcess(known string) error {
 	if _, err := os.Stdout.WriteString(listener.Addr().String() + "\n"); err != nil {
 		return err
 	}
-	server := &http.Server{Handler: newHandler(&rpc.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: newHandler(&rpc.Registry{URL: at, Secret: roleSecret}, slog.Default()).Handler, ReadHeaderTimeout: testkit.Patience}
 	return server.Serve(listener)
 }
 
@@ -128,13 +127,11 @@ func newWorld(t testing.TB) *world {
 func (w *world) function(name, program string) *landfall.Function {
 	w.t.Helper()
 	dir := w.t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "function"), []byte("#!/bin/sh\n"+program), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	testkit.Program(w.t, filepath.Join(dir, "function"), []byte("#!/bin/sh\n"+program))
 	version := landfall.NewUID()
 	f := &landfall.Function{
 		ID: "default/" + name + ":1 " + string(version), Namespace: "default", Name: name, Version: version, Number: 1, Group: landfall.NewUID(),
-		Entrypoint: "function", Package: landfall.Archive{Key: dir}, Resources: landfall.Resources{Timeout: patience},
+		Entrypoint: "function", Package: landfall.Archive{Key: dir}, Resources: landfall.Resources{Timeout: testkit.Patience},
 		Config: map[string]string{"GREETING": "hello"},
 	}
 	w.mu.Lock()

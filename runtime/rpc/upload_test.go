@@ -225,7 +225,7 @@ func TestLyingBodies(t *testing.T) {
 			rpc.BodyHeader: {"yes"}, rpc.StreamHeader: {"yes"}, "Authorization": {"Bearer " + roleSecret.Reveal()},
 		}
 		change(r)
-		answer, err := (&http.Client{Timeout: patience}).Do(r)
+		answer, err := (&http.Client{Timeout: testkit.Patience}).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}

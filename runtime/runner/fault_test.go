@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 			log := newLogs()
 			r := start(t, &runner.Runner{
 				Sandbox: box(t, kind), Logs: log, Limits: runner.Limits{Answer: mib, Log: 10_000},
-				Defaults: landfall.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1},
+				Defaults: landfall.Resources{Memory: 64 * mib, Timeout: testkit.Patience, Concurrency: 1},
 			})
 			stop := neighbour(t, r)
 			for _, test := range faults() {
@@ -109,7 +109,7 @@ func TestFaults(t *testing.T) {
 						return processes == idle
 					})
 					// N-023: the pool refills
-					f.Resources.Timeout = patience
+					f.Resources.Timeout = testkit.Patience
 					if n := count(t, r, f); n != 1 {
 						t.Errorf("the next answer is %d; want 1, by a new process", n)
 					}
@@ -138,7 +138,7 @@ func TestFaults(t *testing.T) {
 func neighbour(t *testing.T, r *runner.Runner) (stop func() int64) {
 	t.Helper()
 	f := counter(t, "")
-	f.ID, f.Resources.Timeout = "neighbour", patience
+	f.ID, f.Resources.Timeout = "neighbour", testkit.Patience
 	var failed atomic.Int64
 	var wait sync.WaitGroup
 	end := make(chan struct{})

@@ -98,7 +98,7 @@ func take(t *testing.T) taken {
 func latencies(t *testing.T, r *runner.Runner, id string, stop <-chan struct{}) (took []time.Duration, failed int) {
 	t.Helper()
 	f := counter(t, "")
-	f.ID, f.Resources.Timeout = id, patience
+	f.ID, f.Resources.Timeout = id, testkit.Patience
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -124,7 +124,7 @@ func p99(took []time.Duration) time.Duration { return took[len(took)*99/100] }
 func TestHell(t *testing.T) {
 	r := start(t, &runner.Runner{
 		Sandbox: box(t, "confined"), Limits: runner.Limits{Answer: mib, Log: 10_000},
-		Defaults: landfall.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1, IdleTimeout: time.Second},
+		Defaults: landfall.Resources{Memory: 64 * mib, Timeout: testkit.Patience, Concurrency: 1, IdleTimeout: time.Second},
 	})
 	n := rounds(t)
 	still := make(chan struct{})
@@ -178,7 +178,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		f.Resources.Memory, f.Resources.MilliCPU = 1<<30, 500
 	}
 	for i := range n {
-		f.Resources.Timeout = patience
+		f.Resources.Timeout = testkit.Patience
 		if test.reason == runner.Timeout {
 			f.Resources.Timeout = timeout
 		}
@@ -200,7 +200,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 				t.Errorf("%s: the error came after %s, and a timer after %s; want at most a second more than that", execution, took, timeout+slack)
 			}
 		}
-		f.Resources.Timeout = patience
+		f.Resources.Timeout = testkit.Patience
 		testkit.Eventually(t, "its process has gone", func() bool {
 			processes, _ := r.Count(f.ID)
 			return processes == 0
@@ -216,7 +216,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 // Inputs that were made to harm: each gets an answer or an error that says why, and the function works on.
 func TestPoisonInputs(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib}, Defaults: landfall.Resources{Timeout: patience, Concurrency: 1}})
+	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib}, Defaults: landfall.Resources{Timeout: testkit.Patience, Concurrency: 1}})
 	f := runner.Function{Function: landfall.Function{ID: "echo"}, Args: []string{"/bin/cat"}, Dir: t.TempDir()}
 	const deep = 200_000
 	texts := map[string]string{

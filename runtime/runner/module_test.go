@@ -89,7 +89,7 @@ func TestModuleFaults(t *testing.T) {
 	}
 	r, f := modules(t, sources...)
 	for i, test := range tests {
-		f[i].Resources = landfall.Resources{Timeout: patience}
+		f[i].Resources = landfall.Resources{Timeout: testkit.Patience}
 		if test.reason == runner.Timeout {
 			f[i].Resources.Timeout = 200 * time.Millisecond
 		}
@@ -105,7 +105,7 @@ func TestModuleFaults(t *testing.T) {
 func TestModuleBusy(t *testing.T) {
 	t.Parallel()
 	r, f := modules(t, wasmtest.Source{Body: []byte{0x03, 0x40, 0x0c, 0, 0x0b}})
-	f[0].Resources = landfall.Resources{Concurrency: 1, Timeout: patience}
+	f[0].Resources = landfall.Resources{Concurrency: 1, Timeout: testkit.Patience}
 	ctx, giveUp := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	var errs [2]error

@@ -318,7 +318,7 @@ func TestMachineLimit(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	third.Resources.Timeout = patience
+	third.Resources.Timeout = testkit.Patience
 	for _, execution := range []string{"a", "b"} {
 		go func() { _, _ = r.Run(ctx, third, function.Call{Event: ask("bad", execution)}) }()
 		log.await(t, execution, "working")
@@ -339,7 +339,7 @@ func TestAppLeavesRoom(t *testing.T) {
 	defer cancel()
 	hang := func(app, id string) error {
 		f := counter(t, "echo working >&2; exec sleep 600")
-		f.App, f.ID, f.Resources.Timeout = app, id, patience
+		f.App, f.ID, f.Resources.Timeout = app, id, testkit.Patience
 		ended := make(chan error, 1)
 		execution := app + id
 		go func() {
@@ -552,11 +552,11 @@ func TestIdle(t *testing.T) {
 // A trigger's resources go before its function's, and those before the defaults; a process has one size of memory.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: patience}})
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: testkit.Patience}})
 	f := counter(t, "")
-	trigger := landfall.Resources{Memory: 64 << 20, Timeout: patience / 2}
+	trigger := landfall.Resources{Memory: 64 << 20, Timeout: testkit.Patience / 2}
 	// E-082, E-085: a trigger's resources override the function's
-	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: patience / 2}); got != want {
+	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: testkit.Patience / 2}); got != want {
 		t.Errorf("Or = %+v, want %+v", got, want)
 	}
 	count(t, r, f)
@@ -587,7 +587,7 @@ func TestResourcesBoundTheProcess(t *testing.T) {
 	t.Parallel()
 	n := &noting{Sandbox: box(t, "confined")}
 	log := newLogs()
-	r := start(t, &runner.Runner{Sandbox: n, Logs: log, Defaults: landfall.Resources{Timeout: patience, MilliCPU: 700}})
+	r := start(t, &runner.Runner{Sandbox: n, Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience, MilliCPU: 700}})
 	f := counter(t, "head -c 2097152 /dev/zero >/tmp/file && echo fits >&2; rm /tmp/file; "+answer)
 	for _, c := range []struct {
 		of   landfall.Resources
@@ -618,7 +618,7 @@ func TestClose(t *testing.T) {
 	descriptors, goroutines := held(t)
 	for _, kind := range []string{"confined", "off"} {
 		log := newLogs()
-		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: landfall.Resources{Timeout: patience}}
+		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 		f := counter(t, "echo working >&2; exec sleep 600")
 		f.Dir = filepath.Clean(f.Dir)
 		count(t, r, f)

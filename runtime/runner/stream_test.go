@@ -164,7 +164,7 @@ func TestSilentStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: 3 * time.Second}}), counter(t, c.bad), &taker{}
-			f.Resources.Timeout = 10 * patience
+			f.Resources.Timeout = 10 * testkit.Patience
 			_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 			if reason(err) != c.want || k.text.String() != c.text {
 				t.Errorf("got %q, %v; want %q and %q", k.text.String(), err, c.text, c.want)
@@ -180,7 +180,7 @@ func TestSilentStream(t *testing.T) {
 func TestStreamGivenUpInSilence(t *testing.T) {
 	t.Parallel()
 	r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, head+`exec sleep 600`), &taker{}
-	f.Resources.Timeout = 10 * patience
+	f.Resources.Timeout = 10 * testkit.Patience
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	k.took = func() { time.AfterFunc(time.Millisecond, end) }
@@ -225,7 +225,7 @@ func TestModuleStreams(t *testing.T) {
 	}
 	r, f := modules(t, sources...)
 	for i, test := range tests {
-		r.Limits.Silence = patience
+		r.Limits.Silence = testkit.Patience
 		if test.reason == runner.Timeout {
 			r.Limits.Silence = 500 * time.Millisecond
 		}

@@ -22,9 +22,6 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-const patience = 60 * time.Second
-
 // TestMain is also the init of what the tests confine.
 func TestMain(m *testing.M) {
 	if code, handled := sandbox.Forward(os.Args[1:]); handled {
@@ -78,7 +75,7 @@ func (l *logs) of(execution string) string {
 // await waits until an execution's log has a text.
 func (l *logs) await(t *testing.T, execution, text string) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(testkit.Patience)
 	for !strings.Contains(l.of(execution), text) {
 		select {
 		case <-l.wake:

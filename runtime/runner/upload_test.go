@@ -61,7 +61,7 @@ const (
 func uploader(t *testing.T, bad string) runner.Function {
 	t.Helper()
 	f := counter(t, bad)
-	f.Body, f.Resources.Concurrency, f.Resources.Timeout = mib, 1, patience
+	f.Body, f.Resources.Concurrency, f.Resources.Timeout = mib, 1, testkit.Patience
 	return f
 }
 
@@ -215,7 +215,7 @@ func TestBrokenUpload(t *testing.T) {
 // A function that goes on with its answer ends as soon as another one when the body breaks off that it is for.
 func TestBrokenUploadOfStream(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: patience / 2}})
+	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: testkit.Patience / 2}})
 	f := uploader(t, head+`while [ $n -lt 100 ]; do n=$((n+1)); echo '{"data":"."}'; sleep 0.2; done; echo '{"last":true}'; `)
 	for name, to := range map[string]function.Stream{"streamed": &taker{}, "gathered": nil} {
 		settled(t, r, f)
@@ -256,7 +256,7 @@ func TestUploadEnds(t *testing.T) {
 				t.Errorf("got %v, want that it took too long", err)
 			}
 			settled(t, r, f)
-			f.Resources.Timeout = patience
+			f.Resources.Timeout = testkit.Patience
 			if n := count(t, r, f); n != 1 {
 				t.Errorf("the next event was number %d of its process, want the first", n)
 			}

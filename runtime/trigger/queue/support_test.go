@@ -18,8 +18,6 @@ import (
 	"landfall.dev/landfall/runtime/trigger/queue/natstest"
 )
 
-const patience = time.Minute
-
 // engine is where the messages of a test lie: what opens a broker there.
 type engine func() *queue.Broker
 

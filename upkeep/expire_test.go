@@ -1,4 +1,4 @@
-package jobs_test
+package upkeep_test
 
 import (
 	"context"

@@ -1,20 +1,18 @@
-package jobs_test
+package upkeep_test
 
 import (
 	"context"
-	"iter"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept/accepttest"
-	"landfall.dev/landfall/assets"
-	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/upkeep"
 )
 
@@ -28,7 +26,7 @@ func owns(t *testing.T, db *store.DB) (stop func()) {
 	case <-owned:
 	case err := <-ended:
 		t.Fatalf("it does not own the database: %v", err)
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("it does not own the database")
 	}
 	return func() {
@@ -38,31 +36,7 @@ func owns(t *testing.T, db *store.DB) (stop func()) {
 }
 
 // litter is a shop with something to collect, and a record that is too old.
-type litter struct {
-	*shop
-
-	objects *object
-}
-
-// object is a store of the one object that is to be collected.
-type object struct {
-	assets.Store // nothing but a collection uses it
-
-	gone atomic.Bool
-}
-
-func (o *object) List(context.Context, string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if !o.gone.Load() {
-			yield(litterObject, nil)
-		}
-	}
-}
-
-func (o *object) Delete(context.Context, string) error {
-	o.gone.Store(true)
-	return nil
-}
+type litter struct{ *shop }
 
 const (
 	litterPrefix = "apps/default/shop/static/site/aaaaaaaa/"
@@ -71,8 +45,8 @@ const (
 
 func newLitter(t *testing.T, db *store.DB) litter {
 	t.Helper()
-	l := litter{newShopIn(t, db), &object{}}
-	l.upkeep.Objects, l.upkeep.Mirrors = l.objects, &builder.Mirrors{Root: t.TempDir()}
+	l := litter{newShopIn(t, db)}
+	l.objects.put(litterObject)
 	l.upkeep.Retention = upkeep.Retention{Deliveries: time.Hour}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		long := time.Now().Add(-2 * time.Hour)
@@ -101,7 +75,7 @@ func (l litter) there() (object, record bool) {
 	if err != nil {
 		l.T.Fatal(err)
 	}
-	return !l.objects.gone.Load(), len(deliveries) == 1
+	return len(l.objects.keys("")) == 1, len(deliveries) == 1
 }
 
 // wantRefused fails the test unless every duty of the owner is refused, and nothing is gone.
@@ -188,10 +162,11 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 		l := newLitter(t, ours)
 		stop := owns(t, ours)
 		var stopOther func()
-		l.upkeep.Objects = overtaken{l.objects, func() { // when it is known already what is to be deleted
+		l.objects.before = sync.OnceValue(func() error { // when it is known already what is to be deleted
 			stop()
 			stopOther = owns(t, other)
-		}}
+			return nil
+		})
 		if err := l.upkeep.Collect(t.Context(), accepttest.AppID); landfall.KindOf(err) != landfall.Conflict {
 			t.Errorf("got %v from a collection that was overtaken, want a Conflict", err)
 		}
@@ -199,20 +174,7 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 			t.Error("the object was deleted by a process that did not own the database any more")
 		}
 		stopOther()
-		l.upkeep.Objects = l.objects
 		defer owns(t, ours)()
 		l.wantTidied()
 	})
-}
-
-// overtaken is objects whose list takes so long that something happens meanwhile.
-type overtaken struct {
-	assets.Store
-
-	happens func()
-}
-
-func (o overtaken) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	o.happens()
-	return o.Store.List(ctx, prefix)
 }

@@ -1,58 +1,35 @@
-package accept_test
+package runs_test
 
 import (
 	"testing"
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/accept/accepttest"
 	"landfall.dev/landfall/store"
-	"landfall.dev/landfall/webhook"
 )
 
-// opens is a delivery that opens pull request 12 at a commit.
-func (s *shop) opens(id string, commit landfall.CommitSHA) webhook.Intake {
-	return webhook.Intake{
-		Delivery:   landfall.Delivery{ID: id, Event: "pull_request"},
-		Repository: webhook.Repository{ID: 1, Owner: "harbor", Name: "shop"},
-		PullRequest: &webhook.PullRequest{
-			PullRequest: landfall.PullRequest{Number: 12, Base: "main"}, Head: "refs/heads/feature", Commit: commit, Actor: "ada"},
-	}
-}
+// shop is an app with its repository in the built-in remote. Nobody works its runs.
+type shop struct{ *accepttest.Shop }
 
-// hooked makes an app of a repository elsewhere.
-func (s *shop) hooked() accept.Intake {
-	s.T.Helper()
-	s.Update(func(tx *store.Tx) error {
-		own, err := tx.App(s.T.Context(), accepttest.AppID)
-		if err != nil {
-			return err
-		}
-		app := own
-		own.GitHub = landfall.GitHubRepository{}
-		app.ID, app.Name, app.Repository, app.GitHubConfirmed = "hooked", "hooked", "https://github.com/harbor/shop.git", true
-		if err := tx.UpdateApp(s.T.Context(), own); err != nil {
-			return err
-		}
-		return tx.CreateApp(s.T.Context(), app)
-	})
-	return accept.Intake{Acceptor: s.Doors.Acceptor}
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	return &shop{accepttest.New(t)}
 }
 
 // What a delivery moves is said when the gateways show it, and not before.
 func TestCommentWaitsForTheGateways(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	in := s.hooked()
+	in := s.Hooked()
 	commit := s.Commit("one")
-	if _, _, err := in.Accept(t.Context(), s.opens("one", commit)); err != nil {
+	if _, _, err := in.Accept(t.Context(), s.Opens("one", commit)); err != nil {
 		t.Fatal(err)
 	}
 	gateways := accepttest.Gate{Asked: make(chan struct{}), Let: make(chan struct{})}
 	s.Doors.Rollout.Gateways = gateways
 	ended := make(chan error, 1)
-	closed := s.opens("two", commit)
+	closed := s.Opens("two", commit)
 	closed.PullRequest.Closed = true
 	go func() {
 		_, _, err := in.Accept(t.Context(), closed)
@@ -78,9 +55,9 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 func TestCommentIsOfOneRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	in := s.hooked()
+	in := s.Hooked()
 	commit := s.Commit("one")
-	if _, _, err := in.Accept(t.Context(), s.opens("one", commit)); err != nil {
+	if _, _, err := in.Accept(t.Context(), s.Opens("one", commit)); err != nil {
 		t.Fatal(err)
 	}
 	s.Update(func(tx *store.Tx) error {
