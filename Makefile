@@ -45,7 +45,7 @@ ROLES := api webhook pipeline gateway trigger router runner registry
 # The makers of sites whose output the tests push; their versions are in testdata/sites/NAME/package.json.
 SITES := vite vitepress astro sveltekit
 # Benchmarks are a module of their own. bench/argo, which links all of Kubernetes, is compiled only when it measures.
-BENCH := . ./echo ./peer ./report
+BENCH := . ./echo ./fetch ./peer ./report
 # Tests wait more than they compute: four of a package at a time keep two processors at work.
 GOTEST = build/bin/testservers $(GO) test -json -timeout 75m -parallel 4 $(TESTFLAGS)
 REPORT = build/bin/testreport -o build/test.json

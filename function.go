@@ -21,7 +21,6 @@ type Function struct {
 	Network     bool              `json:"network,omitempty"` // its spec lets it reach the network
 	Body        int64             `json:"body,omitempty"`    // bytes of a request's body at most, which it gets in parts; 0: it gets bodies as a whole
 	Contract    json.RawMessage   `json:"-"`                 // which contract.Of takes, where calls begin; nil: it takes and answers anything
-	Origin      Origin            `json:"-"`                 // what it runs for
 }
 
 // Environment is what a function runs in, as its document has it.
@@ -37,10 +36,4 @@ type SealedSecret struct {
 	Name   string `json:"name"`
 	Number int64  `json:"number"`           // of the version; 0: the release has none
 	Sealed []byte `json:"sealed,omitempty"` // nil: it was revoked, or there is none
-}
-
-// Origin is what a function runs for; zero: for no release.
-type Origin struct {
-	Release UID
-	Trigger string // its name
 }

@@ -14,7 +14,7 @@ import (
 func TestSharedDeliveryOfARenamedRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	in := s.hooked()
+	in := s.Hooked()
 	s.Update(func(tx *store.Tx) error {
 		return tx.CreateApp(t.Context(), landfall.App{
 			ID: "forged", Namespace: landfall.DefaultNamespace, Name: "forged", Branch: "main", Repository: "https://evil.example.com/harbor/vault",
@@ -22,12 +22,12 @@ func TestSharedDeliveryOfARenamedRepository(t *testing.T) {
 		})
 	})
 	commit := s.Commit("one")
-	renamed := s.opens("one", commit)
+	renamed := s.Opens("one", commit)
 	renamed.Repository.Name, renamed.Repository.URLs = "store", []string{"https://github.com/harbor/store.git"}
 	if stored, _, err := in.Accept(t.Context(), renamed); err != nil || len(stored.Runs) != 1 {
 		t.Errorf("the renamed repository: got %+v and %v, want a run", stored, err)
 	}
-	foreign := s.opens("two", commit)
+	foreign := s.Opens("two", commit)
 	foreign.Repository = webhook.Repository{ID: 2, Owner: "harbor", Name: "vault", URLs: []string{"https://github.com/harbor/vault.git"}}
 	stored, _, err := in.Accept(t.Context(), foreign)
 	if err != nil || len(stored.Runs) != 0 || !stored.Unmatched || !strings.Contains(stored.Decision, "landfall app hook forged") {

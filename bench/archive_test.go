@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite" // as the server has it
-
-	"landfall.dev/landfall/api/client"
 )
 
 // An archive is an installation with a long history: one app of ten functions and a page, to which every push brought a
@@ -37,22 +35,24 @@ func queue(b *testing.B, folder string) {
 // begin makes the archive's first release by a push.
 func begin(b *testing.B, folder string) {
 	b.Helper()
-	work := newSite(b, 1)
+	work := newWorkTree(b, 1)
 	text := "---\napiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {version: 2, runtime: {image: fission/python-env}}\n" +
 		"---\napiVersion: fission.io/v1\nkind: Package\nmetadata: {name: handlers}\nspec:\n  environment: {name: python}\n  deployment: {url: \"archive://handlers\"}\n" +
 		"---\nkind: ArchiveUploadSpec\nname: handlers\ninclude: [handlers/*.py]\n"
+	code := ""
 	for i := range archiveFunctions {
+		code += fmt.Sprintf("def f%d(): pass\n", i)
 		text += fmt.Sprintf("---\napiVersion: fission.io/v1\nkind: Function\nmetadata: {name: f%d}\nspec:\n  environment: {name: python}\n"+
 			"  package: {packageref: {name: handlers}, functionName: main.f%d}\n", i, i)
 	}
-	work.write("specs/functions.yaml", []byte(text))
-	work.write("handlers/main.py", []byte("def main(): pass\n"))
+	work.Write("specs/functions.yaml", text)
+	work.Write("handlers/main.py", code)
 	commit := work.commit()
 	s := startServer(b, folder, "")
-	run(b, work.dir, "git", "push", "--quiet", s.app(client.NewApp{Name: "bench"}), "main")
+	work.Git("push", "--quiet", s.Remote(s.App("bench")), "main")
 	s.finished("bench", commit)
 	s.settled()
-	s.stop()
+	s.Stop()
 }
 
 // history writes the rows that so many pushes would have left, :pushes, and so many runs that wait, :queued.

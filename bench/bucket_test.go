@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets/s3"
 	"landfall.dev/landfall/bench"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // minIO is an S3 server with no buckets.
@@ -34,12 +34,11 @@ func newMinIO(b *testing.B) *minIO {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := &minIO{web: web{name: "MinIO", port: freePort(b)}}
+	m := &minIO{web: web{name: "MinIO", port: site.FreePort(b)}}
 	cmd := onCore("", program, "server", "--quiet", "--address", "127.0.0.1:"+m.port, b.TempDir())
-	cmd.Env = environ("MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=1")
+	cmd.Env = site.Environ("MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CI_CD=1")
 	m.start(b, cmd)
-	s := &server{b: b}
-	s.await("MinIO is ready", 20*time.Millisecond, func() bool {
+	testkit.Eventually(b, "MinIO is ready", func() bool {
 		resp, err := http.Get("http://127.0.0.1:" + m.port + "/minio/health/ready")
 		if err != nil {
 			return false
@@ -82,7 +81,7 @@ func (m *minIO) mc(b *testing.B, args ...string) string {
 		b.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env = environ(fmt.Sprintf("MC_HOST_here=http://%s:%s@127.0.0.1:%s", accessKey, secretKey, m.port), "MC_CONFIG_DIR="+b.TempDir())
+	cmd.Env = site.Environ(fmt.Sprintf("MC_HOST_here=http://%s:%s@127.0.0.1:%s", accessKey, secretKey, m.port), "MC_CONFIG_DIR="+b.TempDir())
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		b.Fatalf("mc %s: %v\n%s", args[0], err, text)
@@ -138,7 +137,7 @@ func some(all []int) []int {
 // BenchmarkP6Bucket is BenchmarkP6 with an object store: MinIO.
 func BenchmarkP6Bucket(b *testing.B) {
 	m := newMinIO(b)
-	work := newSite(b, siteFiles)
+	work := newWorkTree(b, siteFiles)
 	bare := work.newBare("origin")
 	commit := work.push()
 	const listed, mirror = "rclone sync " + checksum + " --fast-list", "mc mirror"
@@ -147,7 +146,7 @@ func BenchmarkP6Bucket(b *testing.B) {
 	beside := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files to S3", Unit: "ms", Peer: listed})
 	short := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files to S3", Unit: "ms", Peer: mirror, Floor: 0.5, Target: 0.15})
 
-	source := filepath.Join(work.dir, "site")
+	source := filepath.Join(work.Dir, "site")
 	store := m.open(b, "landfall")
 	key, _ := work.uploaded(store, bare, commit, "", work.all())
 	for _, bucket := range []string{"listed", "mirrored"} {
@@ -179,9 +178,9 @@ func BenchmarkP6Bucket(b *testing.B) {
 // BenchmarkP5Bucket is BenchmarkP5 with an object store. A script's files are live when they are in the bucket.
 func BenchmarkP5Bucket(b *testing.B) {
 	m := newMinIO(b)
-	s := newServer(b, m.settings()...)
-	work := newSite(b, siteFiles)
-	run(b, work.dir, "git", "remote", "add", "landfall", s.app(client.NewApp{Name: "bench"}))
+	s := newServer(b, "", m.settings()...)
+	work := newWorkTree(b, siteFiles)
+	work.Git("remote", "add", "landfall", s.Remote(s.App("bench")))
 	tuned := newScript(b, work)
 	plain := work.newBare("plain")
 	const figure = "P5 push of 100 of 10,000 files, until live, S3"
@@ -191,12 +190,12 @@ func BenchmarkP5Bucket(b *testing.B) {
 		m.mc(b, "mb", "here/"+bucket)
 	}
 	pull := func() {
-		run(b, work.dir, "git", "push", "--quiet", "script", "main")
+		work.Git("push", "--quiet", "script", "main")
 		run(b, tuned.pulled, "git", "pull", "--quiet", "--ff-only", "origin", "main")
 		m.rclone(b, filepath.Join(tuned.pulled, "site"), "tuned")
 	}
 	clone := func() {
-		run(b, work.dir, "git", "push", "--quiet", "plain", "main")
+		work.Git("push", "--quiet", "plain", "main")
 		fresh := filepath.Join(b.TempDir(), "clone")
 		run(b, "", "git", "clone", "--quiet", "--depth", "1", "file://"+plain, fresh)
 		m.mirror(b, filepath.Join(fresh, "site"), "plain")

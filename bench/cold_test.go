@@ -14,8 +14,10 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/bench"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // newVersions makes as many versions of a function as P3b has, each in a folder of its own. The function is cat: it hands back the
@@ -33,9 +35,7 @@ func newVersions(b *testing.B) []runner.Function {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			b.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "function"), program, 0o755); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Program(b, filepath.Join(dir, "function"), program)
 		all[i] = runner.Function{Function: landfall.Function{ID: fmt.Sprintf("version-%d", i)}, Args: []string{"./function"}, Dir: dir}
 	}
 	return all
@@ -63,7 +63,7 @@ func coldRunner(b *testing.B, reserve int) *runner.Runner {
 	if reserve > 0 {
 		b.Cleanup(s.Reserve(reserve))
 	}
-	r := &runner.Runner{Sandbox: s, Defaults: landfall.Resources{Timeout: patience}}
+	r := &runner.Runner{Sandbox: s, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 	b.Cleanup(r.Close)
 	return r
 }
@@ -72,7 +72,7 @@ func coldRunner(b *testing.B, reserve int) *runner.Runner {
 func firstAnswer(b *testing.B, r *runner.Runner, f runner.Function, e event.Event) float64 {
 	b.Helper()
 	begin := time.Now()
-	answer, err := r.Run(b.Context(), f, e)
+	answer, err := r.Run(b.Context(), f, function.Call{Event: e})
 	took := ms(time.Since(begin))
 	if err != nil || answer.ID() != e.ID() {
 		b.Fatalf("%s: got %v, %v", f.ID, answer, err)

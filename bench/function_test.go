@@ -10,26 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
+	"landfall.dev/landfall/test/site"
 )
 
 // echoed is the body that functions hand back, 1 KiB, and echoType its type.
 var echoed = strings.Repeat("0123456789abcdef", 64)
 
 const echoType = "text/plain"
-
-// echoProgram compiles the program in echo, and returns its path.
-func echoProgram(b *testing.B) string {
-	b.Helper()
-	path := filepath.Join(b.TempDir(), "echo")
-	build := exec.Command("go", "build", "-o", path, "./echo")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("go build: %v\n%s", err, text)
-	}
-	return path
-}
 
 // echoSpecs declare an app whose one function is the program, at /echo.
 const echoSpecs = `apiVersion: fission.io/v1
@@ -63,18 +51,18 @@ spec: {functionref: {type: name, name: echo}, methods: [POST], relativeurl: /ech
 // newFunction pushes a program as a function to an app named bench.
 func newFunction(b *testing.B, s *server, program string) {
 	b.Helper()
-	work := newSite(b, 0)
+	work := newWorkTree(b, 0)
 	data, err := os.ReadFile(program)
 	if err != nil {
 		b.Fatal(err)
 	}
-	work.write("function/echo", data)
-	if err := os.Chmod(filepath.Join(work.dir, "function/echo"), 0o755); err != nil {
+	work.Write("function/echo", string(data))
+	if err := os.Chmod(filepath.Join(work.Dir, "function/echo"), 0o755); err != nil {
 		b.Fatal(err)
 	}
-	work.write("specs/functions.yaml", []byte(echoSpecs))
-	work.write("site/index.html", []byte("an app of one function"))
-	run(b, work.dir, "git", "remote", "add", "landfall", s.app(client.NewApp{Name: "bench"}))
+	work.Write("specs/functions.yaml", echoSpecs)
+	work.Write("site/index.html", "an app of one function")
+	work.Git("remote", "add", "landfall", s.Remote(s.App("bench")))
 	s.pushedAt(work, work.commit(), new(stepTimes))
 }
 
@@ -91,7 +79,7 @@ const config :Workerd.Config = (
 // newWorkerd starts workerd with a function that hands back the body.
 func newWorkerd(b *testing.B) *web {
 	b.Helper()
-	w := &web{name: "workerd", port: freePort(b)}
+	w := &web{name: "workerd", port: site.FreePort(b)}
 	config := filepath.Join(b.TempDir(), "config.capnp")
 	if err := os.WriteFile(config, fmt.Appendf(nil, workerdConfig, w.port), 0o600); err != nil {
 		b.Fatal(err)
@@ -106,14 +94,14 @@ const workerd = module + "/build/bin/workerd"
 // watchdog starts of-watchdog in a mode, and returns what ends it. It has a fixed port beside its own: there is one at a time.
 func watchdog(b *testing.B, w *web, program, mode string) (end func()) {
 	b.Helper()
-	w.port = freePort(b)
-	function := &web{name: "echo", port: freePort(b)}
+	w.port = site.FreePort(b)
+	function := &web{name: "echo", port: site.FreePort(b)}
 	process := program
 	if mode == "http" {
 		process += " -listen 127.0.0.1:" + function.port
 	}
 	cmd := onCore(serverCore, "sh", "-c", "exec of-watchdog >"+os.DevNull+" 2>&1") // it writes a line for each request
-	cmd.Env = environ("port="+w.port, "mode="+mode, "fprocess="+process, "upstream_url=http://127.0.0.1:"+function.port,
+	cmd.Env = site.Environ("port="+w.port, "mode="+mode, "fprocess="+process, "upstream_url=http://127.0.0.1:"+function.port,
 		"content_type="+echoType, "TMPDIR="+b.TempDir())
 	end = w.begin(b, cmd)
 	if mode == "http" {
@@ -202,7 +190,7 @@ func newCallees(b *testing.B, program string) []*callee {
 // newBare starts the program as a server of its own.
 func newBare(b *testing.B, program string) *web {
 	b.Helper()
-	bare := &web{name: "net/http alone", port: freePort(b)}
+	bare := &web{name: "net/http alone", port: site.FreePort(b)}
 	cmd := onCore(serverCore, program, "-listen", "127.0.0.1:"+bare.port)
 	if _, err := cmd.StdinPipe(); err != nil { // it ends with it
 		b.Fatal(err)
@@ -214,14 +202,14 @@ func newBare(b *testing.B, program string) *web {
 // BenchmarkP2 calls a hot function, which hands back the 1 KiB that it gets.
 func BenchmarkP2(b *testing.B) {
 	const duration = 2 * time.Second
-	program := echoProgram(b)
-	s := startServer(b, filepath.Join(b.TempDir(), "data"), serverCore)
+	program := compiled(b, "./echo")
+	s := newServer(b, serverCore)
 	newFunction(b, s, program)
 	script := filepath.Join(b.TempDir(), "call.lua")
 	if err := os.WriteFile(script, fmt.Appendf(nil, "wrk.method = 'POST'\nwrk.body = %q\n", echoed), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	own := &web{"landfall", s.port, s.pid}
+	own := &web{"landfall", s.Port, s.pid()}
 	slow := table.Row(bench.Row{Figure: "P2 99th percentile of the calls' time", Unit: "ms", Absolute: true, Target: 2})
 	callees := newCallees(b, program)
 	call(b, own, script, duration/2)

@@ -16,6 +16,8 @@ import (
 
 	"landfall.dev/landfall/bench"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // The server has one core and the load another one.
@@ -92,7 +94,7 @@ http {
 // nginx starts nginx with a root, which may name $app, and returns what starts it anew with another root.
 func nginx(b *testing.B, core, root string) (*web, func(root string)) {
 	b.Helper()
-	w := &web{name: "nginx", port: freePort(b)}
+	w := &web{name: "nginx", port: site.FreePort(b)}
 	dir := b.TempDir()
 	config := filepath.Join(dir, "nginx.conf")
 	write := func(root string) {
@@ -126,13 +128,13 @@ http://*.localhost:%[1]s {
 
 func caddy(b *testing.B, core, root string) *web {
 	b.Helper()
-	w := &web{name: "caddy", port: freePort(b)}
+	w := &web{name: "caddy", port: site.FreePort(b)}
 	config := filepath.Join(b.TempDir(), "Caddyfile")
 	if err := os.WriteFile(config, fmt.Appendf(nil, caddyConfig, w.port, root), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	cmd := onCore(core, "caddy", "run", "--config", config, "--adapter", "caddyfile")
-	cmd.Env = environ("HOME=" + b.TempDir())
+	cmd.Env = site.Environ("HOME=" + b.TempDir())
 	w.start(b, cmd)
 	return w
 }
@@ -169,7 +171,7 @@ func (w *web) begin(b *testing.B, cmd *exec.Cmd) (end func()) {
 func (w *web) listens() error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
+	for deadline := time.Now().Add(testkit.Patience); ; <-tick.C {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+w.port)
 		if err == nil {
 			return conn.Close()
@@ -283,7 +285,7 @@ func BenchmarkP1(b *testing.B) {
 	s := startServer(b, t.data, serverCore)
 	root := t.folders(b)
 	peer, _ := nginx(b, serverCore, root+"/$app")
-	webs := []*web{{"landfall", s.port, s.pid}, peer, caddy(b, serverCore, root)}
+	webs := []*web{{"landfall", s.Port, s.pid()}, peer, caddy(b, serverCore, root)}
 	script := mix(b)
 	loads := []struct {
 		name string
@@ -342,7 +344,7 @@ func combined(b *testing.B, program string, args ...string) string {
 }
 
 // answered sends a request and reads the answer.
-func answered(b *testing.B, c *http.Client, r *http.Request) (*http.Response, []byte) {
+func answered(b testing.TB, c *http.Client, r *http.Request) (*http.Response, []byte) {
 	b.Helper()
 	resp, err := c.Do(r)
 	if err != nil {

@@ -7,13 +7,11 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +19,9 @@ import (
 
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
+	"landfall.dev/landfall/test/forge"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // target is a webhook of an app.
@@ -38,30 +39,17 @@ var (
 // newTarget returns a webhook for a repository.
 func newTarget(b *testing.B, path, secret, owner, name, address string, id int) target {
 	b.Helper()
-	data, err := os.ReadFile(module + "/testdata/github/push_branch_create.json")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var payload map[string]any
-	if err := json.Unmarshal(data, &payload); err != nil {
-		b.Fatal(err)
-	}
+	payload := testkit.Decode[map[string]any](b, forge.Fixture(b, "push_branch_create"))
 	const commit, branch = "1111111111111111111111111111111111111111", "22222222"
 	maps.Copy(payload, map[string]any{"after": commit, "ref": "refs/heads/" + branch})
-	payload["head_commit"].(map[string]any)["id"] = commit
-	repository := payload["repository"].(map[string]any)
+	forge.Object(b, payload, "head_commit")["id"] = commit
+	repository := forge.Object(b, payload, "repository")
 	maps.Copy(repository, map[string]any{"clone_url": address, "html_url": strings.TrimSuffix(address, ".git"), "name": name, "id": id})
-	maps.Copy(repository["owner"].(map[string]any), map[string]any{"login": owner, "name": owner})
+	maps.Copy(forge.Object(b, repository, "owner"), map[string]any{"login": owner, "name": owner})
 	const size = 8 << 10
 	payload["padding"] = ""
-	if data, err = json.Marshal(payload); err != nil {
-		b.Fatal(err)
-	}
-	payload["padding"] = strings.Repeat("x", max(0, size-len(data)))
-	if data, err = json.Marshal(payload); err != nil {
-		b.Fatal(err)
-	}
-	data = bytes.ReplaceAll(data, []byte(commit), []byte(commitMark))
+	payload["padding"] = strings.Repeat("x", max(0, size-len(testkit.Encode(b, payload))))
+	data := bytes.ReplaceAll(testkit.Encode(b, payload), []byte(commit), []byte(commitMark))
 	return target{path, secret, bytes.ReplaceAll(data, []byte(branch), []byte(branchMark))}
 }
 
@@ -123,14 +111,8 @@ end
 // newPeer starts the program in peer, on one core unless that is empty, with the database at a path, if any.
 func newPeer(b *testing.B, core, secret, database string) *web {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "peer")
-	build := exec.Command("go", "build", "-o", path, "./peer")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("go build: %v\n%s", err, text)
-	}
-	w := &web{name: "gin", port: freePort(b)}
-	w.start(b, onCore(core, path, "-listen", "127.0.0.1:"+w.port, "-secret", secret, "-database", database))
+	w := &web{name: "gin", port: site.FreePort(b)}
+	w.start(b, onCore(core, compiled(b, "./peer"), "-listen", "127.0.0.1:"+w.port, "-secret", secret, "-database", database))
 	return w
 }
 
@@ -164,21 +146,21 @@ func count(b *testing.B, path string) int {
 // of 100 repositories, each of which becomes a run.
 func BenchmarkP4(b *testing.B) {
 	const connections, duration, apps, enough = 64, 2 * time.Second, 100, 40_000
-	forge := newSilentForge(b)
-	s := startServer(b, filepath.Join(b.TempDir(), "data"), serverCore, "LANDFALL_ALLOWED_HOSTS="+forge)
+	silent := newSilentForge(b)
+	s := newServer(b, serverCore, "LANDFALL_ALLOWED_HOSTS="+silent)
 	var ours, theirs []target
 	for i := range apps {
 		name := townApp(i)
-		address := "http://" + forge + "/harbor/" + name + ".git"
+		address := "http://" + silent + "/harbor/" + name + ".git"
 		var made client.App
-		s.call(http.MethodPost, "/apps", client.NewApp{Name: name, Repository: address, Branch: "main"}, &made)
+		s.Call(http.MethodPost, "/apps", client.NewApp{Name: name, Repository: address, Branch: "main"}, &made)
 		_, hook, _ := strings.Cut(made.Hook.URL, "/webhooks/")
 		path := "/webhooks/" + hook
 		ours = append(ours, newTarget(b, path, made.Hook.Secret, "harbor", name, address, 1000+i))
-		theirs = append(theirs, newTarget(b, "/webhooks/github/"+name, secret, "harbor", name, address, 1000+i))
+		theirs = append(theirs, newTarget(b, "/webhooks/github/"+name, forge.WebhookSecret, "harbor", name, address, 1000+i))
 	}
 	database := filepath.Join(b.TempDir(), "peer.db")
-	bare, transactions := newPeer(b, serverCore, secret, ""), newPeer(b, serverCore, secret, database)
+	bare, transactions := newPeer(b, serverCore, forge.WebhookSecret, ""), newPeer(b, serverCore, forge.WebhookSecret, database)
 	row := func(what, peer string, floor, target float64) *bench.Row {
 		return table.Row(bench.Row{Figure: "P4 deliveries/s, " + what, Unit: "1/s", Peer: peer, More: true, Floor: floor, Target: target})
 	}
@@ -198,7 +180,7 @@ func BenchmarkP4(b *testing.B) {
 		return func() rate { return wrk(b, w, connections, duration, "-s", script, "http://127.0.0.1:"+w.port) }
 	}
 	load := func(w *web, targets []target, event string) rate { return prepared(w, targets, event)() }
-	own := &web{"landfall", s.port, s.pid}
+	own := &web{"landfall", s.Port, s.pid()}
 	sent := 0.0
 	for b.Loop() {
 		for _, r := range rows {
@@ -211,12 +193,13 @@ func BenchmarkP4(b *testing.B) {
 			b.Logf("%s: %+v %+v", r.event, got, peer)
 		}
 	}
-	if stored := count(b, filepath.Join(s.data, "landfall.db")); float64(stored) < 0.95*sent {
-		b.Fatalf("%d deliveries are stored, but about %.0f were accepted", stored, sent)
-	}
 	for _, r := range rows {
 		work := prepared(own, ours, r.event)
 		table.Notef("P4, where our processor time goes, event %s: %s", r.event, s.profile(func() { work() }))
+	}
+	s.Stop() // nobody else reads its file while it runs
+	if stored := count(b, filepath.Join(s.Data, "landfall.db")); float64(stored) < 0.95*sent {
+		b.Fatalf("%d deliveries are stored, but about %.0f were accepted", stored, sent)
 	}
 	table.Notef("P4: the floors are those of a delivery that is stored, which is all that the peers do. A push is besides an entry in the log of its branch, a run and a job.")
 	table.Notef("P4: each server on one core, wrk with %d connections on the other; both databases are SQLite that flushes each commit to the disk.", connections)

@@ -45,12 +45,12 @@ const pageSize = 50
 
 // pages returns cursors of pages all over a list.
 func (s *server) pages(path string) []string {
-	s.b.Helper()
+	s.T.Helper()
 	const most = 1000
 	cursors := []string{""}
 	for {
 		var page struct{ Next string }
-		s.call(http.MethodGet, fmt.Sprintf("%s?limit=%d&cursor=%s", path, most, cursors[len(cursors)-1]), nil, &page)
+		s.Call(http.MethodGet, fmt.Sprintf("%s?limit=%d&cursor=%s", path, most, cursors[len(cursors)-1]), nil, &page)
 		if page.Next == "" {
 			return cursors
 		}
@@ -60,21 +60,21 @@ func (s *server) pages(path string) []string {
 
 // look looks at pages in any order, and returns how long each took to come.
 func (s *server) look(path string, cursors []string) []float64 {
-	s.b.Helper()
+	s.T.Helper()
 	const looks = 500
 	var all []float64
 	for range looks {
 		address := fmt.Sprintf("%s/api/v1%s?limit=%d&cursor=%s", s.URL, path, pageSize, cursors[rand.IntN(len(cursors))])
 		r, err := http.NewRequest(http.MethodGet, address, nil)
 		if err != nil {
-			s.b.Fatal(err)
+			s.T.Fatal(err)
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
 		begin := time.Now()
-		resp, data := answered(s.b, &s.web, r)
+		resp, data := answered(s.T, &s.web, r)
 		all = append(all, ms(time.Since(begin)))
 		if resp.StatusCode != http.StatusOK || len(data) < pageSize {
-			s.b.Fatalf("%s: got %s %s", address, resp.Status, data)
+			s.T.Fatalf("%s: got %s %s", address, resp.Status, data)
 		}
 	}
 	return all

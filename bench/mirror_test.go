@@ -2,63 +2,26 @@ package bench_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http/cgi"
-	"net/http/httptest"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/bench"
-	"landfall.dev/landfall/builder"
+	"landfall.dev/landfall/test/forge"
 )
 
-// forge gives bare repositories by HTTP, with git's own http-backend.
-type forge struct {
-	root string
-	host string
-}
-
-func newForge(b *testing.B) *forge {
+// hosted makes a repository at a forge that takes pushes by HTTP.
+func hosted(b *testing.B, f *forge.Forge, name string) *forge.Hosted {
 	b.Helper()
-	git, err := exec.LookPath("git")
-	if err != nil {
-		b.Fatal(err)
-	}
-	f := &forge{root: b.TempDir()}
-	web := httptest.NewServer(&cgi.Handler{Path: git, Args: []string{"http-backend"}, Stderr: io.Discard, Env: []string{
-		"GIT_PROJECT_ROOT=" + f.root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}})
-	b.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
-	})
-	address, err := url.Parse(web.URL)
-	if err != nil {
-		b.Fatal(err)
-	}
-	f.host = address.Host
-	return f
-}
-
-// repository makes an empty repository that takes pushes, and returns its folder and its address.
-func (f *forge) repository(b *testing.B, name string) (dir, address string) {
-	b.Helper()
-	dir = filepath.Join(f.root, name+".git")
-	run(b, "", "git", "init", "--quiet", "--bare", "--initial-branch=main", dir)
-	for _, pair := range [][2]string{{"http.receivepack", "true"}, {"gc.auto", "0"}, {"uploadpack.allowAnySHA1InWant", "true"}} {
-		run(b, dir, "git", "config", pair[0], pair[1])
-	}
-	return dir, "http://" + f.host + "/" + name + ".git"
+	h := f.Host(b, name)
+	h.Bare.Git("config", "http.receivepack", "true")
+	h.Bare.Git("config", "gc.auto", "0")
+	return h
 }
 
 // size is a repository of the figures: text files in folders, and a history of small changes.
@@ -109,37 +72,15 @@ func head(b *testing.B, dir string) landfall.CommitSHA {
 	return landfall.CommitSHA(run(b, dir, "git", "rev-parse", string(branch)))
 }
 
-// job is a fetch into a mirror, done in a process of its own.
-type job struct {
-	Root, URL, Host string
-	Commit          landfall.CommitSHA
-}
-
-// result is what became of a job.
-type result struct {
-	Took float64 // ms
-	Peak float64 // MiB
-}
-
-// runChild does the job that a process was started for.
-func runChild(text string) error {
-	var j job
-	if err := json.Unmarshal([]byte(text), &j); err != nil {
-		return err
+// fetch runs the program in fetch, and returns how long the fetch took and the most memory the process held, in MiB.
+func fetch(b *testing.B, program string, f *forge.Forge, root, address string, commit landfall.CommitSHA) (took, peak float64) {
+	b.Helper()
+	syscall.Sync()
+	said := run(b, "", program, root, address, strings.TrimPrefix(f.Address, "http://"), string(branch), string(commit))
+	if _, err := fmt.Sscan(said, &took, &peak); err != nil {
+		b.Fatalf("%v in %q", err, said)
 	}
-	mirrors := &builder.Mirrors{Root: j.Root, Dialer: &builder.Dialer{AllowedHosts: []string{j.Host}}}
-	begin := time.Now()
-	mirror, err := mirrors.Fetch(context.Background(), builder.Remote{URL: j.URL}, branch, j.Commit)
-	if err != nil {
-		return err
-	}
-	took := time.Since(begin)
-	_, err = mirror.Commit(j.Commit)
-	err = errors.Join(err, mirror.Close())
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(result{Took: ms(took), Peak: bench.PeakMemory("self")})
+	return took, peak
 }
 
 // gitMeasured runs git, and returns how long it took and the most memory that it, or a program that it started, held, in MiB.
@@ -171,34 +112,33 @@ func BenchmarkP9(b *testing.B) {
 }
 
 func benchMirror(b *testing.B, s size) {
-	f := newForge(b)
-	dir, address := f.repository(b, "origin")
+	f := forge.New(b)
+	h := hosted(b, f, "origin")
+	dir, address := h.Bare.Dir, h.Clone()
 	s.fill(b, dir)
 	row := func(what, unit, peer string, floor, target float64) *bench.Row {
 		return table.Row(bench.Row{Figure: "P9 " + what + ", " + s.name, Unit: unit, Peer: peer, Floor: floor, Target: target})
 	}
-	const clone, fetch = "git clone --mirror", "git fetch"
+	const clone, update = "git clone --mirror", "git fetch"
 	cloneTime, cloneMemory := row("mirror clone", "ms", clone, 2.3, 1.3), row("peak memory of it", "MiB", clone, 0, 1.5)
-	fetchTime, fetchMemory := row("fetch of one commit", "ms", fetch, 1.2, 1), row("peak memory of it", "MiB", fetch, 0, 0)
+	fetchTime, fetchMemory := row("fetch of one commit", "ms", update, 1.2, 1), row("peak memory of it", "MiB", update, 0, 0)
 
-	ours := job{Root: b.TempDir(), URL: address, Host: f.host, Commit: head(b, dir)}
+	program, ours, commit := compiled(b, "./fetch"), b.TempDir(), head(b, dir)
 	theirs := filepath.Join(b.TempDir(), "mirror.git")
-	inChild(b, ours)
+	fetch(b, program, f, ours, address, commit)
 	gitMeasured(b, "", "clone", "--quiet", "--mirror", address, theirs)
 	for round := 0; b.Loop(); round++ {
-		fresh := ours
-		fresh.Root = b.TempDir()
-		took, peak := inChild(b, fresh)
+		took, peak := fetch(b, program, f, b.TempDir(), address, commit)
 		bare := filepath.Join(b.TempDir(), "mirror.git")
 		gitTook, gitPeak := gitMeasured(b, "", "clone", "--quiet", "--mirror", address, bare)
 		cloneTime.Add(took, gitTook)
 		cloneMemory.Add(peak, gitPeak)
 
-		ours.Commit = s.push(b, dir, round)
-		took, peak = inChild(b, ours)
+		commit = s.push(b, dir, round)
+		took, peak = fetch(b, program, f, ours, address, commit)
 		gitTook, gitPeak = gitMeasured(b, theirs, "-c", "gc.auto=0", "fetch", "--quiet")
-		if got := head(b, theirs); got != ours.Commit {
-			b.Fatalf("git fetched %s, want %s", got, ours.Commit)
+		if got := head(b, theirs); got != commit {
+			b.Fatalf("git fetched %s, want %s", got, commit)
 		}
 		fetchTime.Add(took, gitTook)
 		fetchMemory.Add(peak, gitPeak)

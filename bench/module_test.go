@@ -3,7 +3,6 @@ package bench_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,9 +13,9 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
 	"landfall.dev/landfall/runtime/wasm/wasmtest"
+	"landfall.dev/landfall/test/site"
 )
 
 // versions is how many modules P3a has.
@@ -31,7 +30,7 @@ func moduleOf(number int) []byte {
 // newModules pushes as many functions as there are versions, each with a module of its own, at /0 and so on.
 func newModules(b *testing.B, s *server) {
 	b.Helper()
-	work := newSite(b, 0)
+	work := newWorkTree(b, 0)
 	var specs strings.Builder
 	specs.WriteString(`apiVersion: fission.io/v1
 kind: Environment
@@ -48,7 +47,7 @@ name: all
 include: ["function/*"]
 `)
 	for i := range versions {
-		work.write(fmt.Sprintf("function/%d.wasm", i), moduleOf(i))
+		work.Write(fmt.Sprintf("function/%d.wasm", i), string(moduleOf(i)))
 		fmt.Fprintf(&specs, `---
 apiVersion: fission.io/v1
 kind: Function
@@ -63,9 +62,9 @@ metadata: {name: f%[1]d}
 spec: {functionref: {type: name, name: f%[1]d}, methods: [GET], relativeurl: /%[1]d}
 `, i)
 	}
-	work.write("specs/functions.yaml", []byte(specs.String()))
-	work.write("site/index.html", []byte("an app of many functions"))
-	run(b, work.dir, "git", "remote", "add", "landfall", s.app(client.NewApp{Name: "bench"}))
+	work.Write("specs/functions.yaml", specs.String())
+	work.Write("site/index.html", "an app of many functions")
+	work.Git("remote", "add", "landfall", s.Remote(s.App("bench")))
 	s.pushedAt(work, work.commit(), new(stepTimes))
 }
 
@@ -118,30 +117,13 @@ func instantiated(b *testing.B) []float64 {
 // isolates is how many functions workerd has, each behind a port of its own.
 const isolates = 100
 
-// freePorts returns ports that are different.
-func freePorts(b *testing.B, count int) []string {
-	b.Helper()
-	ports := make([]string, count)
-	taken := make([]net.Listener, count) // until all are found
-	for i := range ports {
-		var err error
-		if taken[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			b.Fatal(err)
-		}
-		_, ports[i], _ = net.SplitHostPort(taken[i].Addr().String())
-	}
-	for _, l := range taken {
-		l.Close()
-	}
-	return ports
-}
-
 // newIsolates starts workerd with functions that nobody called, and returns their ports.
 func newIsolates(b *testing.B) []string {
 	b.Helper()
 	var services, sockets []string
-	ports := freePorts(b, isolates)
+	ports := make([]string, isolates)
 	for i := range ports {
+		ports[i] = site.FreePort(b)
 		services = append(services, fmt.Sprintf(`(name = "f%[1]d", worker = (modules = [(name = "f%[1]d.js", esModule =
       "export default { async fetch() { return new Response('%[1]d'); } };")], compatibilityDate = "2026-01-01"))`, i))
 		sockets = append(sockets, fmt.Sprintf(`(name = "s%d", address = "127.0.0.1:%s", http = (), service = "f%d")`, i, ports[i], i))
@@ -159,14 +141,14 @@ func newIsolates(b *testing.B) []string {
 
 // BenchmarkP3a calls many modules for the first time: they were compiled when their versions were made.
 func BenchmarkP3a(b *testing.B) {
-	s := startServer(b, filepath.Join(b.TempDir(), "data"), serverCore)
+	s := newServer(b, serverCore)
 	newModules(b, s)
-	own := &web{"landfall", s.port, s.pid}
+	own := &web{"landfall", s.Port, s.pid()}
 	number := func(i int) string { return fmt.Sprint(i) }
 	slow := table.Row(bench.Row{Figure: "P3a 99th percentile of a module's first call", Unit: "ms", Absolute: true, Floor: 5, Target: 1})
 	bare := table.Row(bench.Row{Figure: "P3a median of a module's first call", Unit: "ms", Peer: "wazero alone, no gateway"})
 	for b.Loop() {
-		got := firstCalls(b, own.client(), func(i int) string { return "http://bench.localhost:" + s.port + "/" + number(i) }, number, versions)
+		got := firstCalls(b, own.client(), func(i int) string { return "http://bench.localhost:" + s.Port + "/" + number(i) }, number, versions)
 		beside := instantiated(b)
 		slow.Add(bench.Quantile(got, 0.99), 0)
 		bare.Add(bench.Quantile(got, 0.5), bench.Quantile(beside, 0.5))

@@ -4,24 +4,22 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
 )
 
 // script is what people write today: push to a bare repository, pull in place, bring the served folder up to date.
 type script struct {
-	site   *site
+	site   *workTree
 	pulled string // the work tree on the server
 	served string
 	url    string
 }
 
-func newScript(b *testing.B, s *site) *script {
+func newScript(b *testing.B, s *workTree) *script {
 	b.Helper()
 	bare := s.newBare("script")
 	k := &script{site: s, pulled: filepath.Join(b.TempDir(), "pulled"), served: b.TempDir()}
@@ -36,7 +34,7 @@ func newScript(b *testing.B, s *site) *script {
 // deploy brings what was committed to the served folder. It is live when its last file is there.
 func (k *script) deploy(b *testing.B, flags ...string) {
 	b.Helper()
-	run(b, k.site.dir, "git", "push", "--quiet", "script", "main")
+	k.site.Git("push", "--quiet", "script", "main")
 	run(b, k.pulled, "git", "pull", "--quiet", "--ff-only", "origin", "main")
 	k.sync(b, flags...)
 }
@@ -55,9 +53,9 @@ const checksum = "--checksum"
 
 // BenchmarkP5 is the time from the start of `git push` until a visitor gets the new bytes.
 func BenchmarkP5(b *testing.B) {
-	s := newServer(b)
-	work := newSite(b, siteFiles)
-	run(b, work.dir, "git", "remote", "add", "landfall", s.app(client.NewApp{Name: "bench"}))
+	s := newServer(b, "")
+	work := newWorkTree(b, siteFiles)
+	work.Git("remote", "add", "landfall", s.Remote(s.App("bench")))
 	tuned := newScript(b, work)
 	peer := "git push, git pull, rclone sync " + checksum
 	first := table.Row(bench.Row{Figure: "P5 first push of 10,000 files, until live", Unit: "ms", Peer: peer})
@@ -104,8 +102,8 @@ func BenchmarkP5(b *testing.B) {
 
 // pushUntilLive pushes what was committed, and returns after how long the first of the changed files was served with its new
 // bytes, and after how long git returned. All of them are then served.
-func (s *server) pushUntilLive(work *site, changed []int) (live, returned float64) {
-	s.b.Helper()
+func (s *server) pushUntilLive(work *workTree, changed []int) (live, returned float64) {
+	s.T.Helper()
 	page := s.live("bench")
 	type end struct {
 		after time.Duration
@@ -114,20 +112,18 @@ func (s *server) pushUntilLive(work *site, changed []int) (live, returned float6
 	}
 	ended := make(chan end, 1)
 	timed(func() {
-		cmd := exec.Command("git", "push", "landfall", "main")
-		cmd.Dir, cmd.Env = work.dir, environ()
 		begin := time.Now()
 		go func() {
-			said, err := cmd.CombinedOutput()
-			ended <- end{time.Since(begin), string(said), err}
+			said, err := work.Try("push", "landfall", "main")
+			ended <- end{time.Since(begin), said, err}
 		}()
 		want := work.bytes[changed[0]]
-		s.await("the push is live", 2*time.Millisecond, func() bool { return bytes.Equal(page(name(changed[0])), want) })
+		await(s.T, "the push is live", 2*time.Millisecond, func() bool { return bytes.Equal(page(name(changed[0])), want) })
 		live = ms(time.Since(begin))
 	})
 	e := <-ended
 	if e.err != nil {
-		s.b.Fatalf("git push: %v\n%s", e.err, e.said)
+		s.T.Fatalf("git push: %v\n%s", e.err, e.said)
 	}
 	work.check(changed, page)
 	return live, ms(e.after)

@@ -22,7 +22,7 @@ func BenchmarkP10(b *testing.B) {
 		}
 	}
 	var page struct{ Items []struct{ Name string } }
-	s.call(http.MethodGet, "/functions", nil, &page)
+	s.Call(http.MethodGet, "/functions", nil, &page)
 	if len(page.Items) != townApps {
 		b.Fatalf("%d functions are deployed, want %d", len(page.Items), townApps)
 	}
@@ -32,7 +32,7 @@ func BenchmarkP10(b *testing.B) {
 		beside     *bench.Row
 	}
 	peers := []resting{{pid: peer.pid, times: 1, beside: besideRest("MinIO, empty")}}
-	program := echoProgram(b)
+	program := compiled(b, "./echo")
 	bare := newBare(b, program)
 	peers = append(peers, resting{bare.pid, 1, besideRest(bare.name)})
 	if _, err := exec.LookPath("of-watchdog"); err == nil {
@@ -42,15 +42,15 @@ func BenchmarkP10(b *testing.B) {
 	}
 	<-time.After(rest)
 	for b.Loop() {
-		memory.Add(bench.Memory(strconv.Itoa(s.pid)), 0)
+		memory.Add(bench.Memory(strconv.Itoa(s.pid())), 0)
 		for _, p := range peers {
-			p.beside.Add(bench.Memory(strconv.Itoa(s.pid)), float64(p.times)*bench.Memory(strconv.Itoa(p.pid)))
+			p.beside.Add(bench.Memory(strconv.Itoa(s.pid())), float64(p.times)*bench.Memory(strconv.Itoa(p.pid)))
 		}
 		<-time.After(time.Second)
 	}
 	table.Notef("P10: Gitea is not built here; its documentation finds 1 GB of memory sufficient for small teams (docs.gitea.com).")
 	table.Notef("P10: a minute after the last request, with the SQLite file, the object folder and the gateway in the one process. "+
-		"%.1f MiB of it are pages of the program's file, as the kernel has them in its cache.", bench.MappedFiles(strconv.Itoa(s.pid)))
+		"%.1f MiB of it are pages of the program's file, as the kernel has them in its cache.", bench.MappedFiles(strconv.Itoa(s.pid())))
 	summarize(b, memory)
 }
 

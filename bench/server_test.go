@@ -2,7 +2,6 @@ package bench_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,30 +13,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
-	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/test/site"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // server is a running `landfall serve`, built as it is shipped.
 type server struct {
-	*client.Client
-	b        *testing.B
-	port     string
-	data     string
-	profiler string // address of its profiles; empty: it has none
-	process  *os.Process
-	pid      int
+	*site.Site
+	profiler string        // address of its profiles
 	begin    time.Time     // when its process was started
 	took     time.Duration // until it was ready
-	ended    chan error
-	log      logtest.Buffer
-	web      http.Client // connects here whatever the host is
+	web      http.Client   // connects here whatever the host is
 }
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -53,61 +45,42 @@ func program(b *testing.B) string {
 	if built != "" {
 		return built
 	}
-	root, err := filepath.Abs(module)
-	if err != nil {
-		b.Fatal(err)
-	}
-	folder := newFolder(b)
+	root, folder := testkit.Must(site.Root())(b), newFolder(b)
 	overlay := filepath.Join(folder, "overlay.json")
-	text, err := json.Marshal(map[string]map[string]string{"Replace": {
+	text := testkit.Encode(b, map[string]map[string]string{"Replace": {
 		filepath.Join(root, "cmd/landfall/profile_for_bench.go"): filepath.Join(root, "bench/testdata/profile.go.txt")}})
-	if err != nil {
-		b.Fatal(err)
-	}
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	path := filepath.Join(folder, "landfall")
-	build := exec.Command("go", "build", "-trimpath", "-overlay", overlay, "-o", path, "./cmd/landfall")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("go build: %v\n%s", err, text)
+	if err := site.InstallIn(folder, []string{"CGO_ENABLED=0"}, "-trimpath", "-overlay", overlay, "./cmd/landfall"); err != nil {
+		b.Fatal(err)
 	}
-	built = path
+	built = filepath.Join(folder, "landfall")
 	return built
 }
 
-// newServer starts a server on a free port with an empty data folder. env are NAME=VALUE settings.
-func newServer(b *testing.B, env ...string) *server {
+// newServer starts a server with an empty data folder, on one core unless that is empty. env are NAME=VALUE settings.
+func newServer(b *testing.B, core string, env ...string) *server {
 	b.Helper()
-	return startServer(b, filepath.Join(b.TempDir(), "data"), "", env...)
+	return startServer(b, b.TempDir(), core, env...)
 }
 
-// startServer starts a server on a free port with a data folder, on one core unless that is empty.
+// startServer is newServer with a data folder.
 func startServer(b *testing.B, data, core string, env ...string) *server {
 	b.Helper()
-	s := &server{b: b, port: freePort(b), data: data, ended: make(chan error, 1)}
-	s.profiler = "127.0.0.1:" + freePort(b)
-	s.Client = &client.Client{URL: "http://localhost:" + s.port, Token: token}
+	s := &server{profiler: "127.0.0.1:" + site.FreePort(b)}
+	s.Site = site.NewStopped(b, site.Engine{}, append([]string{"LANDFALL_TOKEN=" + token, "LANDFALL_BENCH_PROFILE=" + s.profiler}, env...)...)
+	s.Data, s.Token, s.Main = data, token, onCore(core, program(b), "serve").Args
 	s.web.Transport = &http.Transport{
 		MaxIdleConnsPerHost: 100,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+s.port)
+			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+s.Port)
 		},
 	}
-	cmd := onCore(core, program(b), "serve")
-	cmd.Env = environ(append([]string{"LANDFALL_DATA=" + data, "LANDFALL_LISTEN=127.0.0.1:" + s.port,
-		"LANDFALL_TOKEN=" + token, "LANDFALL_BENCH_PROFILE=" + s.profiler}, env...)...)
-	cmd.Stdout, cmd.Stderr = &s.log, &s.log
 	s.begin = time.Now()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	s.process, s.pid = cmd.Process, cmd.Process.Pid
-	go func() { s.ended <- cmd.Wait() }()
-	b.Cleanup(s.stop)
-	s.await("the server is ready", time.Millisecond, func() bool {
-		resp, err := http.Get("http://127.0.0.1:" + s.port + "/readyz")
+	s.Launch()
+	await(b, "the server is ready", time.Millisecond, func() bool {
+		resp, err := http.Get("http://127.0.0.1:" + s.Port + "/readyz")
 		if err != nil {
 			return false
 		}
@@ -126,35 +99,19 @@ func onCore(core, program string, args ...string) *exec.Cmd {
 	return exec.Command(program, args...)
 }
 
-// stop ends the server as an operator does. Repeating it is safe.
-func (s *server) stop() {
-	if s.process == nil {
-		return
-	}
-	_ = s.process.Signal(syscall.SIGTERM)
-	s.process = nil
-	if err := <-s.ended; err != nil || s.b.Failed() {
-		s.b.Logf("the server ended: %v; the end of its log:\n%s", err, s.lastLines())
-	}
-}
-
-func (s *server) lastLines() string {
-	const most = 4 << 10
-	text := s.log.String()
-	return text[max(0, len(text)-most):]
-}
+// pid is the server's process.
+func (s *server) pid() int { return s.Cmd.Process.Pid }
 
 // kill ends the server as a power cut does.
 func (s *server) kill() {
-	_ = s.process.Kill()
-	s.process = nil
-	<-s.ended
+	_ = s.Cmd.Process.Kill()
+	<-s.Done
 }
 
 // profile returns where the server's processor time goes while work is under way: the functions that take most of it.
 func (s *server) profile(work func()) string {
-	s.b.Helper()
-	path := filepath.Join(s.b.TempDir(), "profile")
+	s.T.Helper()
+	path := filepath.Join(s.T.TempDir(), "profile")
 	got := make(chan error, 1)
 	go func() {
 		got <- func() error {
@@ -169,10 +126,10 @@ func (s *server) profile(work func()) string {
 	}()
 	work()
 	if err := <-got; err != nil {
-		s.b.Fatal(err)
+		s.T.Fatal(err)
 	}
 	var parts []string
-	for l := range strings.Lines(run(s.b, "", "go", "tool", "pprof", "-top", "-nodecount=10", path)) {
+	for l := range strings.Lines(run(s.T, "", "go", "tool", "pprof", "-top", "-nodecount=10", path)) {
 		if columns := strings.Fields(l); len(columns) >= 6 && strings.HasSuffix(columns[1], "%") {
 			parts = append(parts, columns[1]+" "+strings.Join(columns[5:], " "))
 		}
@@ -180,49 +137,24 @@ func (s *server) profile(work func()) string {
 	return strings.Join(parts, ", ")
 }
 
-func freePort(b *testing.B) string {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
-// await looks again and again until what is true.
-func (s *server) await(what string, every time.Duration, is func() bool) {
-	s.b.Helper()
+// await looks every so often until what is true: that moment is measured, which testkit.Eventually finds less exactly.
+func await(tb testing.TB, what string, every time.Duration, is func() bool) {
+	tb.Helper()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); !is(); <-tick.C {
+	for deadline := time.Now().Add(testkit.Patience); !is(); <-tick.C {
 		if time.Now().After(deadline) {
-			s.b.Fatalf("waited %s in vain until %s; the server's log:\n%s", patience, what, s.lastLines())
+			tb.Fatalf("waited %s in vain until %s", testkit.Patience, what)
 		}
 	}
 }
 
-// call calls the API.
-func (s *server) call(method, path string, in, out any) {
-	s.b.Helper()
-	if err := s.Do(s.b.Context(), method, path, in, out); err != nil {
-		s.b.Fatalf("%s %s: %v", method, path, err)
-	}
-}
-
-// app makes an app, and returns where to push to.
-func (s *server) app(a client.NewApp) (remote string) {
-	s.b.Helper()
-	s.call(http.MethodPost, "/apps", a, nil)
-	return "http://x:" + token + "@localhost:" + s.port + "/git/" + a.Name + ".git"
-}
-
 // live returns what the app's live release serves at a path; nil when that is not status 200.
 func (s *server) live(app string) func(path string) []byte {
-	return func(path string) []byte { return get(s.b, &s.web, "http://"+app+".localhost:"+s.port+path) }
+	return func(path string) []byte { return get(s.T, &s.web, "http://"+app+".localhost:"+s.Port+path) }
 }
 
-func get(b *testing.B, c *http.Client, address string) []byte {
+func get(b testing.TB, c *http.Client, address string) []byte {
 	b.Helper()
 	resp, err := c.Get(address)
 	if err != nil {
@@ -241,10 +173,10 @@ func get(b *testing.B, c *http.Client, address string) []byte {
 
 // settled waits until the server does nothing any more: nobody else pays for what it still had to do.
 func (s *server) settled() {
-	s.b.Helper()
+	s.T.Helper()
 	const quiet = 100 * time.Millisecond
 	before := ""
-	s.await("the server is idle", quiet, func() bool {
+	await(s.T, "the server is idle", quiet, func() bool {
 		now := s.cpu()
 		same := now == before
 		before = now
@@ -254,12 +186,12 @@ func (s *server) settled() {
 
 // cpu returns the processor time that the server has used.
 func (s *server) cpu() string {
-	s.b.Helper()
-	return fmt.Sprint(cpu(s.b, s.pid))
+	s.T.Helper()
+	return fmt.Sprint(cpu(s.T, s.pid()))
 }
 
 // cpu returns the processor time that a process and its children have used, in ms.
-func cpu(b *testing.B, pid int) float64 {
+func cpu(b testing.TB, pid int) float64 {
 	b.Helper()
 	const tick = 10 // ms, of the kernel's accounts
 	sum := 0.0
@@ -286,20 +218,10 @@ func cpu(b *testing.B, pid int) float64 {
 
 // finished waits until the commit's run is over, and returns it. It must have succeeded.
 func (s *server) finished(app string, commit landfall.CommitSHA) client.Run {
-	s.b.Helper()
-	var run client.Run
-	s.await("the run of "+commit.Short()+" is over", 5*time.Millisecond, func() bool {
-		var page struct{ Items []client.Run }
-		s.call(http.MethodGet, "/runs?limit=10&app="+app, nil, &page)
-		i := slices.IndexFunc(page.Items, func(r client.Run) bool { return r.Commit == commit && r.State.Final() })
-		if i >= 0 {
-			run = page.Items[i]
-		}
-		return i >= 0
-	})
-	s.call(http.MethodGet, "/runs/"+run.ID, nil, &run)
+	s.T.Helper()
+	run := s.Finished(app, commit)
 	if run.State != landfall.RunSucceeded {
-		s.b.Fatalf("the run of %s ended as %s: %s", commit.Short(), run.State, run.Reason)
+		s.T.Fatalf("the run of %s ended as %s: %s", commit.Short(), run.State, run.Reason)
 	}
 	return run
 }
@@ -348,12 +270,12 @@ type pushTimes struct{ accepted, returned float64 }
 
 // pushed pushes a commit and returns when its run began, at the latest a moment after the push was accepted, and when git
 // came back.
-func (s *server) pushedAt(work *site, commit landfall.CommitSHA, steps *stepTimes) pushTimes {
-	s.b.Helper()
+func (s *server) pushedAt(work *workTree, commit landfall.CommitSHA, steps *stepTimes) pushTimes {
+	s.T.Helper()
 	var begin time.Time
 	returned := timed(func() {
 		begin = time.Now()
-		run(s.b, work.dir, "git", "push", "--quiet", "landfall", "main")
+		work.Git("push", "--quiet", "landfall", "main")
 	})
 	made := s.finished("bench", commit)
 	steps.add(made)

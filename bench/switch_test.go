@@ -13,6 +13,7 @@ import (
 
 	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/bench"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // visitors ask for one page again and again, and look at every answer: it is one of the two pages, whole.
@@ -118,7 +119,7 @@ func (v *visitors) until(b *testing.B, page int, swap func()) float64 {
 	swap()
 	tick := time.NewTicker(100 * time.Microsecond)
 	defer tick.Stop()
-	for deadline := begin.Add(patience); ; <-tick.C {
+	for deadline := begin.Add(testkit.Patience); ; <-tick.C {
 		if at := v.seen[page].Load(); at != nil {
 			return ms(at.Sub(begin))
 		}
@@ -134,7 +135,7 @@ func BenchmarkP12(b *testing.B) {
 	t := newTown(b)
 	s := startServer(b, t.data, "")
 	var page struct{ Items []client.Release }
-	s.call(http.MethodGet, "/apps/"+townApp(0)+"/releases", nil, &page)
+	s.Call(http.MethodGet, "/apps/"+townApp(0)+"/releases", nil, &page)
 	var releases [2]string
 	for _, r := range page.Items {
 		for i := range releases {
@@ -144,7 +145,7 @@ func BenchmarkP12(b *testing.B) {
 		}
 	}
 	pages := [2][]byte{t.pages[0][0], t.other[0]}
-	ours := newVisitors(b, &web{name: "landfall", port: s.port}, "http://"+townApp(0)+".localhost:"+s.port+townPage(0), pages)
+	ours := newVisitors(b, &web{name: "landfall", port: s.Port}, "http://"+townApp(0)+".localhost:"+s.Port+townPage(0), pages)
 
 	root := b.TempDir()
 	if err := os.Chmod(filepath.Dir(root), 0o755); err != nil {
@@ -175,7 +176,7 @@ func BenchmarkP12(b *testing.B) {
 		leave := ours.come()
 		for i := 0; i < switches && time.Since(begin) < most; i++ {
 			took = append(took, ours.until(b, (i+1)%2, func() {
-				s.call(http.MethodPost, "/apps/"+townApp(0)+"/live", map[string]string{"release": releases[(i+1)%2]}, nil)
+				s.Call(http.MethodPost, "/apps/"+townApp(0)+"/live", map[string]string{"release": releases[(i+1)%2]}, nil)
 			}))
 		}
 		leave()
@@ -200,7 +201,7 @@ func BenchmarkP12(b *testing.B) {
 		leave := ours.come()
 		for i := range 200 {
 			ours.until(b, (i+1)%2, func() {
-				s.call(http.MethodPost, "/apps/"+townApp(0)+"/live", map[string]string{"release": releases[(i+1)%2]}, nil)
+				s.Call(http.MethodPost, "/apps/"+townApp(0)+"/live", map[string]string{"release": releases[(i+1)%2]}, nil)
 			})
 		}
 		leave()

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"path/filepath"
 	"testing"
 
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/test/site"
 )
 
 // A town is an installation with many apps: every app has a function and pages of 4 KiB, and a release for each of its
@@ -45,23 +45,22 @@ func newTown(b *testing.B) *town {
 // settle pushes the town to a server whose data folder it becomes.
 func settle(b *testing.B, folder string, stream []byte) {
 	b.Helper()
-	repository := filepath.Join(b.TempDir(), "town.git")
-	run(b, "", "git", "init", "--quiet", "--bare", repository)
-	feed(b, repository, stream, "git", "fast-import", "--quiet")
+	repository := site.NewRepository(b)
+	feed(b, repository.Dir, stream, "git", "fast-import", "--quiet")
 	s := startServer(b, folder, "")
 	for app := range townApps {
-		push := []string{"push", "--quiet", s.app(client.NewApp{Name: townApp(app)})}
+		push := []string{"push", "--quiet", s.Remote(s.App(townApp(app)))}
 		for branch := range townReleases {
 			push = append(push, fmt.Sprintf("refs/heads/%s/b%d:refs/heads/%s", townApp(app), branch, branchOf(branch)))
 		}
-		run(b, repository, "git", push...)
+		repository.Git(push...)
 	}
 	var page struct{ Items []client.Release }
-	s.call(http.MethodGet, "/apps/"+townApp(townApps-1)+"/releases", nil, &page)
+	s.Call(http.MethodGet, "/apps/"+townApp(townApps-1)+"/releases", nil, &page)
 	if len(page.Items) != townReleases {
-		b.Fatalf("an app has %d releases, want %d; the server's log:\n%s", len(page.Items), townReleases, s.log.String())
+		b.Fatalf("an app has %d releases, want %d; the server's log:\n%s", len(page.Items), townReleases, s.Log)
 	}
-	s.stop()
+	s.Stop()
 }
 
 func branchOf(branch int) string {

@@ -55,7 +55,7 @@ func newStore(b *testing.B) *counter {
 }
 
 // objects returns how many objects the store has.
-func (c *counter) objects(b *testing.B) int {
+func (c *counter) objects(b testing.TB) int {
 	b.Helper()
 	n := 0
 	for _, err := range c.Store.List(b.Context(), "") {
@@ -103,24 +103,24 @@ func upload(ctx context.Context, store assets.Store, bare string, commit landfal
 
 // uploaded uploads a commit, checks that exactly so many files and one manifest were written, that nothing was listed, and
 // what is stored for the changed files. It returns the manifest's key and how long the upload took.
-func (s *site) uploaded(store *counter, bare string, commit landfall.CommitSHA, before string, changed []int) (key string, took float64) {
-	s.b.Helper()
-	had := store.objects(s.b)
+func (s *workTree) uploaded(store *counter, bare string, commit landfall.CommitSHA, before string, changed []int) (key string, took float64) {
+	s.T.Helper()
+	had := store.objects(s.T)
 	store.created.Store(0)
 	store.opened.Store(0)
 	var manifest *assets.Manifest
 	var err error
-	took = timed(func() { manifest, key, err = upload(s.b.Context(), store, bare, commit, landfall.NewUID(), before) })
+	took = timed(func() { manifest, key, err = upload(s.T.Context(), store, bare, commit, landfall.NewUID(), before) })
 	if err != nil {
-		s.b.Fatal(err)
+		s.T.Fatal(err)
 	}
-	created, opened, other, more := store.created.Load(), store.opened.Load(), store.other.Load(), store.objects(s.b)-had
+	created, opened, other, more := store.created.Load(), store.opened.Load(), store.other.Load(), store.objects(s.T)-had
 	reads := 0
 	if before != "" {
 		reads = 1 // the manifest before
 	}
 	if want := len(changed) + 1; int(created) != want || more != want || int(opened) != reads || other != 0 {
-		s.b.Fatalf("got %d files written (%d new ones), %d opened and %d other requests; want %d written, %d opened, no other",
+		s.T.Fatalf("got %d files written (%d new ones), %d opened and %d other requests; want %d written, %d opened, no other",
 			created, more, opened, other, want, reads)
 	}
 	if len(changed) > siteChanged {
@@ -129,16 +129,16 @@ func (s *site) uploaded(store *counter, bare string, commit landfall.CommitSHA, 
 	s.check(changed, func(path string) []byte {
 		file, ok := manifest.Lookup(path)
 		if !ok {
-			s.b.Fatalf("nothing is served at %s", path)
+			s.T.Fatalf("nothing is served at %s", path)
 		}
-		object, err := store.Store.Open(s.b.Context(), file.Key)
+		object, err := store.Store.Open(s.T.Context(), file.Key)
 		if err != nil {
-			s.b.Fatal(err)
+			s.T.Fatal(err)
 		}
 		defer object.Close()
 		data, err := io.ReadAll(object)
 		if err != nil {
-			s.b.Fatal(err)
+			s.T.Fatal(err)
 		}
 		return data
 	})
@@ -148,7 +148,7 @@ func (s *site) uploaded(store *counter, bare string, commit landfall.CommitSHA, 
 // BenchmarkP6 stores the files of a commit that is on the machine already: ours out of the bare repository, rclone's out of
 // a work tree.
 func BenchmarkP6(b *testing.B) {
-	work := newSite(b, siteFiles)
+	work := newWorkTree(b, siteFiles)
 	bare := work.newBare("origin")
 	commit := work.push()
 	peer := "rclone sync " + checksum
@@ -156,7 +156,7 @@ func BenchmarkP6(b *testing.B) {
 	some := table.Row(bench.Row{Figure: "P6 upload of 100 of 10,000 files", Unit: "ms", Peer: peer, Floor: 0.5})
 	var starts []float64
 
-	source, target := filepath.Join(work.dir, "site"), b.TempDir()
+	source, target := filepath.Join(work.Dir, "site"), b.TempDir()
 	sync := func(target string) float64 {
 		return timed(func() { run(b, "", "rclone", "sync", checksum, source, target) })
 	}

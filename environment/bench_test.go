@@ -32,7 +32,7 @@ func BenchmarkHot(b *testing.B) {
 	for _, echo := range echoes() {
 		b.Run(echo.name, func(b *testing.B) {
 			r, _ := start(b, "confined")
-			f := function(b, echo.language, "", echo.content)
+			f := runnable(b, echo.language, "", echo.content)
 			e := call(b)
 			run(b, r, f, e)
 			for b.Loop() {
@@ -47,7 +47,7 @@ func BenchmarkFirst(b *testing.B) {
 	for _, echo := range echoes() {
 		b.Run(echo.name, func(b *testing.B) {
 			r, _ := start(b, "confined")
-			f := function(b, echo.language, "", echo.content)
+			f := runnable(b, echo.language, "", echo.content)
 			e := call(b)
 			for b.Loop() {
 				first(b, r, f, e)
@@ -83,7 +83,7 @@ func BenchmarkFlaskForm(b *testing.B) {
 	for _, kind := range []string{"stand-in", "Flask"} {
 		b.Run(kind, func(b *testing.B) {
 			r, _ := start(b, "confined")
-			f := function(b, "python", "", content)
+			f := runnable(b, "python", "", content)
 			if kind == "Flask" {
 				if err := os.CopyFS(f.Dir, os.DirFS(flaskFolder)); err != nil {
 					b.Fatal(err)

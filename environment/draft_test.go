@@ -57,7 +57,7 @@ func TestShellOfDraft(t *testing.T) {
 	for language, echo := range echoing(t) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			f := function(t, language, echo.entry, echo.content)
+			f := runnable(t, language, echo.entry, echo.content)
 			const (
 				fields = `"event-id":"1","source":"/me","event-type":"order","event-type-version":"v2","event-time":"2018-04-01T23:12:34Z"`
 				begin  = `{"cloud-events-version":"0.1",` + fields + `,"content-type":`

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // examples are the two functions that each language has: one that answers a request, and one that answers an event.
@@ -29,7 +30,7 @@ func TestExamples(t *testing.T) {
 			t.Run(test.language+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				r, log := start(t, kind)
-				plain := function(t, test.language, test.plain, example(t, test.language))
+				plain := runnable(t, test.language, test.plain, example(t, test.language))
 				for _, name := range []string{"Ada", "Bo"} {
 					answer := run(t, r, plain, get(t, name, "http://shop.localhost/hello?name="+name))
 					if got, want := string(answer.Data()), "Hello, "+name+"!\n"; got != want {
@@ -40,7 +41,7 @@ func TestExamples(t *testing.T) {
 						t.Errorf("the answer's protocol is %+v, want a status and a content type", p)
 					}
 				}
-				greet := function(t, test.language, test.event, example(t, test.language))
+				greet := runnable(t, test.language, test.event, example(t, test.language))
 				greet.ID += " greet"
 				for _, name := range []string{"Cy", "Di"} {
 					answer := run(t, r, greet, arrival(t, name, `{"name":"`+name+`"}`))
@@ -69,7 +70,7 @@ func TestShell(t *testing.T) {
 	for _, test := range examples() {
 		t.Run(test.language, func(t *testing.T) {
 			t.Parallel()
-			f := function(t, test.language, test.event, example(t, test.language))
+			f := runnable(t, test.language, test.event, example(t, test.language))
 			shell := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n%s' "$EVENT" "$EVENT" | `+test.shell+` 2>/dev/null`)
 			shell.Dir = f.Dir
 			shell.Env = append(shell.Environ(), "PATH=/usr/bin:/bin", `EVENT={"specversion":"1.0","id":"1","source":"/me","type":"arrival","data":{"name":"Ada"}}`)
@@ -102,7 +103,7 @@ func TestShell(t *testing.T) {
 func TestNoEvent(t *testing.T) {
 	t.Parallel()
 	for _, test := range examples()[:2] {
-		f := function(t, test.language, test.event, example(t, test.language))
+		f := runnable(t, test.language, test.event, example(t, test.language))
 		shell := exec.CommandContext(t.Context(), f.Args[0], f.Args[1:]...)
 		shell.Dir, shell.Stdin = f.Dir, strings.NewReader("nonsense\n\n[]\nnull\n"+`{"specversion":"1.0","id":"1","source":"/me","type":"t","execution":"x1","data":{"name":"Ada"}}`)
 		out, err := shell.Output()
@@ -132,8 +133,8 @@ func TestNoEvent(t *testing.T) {
 // A function ends with its input, whatever it left open.
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	f := function(t, "nodejs", "", files{"index.js": "setInterval(() => {}, 1000); exports.handler = () => 5"})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	f := runnable(t, "nodejs", "", files{"index.js": "setInterval(() => {}, 1000); exports.handler = () => 5"})
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	shell := exec.CommandContext(ctx, f.Args[0], f.Args[1:]...)
 	shell.Dir, shell.Stdin = f.Dir, strings.NewReader(`{"specversion":"1.0","id":"1","source":"/me","type":"t"}`)

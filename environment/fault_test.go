@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/spec"
 )
@@ -158,7 +159,7 @@ func TestFaults(t *testing.T) {
 		t.Run(test.language+"/"+test.path, func(t *testing.T) {
 			t.Parallel()
 			r, log := start(t, "confined")
-			f := function(t, test.language, "", flawed()[test.language])
+			f := runnable(t, test.language, "", flawed()[test.language])
 			answer := run(t, r, f, get(t, "bad", "http://a/"+test.path))
 			fault, ok, err := event.ErrorOf(answer)
 			// E-018, E-021, N-023, N-024: an error is an event with a message, and no data
@@ -190,7 +191,7 @@ func TestFaults(t *testing.T) {
 func TestClosedLog(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "off")
-	f := function(t, "python", "", flawed()["python"])
+	f := runnable(t, "python", "", flawed()["python"])
 	fault, ok, err := event.ErrorOf(run(t, r, f, get(t, "x", "http://a/closes_log?then=fails")))
 	if !ok || err != nil || fault.Message != "said to who calls" {
 		t.Errorf("the error is %+v, %t, %v", fault, ok, err)
@@ -205,8 +206,8 @@ func TestExits(t *testing.T) {
 			t.Run(language+"/"+path, func(t *testing.T) {
 				t.Parallel()
 				r, _ := start(t, "confined")
-				f := function(t, language, "", flawed()[language])
-				_, err := r.Run(t.Context(), f, get(t, "bad", "http://a/"+path))
+				f := runnable(t, language, "", flawed()[language])
+				_, err := r.Run(t.Context(), f, function.Call{Event: get(t, "bad", "http://a/"+path)})
 				failure, ok := errors.AsType[*runner.FunctionError](err)
 				// N-023: an exit and a segfault are said to be
 				if !ok || failure.Reason != runner.Exit || !strings.Contains(landfall.MessageOf(err), message) {
@@ -224,7 +225,7 @@ func TestExits(t *testing.T) {
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	r, log := start(t, "confined")
-	f := function(t, "nodejs", "event:index.handler", files{"index.js": `
+	f := runnable(t, "nodejs", "event:index.handler", files{"index.js": `
 let release;
 let failed = 0;
 const second = new Promise((resolve) => { release = resolve; });
@@ -260,8 +261,8 @@ exports.handler = async (event) => {
 func TestNoInterpreter(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
-	f := function(t, "binary", "main", files{"main*": "#!/usr/bin/nowhere\n"})
-	_, err := r.Run(t.Context(), f, get(t, "none", "http://a/"))
+	f := runnable(t, "binary", "main", files{"main*": "#!/usr/bin/nowhere\n"})
+	_, err := r.Run(t.Context(), f, function.Call{Event: get(t, "none", "http://a/")})
 	failure, ok := errors.AsType[*runner.FunctionError](err)
 	if !ok || !strings.Contains(failure.Trace, "the program cannot be started: ./main: it is there, but not the interpreter") {
 		t.Errorf("the error is %v, want what is missing", err)
@@ -271,7 +272,7 @@ func TestNoInterpreter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := function(t, "binary", "exec:main", content)
+		f := runnable(t, "binary", "exec:main", content)
 		if f.Args, _, err = e.Command(f.Dir, entrypoint); err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +289,7 @@ func TestPrints(t *testing.T) {
 	t.Parallel()
 	for _, language := range []string{"python", "nodejs"} {
 		r, log := start(t, "confined")
-		f := function(t, language, "", flawed()[language])
+		f := runnable(t, language, "", flawed()[language])
 		for n := 1; n <= 2; n++ {
 			execution := strconv.Itoa(n)
 			if got := string(run(t, r, f, get(t, execution, "http://a/prints")).Data()); got != "quiet" {
@@ -320,7 +321,7 @@ func TestBytes(t *testing.T) {
 		{"nodejs", "surrogate", `{"a":"\ud800"}`},
 	} {
 		r, _ := start(t, "off")
-		f := function(t, test.language, "", flawed()[test.language])
+		f := runnable(t, test.language, "", flawed()[test.language])
 		if got := string(run(t, r, f, get(t, "x", "http://a/"+test.path)).Data()); got != test.want {
 			t.Errorf("%s: %s is %q, want %q", test.language, test.path, got, test.want)
 		}
@@ -355,7 +356,7 @@ func TestMissing(t *testing.T) {
 		t.Run(test.language+"/"+test.entry, func(t *testing.T) {
 			t.Parallel()
 			r, log := start(t, "confined")
-			f := function(t, test.language, test.entry, test.content)
+			f := runnable(t, test.language, test.entry, test.content)
 			for _, execution := range []string{"first", "second"} {
 				fault, ok, err := event.ErrorOf(run(t, r, f, arrival(t, execution, "")))
 				// N-023: a missing handler is an error that says what there is
@@ -387,7 +388,7 @@ func TestRecovers(t *testing.T) {
 	} {
 		language := test.language
 		r, _ := start(t, "off")
-		f := function(t, language, "", test.content)
+		f := runnable(t, language, "", test.content)
 		f.Env = map[string]string{"FLAG": flag}
 		if _, ok, _ := event.ErrorOf(run(t, r, f, arrival(t, "first", ""))); !ok {
 			t.Errorf("%s: the module was loaded", language)

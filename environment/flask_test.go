@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -30,7 +31,7 @@ func TestFlaskStandIn(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
 	cases := flaskCases()
-	standIn, flask := function(t, "python", "", flaskFunctions(cases)), function(t, "python", "", flaskFunctions(cases))
+	standIn, flask := runnable(t, "python", "", flaskFunctions(cases)), runnable(t, "python", "", flaskFunctions(cases))
 	standIn.ID, flask.ID = "stand-in", "flask"
 	if err := os.CopyFS(flask.Dir, os.DirFS(flaskFolder)); err != nil {
 		t.Fatalf("%v; type: make needs", err)
@@ -59,7 +60,7 @@ func TestFlaskTemplates(t *testing.T) {
 	content := flaskFunctions(cases)
 	content["templates/page.html"] = "<p>{{ name }}</p> {{ request.args.who }} {{ day|default('')|tojson }} {{ {'b': 1, 'a': '<'}|tojson }}"
 	content["templates/page.txt"] = "{{ name }} {{ request.path }}\n"
-	standIn, flask, bare := function(t, "python", "", content), function(t, "python", "", content), function(t, "python", "", content)
+	standIn, flask, bare := runnable(t, "python", "", content), runnable(t, "python", "", content), runnable(t, "python", "", content)
 	standIn.ID, flask.ID = "stand-in", "flask"
 	for folder, from := range map[string]string{flask.Dir: ".", standIn.Dir + "/jinja2": "jinja2", standIn.Dir + "/markupsafe": "markupsafe"} {
 		if err := os.CopyFS(folder, os.DirFS(flaskFolder+"/"+from)); err != nil {
@@ -88,7 +89,7 @@ func TestFlaskStandInLacks(t *testing.T) {
 		{name: "forms with files", code: "return request.form", request: event.Protocol{Method: "POST"}, kind: "multipart/form-data; boundary=a",
 			body: "--a\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.txt\"\r\n\r\nx\r\n--a--\r\n"},
 	}
-	f := function(t, "python", "", flaskFunctions(cases))
+	f := runnable(t, "python", "", flaskFunctions(cases))
 	for i, test := range cases {
 		if got := flaskAnswer(t, r, f, i, test); !strings.Contains(got, "package must bring") {
 			t.Errorf("%s: the answer is %s", test.name, got)
@@ -128,7 +129,7 @@ def used(n, environ):
 	}
 	content := flaskFunctions(cases)
 	content["main.py"] += uses
-	f := function(t, "python", "", content)
+	f := runnable(t, "python", "", content)
 
 	// K-008: eight times as many names take eight times as long; were each looked for among all, they would take 64 times
 	var ratio float64
@@ -188,7 +189,7 @@ func flaskAnswer(t *testing.T, r *runner.Runner, f runner.Function, number int, 
 	headers := map[string][]string{"X-Case": {fmt.Sprint(number)}, "Host": {"shop.localhost:8080"}}
 	maps.Copy(headers, p.Headers)
 	p.Headers = headers
-	answer, err := r.Run(t.Context(), f, request(t, "", p, test.kind, test.body))
+	answer, err := r.Run(t.Context(), f, function.Call{Event: request(t, "", p, test.kind, test.body)})
 	if err != nil {
 		fault := runner.ErrorOf(err)
 		return fmt.Sprintf("%s: %s", fault.Type, fault.Message)

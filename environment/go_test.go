@@ -36,7 +36,7 @@ func TestGo(t *testing.T) {
 	program := goProgram(t, fstest.MapFS{"functions.go": {Data: []byte(goFunctions)}})
 	r, log := start(t, "off")
 	call := func(entrypoint string, e event.Event) event.Event {
-		f := function(t, "go", entrypoint, files{"main*": program})
+		f := runnable(t, "go", entrypoint, files{"main*": program})
 		f.ID += entrypoint
 		return run(t, r, f, e)
 	}
@@ -108,7 +108,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 func TestGoLeftBehind(t *testing.T) {
 	t.Parallel()
 	source := strings.ReplaceAll(goLeaves, "\n", "\r\n") // as some editors write it
-	f := function(t, "go", "", files{"main*": goProgram(t, fstest.MapFS{"function.go": {Data: []byte(source)}})})
+	f := runnable(t, "go", "", files{"main*": goProgram(t, fstest.MapFS{"function.go": {Data: []byte(source)}})})
 	r, _ := start(t, "off")
 	run(t, r, f, get(t, "first", "http://a/first"))
 	if got := string(run(t, r, f, get(t, "second", "http://a/second")).Data()); got != "second, over" {
@@ -174,7 +174,7 @@ func TestGoModuleVersions(t *testing.T) {
 			source["vendor/example.com/greet/greet.go"] = &greet
 			source["vendor/modules.txt"] = &fstest.MapFile{Data: []byte("# example.com/greet v1.0.0\n## explicit\nexample.com/greet\n")}
 		}
-		f := function(t, "go", "", files{"main*": goProgram(t, source)})
+		f := runnable(t, "go", "", files{"main*": goProgram(t, source)})
 		f.ID += name
 		// K-005: functions in Go are built, whatever go.mod says from 1.12 on, also of a vendored module
 		if got := string(run(t, r, f, get(t, "x", "http://a/")).Data()); got != "hello" {
@@ -249,7 +249,7 @@ func main() {
 `)}, "ignored.go": {Data: []byte("//go:build ignore\n\npackage tool\n\nfunc main() { this is no Go }\n")}})
 	r, _ := start(t, "off")
 	for entrypoint, want := range map[string]string{"Handler": "hello", "": "the program"} {
-		f := function(t, "go", entrypoint, files{"main*": program})
+		f := runnable(t, "go", entrypoint, files{"main*": program})
 		f.ID += entrypoint
 		if got := string(run(t, r, f, get(t, "x", "http://a/")).Data()); strings.Trim(got, `"`) != want {
 			t.Errorf("%q: the answer is %q, want %q", entrypoint, got, want)

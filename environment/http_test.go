@@ -24,7 +24,7 @@ var order = event.Protocol{
 func TestPythonRequest(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
-	f := function(t, "python", "", files{"main.py": `
+	f := runnable(t, "python", "", files{"main.py": `
 from flask import current_app, jsonify, make_response, request
 
 def main():
@@ -79,7 +79,7 @@ def main():
 func TestNodeRequest(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
-	f := function(t, "nodejs", "", files{"index.js": `
+	f := runnable(t, "nodejs", "", files{"index.js": `
 module.exports = async ({ request }) => ({
   status: 202,
   headers: { "X-Order": 7, "Set-Cookie": ["c=3", "d=4"] },
@@ -128,7 +128,7 @@ module.exports = async ({ request }) => ({
 func TestNodeParams(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
-	f := function(t, "nodejs", "", files{"index.js": "module.exports = async ({ request }) => ({ status: 200, body: request.params });"})
+	f := runnable(t, "nodejs", "", files{"index.js": "module.exports = async ({ request }) => ({ status: 200, body: request.params });"})
 	asked := event.Protocol{
 		Method: "GET", RequestURL: "http://shop.localhost/orders/7", Params: map[string]string{"orderId": "7"},
 		Headers: map[string][]string{"X-Fission-Params-Orderid": {"7"}},
@@ -145,11 +145,11 @@ func TestNodeReturnsAndNeverCalls(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "confined")
 	content := files{"index.js": "exports.lambda = async (event, context) => ({ statusCode: 200 });\nexports.called = (context, callback) => setTimeout(callback, 1, 200, 'called');"}
-	fault, _, err := event.ErrorOf(run(t, r, function(t, "nodejs", "index.lambda", content), request(t, "x", order, "", "")))
+	fault, _, err := event.ErrorOf(run(t, r, runnable(t, "nodejs", "index.lambda", content), request(t, "x", order, "", "")))
 	if err != nil || fault.Type != "WrongHandler" || !strings.Contains(fault.Message, "the function has two parameters") {
 		t.Errorf("the error is %+v (%v)", fault, err)
 	}
-	called := function(t, "nodejs", "index.called", content)
+	called := runnable(t, "nodejs", "index.called", content)
 	called.ID += "/called"
 	answer := run(t, r, called, request(t, "x", order, "", ""))
 	if got := string(answer.Data()); got != "called" {
@@ -161,7 +161,7 @@ func TestNodeReturnsAndNeverCalls(t *testing.T) {
 func TestPlainProgram(t *testing.T) {
 	t.Parallel()
 	r, log := start(t, "confined")
-	f := function(t, "binary", "exec:", files{"main*": "#!/bin/sh\necho $$ >&2\n" +
+	f := runnable(t, "binary", "exec:", files{"main*": "#!/bin/sh\necho $$ >&2\n" +
 		`echo "$REQUEST_METHOD $REQUEST_URI $PATH_INFO $HTTP_COOKIE $CONTENT_TYPE ${HTTP_PROXY:-none}: $(cat)"; [ "$QUERY_STRING" != fail ] || exit 7` + "\n"})
 	for _, execution := range []string{"a", "b"} {
 		p := order
@@ -197,7 +197,7 @@ func TestConfig(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := start(t, "confined")
-			f := function(t, test.language, test.entry, test.content)
+			f := runnable(t, test.language, test.entry, test.content)
 			for _, currency := range []string{"EUR", "CHF"} {
 				e := get(t, "x", "http://a/")
 				event.SetConfig(&e, map[string]string{"currency": currency, "LANDFALL_FUNCTION": "none", "no-variable": "x", "null": "\x00"})
@@ -255,7 +255,7 @@ func TestStyles(t *testing.T) {
 		t.Run(test.language+"/"+test.name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := start(t, "confined")
-			f := function(t, test.language, test.entry, test.content)
+			f := runnable(t, test.language, test.entry, test.content)
 			asBytes := arrival(t, "x", "")
 			if err := asBytes.SetData("application/json", []byte(`{"a":"ü"}`)); err != nil { // base64 on the line
 				t.Fatal(err)
@@ -282,7 +282,7 @@ func TestAttributes(t *testing.T) {
 		"nodejs": {"index.js": "exports.handler = ({ data }) => ({ specversion: '1.0', ...data })"},
 	} {
 		r, _ := start(t, "confined")
-		f := function(t, language, "", content)
+		f := runnable(t, language, "", content)
 		for data, want := range map[string]string{
 			`{"my-name":"x"}`:                    "a name has only a to z and 0 to 9",
 			`{"amount":1.5}`:                     "its attribute amount; it must be a string, a whole number or a bool",
@@ -338,7 +338,7 @@ func TestShop(t *testing.T) {
 		{"checkout.main", "", `{"name":"Ada","email":"a@b","address":"x","items":{"heron-mug":1}}`, 201, `"name": "Ada"`},
 		{"checkout.main", "", `{"name":"Ada"}`, 400, "The email is missing."},
 	} {
-		f := function(t, "python", test.entry, shop)
+		f := runnable(t, "python", test.entry, shop)
 		f.ID = test.entry
 		e := request(t, "x", post, "application/json", test.body)
 		if test.url != "" {

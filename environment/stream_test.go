@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // taker takes a streamed answer.
@@ -17,14 +17,14 @@ type taker struct {
 	text strings.Builder
 }
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (k *taker) Begin(answer event.Event) error {
 	k.head = answer
 	_, err := k.Write(answer.Data())
 	return err
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (k *taker) Write(p []byte) (int, error) { return k.text.Write(p) }
 
 // A generator is an answer that is made piece by piece.
@@ -57,10 +57,10 @@ func TestStreams(t *testing.T) {
 		t.Run(c.language+": "+c.name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := start(t, "off")
-			f, k := function(t, c.language, c.entry, files{c.file: c.code}), &taker{}
+			f, k := runnable(t, c.language, c.entry, files{c.file: c.code}), &taker{}
 			for range 2 { // the process goes on
 				*k = taker{}
-				answer, err := r.Run(runner.WithStream(t.Context(), k), f, request(t, "x", order, "text/plain", "hello"))
+				answer, err := r.Run(t.Context(), f, function.Call{Event: request(t, "x", order, "text/plain", "hello"), Stream: k})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,8 +95,8 @@ func TestRefusedPieces(t *testing.T) {
 		t.Run(c.language+": "+c.name, func(t *testing.T) {
 			t.Parallel()
 			r, log := start(t, "off")
-			f, k := function(t, c.language, c.entry, files{c.file: c.code}), &taker{}
-			answer, err := r.Run(runner.WithStream(t.Context(), k), f, request(t, "x", order, "text/plain", "hello"))
+			f, k := runnable(t, c.language, c.entry, files{c.file: c.code}), &taker{}
+			answer, err := r.Run(t.Context(), f, function.Call{Event: request(t, "x", order, "text/plain", "hello"), Stream: k})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ type letting struct {
 	dir string
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (l *letting) Write(p []byte) (int, error) {
 	if len(p) > 0 {
 		if err := os.WriteFile(filepath.Join(l.dir, "go"), nil, 0o600); err != nil {
@@ -127,7 +127,7 @@ func (l *letting) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (l *letting) Begin(answer event.Event) error {
 	l.head = answer
 	_, err := l.Write(answer.Data())
@@ -193,10 +193,10 @@ func TestGoStreams(t *testing.T) {
 		t.Run(c.entry, func(t *testing.T) {
 			t.Parallel()
 			r, log := start(t, "off")
-			f := function(t, "go", c.entry, files{"main*": program})
+			f := runnable(t, "go", c.entry, files{"main*": program})
 			for range 2 { // the process goes on
 				k := &letting{dir: f.Dir}
-				answer, err := r.Run(runner.WithStream(t.Context(), k), f, get(t, "x", "http://a/"))
+				answer, err := r.Run(t.Context(), f, function.Call{Event: get(t, "x", "http://a/"), Stream: k})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -271,10 +271,10 @@ done
 		t.Run(c.language+": "+c.name, func(t *testing.T) {
 			t.Parallel()
 			r, _ := start(t, "off")
-			f := function(t, c.language, c.entry, files{c.file: c.code})
+			f := runnable(t, c.language, c.entry, files{c.file: c.code})
 			for range 2 { // the process goes on
 				k := &letting{dir: f.Dir}
-				answer, err := r.Run(runner.WithStream(t.Context(), k), f, request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/a?who=Ada"}, "text/plain", "hello"))
+				answer, err := r.Run(t.Context(), f, function.Call{Event: request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/a?who=Ada"}, "text/plain", "hello"), Stream: k})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -313,8 +313,7 @@ func TestNothingStreamed(t *testing.T) {
 			t.Parallel()
 			r, _ := start(t, "off")
 			k := &taker{}
-			answer, err := r.Run(runner.WithStream(t.Context(), k), function(t, c.language, c.entry, files{c.file: c.code}),
-				request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/"}, "text/plain", "hello"))
+			answer, err := r.Run(t.Context(), runnable(t, c.language, c.entry, files{c.file: c.code}), function.Call{Event: request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/"}, "text/plain", "hello"), Stream: k})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,18 +329,18 @@ func TestNothingStreamed(t *testing.T) {
 func TestProgramTakesAndGivesMuch(t *testing.T) {
 	t.Parallel()
 	r, _ := start(t, "off")
-	f := function(t, "binary", "exec:main", files{"main*": "#!/bin/sh\nexec cat\n"})
+	f := runnable(t, "binary", "exec:main", files{"main*": "#!/bin/sh\nexec cat\n"})
 	body := strings.Repeat("0123456789\u00fc\x00", 200_000)
 	for range 2 {
 		k := &taker{}
-		if _, err := r.Run(runner.WithStream(t.Context(), k), f, request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/"}, "text/plain", body)); err != nil {
+		if _, err := r.Run(t.Context(), f, function.Call{Event: request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/"}, "text/plain", body), Stream: k}); err != nil {
 			t.Fatal(err)
 		}
 		if k.text.String() != body {
 			t.Errorf("got %d bytes, want the %d that it was given", k.text.Len(), len(body))
 		}
 	}
-	unread := function(t, "binary", "exec:main", files{"main*": "#!/bin/sh\necho done\n"})
+	unread := runnable(t, "binary", "exec:main", files{"main*": "#!/bin/sh\necho done\n"})
 	unread.ID += "unread"
 	if answer := run(t, r, unread, request(t, "x", event.Protocol{Method: "POST", RequestURL: "http://a/"}, "text/plain", body)); string(answer.Data()) != "done\n" {
 		t.Errorf("what reads nothing answers %q", answer.Data())

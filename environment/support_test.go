@@ -11,18 +11,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
+	"landfall.dev/landfall/test/testkit"
 )
-
-// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-const patience = 60 * time.Second
 
 // TestMain is also the init of what the tests confine.
 func TestMain(m *testing.M) {
@@ -97,7 +95,7 @@ func start(t testing.TB, kind string) (*runner.Runner, *logs) {
 		t.Fatal("nothing can confine functions here; type: apt-get install bubblewrap")
 	}
 	log := &logs{text: map[string]string{}}
-	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log, Defaults: landfall.Resources{Timeout: patience}}
+	r := &runner.Runner{Sandbox: box, Modules: modules(), Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 	t.Cleanup(r.Close)
 	return r, log
 }
@@ -218,8 +216,8 @@ func of(t testing.TB, language string) environment.Environment {
 	return e
 }
 
-// function makes a package a function that can be run.
-func function(t testing.TB, language, entrypoint string, content files) runner.Function {
+// runnable makes a package a function that can be run.
+func runnable(t testing.TB, language, entrypoint string, content files) runner.Function {
 	t.Helper()
 	dir := unpack(t, content)
 	e := of(t, language)
@@ -280,7 +278,7 @@ func get(t testing.TB, execution, url string) event.Event {
 // run calls a function, which must answer.
 func run(t testing.TB, r *runner.Runner, f runner.Function, e event.Event) event.Event {
 	t.Helper()
-	answer, err := r.Run(t.Context(), f, e)
+	answer, err := r.Run(t.Context(), f, function.Call{Event: e})
 	if err != nil {
 		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
 	}

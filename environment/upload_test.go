@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -34,7 +35,7 @@ func (s *sent) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Stop implements runner.Body.
+// Stop implements function.Body.
 func (s *sent) Stop() {
 	if s.hold != nil {
 		select {
@@ -45,7 +46,7 @@ func (s *sent) Stop() {
 	}
 }
 
-// Taken implements runner.Body.
+// Taken implements function.Body.
 func (*sent) Taken() int64 { return 0 }
 
 // Functions in every language read a body while it comes, and their processes go on with the next event: also when the function did
@@ -83,13 +84,13 @@ func TestUploads(t *testing.T) {
 			if c.language == "go" {
 				content = files{"main*": goProgram(t, fstest.MapFS{"main.go": &fstest.MapFile{Data: []byte(text), Mode: os.FileMode(0o644)}})}
 			}
-			f := function(t, c.language, c.entry, content)
+			f := runnable(t, c.language, c.entry, content)
 			f.Body, f.Env, f.Resources.Concurrency = 1<<30, map[string]string{"LANDFALL_STREAM_BODY": "true"}, 1
 			return f
 		}
 		send := func(t *testing.T, r *runner.Runner, f runner.Function, s *sent) (string, error) {
 			t.Helper()
-			answer, err := r.Run(runner.WithBody(t.Context(), s), f, request(t, "", event.Protocol{Method: "POST", RequestURL: "/"}, "", ""))
+			answer, err := r.Run(t.Context(), f, function.Call{Event: request(t, "", event.Protocol{Method: "POST", RequestURL: "/"}, "", ""), Body: s})
 			if fault, is, _ := event.ErrorOf(answer); is {
 				t.Errorf("got the error %+v", fault)
 			}

@@ -17,7 +17,6 @@ import (
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -231,7 +230,7 @@ func (c *commit) writeSpecs() error {
 		}
 	}
 	c.Files = append(c.Files, remote.NewFile{
-		Path: path.Join(c.app.Folder, cmp.Or(c.app.Specs, pipeline.DefaultSpecs), "handmade.yaml"), Size: int64(text.Len()),
+		Path: path.Join(c.app.Folder, cmp.Or(c.app.Specs, spec.DefaultFolder), "handmade.yaml"), Size: int64(text.Len()),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil },
 	})
 	return nil

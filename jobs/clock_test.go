@@ -19,6 +19,7 @@ import (
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 	"landfall.dev/landfall/upkeep"
 )
 
@@ -84,18 +85,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	}
 	eventually := func(what string, is func(landfall.Run) bool) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); ; <-time.After(10 * time.Millisecond) {
-			run, err := db.Run(t.Context(), "run")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if is(run) {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("in vain waited until %s; the run is %+v", what, run)
-			}
-		}
+		testkit.Eventually(t, what, func() bool { return is(testkit.Must(db.Run(t.Context(), "run"))(t)) })
 	}
 	behind, _ := worker("behind", -time.Hour)
 	work(behind)

@@ -11,12 +11,10 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept/accepttest"
-	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/test/testkit"
 )
-
-const patience = time.Minute
 
 // keeps runs what one process does for all, until the test ends.
 func (s *shop) keeps() {
@@ -31,31 +29,6 @@ func (s *shop) keeps() {
 			s.T.Error(err)
 		}
 	})
-}
-
-// A collection waits while a backup is made: it neither goes on beside it, nor asks for itself over and over.
-func TestCollectionWaits(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.upkeep.Mirrors = &builder.Mirrors{Root: t.TempDir()}
-	collected := make(chan error, 1)
-	err := s.upkeep.Uncollected(t.Context(), func() error {
-		go func() { collected <- s.upkeep.Collect(t.Context(), accepttest.AppID) }()
-		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if err := s.upkeep.Collect(impatient, accepttest.AppID); landfall.KindOf(err) != landfall.Canceled {
-			t.Errorf("got %v from a collection meanwhile, want one that waited as long as it could", err)
-		}
-		select {
-		case err := <-collected:
-			t.Errorf("a collection ended meanwhile: %v", err)
-		default:
-		}
-		return nil
-	})
-	if err := errors.Join(err, <-collected); err != nil {
-		t.Error(err)
-	}
 }
 
 // unsteady is repositories that can be read as the test says.
@@ -90,7 +63,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	s.Doors.Remote = repos
 	look := func(outcome error) { // by the clock, which is put forward until somebody looks
 		t.Helper()
-		tick, late := time.NewTicker(100*time.Millisecond), time.After(patience)
+		tick, late := time.NewTicker(100*time.Millisecond), time.After(testkit.Patience)
 		defer tick.Stop()
 		for {
 			select {
@@ -111,7 +84,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	}
 	look(errors.New("no process can be started"))
 	look(nil)
-	tick, late := time.NewTicker(10*time.Millisecond), time.After(patience)
+	tick, late := time.NewTicker(10*time.Millisecond), time.After(testkit.Patience)
 	defer tick.Stop()
 	for {
 		head, err := s.Doors.DB.Head(t.Context(), accepttest.AppID, s.Ref)
@@ -139,7 +112,7 @@ func TestRunEndsWithItsJobs(t *testing.T) {
 		if err == nil {
 			t.Error("got no error")
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("it goes on without jobs")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/jobs"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // commitOf makes a commit of one file.
@@ -95,7 +96,7 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	go func() { ended <- s.jobs.Run(ctx, jobs.Duties{Work: true, Keep: true}) }()
 	select {
 	case <-gateways.Asked:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(testkit.Patience):
 		t.Fatal("the gateways were not asked to take the release")
 	}
 	s.wantState("before the swap", unfinished[0], landfall.RunRunning, 0)

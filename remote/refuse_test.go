@@ -16,6 +16,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // Only branches, tags and references of applies can be pushed, under names that are safe everywhere.
@@ -327,7 +328,7 @@ func TestHostilePushes(t *testing.T) {
 			if got, n := s.heads(t, "shop"), len(d.accepted); len(got) != 0 || n != 0 {
 				t.Errorf("got heads %v and %d accepted pushes, want none", got, n)
 			}
-			until(t, "no process is left", func() bool { return len(s.processes(t)) == 0 })
+			testkit.Eventually(t, "no process is left", func() bool { return len(s.processes(t)) == 0 })
 		})
 	}
 }

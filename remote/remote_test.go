@@ -20,12 +20,12 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/test/testkit"
 )
 
 const (
-	token    = "a-token-that-may-write-everything"
-	reader   = "a-token-that-may-only-read-things"
-	patience = 2 * time.Minute // for what ends by itself; a busy machine may take long
+	token  = "a-token-that-may-write-everything"
+	reader = "a-token-that-may-only-read-things"
 )
 
 // doors is a value: the apps shop, shop-1 … have the ids id-shop, id-shop-1 and so on.
@@ -246,28 +246,13 @@ func equal(t *testing.T, d *doors, want ...remote.Update) {
 	}
 }
 
-// until waits for a condition that no signal tells.
-func until(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("still not: %s", what)
-		}
-	}
-}
-
 // receive waits for a signal.
 func receive[T any](t *testing.T, what string, signal <-chan T) T {
 	t.Helper()
 	var v T
 	select {
 	case v = <-signal:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("never came: %s", what)
 	}
 	return v

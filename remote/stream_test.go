@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/test/testkit"
 )
 
 func liveAtLast(_ context.Context, _ string, lines io.Writer) error {
@@ -269,12 +270,12 @@ func TestClientLeavesWhileSending(t *testing.T) {
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: 1000000\r\n\r\n%s",
 				pushPath, req.Header.Get("Authorization"), pushType, head)
 			if leaves {
-				until(t, "git receives", func() bool { return len(s.processes(t)) > 0 })
+				testkit.Eventually(t, "git receives", func() bool { return len(s.processes(t)) > 0 })
 				conn.Close()
 			} else if text, err := io.ReadAll(conn); err != nil || !bytes.Contains(text, []byte("ng refs/heads/main")) {
 				t.Errorf("got %q, %v, want the report of a push that failed", text, err)
 			}
-			until(t, "no process is left", func() bool { return len(s.processes(t)) == 0 })
+			testkit.Eventually(t, "no process is left", func() bool { return len(s.processes(t)) == 0 })
 			s.Close()
 			if got, n := s.heads(t, "shop"), len(d.accepted); len(got) != 0 || n != 0 {
 				t.Errorf("got heads %v and %d accepted pushes, want none", got, n)

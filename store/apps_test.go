@@ -20,15 +20,15 @@ func testApps(t *testing.T, open opener) {
 		for _, a := range []landfall.App{zoo, app} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateApp(ctx, a) })
 		}
-		testkit.Same(t, "by id", must(db.App(ctx, app.ID))(t), app)
-		testkit.Same(t, "by name", must(db.AppByName(ctx, "shop"))(t), app)
-		testkit.Same(t, "by name order", must(db.Apps(ctx))(t), []landfall.App{app, zoo})
+		testkit.Same(t, "by id", testkit.Must(db.App(ctx, app.ID))(t), app)
+		testkit.Same(t, "by name", testkit.Must(db.AppByName(ctx, "shop"))(t), app)
+		testkit.Same(t, "by name order", testkit.Must(db.Apps(ctx))(t), []landfall.App{app, zoo})
 	})
 	t.Run("an empty app is what was stored", func(t *testing.T) {
 		t.Parallel()
 		db := open(t)
 		app := newApp(t, db, "shop")
-		testkit.Same(t, "App", must(db.App(t.Context(), app.ID))(t), app)
+		testkit.Same(t, "App", testkit.Must(db.App(t.Context(), app.ID))(t), app)
 	})
 	t.Run("what may change changes, and nothing else", func(t *testing.T) {
 		t.Parallel()
@@ -40,15 +40,15 @@ func testApps(t *testing.T, open opener) {
 		want := app
 		want.Branch, want.Policy, want.Live, want.Held, want.GitHub, want.Deleted, want.Previews, want.KeepFiles =
 			changed.Branch, changed.Policy, changed.Live, changed.Held, changed.GitHub, changed.Deleted, changed.Previews, changed.KeepFiles
-		testkit.Same(t, "the changed app", must(db.App(ctx, app.ID))(t), want)
-		testkit.Same(t, "the other app", must(db.App(ctx, other.ID))(t), other)
+		testkit.Same(t, "the changed app", testkit.Must(db.App(ctx, app.ID))(t), want)
+		testkit.Same(t, "the other app", testkit.Must(db.App(ctx, other.ID))(t), other)
 	})
 	t.Run("a namespace goes only without apps", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", noon.UnixMicro()) })
-		testkit.Same(t, "the namespace", must(db.Namespace(ctx, "team"))(t), store.Namespace{Name: "team", Created: noon})
+		testkit.Same(t, "the namespace", testkit.Must(db.Namespace(ctx, "team"))(t), store.Namespace{Name: "team", Created: noon})
 		_, err := db.Namespace(ctx, "shop")
 		testkit.Kind(t, "an app as a namespace", err, landfall.NotFound, "shop")
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "shop", 1) })
@@ -66,10 +66,10 @@ func testApps(t *testing.T, open opener) {
 			_, err = db.Namespace(ctx, name)
 			testkit.Kind(t, what+", deleted", err, landfall.NotFound, name)
 		}
-		testkit.Same(t, "the namespaces", len(must(db.Namespaces(ctx))(t)), 0)
-		testkit.Same(t, "the deleted app", must(db.App(ctx, app.ID))(t), app)
+		testkit.Same(t, "the namespaces", len(testkit.Must(db.Namespaces(ctx))(t)), 0)
+		testkit.Same(t, "the deleted app", testkit.Must(db.App(ctx, app.ID))(t), app)
 		update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, app.Namespace, after(2).UnixMicro()) })
-		testkit.Same(t, "the namespace that is there again", must(db.Namespace(ctx, app.Namespace))(t), store.Namespace{Name: app.Namespace, Created: after(2)})
+		testkit.Same(t, "the namespace that is there again", testkit.Must(db.Namespace(ctx, app.Namespace))(t), store.Namespace{Name: app.Namespace, Created: after(2)})
 		again := fullApp(app.Name)
 		again.Namespace, again.ID = app.Namespace, uuid.NewString()
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
@@ -80,13 +80,13 @@ func testApps(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		u := newUnit(t, db, app, static("/"))
-		testkit.Same(t, "of a unit without versions", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{})
+		testkit.Same(t, "of a unit without versions", testkit.Must(db.UnitNotes(ctx, u.ID))(t), store.Notes{})
 		v := newVersion(t, db, u, "aaaaaaaa", true)
 		update(t, db, func(tx *store.Tx) error { return tx.AnnotateUnit(ctx, u.ID, `{"a":1}`) })
 		update(t, db, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, `{"b":2}`) })
-		testkit.Same(t, "of a unit", must(db.UnitNotes(ctx, u.ID))(t), store.Notes{Annotations: `{"a":1}`, Created: v.Created})
-		testkit.Same(t, "of an app", must(db.AppAnnotations(ctx, app.ID))(t), `{"b":2}`)
-		testkit.Same(t, "the version", must(db.VersionByNumber(ctx, u.ID, v.Number))(t), v)
+		testkit.Same(t, "of a unit", testkit.Must(db.UnitNotes(ctx, u.ID))(t), store.Notes{Annotations: `{"a":1}`, Created: v.Created})
+		testkit.Same(t, "of an app", testkit.Must(db.AppAnnotations(ctx, app.ID))(t), `{"b":2}`)
+		testkit.Same(t, "the version", testkit.Must(db.VersionByNumber(ctx, u.ID, v.Number))(t), v)
 	})
 	t.Run("a name is taken for ever, by apps and by namespaces", func(t *testing.T) {
 		t.Parallel()
@@ -100,7 +100,7 @@ func testApps(t *testing.T, open opener) {
 			err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateApp(ctx, again) })
 			testkit.Kind(t, "an app "+name, err, landfall.Conflict, name, "taken")
 		}
-		if got := len(must(db.Apps(ctx))(t)); got != 1 {
+		if got := len(testkit.Must(db.Apps(ctx))(t)); got != 1 {
 			t.Errorf("apps: got %d, want 1", got)
 		}
 	})
@@ -121,12 +121,12 @@ func testApps(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
-		testkit.Same(t, "at first", must(db.Credentials(ctx, app.ID))(t), store.Credentials{})
+		testkit.Same(t, "at first", testkit.Must(db.Credentials(ctx, app.ID))(t), store.Credentials{})
 		want := store.Credentials{Username: "u", Password: "p"}
 		update(t, db, func(tx *store.Tx) error { return tx.SetCredentials(ctx, app.ID, want) })
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
-		testkit.Same(t, "set", must(db.Credentials(ctx, app.ID))(t), want)
-		testkit.Same(t, "of another app", must(db.Credentials(ctx, other.ID))(t), store.Credentials{})
+		testkit.Same(t, "set", testkit.Must(db.Credentials(ctx, app.ID))(t), want)
+		testkit.Same(t, "of another app", testkit.Must(db.Credentials(ctx, other.ID))(t), store.Credentials{})
 	})
 }
 
@@ -138,21 +138,21 @@ func testDoors(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		token := landfall.Token{Hash: landfall.DigestOf([]byte("secret")), Name: "ci", Scope: landfall.ScopeDeploy, App: "a", Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
-		testkit.Same(t, "by its text", must(db.Token(ctx, "secret"))(t), token)
+		testkit.Same(t, "by its text", testkit.Must(db.Token(ctx, "secret"))(t), token)
 		kindOfNothing(t, db)
 		token.Scope, token.App = landfall.ScopeAdmin, ""
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, token) })
-		testkit.Same(t, "put again", must(db.Token(ctx, "secret"))(t), token)
+		testkit.Same(t, "put again", testkit.Must(db.Token(ctx, "secret"))(t), token)
 		other := landfall.Token{Hash: landfall.DigestOf([]byte("other")), Name: "x", Scope: landfall.ScopeRead, Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.PutToken(ctx, other) })
 		token.Hash = landfall.DigestOf([]byte("new"))
 		for range 2 {
 			update(t, db, func(tx *store.Tx) error { return tx.ReplaceToken(ctx, token) })
-			testkit.Same(t, "replaced", must(db.Token(ctx, "new"))(t), token)
+			testkit.Same(t, "replaced", testkit.Must(db.Token(ctx, "new"))(t), token)
 		}
 		_, err := db.Token(ctx, "secret")
 		testkit.Kind(t, "a replaced token", err, landfall.NotFound)
-		testkit.Same(t, "of another name", must(db.Token(ctx, "other"))(t), other)
+		testkit.Same(t, "of another name", testkit.Must(db.Token(ctx, "other"))(t), other)
 	})
 	t.Run("hooks", func(t *testing.T) {
 		t.Parallel()
@@ -161,8 +161,8 @@ func testDoors(t *testing.T, open opener) {
 		first, second := landfall.Hook{ID: "h2", App: app.ID, Secret: "s"}, landfall.Hook{ID: "h1", App: app.ID, Secret: "t"}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, first, after(1).UnixMicro()) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateHook(ctx, second, after(2).UnixMicro()) })
-		testkit.Same(t, "by id", must(db.Hook(ctx, "h1"))(t), second)
-		testkit.Same(t, "of the app", must(db.HookOf(ctx, app.ID))(t), first)
+		testkit.Same(t, "by id", testkit.Must(db.Hook(ctx, "h1"))(t), second)
+		testkit.Same(t, "of the app", testkit.Must(db.HookOf(ctx, app.ID))(t), first)
 		_, err := db.Hook(ctx, "h3")
 		testkit.Kind(t, "no hook", err, landfall.NotFound)
 		_, err = db.HookOf(ctx, other.ID)
@@ -177,10 +177,10 @@ func testDoors(t *testing.T, open opener) {
 		for _, d := range []landfall.Delivery{d, none} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d) })
 		}
-		testkit.Same(t, "of a hook", must(db.Delivery(ctx, "h", "1"))(t), d)
-		testkit.Same(t, "of the installation", must(db.Delivery(ctx, "", "1"))(t), none)
-		testkit.Same(t, "newest first", must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
-		testkit.Same(t, "the newest", must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
+		testkit.Same(t, "of a hook", testkit.Must(db.Delivery(ctx, "h", "1"))(t), d)
+		testkit.Same(t, "of the installation", testkit.Must(db.Delivery(ctx, "", "1"))(t), none)
+		testkit.Same(t, "newest first", testkit.Must(db.Deliveries(ctx, 2))(t), []landfall.Delivery{none, d})
+		testkit.Same(t, "the newest", testkit.Must(db.Deliveries(ctx, 1))(t), []landfall.Delivery{none})
 		shared := landfall.Delivery{ID: "2", Event: "push", Received: after(2), Repository: 7}
 		foreign := landfall.Delivery{ID: "3", Event: "push", Received: after(3), Repository: 8}
 		others := landfall.Delivery{Hook: "g", ID: "2", Event: "push", Received: after(4), Repository: 7}
@@ -188,17 +188,17 @@ func testDoors(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, d, "another") })
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared, "one", "another") })
-		testkit.Same(t, "to a hook, and for its app", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{shared, d})
-		testkit.Same(t, "to a hook", must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
+		testkit.Same(t, "to a hook, and for its app", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{shared, d})
+		testkit.Same(t, "to a hook", testkit.Must(db.DeliveriesOf(ctx, "none", "h", 5))(t), []landfall.Delivery{d})
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteDelivery(ctx, "", shared.ID) })
 		update(t, db, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, shared) })
-		testkit.Same(t, "when it came again, and was for nobody", must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{d})
+		testkit.Same(t, "when it came again, and was for nobody", testkit.Must(db.DeliveriesOf(ctx, "one", "h", 5))(t), []landfall.Delivery{d})
 		again := d
 		again.Decision = "It made another run."
 		err := db.Update(ctx, func(tx *store.Tx) error { return tx.CreateDelivery(ctx, again) })
 		// L-020: the same delivery is stored once
 		testkit.Kind(t, "the same delivery again", err, landfall.Conflict)
-		testkit.Same(t, "after the repeat", must(db.Delivery(ctx, "h", "1"))(t), d)
+		testkit.Same(t, "after the repeat", testkit.Must(db.Delivery(ctx, "h", "1"))(t), d)
 		_, err = db.Delivery(ctx, "h", "2")
 		testkit.Kind(t, "a new delivery", err, landfall.NotFound)
 	})

@@ -27,7 +27,7 @@ func testComments(t *testing.T, open opener) {
 			}
 		}
 		due := func(at time.Time, limit int) (numbers []int) {
-			for _, c := range must(box.Due(ctx, at, limit))(t) {
+			for _, c := range testkit.Must(box.Due(ctx, at, limit))(t) {
 				numbers = append(numbers, c.Number)
 			}
 			return numbers
@@ -38,7 +38,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, shop, 7, after(2))
 		want(t, db, shop, 12, after(1))
 		first := landfall.Comment{Repository: shop, Number: 12, Wanted: 2, NextAt: after(1)}
-		testkit.Same(t, "as stored", must(db.Comment(ctx, shop, 12))(t), first)
+		testkit.Same(t, "as stored", testkit.Must(db.Comment(ctx, shop, 12))(t), first)
 		testkit.Same(t, "due before their time", due(noon, 10), nil)
 		testkit.Same(t, "due", due(after(2), 10), []int{12, 7})
 		testkit.Same(t, "due: not more than asked for", due(after(2), 1), []int{12})
@@ -52,20 +52,20 @@ func testComments(t *testing.T, open opener) {
 		do(box.Told(ctx, told))
 		testkit.Same(t, "due when all is told", due(after(2), 10), []int{7})
 		told.Told = 3
-		testkit.Same(t, "as told", must(db.Comment(ctx, shop, 12))(t), told)
+		testkit.Same(t, "as told", testkit.Must(db.Comment(ctx, shop, 12))(t), told)
 
 		want(t, db, shop, 12, after(3))
 		do(box.Postpone(ctx, told, after(60), "down"))
 		want(t, db, shop, 12, after(4))
 		testkit.Same(t, "due while it waits: what happens does not hurry it", due(after(59), 10), []int{7})
-		got := must(box.Due(ctx, after(60), 10))(t)[1]
+		got := testkit.Must(box.Due(ctx, after(60), 10))(t)[1]
 		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Told != 3 {
 			t.Errorf("the postponed comment: got %+v, want 1 attempt, its problem, and what it was", got)
 		}
 		do(box.Drop(ctx, got, "gone"))
 		testkit.Same(t, "due when one is dropped", due(after(60), 10), []int{7})
 		want(t, db, shop, 12, after(5))
-		if got := must(db.Comment(ctx, shop, 12))(t); got.Dropped || got.Attempts != 0 {
+		if got := testkit.Must(db.Comment(ctx, shop, 12))(t); got.Dropped || got.Attempts != 0 {
 			t.Errorf("something happened again: got %+v, want a comment that is owed, and no attempt", got)
 		}
 	})
@@ -74,12 +74,12 @@ func testComments(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		want(t, db, shop, 12, noon)
 		want(t, db, zoo, 12, noon)
-		c := must(db.Comment(ctx, zoo, 12))(t)
+		c := testkit.Must(db.Comment(ctx, zoo, 12))(t)
 		c.ID = 9
 		if err := (store.Comments{DB: db}).Told(ctx, c); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Same(t, "the other one", must(db.Comment(ctx, shop, 12))(t), landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
+		testkit.Same(t, "the other one", testkit.Must(db.Comment(ctx, shop, 12))(t), landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})
 	})
 	t.Run("the pull requests whose head a commit is", func(t *testing.T) {
 		t.Parallel()
@@ -96,10 +96,10 @@ func testComments(t *testing.T, open opener) {
 		put(other, store.PullRequest{Number: 5, HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true})
 		push := newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/g", After: sha1})
 		update(t, db, func(tx *store.Tx) error { return tx.SetHead(t.Context(), push) })
-		testkit.Same(t, "at the first", must(db.PullRequestsAt(ctx, app.ID, sha1))(t), []int{1, 2})
-		testkit.Same(t, "at the second", must(db.PullRequestsAt(ctx, app.ID, sha2))(t), []int{2})
-		testkit.Same(t, "at another", must(db.PullRequestsAt(ctx, app.ID, sha3))(t), nil)
-		testkit.Same(t, "one", must(db.PullRequest(ctx, app.ID, 2))(t),
+		testkit.Same(t, "at the first", testkit.Must(db.PullRequestsAt(ctx, app.ID, sha1))(t), []int{1, 2})
+		testkit.Same(t, "at the second", testkit.Must(db.PullRequestsAt(ctx, app.ID, sha2))(t), []int{2})
+		testkit.Same(t, "at another", testkit.Must(db.PullRequestsAt(ctx, app.ID, sha3))(t), nil)
+		testkit.Same(t, "one", testkit.Must(db.PullRequest(ctx, app.ID, 2))(t),
 			store.PullRequest{Number: 2, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha2, Open: true})
 		_, err := db.PullRequest(ctx, app.ID, 5)
 		testkit.Kind(t, "another app's", err, landfall.NotFound)

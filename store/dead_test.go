@@ -41,12 +41,12 @@ func TestDeadMachine(t *testing.T) {
 func testDeadMachine(t *testing.T) {
 	t.Helper()
 	loopback(t, true)
-	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	listener := testkit.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	heard := make(chan bool, 2)
 	connect := func() net.Conn {
-		conn := must(store.Dialer().DialContext(t.Context(), "tcp", listener.Addr().String()))(t)
-		server := must(listener.Accept())(t)
+		conn := testkit.Must(store.Dialer().DialContext(t.Context(), "tcp", listener.Addr().String()))(t)
+		server := testkit.Must(listener.Accept())(t)
 		go func() {
 			_, err := server.Read(make([]byte, 1))
 			heard <- err == nil
@@ -54,10 +54,10 @@ func testDeadMachine(t *testing.T) {
 		return conn
 	}
 	arrived, lost := connect(), connect()
-	must(arrived.Write([]byte("?")))(t)
+	testkit.Must(arrived.Write([]byte("?")))(t)
 	testkit.Same(t, "whether the question arrived", receive(t, "the question", heard), true)
 	loopback(t, false)
-	must(lost.Write([]byte("?")))(t)
+	testkit.Must(lost.Write([]byte("?")))(t)
 	failed := make(chan error, 2)
 	for _, conn := range []net.Conn{arrived, lost} {
 		go func() { failed <- second(conn.Read(make([]byte, 1))) }()
@@ -68,7 +68,7 @@ func testDeadMachine(t *testing.T) {
 			t.Errorf("got %v, want a connection that timed out", err)
 		}
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > testkit.Patience/2 {
 		t.Errorf("they waited for %v", took)
 	}
 }
@@ -76,11 +76,11 @@ func testDeadMachine(t *testing.T) {
 // loopback turns the network of this process on or off.
 func loopback(t *testing.T, on bool) {
 	t.Helper()
-	fd := must(unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))(t)
+	fd := testkit.Must(unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer func() { _ = unix.Close(fd) }()
-	request := must(unix.NewIfreq("lo"))(t)
+	request := testkit.Must(unix.NewIfreq("lo"))(t)
 	if on {
 		request.SetUint16(unix.IFF_UP)
 	}
-	must(0, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))(t)
+	testkit.Must(0, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request))(t)
 }

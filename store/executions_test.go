@@ -64,26 +64,26 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 		app := newApp(t, db, "shop")
 		first, other := execution(app, "a", 1), execution(app, "b", 1)
 		record(t, db, "p", []string{"one\n"}, first, other)
-		testkit.Same(t, "one that runs", must(db.Execution(ctx, "a"))(t), first)
+		testkit.Same(t, "one that runs", testkit.Must(db.Execution(ctx, "a"))(t), first)
 		testkit.Kind(t, "to delete it", db.Update(ctx, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") }), landfall.Conflict)
 		first = ended(first)
 		first.Log = 8
 		record(t, db, "p", []string{"two\n"}, first)
-		testkit.Same(t, "one that is over", must(db.Execution(ctx, "a"))(t), first)
-		log := must(db.ExecutionLog(ctx, "a", 0, 10))(t)
+		testkit.Same(t, "one that is over", testkit.Must(db.Execution(ctx, "a"))(t), first)
+		log := testkit.Must(db.ExecutionLog(ctx, "a", 0, 10))(t)
 		testkit.Same(t, "its log", texts(log), "one\ntwo\n")
-		testkit.Same(t, "the rest of its log", texts(must(db.ExecutionLog(ctx, "a", log[0].Seq, 10))(t)), "two\n")
+		testkit.Same(t, "the rest of its log", texts(testkit.Must(db.ExecutionLog(ctx, "a", log[0].Seq, 10))(t)), "two\n")
 		// L-037: what executions logged is found by the function's version
-		testkit.Same(t, "the log of the version", texts(must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)), "one\none\ntwo\n")
-		testkit.Same(t, "the log of another", texts(must(db.FunctionLog(ctx, "default", "hello", 1, 0, 10))(t)), "")
+		testkit.Same(t, "the log of the version", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 2, 0, 10))(t)), "one\none\ntwo\n")
+		testkit.Same(t, "the log of another", texts(testkit.Must(db.FunctionLog(ctx, "default", "hello", 1, 0, 10))(t)), "")
 
 		// What is over stays as it is, and nobody else changes what one process runs.
 		over := ended(first)
 		over.State, over.Message = landfall.ExecutionFailed, "once more"
 		record(t, db, "p", nil, over)
-		testkit.Same(t, "one that is over, and ends again", must(db.Execution(ctx, "a"))(t), first)
+		testkit.Same(t, "one that is over, and ends again", testkit.Must(db.Execution(ctx, "a"))(t), first)
 		record(t, db, "q", nil, ended(other))
-		testkit.Same(t, "one that another process ends", must(db.Execution(ctx, "b"))(t), other)
+		testkit.Same(t, "one that another process ends", testkit.Must(db.Execution(ctx, "b"))(t), other)
 
 		third := execution(app, "c", 2)
 		third.Number, third.Function = 3, "bye"
@@ -100,10 +100,10 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 			{landfall.Execution{State: landfall.ExecutionSucceeded}, "c a"},
 		} {
 			got := []string{}
-			page := must(db.ExecutionsLike(ctx, c.like, landfall.Execution{}, 1))(t)
+			page := testkit.Must(db.ExecutionsLike(ctx, c.like, landfall.Execution{}, 1))(t)
 			for len(page) > 0 {
 				got = append(got, page[0].ID)
-				page = must(db.ExecutionsLike(ctx, c.like, page[0], 1))(t)
+				page = testkit.Must(db.ExecutionsLike(ctx, c.like, page[0], 1))(t)
 			}
 			testkit.Same(t, fmt.Sprintf("those like %+v", c.like), strings.Join(got, " "), c.want)
 		}
@@ -115,22 +115,22 @@ func testExecutionRecords(open opener) func(t *testing.T) {
 			"6fa550c9": "6fa550c9-f498-4727 6fa550c9-f499-4727", "6fa550c9-f499": "6fa550c9-f499-4727", "6fa550c8": "", "6fa550c9-f498-4727": "6fa550c9-f498-4727",
 		} {
 			got := []string{}
-			for _, x := range must(db.ExecutionsFrom(ctx, prefix, 10))(t) {
+			for _, x := range testkit.Must(db.ExecutionsFrom(ctx, prefix, 10))(t) {
 				got = append(got, x.ID)
 			}
 			testkit.Same(t, "those from "+prefix, strings.Join(got, " "), want)
 		}
-		testkit.Same(t, "the first of them", len(must(db.ExecutionsFrom(ctx, "6fa550c9", 1))(t)), 1)
+		testkit.Same(t, "the first of them", len(testkit.Must(db.ExecutionsFrom(ctx, "6fa550c9", 1))(t)), 1)
 		for _, id := range []string{"6fa550c9-f498-4727", "6fa550ca-0000-4727", "6fa550c9-f499-4727"} {
 			update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, id) })
 		}
 
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") })
 		testkit.Kind(t, "one that was deleted", second(db.Execution(ctx, "a")), landfall.NotFound)
-		testkit.Same(t, "its log", texts(must(db.ExecutionLog(ctx, "a", 0, 10))(t)), "")
+		testkit.Same(t, "its log", texts(testkit.Must(db.ExecutionLog(ctx, "a", 0, 10))(t)), "")
 		testkit.Same(t, "forgotten", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetExecutions(ctx, after(4), 10) }), 1)
 		testkit.Kind(t, "one that is old", second(db.Execution(ctx, "c")), landfall.NotFound)
-		testkit.Same(t, "one that is not over", must(db.Execution(ctx, "b"))(t), other)
+		testkit.Same(t, "one that is not over", testkit.Must(db.Execution(ctx, "b"))(t), other)
 	}
 }
 
@@ -166,9 +166,9 @@ func testExecutionLeases(open opener) func(t *testing.T) {
 		db, ctx := open(t), t.Context()
 		shop, other := newApp(t, db, "shop"), newApp(t, db, "other")
 		accept(t, db, execution(shop, "a", 1), execution(shop, "b", 2), execution(shop, "c", 3), execution(other, "d", 4), execution(other, "late", 11))
-		testkit.Same(t, "whether one is due", must(db.ExecutionsDue(ctx, after(1)))(t), true)
-		testkit.Same(t, "whether one was due before", must(db.ExecutionsDue(ctx, noon))(t), false)
-		testkit.Same(t, "whether one is due when the clock was set back by an hour", must(db.ExecutionsDue(ctx, after(-3600)))(t), true)
+		testkit.Same(t, "whether one is due", testkit.Must(db.ExecutionsDue(ctx, after(1)))(t), true)
+		testkit.Same(t, "whether one was due before", testkit.Must(db.ExecutionsDue(ctx, noon))(t), false)
+		testkit.Same(t, "whether one is due when the clock was set back by an hour", testkit.Must(db.ExecutionsDue(ctx, after(-3600)))(t), true)
 		ids, leased := leaseSome(t, db, "p", 4)
 		testkit.Same(t, "leased", ids, "a b d")
 		testkit.Same(t, "what is to be answered", string(leased[0].Input), `{"id":"a"}`)
@@ -177,11 +177,11 @@ func testExecutionLeases(open opener) func(t *testing.T) {
 		testkit.Same(t, "leased while there is room for another app only", ids, "")
 
 		update(t, db, func(tx *store.Tx) error { return tx.ReturnExecution(ctx, leased[0].Execution, "p", after(9), false) })
-		testkit.Same(t, "attempts of one that was given back", must(db.Execution(ctx, "a"))(t).Attempt, int64(0))
+		testkit.Same(t, "attempts of one that was given back", testkit.Must(db.Execution(ctx, "a"))(t).Attempt, int64(0))
 		x := ended(leased[1].Execution)
 		x.Result = []byte(`{"answer":1}`)
 		record(t, db, "p", nil, x)
-		got := must(db.Execution(ctx, "b"))(t)
+		got := testkit.Must(db.Execution(ctx, "b"))(t)
 		testkit.Same(t, "its result", string(got.Result), `{"answer":1}`)
 		ids, _ = leaseSome(t, db, "q", 10)
 		testkit.Same(t, "leased by another process", ids, "c a")
@@ -223,7 +223,7 @@ func testExecutionsLost(open opener) func(t *testing.T) {
 		record(t, db, "p", nil, execution(app, "sync", 1))
 		const attempts = 2
 		seen := func(process string) []store.RunningExecution {
-			return slices.DeleteFunc(must(db.RunningExecutions(ctx))(t), func(x store.RunningExecution) bool { return x.Process != process })
+			return slices.DeleteFunc(testkit.Must(db.RunningExecutions(ctx))(t), func(x store.RunningExecution) bool { return x.Process != process })
 		}
 		release := func(dead []store.RunningExecution, now time.Time) int {
 			return forget(t, db, func(tx *store.Tx) (int, error) { return tx.ReleaseExecutions(ctx, dead, now, attempts) })
@@ -238,17 +238,17 @@ func testExecutionsLost(open opener) func(t *testing.T) {
 		})
 		testkit.Same(t, "lost after a sign of life", release(before, after(45)), 0)
 		testkit.Same(t, "lost by an earlier life", release(seen("p"), after(45)), 2)
-		gone := must(db.Execution(ctx, "sync"))(t)
+		gone := testkit.Must(db.Execution(ctx, "sync"))(t)
 		testkit.Same(t, "one that nobody accepted", gone.State, landfall.ExecutionFailed)
 		testkit.Same(t, "its reason", gone.Reason, "lost")
-		testkit.Same(t, "one that was accepted", must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionQueued)
+		testkit.Same(t, "one that was accepted", testkit.Must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionQueued)
 
 		update(t, db, func(tx *store.Tx) error {
 			_, err := tx.LeaseExecutions(ctx, "q", after(50), after(60), 9)
 			return err
 		})
 		testkit.Same(t, "lost by a process that is dead", release(seen("q"), after(61)), 1)
-		testkit.Same(t, "one that was tried often", must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionFailed)
+		testkit.Same(t, "one that was tried often", testkit.Must(db.Execution(ctx, "a"))(t).State, landfall.ExecutionFailed)
 	}
 }
 
@@ -287,28 +287,28 @@ func testExecutionsTrimmed(open opener) func(t *testing.T) {
 		record(t, db, "p", []string{"0123456789"}, execution(app, "runs", 0))
 		kept := func() string {
 			var all []string
-			for _, x := range must(db.ExecutionsLike(ctx, landfall.Execution{}, landfall.Execution{}, 10))(t) {
-				all = append(all, fmt.Sprint(x.ID, len(must(db.ExecutionLog(ctx, x.ID, 0, 10))(t))))
+			for _, x := range testkit.Must(db.ExecutionsLike(ctx, landfall.Execution{}, landfall.Execution{}, 10))(t) {
+				all = append(all, fmt.Sprint(x.ID, len(testkit.Must(db.ExecutionLog(ctx, x.ID, 0, 10))(t))))
 			}
 			return strings.Join(all, " ")
 		}
 		testkit.Same(t, "logs removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutionLogs(ctx, last, 25, 10) }), 3)
 		testkit.Same(t, "kept", kept(), "41 31 20 10 runs1 00")
-		testkit.Same(t, "whether it is said", must(db.Execution(ctx, "2"))(t).LogGone, true)
+		testkit.Same(t, "whether it is said", testkit.Must(db.Execution(ctx, "2"))(t).LogGone, true)
 		testkit.Same(t, "records removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, last, 3, 1) }), 1)
 		testkit.Same(t, "kept", kept(), "41 31 20 runs1 00")
-		gone := must(db.GoneExecutions(ctx))(t)
+		gone := testkit.Must(db.GoneExecutions(ctx))(t)
 		testkit.Same(t, "what is gone", gone, []landfall.Execution{{Namespace: "default", Function: "hello", Number: 2}})
 		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 4)
 		testkit.Same(t, "kept", kept(), "runs1")
 
 		app.Deleted = noon
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
-		for _, x := range must(db.GoneExecutions(ctx))(t) {
+		for _, x := range testkit.Must(db.GoneExecutions(ctx))(t) {
 			testkit.Same(t, "an app that is gone while its content is there", x.AppID, "")
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.SetRemoved(ctx, app.ID, noon) })
-		gone = must(db.GoneExecutions(ctx))(t)
+		gone = testkit.Must(db.GoneExecutions(ctx))(t)
 		testkit.Same(t, "what is gone with its app", gone[0], landfall.Execution{AppID: app.ID})
 		record(t, db, "p", nil, ended(execution(app, "runs", 0)))
 		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 1)
@@ -330,14 +330,14 @@ func testExecutionsHold(open opener) func(t *testing.T) {
 			v := landfall.Version{Unit: unit.Unit, UID: "owf2k7qa", Number: 2, Spec: []byte("{}"), Created: noon}
 			return tx.CreateVersion(ctx, unit.ID, v)
 		})
-		testkit.Same(t, "held by nothing", must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
+		testkit.Same(t, "held by nothing", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
 		record(t, db, "p", nil, execution(app, "a", 1))
 		// C-023: while an execution of it runs, a version is not deleted
-		testkit.Same(t, "held by an execution that runs", must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
-		testkit.Same(t, "what nothing keeps", len(must(db.Unheld(ctx, app.ID))(t)), 0)
+		testkit.Same(t, "held by an execution that runs", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
+		testkit.Same(t, "what nothing keeps", len(testkit.Must(db.Unheld(ctx, app.ID))(t)), 0)
 		record(t, db, "p", nil, ended(execution(app, "a", 1)))
-		testkit.Same(t, "held by one that is over", must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
-		testkit.Same(t, "what nothing keeps then", len(must(db.Unheld(ctx, app.ID))(t)), 1)
-		testkit.Same(t, "gone while the version is there", len(must(db.GoneExecutions(ctx))(t)), 0)
+		testkit.Same(t, "held by one that is over", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
+		testkit.Same(t, "what nothing keeps then", len(testkit.Must(db.Unheld(ctx, app.ID))(t)), 1)
+		testkit.Same(t, "gone while the version is there", len(testkit.Must(db.GoneExecutions(ctx))(t)), 0)
 	}
 }

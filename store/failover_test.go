@@ -39,7 +39,7 @@ func TestPostgresFailover(t *testing.T) {
 				t.Errorf("the transaction: got %v, want none: it was committed", err)
 			}
 			// R13: what became of a commit whose answer was lost is found out by its key, on the server that was promoted
-			testkit.Same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
+			testkit.Same(t, "moves that are there", len(testkit.Must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 			newApp(t, db, "another") // and it goes on there
 		})
 	}
@@ -63,11 +63,11 @@ func TestPostgresReadOnly(t *testing.T) {
 	testkit.Kind(t, "a transaction on a server that takes no writes", err, landfall.Unavailable)
 	pair.Promote()
 	update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), "later", 1) })
-	if got := must(db.Namespaces(t.Context()))(t); !slices.Contains(got, "later") {
+	if got := testkit.Must(db.Namespaces(t.Context()))(t); !slices.Contains(got, "later") {
 		t.Errorf("got the namespaces %q, want those of the server that takes writes", got)
 	}
 	receive(t, "ownership of the promoted server", o.owned)
-	must(0, ensure(t, db, "owned"))(t)
+	testkit.Must(0, ensure(t, db, "owned"))(t)
 	testkit.Kind(t, "what listened to the first", receive(t, "its end", deaf), landfall.Unavailable)
 }
 
@@ -121,16 +121,16 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	testkit.Kind(t, "a write before anybody owns it", ensure(t, db, "before"), landfall.Unavailable)
 	o := own(t, db)
 	receive(t, "ownership", o.owned)
-	must(0, ensure(t, db, "owned"))(t)
-	tenure := must(db.Owner(t.Context()))(t)
+	testkit.Must(0, ensure(t, db, "owned"))(t)
+	tenure := testkit.Must(db.Owner(t.Context()))(t)
 	pair.Failover()
 	receive(t, "ownership of the promoted server", o.owned)
-	must(0, ensure(t, db, "again"))(t)
+	testkit.Must(0, ensure(t, db, "again"))(t)
 	// Nobody else had it meanwhile, so what was begun before goes on.
-	must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
+	testkit.Must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
 	testkit.Kind(t, "another process", receive(t, "its end", own(t, other).ended), landfall.Conflict, "another landfall process uses this database")
 	testkit.Kind(t, "a write of the other", ensure(t, other, "other"), landfall.Unavailable)
-	testkit.Same(t, "namespaces", must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
+	testkit.Same(t, "namespaces", testkit.Must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
 }
 
 // A process that was cut off while another one won finds that out in its transactions, which change nothing; it becomes the owner
@@ -142,7 +142,7 @@ func TestPostgresOwnMeanwhile(t *testing.T) {
 	zombie, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 	first := own(t, zombie)
 	receive(t, "the first's ownership", first.owned)
-	tenure := must(zombie.Owner(t.Context()))(t)
+	tenure := testkit.Must(zombie.Owner(t.Context()))(t)
 
 	resume := line.Stall()
 	storetest.EndOwner(t, address)
@@ -157,15 +157,15 @@ func TestPostgresOwnMeanwhile(t *testing.T) {
 	if err := zombie.CheckOwner(t.Context()); err == nil {
 		t.Error("the first still takes itself for the owner")
 	}
-	must(0, ensure(t, other, "second"))(t)
+	testkit.Must(0, ensure(t, other, "second"))(t)
 
 	second.stop()
 	receive(t, "the end of the second", second.ended)
 	receive(t, "the first's ownership again", first.owned)
-	must(0, ensure(t, zombie, "first"))(t)
+	testkit.Must(0, ensure(t, zombie, "first"))(t)
 	testkit.Kind(t, "what the first began before", tenure.Update(t.Context(), f), landfall.Conflict)
 	testkit.Kind(t, "a write of the second", ensure(t, other, "late"), landfall.Unavailable)
-	testkit.Same(t, "namespaces", must(other.Namespaces(t.Context()))(t), []string{"first", "second"})
+	testkit.Same(t, "namespaces", testkit.Must(other.Namespaces(t.Context()))(t), []string{"first", "second"})
 
 	first.stop()
 	if err := receive(t, "the end of the first", first.ended); !errors.Is(err, context.Canceled) {
@@ -178,12 +178,12 @@ func TestSQLiteOwn(t *testing.T) {
 	t.Parallel()
 	path := storetest.SQLite(t)
 	for _, name := range []string{"first", "second"} { // one life after the other
-		db := must(store.Open(t.Context(), path))(t)
-		must(0, db.CheckOwner(t.Context()))(t)
-		tenure := must(db.Owner(t.Context()))(t)
-		must(0, ensure(t, db, name))(t)
-		must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
-		must(0, db.Close())(t)
+		db := testkit.Must(store.Open(t.Context(), path))(t)
+		testkit.Must(0, db.CheckOwner(t.Context()))(t)
+		tenure := testkit.Must(db.Owner(t.Context()))(t)
+		testkit.Must(0, ensure(t, db, name))(t)
+		testkit.Must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
+		testkit.Must(0, db.Close())(t)
 	}
-	testkit.Same(t, "namespaces", must(storetest.Open(t, path).Namespaces(t.Context()))(t), []string{"first", "second"})
+	testkit.Same(t, "namespaces", testkit.Must(storetest.Open(t, path).Namespaces(t.Context()))(t), []string{"first", "second"})
 }

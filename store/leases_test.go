@@ -27,7 +27,7 @@ func testLeases(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		created := newRun(t, db, newApp(t, db, "shop"), "r1", sha1, noon)
-		first := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
+		first := testkit.Must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
 		want := created
 		want.State, want.Attempt, want.Started = landfall.RunRunning, 1, after(1)
 		testkit.Same(t, "the leased run", first, want)
@@ -37,7 +37,7 @@ func testLeases(t *testing.T, open opener) {
 		testkit.Kind(t, "the same worker again", err, landfall.Conflict)
 		_, err = lease(t, db, "r9", "w1", after(9), after(20))
 		testkit.Kind(t, "no run", err, landfall.Conflict)
-		second := must(lease(t, db, "r1", "w2", after(10), after(20)))(t)
+		second := testkit.Must(lease(t, db, "r1", "w2", after(10), after(20)))(t)
 		if second.Attempt != 2 || !second.Started.Equal(after(1)) {
 			t.Errorf("the second lease: got attempt %d, started %s, want 2 and the first start", second.Attempt, second.Started)
 		}
@@ -57,7 +57,7 @@ func testLeases(t *testing.T, open opener) {
 		}
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.GiveBack(ctx, "r1", first.Attempt, after(12), true, "no") })
 		testkit.Kind(t, "GiveBack of the first worker", err, landfall.Conflict)
-		testkit.Same(t, "failures after that", must(db.Failures(ctx, "r1"))(t), 0)
+		testkit.Same(t, "failures after that", testkit.Must(db.Failures(ctx, "r1"))(t), 0)
 		_, err = lease(t, db, "r1", "w1", after(29), after(40))
 		testkit.Kind(t, "a lease while the second worker's is renewed", err, landfall.Conflict)
 	})
@@ -68,18 +68,18 @@ func testLeases(t *testing.T, open opener) {
 		give := func(run landfall.Run, next time.Time, failed bool, reason string) {
 			update(t, db, func(tx *store.Tx) error { return tx.GiveBack(t.Context(), "r1", run.Attempt, next, failed, reason) })
 		}
-		run := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
+		run := testkit.Must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
 		give(run, after(5), true, "It is down.")
-		back := must(db.Run(ctx, "r1"))(t)
+		back := testkit.Must(db.Run(ctx, "r1"))(t)
 		if back.State != landfall.RunQueued || back.Reason != "It is down." || back.Attempt != 1 {
 			t.Errorf("the run: got %+v, want it queued again with the reason", back)
 		}
-		testkit.Same(t, "failures", must(db.Failures(ctx, "r1"))(t), 1)
+		testkit.Same(t, "failures", testkit.Must(db.Failures(ctx, "r1"))(t), 1)
 		_, err := lease(t, db, "r1", "w1", after(4), after(10))
 		testkit.Kind(t, "a lease before its time", err, landfall.Conflict)
-		run = must(lease(t, db, "r1", "w1", after(5), after(10)))(t)
+		run = testkit.Must(lease(t, db, "r1", "w1", after(5), after(10)))(t)
 		give(run, after(6), false, "")
-		testkit.Same(t, "failures after an interruption", must(db.Failures(ctx, "r1"))(t), 1)
+		testkit.Same(t, "failures after an interruption", testkit.Must(db.Failures(ctx, "r1"))(t), 1)
 	})
 	t.Run("which workers are alive", func(t *testing.T) {
 		t.Parallel()
@@ -87,17 +87,17 @@ func testLeases(t *testing.T, open opener) {
 		working := func(worker string, until time.Time) {
 			update(t, db, func(tx *store.Tx) error { return tx.Working(ctx, worker, until) })
 		}
-		testkit.Same(t, "before any", must(db.Workers(ctx, after(1)))(t), 0)
+		testkit.Same(t, "before any", testkit.Must(db.Workers(ctx, after(1)))(t), 0)
 		working("w1", after(5))
 		working("w2", after(3))
-		testkit.Same(t, "two", must(db.Workers(ctx, after(1)))(t), 2)
-		testkit.Same(t, "when one gave no sign of life", must(db.Workers(ctx, after(3)))(t), 1)
+		testkit.Same(t, "two", testkit.Must(db.Workers(ctx, after(1)))(t), 2)
+		testkit.Same(t, "when one gave no sign of life", testkit.Must(db.Workers(ctx, after(3)))(t), 1)
 		working("w2", after(9))
-		testkit.Same(t, "when it is back", must(db.Workers(ctx, after(3)))(t), 2)
+		testkit.Same(t, "when it is back", testkit.Must(db.Workers(ctx, after(3)))(t), 2)
 		working("w2", time.Time{})
-		testkit.Same(t, "when it has left", must(db.Workers(ctx, after(3)))(t), 1)
+		testkit.Same(t, "when it has left", testkit.Must(db.Workers(ctx, after(3)))(t), 1)
 		working("w3", after(5).Add(25*time.Hour))
-		testkit.Same(t, "when one was killed a day ago", must(db.Workers(ctx, noon))(t), 1)
+		testkit.Same(t, "when one was killed a day ago", testkit.Must(db.Workers(ctx, noon))(t), 1)
 	})
 	t.Run("which runs are due", func(t *testing.T) {
 		t.Parallel()
@@ -108,14 +108,14 @@ func testLeases(t *testing.T, open opener) {
 		}
 		waiting := landfall.Run{ID: "waiting", App: app.ID, Commit: sha1, State: landfall.RunWaiting, Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateRun(ctx, waiting) })
-		must(lease(t, db, "leased", "w", after(10), after(20)))(t)
-		later := must(lease(t, db, "later", "w", after(10), after(20)))(t)
+		testkit.Must(lease(t, db, "leased", "w", after(10), after(20)))(t)
+		later := testkit.Must(lease(t, db, "later", "w", after(10), after(20)))(t)
 		update(t, db, func(tx *store.Tx) error { return tx.GiveBack(ctx, "later", later.Attempt, after(15), true, "") })
 		end(t, db, "over", after(10))
-		testkit.Same(t, "now", ids(must(db.DueRuns(ctx, "", after(11), 2, 10))(t)), []string{"old", "young"})
-		testkit.Same(t, "one", ids(must(db.DueRuns(ctx, "", after(11), 2, 1))(t)), []string{"old"})
-		testkit.Same(t, "when it is tried again", ids(must(db.DueRuns(ctx, "", after(15), 2, 10))(t)), []string{"old", "later", "young"})
-		testkit.Same(t, "when the lease is over", ids(must(db.DueRuns(ctx, "", after(20), 2, 10))(t)), []string{"old", "leased", "later", "young"})
+		testkit.Same(t, "now", ids(testkit.Must(db.DueRuns(ctx, "", after(11), 2, 10))(t)), []string{"old", "young"})
+		testkit.Same(t, "one", ids(testkit.Must(db.DueRuns(ctx, "", after(11), 2, 1))(t)), []string{"old"})
+		testkit.Same(t, "when it is tried again", ids(testkit.Must(db.DueRuns(ctx, "", after(15), 2, 10))(t)), []string{"old", "later", "young"})
+		testkit.Same(t, "when the lease is over", ids(testkit.Must(db.DueRuns(ctx, "", after(20), 2, 10))(t)), []string{"old", "leased", "later", "young"})
 		_, err := lease(t, db, "waiting", "w", after(30), after(40))
 		testkit.Kind(t, "a lease of a run that waits for people", err, landfall.Conflict)
 		_, err = lease(t, db, "over", "w", after(30), after(40))
@@ -130,17 +130,17 @@ func testLeases(t *testing.T, open opener) {
 		}
 		newRun(t, db, bakery, "d", sha1, after(4))
 		for _, id := range []string{"a", "b"} {
-			must(lease(t, db, id, "w", after(5), after(20)))(t)
+			testkit.Must(lease(t, db, id, "w", after(5), after(20)))(t)
 		}
 		_, err := lease(t, db, "c", "w", after(5), after(20))
 		testkit.Kind(t, "the app's third run", err, landfall.Conflict)
-		testkit.Same(t, "due", ids(must(db.DueRuns(ctx, "", after(6), 2, 10))(t)), []string{"d"})
-		must(lease(t, db, "d", "w", after(6), after(20)))(t)
-		testkit.Same(t, "failures of the run that waits", must(db.Failures(ctx, "c"))(t), 0)
+		testkit.Same(t, "due", ids(testkit.Must(db.DueRuns(ctx, "", after(6), 2, 10))(t)), []string{"d"})
+		testkit.Must(lease(t, db, "d", "w", after(6), after(20)))(t)
+		testkit.Same(t, "failures of the run that waits", testkit.Must(db.Failures(ctx, "c"))(t), 0)
 		end(t, db, "a", after(7))
-		testkit.Same(t, "due when one has ended", ids(must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t)), []string{"c"})
-		testkit.Same(t, "due of the other app", ids(must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t)), []string(nil))
-		must(lease(t, db, "c", "w", after(7), after(20)))(t)
+		testkit.Same(t, "due when one has ended", ids(testkit.Must(db.DueRuns(ctx, shop.ID, after(7), 2, 10))(t)), []string{"c"})
+		testkit.Same(t, "due of the other app", ids(testkit.Must(db.DueRuns(ctx, bakery.ID, after(7), 2, 10))(t)), []string(nil))
+		testkit.Must(lease(t, db, "c", "w", after(7), after(20)))(t)
 	})
 	t.Run("a worker's earlier life is over", func(t *testing.T) {
 		t.Parallel()
@@ -148,16 +148,16 @@ func testLeases(t *testing.T, open opener) {
 		app := newApp(t, db, "shop")
 		for _, id := range []string{"mine", "other"} {
 			newRun(t, db, app, id, sha1, noon)
-			must(lease(t, db, id, "worker of "+id, after(1), after(100)))(t)
+			testkit.Must(lease(t, db, id, "worker of "+id, after(1), after(100)))(t)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.FreeLeases(ctx, "worker of mine") })
-		testkit.Same(t, "due", ids(must(db.DueRuns(ctx, "", after(2), 2, 10))(t)), []string{"mine"})
+		testkit.Same(t, "due", ids(testkit.Must(db.DueRuns(ctx, "", after(2), 2, 10))(t)), []string{"mine"})
 	})
 	t.Run("an end that came from elsewhere fences the worker", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		newRun(t, db, newApp(t, db, "shop"), "r1", sha1, noon)
-		run := must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
+		run := testkit.Must(lease(t, db, "r1", "w1", after(1), after(10)))(t)
 		end(t, db, "r1", after(2)) // superseded by a newer push
 		for what, write := range map[string]func(tx *store.Tx) error{
 			"Fence":     func(tx *store.Tx) error { return tx.Fence(ctx, "r1", run.Attempt) },
@@ -167,7 +167,7 @@ func testLeases(t *testing.T, open opener) {
 		} {
 			testkit.Kind(t, what, db.Update(ctx, write), landfall.Conflict)
 		}
-		testkit.Same(t, "the run's state", must(db.Run(ctx, "r1"))(t).State, landfall.RunSuperseded)
+		testkit.Same(t, "the run's state", testkit.Must(db.Run(ctx, "r1"))(t).State, landfall.RunSuperseded)
 	})
 	t.Run("of many workers one gets the run", func(t *testing.T) {
 		t.Parallel()

@@ -19,7 +19,7 @@ func testMessages(t *testing.T, open opener) {
 	}
 	want := func(app, message string, want store.MessageOutcome) {
 		t.Helper()
-		testkit.Same(t, message, must(db.MessageOutcome(t.Context(), app, "bill", message))(t), want)
+		testkit.Same(t, message, testkit.Must(db.MessageOutcome(t.Context(), app, "bill", message))(t), want)
 	}
 	want("shop", "1", store.MessageOutcome{})
 	set("1", store.MessageOutcome{Failures: 1}, noon)

@@ -58,7 +58,7 @@ func TestPostgresProcesses(t *testing.T) {
 		})
 	}
 	group.Wait()
-	testkit.Same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
+	testkit.Same(t, "how often it was counted", testkit.Must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
 }
 
 // What one process changes the others hear of at once, also after their connection was lost.
@@ -129,7 +129,7 @@ func TestPostgresLostCommit(t *testing.T) {
 			if !line.WasCut() {
 				t.Error("the connection was not cut at the commit")
 			}
-			testkit.Same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
+			testkit.Same(t, "moves that are there", len(testkit.Must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 		})
 	}
 }
@@ -150,7 +150,7 @@ func TestPostgresCrashBeforeCommit(t *testing.T) {
 		return err
 	})
 	testkit.Kind(t, "the transaction that was forgotten", err, landfall.Unavailable)
-	testkit.Same(t, "moves that are there", len(must(db.Moves(t.Context(), app.ID, "", 10))(t)), 0)
+	testkit.Same(t, "moves that are there", len(testkit.Must(db.Moves(t.Context(), app.ID, "", 10))(t)), 0)
 }
 
 // A database is one process's: another one is told so, and has it once the first is gone, however that ended.
@@ -202,7 +202,7 @@ func TestPostgresIsolation(t *testing.T) {
 		})
 	}
 	group.Wait()
-	testkit.Same(t, "how often it was counted", must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
+	testkit.Same(t, "how often it was counted", testkit.Must(a.App(t.Context(), app.ID))(t).Policy.Keep, 2*each)
 }
 
 // What a process was killed at is at work again as soon as it is back; what others are at stays theirs.
@@ -284,13 +284,13 @@ func TestPostgresPausedTransaction(t *testing.T) {
 	})
 	close(resume)
 	testkit.Kind(t, "the transaction that was paused", receive(t, "its end", ended), landfall.Unavailable)
-	testkit.Same(t, "live", must(other.App(t.Context(), app.ID))(t).Live, landfall.UID("other000"))
+	testkit.Same(t, "live", testkit.Must(other.App(t.Context(), app.ID))(t).Live, landfall.UID("other000"))
 }
 
 // A database that cannot be used is told in one sentence: the setting to change, and the cause, without the password.
 func TestPostgresOpenFails(t *testing.T) {
 	t.Parallel()
-	good := must(url.Parse(storetest.Postgres(t)))(t)
+	good := testkit.Must(url.Parse(storetest.Postgres(t)))(t)
 	const setting = "LANDFALL_DATABASE"
 	for name, test := range map[string]struct {
 		change func(u *url.URL)

@@ -14,7 +14,7 @@ func testPulse(t *testing.T, open opener) {
 	t.Run("nothing ever happened", func(t *testing.T) {
 		t.Parallel()
 		db := open(t)
-		testkit.Same(t, "Pulse", must(db.Pulse(t.Context(), noon))(t), store.Pulse{
+		testkit.Same(t, "Pulse", testkit.Must(db.Pulse(t.Context(), noon))(t), store.Pulse{
 			Unfinished: map[landfall.RunState]int{}, Totals: store.Totals{Runs: map[landfall.RunState]int64{}}})
 	})
 	t.Run("runs wait, are worked on, and end", func(t *testing.T) {
@@ -24,7 +24,7 @@ func testPulse(t *testing.T, open opener) {
 		for i, id := range []string{"r0", "r1", "r2", "r3"} {
 			newRun(t, db, app, id, sha1, after(i))
 		}
-		pulse := func(at time.Time) store.Pulse { return must(db.Pulse(ctx, at))(t) }
+		pulse := func(at time.Time) store.Pulse { return testkit.Must(db.Pulse(ctx, at))(t) }
 		testkit.Same(t, "all wait", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 4})
 		testkit.Same(t, "the oldest commit", pulse(after(10)).Oldest, noon)
 		testkit.Same(t, "what waits longest", pulse(after(10)).Waiting, noon)
@@ -70,7 +70,7 @@ func testPulse(t *testing.T, open opener) {
 				t.Fatal(err)
 			}
 		}
-		pulse := func() store.Pulse { return must(db.Pulse(ctx, after(99)))(t) }
+		pulse := func() store.Pulse { return testkit.Must(db.Pulse(ctx, after(99)))(t) }
 		for i := range 3 {
 			update(t, db, func(tx *store.Tx) error {
 				return tx.CreateReport(ctx, landfall.Report{App: "a", Commit: sha1, Context: "landfall/a", NextAt: after(i)})
@@ -89,7 +89,7 @@ func testPulse(t *testing.T, open opener) {
 		want(after(1))
 		want(after(2))
 		testkit.Same(t, "a comment is owed since the first of what it is to say", pulse().Comments, store.Owed{Count: 1, Since: after(1)})
-		comment := must(db.Comment(ctx, shop, 12))(t)
+		comment := testkit.Must(db.Comment(ctx, shop, 12))(t)
 		do(comments.Told(ctx, comment))
 		testkit.Same(t, "a comment that was told is not owed", pulse().Comments, store.Owed{})
 		want(after(7))

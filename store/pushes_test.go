@@ -21,15 +21,15 @@ func testPushes(t *testing.T, open opener) {
 		}
 		full = newPush(t, db, full)
 		bare := newPush(t, db, landfall.Push{App: app.ID})
-		testkit.Same(t, "a full one", must(db.Push(ctx, full.ID))(t), full)
-		testkit.Same(t, "a bare one", must(db.Push(ctx, bare.ID))(t), bare)
+		testkit.Same(t, "a full one", testkit.Must(db.Push(ctx, full.ID))(t), full)
+		testkit.Same(t, "a bare one", testkit.Must(db.Push(ctx, bare.ID))(t), bare)
 		if full.ID <= 0 || bare.ID <= full.ID {
 			t.Errorf("ids: got %d, then %d, want them to ascend", full.ID, bare.ID)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.SetBeside(ctx, bare.ID, full.ID) })
 		bare.Beside = full.ID
-		testkit.Same(t, "beside another", must(db.Push(ctx, bare.ID))(t), bare)
-		testkit.Same(t, "the other", must(db.Push(ctx, full.ID))(t), full)
+		testkit.Same(t, "beside another", testkit.Must(db.Push(ctx, bare.ID))(t), bare)
+		testkit.Same(t, "the other", testkit.Must(db.Push(ctx, full.ID))(t), full)
 		_, err := db.Push(ctx, 99)
 		testkit.Kind(t, "no push", err, landfall.NotFound)
 	})
@@ -40,7 +40,7 @@ func testPushes(t *testing.T, open opener) {
 		newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
 		newest := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha3})
 		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", Before: sha1, After: sha2})
-		testkit.Same(t, "the newest", must(db.NextPush(ctx, app.ID, mainRef, sha1))(t), newest)
+		testkit.Same(t, "the newest", testkit.Must(db.NextPush(ctx, app.ID, mainRef, sha1))(t), newest)
 		_, err := db.NextPush(ctx, app.ID, mainRef, sha3)
 		testkit.Kind(t, "none", err, landfall.NotFound)
 		_, err = db.NextPush(ctx, "other", mainRef, sha1)
@@ -53,8 +53,8 @@ func testPushes(t *testing.T, open opener) {
 		first := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha1, After: sha2})
 		second := newPush(t, db, landfall.Push{App: app.ID, Ref: mainRef, Before: sha3, After: sha2})
 		newPush(t, db, landfall.Push{App: app.ID, Ref: "refs/heads/other", After: sha2})
-		testkit.Same(t, "the newest", must(db.PushTo(ctx, app.ID, mainRef, sha2, 99))(t), second)
-		testkit.Same(t, "before that", must(db.PushTo(ctx, app.ID, mainRef, sha2, second.ID))(t), first)
+		testkit.Same(t, "the newest", testkit.Must(db.PushTo(ctx, app.ID, mainRef, sha2, 99))(t), second)
+		testkit.Same(t, "before that", testkit.Must(db.PushTo(ctx, app.ID, mainRef, sha2, second.ID))(t), first)
 		_, err := db.PushTo(ctx, app.ID, mainRef, sha2, first.ID)
 		testkit.Kind(t, "before the first", err, landfall.NotFound)
 		_, err = db.PushTo(ctx, app.ID, mainRef, sha1, 99)
@@ -68,7 +68,7 @@ func testPushes(t *testing.T, open opener) {
 			t.Helper()
 			var ends []landfall.CommitSHA
 			for _, sha := range []landfall.CommitSHA{"", sha1, sha2, sha3} {
-				if must(db.Ends(ctx, app.ID, mainRef, sha))(t) {
+				if testkit.Must(db.Ends(ctx, app.ID, mainRef, sha))(t) {
 					ends = append(ends, sha)
 				}
 			}
@@ -102,8 +102,8 @@ func testPushes(t *testing.T, open opener) {
 		set(app, mainRef, sha1)
 		set(other, mainRef, sha3)
 		second, first := set(app, mainRef, sha2), set(app, "refs/heads/a", "")
-		testkit.Same(t, "one", must(db.Head(ctx, app.ID, mainRef))(t), second)
-		testkit.Same(t, "all", must(db.Heads(ctx, app.ID))(t), []store.Head{first, second})
+		testkit.Same(t, "one", testkit.Must(db.Head(ctx, app.ID, mainRef))(t), second)
+		testkit.Same(t, "all", testkit.Must(db.Heads(ctx, app.ID))(t), []store.Head{first, second})
 	})
 	t.Run("pull requests", func(t *testing.T) {
 		t.Parallel()
@@ -117,14 +117,14 @@ func testPushes(t *testing.T, open opener) {
 		put(store.PullRequest{Number: 13, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1})                         // closed
 		put(store.PullRequest{Number: 14, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha1, Open: true, Fork: true}) // another repository's
 		put(store.PullRequest{Number: 15, Base: "main", HeadRef: "refs/heads/g", HeadSHA: sha1, Open: true})             // another branch's
-		testkit.Same(t, "of a branch", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{open})
+		testkit.Same(t, "of a branch", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{open})
 		open.Base, open.HeadSHA = "dev", sha2
 		put(open)
 		first := store.PullRequest{Number: 2, Base: "main", HeadRef: "refs/heads/f", HeadSHA: sha2, Open: true}
 		put(first)
-		testkit.Same(t, "changed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first, open})
+		testkit.Same(t, "changed", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first, open})
 		open.Open = false
 		put(open)
-		testkit.Same(t, "closed", must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first})
+		testkit.Same(t, "closed", testkit.Must(db.OpenPullRequests(ctx, app.ID, "refs/heads/f"))(t), []store.PullRequest{first})
 	})
 }

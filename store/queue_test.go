@@ -16,15 +16,12 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 2 * time.Minute
-
 // receive returns what comes next, or ends the test when nothing does.
 func receive[T any](t testing.TB, what string, from <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-from:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatalf("%s: nothing came", what)
 	}
 	return v

@@ -23,7 +23,7 @@ func testReleases(t *testing.T, open opener) {
 			update(t, db, func(tx *store.Tx) error { return tx.PutRelease(t.Context(), r) })
 		}
 		put(r)
-		testkit.Same(t, "as stored", must(db.Release(ctx, app.ID, r.ID))(t), r)
+		testkit.Same(t, "as stored", testkit.Must(db.Release(ctx, app.ID, r.ID))(t), r)
 		_, err := db.Release(ctx, app.ID, "bbbbbbbb")
 		testkit.Kind(t, "no release", err, landfall.NotFound, "bbbbbbbb")
 		want := r
@@ -32,13 +32,13 @@ func testReleases(t *testing.T, open opener) {
 		changed.Digest, changed.Commit, changed.Branch = "sha256:0", sha2, "g"
 		put(changed)
 		// V1: what a release shows never changes
-		testkit.Same(t, "put again", must(db.Release(ctx, app.ID, r.ID))(t), want)
+		testkit.Same(t, "put again", testkit.Must(db.Release(ctx, app.ID, r.ID))(t), want)
 		younger := landfall.Release{ID: "bbbbbbbb", App: app.ID, Line: landfall.Production, Created: after(5)}
 		older := landfall.Release{ID: "cccccccc", App: app.ID, Line: landfall.Production, Created: noon}
 		put(younger)
 		put(older)
-		testkit.Same(t, "newest first", must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
-		testkit.Same(t, "accessible", must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
+		testkit.Same(t, "newest first", testkit.Must(db.Releases(ctx, app.ID))(t), []landfall.Release{younger, want, older})
+		testkit.Same(t, "accessible", testkit.Must(db.AccessibleReleases(ctx, app.ID))(t), []landfall.Release{younger, older})
 		expired := func(id landfall.UID, at int, commit landfall.CommitSHA) landfall.Release {
 			r := landfall.Release{ID: id, App: app.ID, Line: landfall.Production, Created: after(at), Expired: after(at + 1), Commit: commit}
 			put(r)
@@ -50,7 +50,7 @@ func testReleases(t *testing.T, open opener) {
 		for idOrDigits, want := range map[string]landfall.Release{
 			"dddddddd": earlier, string(sha2): later, string(sha2[:7]): later, "cafecafe": byID, string(want.ID): want,
 		} {
-			testkit.Same(t, "expired "+idOrDigits, must(db.ExpiredRelease(ctx, app.ID, idOrDigits))(t), want)
+			testkit.Same(t, "expired "+idOrDigits, testkit.Must(db.ExpiredRelease(ctx, app.ID, idOrDigits))(t), want)
 		}
 		for _, none := range []string{"bbbbbbbb", "zzzzzzzz", "9999999"} {
 			if _, err := db.ExpiredRelease(ctx, app.ID, none); landfall.KindOf(err) != landfall.NotFound {
@@ -71,9 +71,9 @@ func testReleases(t *testing.T, open opener) {
 		v1 := put(landfall.Tag{Name: "v1", Kind: landfall.GitTag, Release: "bbbbbbbb", Ref: "refs/tags/v1", Moved: after(1)})
 		branch := put(landfall.Tag{Name: "branch-f", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/f", Moved: after(2)})
 		put(landfall.Tag{Name: "branch-g", Kind: landfall.BranchTag, Release: "aaaaaaaa", Ref: "refs/heads/g", Moved: after(3)})
-		testkit.Same(t, "one", must(db.Tag(ctx, app.ID, "v1"))(t), v1)
+		testkit.Same(t, "one", testkit.Must(db.Tag(ctx, app.ID, "v1"))(t), v1)
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
-		testkit.Same(t, "all", must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
+		testkit.Same(t, "all", testkit.Must(db.Tags(ctx, app.ID))(t), []landfall.Tag{branch, v1})
 		_, err := db.Tag(ctx, app.ID, "branch-g")
 		testkit.Kind(t, "no tag", err, landfall.NotFound, "branch-g")
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteTag(ctx, app.ID, "branch-g") })
@@ -93,9 +93,9 @@ func testReleases(t *testing.T, open opener) {
 		}
 		last := landfall.Move{ID: 4, App: app.ID, Pointer: landfall.LivePointer, From: "aaaaaaaa", At: noon, Back: true}
 		first := landfall.Move{ID: 1, App: app.ID, Pointer: landfall.LivePointer, To: "aaaaaaaa", Actor: "ada", Reason: "It's new", At: noon}
-		testkit.Same(t, "of live, newest first", must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
-		testkit.Same(t, "the newest", must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})
-		if got := must(db.Moves(ctx, app.ID, "", 10))(t); len(got) != 3 || got[1].Pointer != "tag beta" {
+		testkit.Same(t, "of live, newest first", testkit.Must(db.Moves(ctx, app.ID, landfall.LivePointer, 10))(t), []landfall.Move{last, first})
+		testkit.Same(t, "the newest", testkit.Must(db.Moves(ctx, app.ID, landfall.LivePointer, 1))(t), []landfall.Move{last})
+		if got := testkit.Must(db.Moves(ctx, app.ID, "", 10))(t); len(got) != 3 || got[1].Pointer != "tag beta" {
 			t.Errorf("of all pointers: got %+v, want 3", got)
 		}
 	})
@@ -119,8 +119,8 @@ func testReleases(t *testing.T, open opener) {
 			m.Pointer = cmp.Or(m.Pointer, landfall.LivePointer)
 			update(t, db, func(tx *store.Tx) error { return tx.CreateMove(ctx, m) })
 		}
-		testkit.Same(t, "the last time of each", must(db.LiveUntil(ctx, app.ID))(t), map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
-		testkit.Same(t, "of another app", must(db.LiveUntil(ctx, other.ID))(t), map[landfall.UID]time.Time{})
+		testkit.Same(t, "the last time of each", testkit.Must(db.LiveUntil(ctx, app.ID))(t), map[landfall.UID]time.Time{"aaaaaaaa": after(3), "bbbbbbbb": after(2)})
+		testkit.Same(t, "of another app", testkit.Must(db.LiveUntil(ctx, other.ID))(t), map[landfall.UID]time.Time{})
 	})
 	t.Run("units that are served are those of accessible releases", func(t *testing.T) {
 		t.Parallel()
@@ -139,11 +139,11 @@ func testReleases(t *testing.T, open opener) {
 		served := func(release landfall.UID, v landfall.Version) store.ServedUnit {
 			return store.ServedUnit{Release: release, Unit: v.Unit, Version: v.UID, Number: v.Number, Digest: v.Digest, Content: v.Content, Spec: v.Spec}
 		}
-		got := must(db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(t)
+		got := testkit.Must(db.ServedUnits(ctx, app.ID, landfall.StaticUnit))(t)
 		slices.SortFunc(got, func(a, b store.ServedUnit) int { return cmp.Compare(a.Unit.Name, b.Unit.Name) })
 		testkit.Same(t, "static units", got, []store.ServedUnit{served("aaaaaaaa", v1), served("aaaaaaaa", d)})
-		testkit.Same(t, "what functions run with, of one group", must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t), []store.ServedUnit{served("aaaaaaaa", pv)})
-		testkit.Same(t, "functions", must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
+		testkit.Same(t, "what functions run with, of one group", testkit.Must(db.RunningUnits(ctx, app.ID, "aaaaaaaa"))(t), []store.ServedUnit{served("aaaaaaaa", pv)})
+		testkit.Same(t, "functions", testkit.Must(db.ServedUnits(ctx, app.ID, landfall.FunctionUnit))(t), []store.ServedUnit{served("aaaaaaaa", x)})
 	})
 }
 
@@ -229,10 +229,10 @@ func testCollection(t *testing.T, open opener) {
 		// L-031: what an accessible release reaches is not marked, and what none reaches is
 		testkit.Same(t, "marked", mark(t, s), []string{"a/"})
 		v1.Content, v2.Content = nil, nil
-		testkit.Same(t, "versions without stored content have none", must(s.db.Versions(ctx, s.unit.ID, true))(t), []landfall.Version{v1, v2, v3})
-		testkit.Same(t, "where the first points", must(s.db.PrefixesOf(ctx, s.unit.ID, v1.Number))(t), nil)
-		testkit.Same(t, "where the second points", must(s.db.PrefixesOf(ctx, s.unit.ID, v2.Number))(t), nil)
-		testkit.Same(t, "where the third points", must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t), []string{"b/", "c/"})
+		testkit.Same(t, "versions without stored content have none", testkit.Must(s.db.Versions(ctx, s.unit.ID, true))(t), []landfall.Version{v1, v2, v3})
+		testkit.Same(t, "where the first points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v1.Number))(t), nil)
+		testkit.Same(t, "where the second points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v2.Number))(t), nil)
+		testkit.Same(t, "where the third points", testkit.Must(s.db.PrefixesOf(ctx, s.unit.ID, v3.Number))(t), []string{"b/", "c/"})
 	})
 	t.Run("a package keeps its archives while its version exists", func(t *testing.T) {
 		t.Parallel()
@@ -271,7 +271,7 @@ func testCollection(t *testing.T, open opener) {
 		newGroup(t, s.db, s.app, "bbbbbbbb", "", inForce(s.unit, preview))
 		reserve(t, s, "r/")
 		unheld := func() (numbers []int64) {
-			for _, v := range must(s.db.Unheld(ctx, s.app.ID))(t) {
+			for _, v := range testkit.Must(s.db.Unheld(ctx, s.app.ID))(t) {
 				if v.Unit != s.unit.ID {
 					t.Errorf("Unheld: got the unit %s, want %s", v.Unit, s.unit.ID)
 				}
@@ -283,12 +283,12 @@ func testCollection(t *testing.T, open opener) {
 		testkit.Same(t, "Unheld", unheld(), []int64{preview.Number, expired.Number, retired.Number})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DropReservations(ctx, "run") })
 		testkit.Same(t, "when the run is over", unheld(), []int64{preview.Number, expired.Number, retired.Number, reserved.Number})
-		testkit.Same(t, "of another app", must(s.db.Unheld(ctx, "other"))(t), nil)
+		testkit.Same(t, "of another app", testkit.Must(s.db.Unheld(ctx, "other"))(t), nil)
 		for _, c := range []struct {
 			v    landfall.Version
 			want bool
 		}{{produced, false}, {preview, false}, {released, true}, {expired, false}, {heldRetired, true}} {
-			testkit.Same(t, "held by a release: "+string(c.v.UID), must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
+			testkit.Same(t, "held by a release: "+string(c.v.UID), testkit.Must(s.db.HeldVersion(ctx, s.unit.ID, c.v.Number))(t), c.want)
 		}
 	})
 	t.Run("an alias holds its versions, and what they run with", func(t *testing.T) {
@@ -318,11 +318,11 @@ func testCollection(t *testing.T, open opener) {
 		}
 		held := func(u store.Unit) (numbers []int64) {
 			for n := int64(1); n <= 3; n++ {
-				if must(s.db.HeldVersion(ctx, u.ID, n))(t) {
+				if testkit.Must(s.db.HeldVersion(ctx, u.ID, n))(t) {
 					numbers = append(numbers, n)
 				}
 			}
-			for _, v := range must(s.db.Unheld(ctx, s.app.ID))(t) {
+			for _, v := range testkit.Must(s.db.Unheld(ctx, s.app.ID))(t) {
 				if v.Unit == u.ID && slices.Contains(numbers, v.Number) {
 					t.Errorf("%s %d is held, and nothing keeps it", u.Unit, v.Number)
 				}
@@ -331,12 +331,12 @@ func testCollection(t *testing.T, open opener) {
 		}
 		testkit.Same(t, "held without an alias", held(s.unit), nil)
 		two := put(share(0, 90), share(2, 10))
-		testkit.Same(t, "the alias", must(s.db.Alias(ctx, s.unit.ID, "prod"))(t), two)
+		testkit.Same(t, "the alias", testkit.Must(s.db.Alias(ctx, s.unit.ID, "prod"))(t), two)
 		testkit.Same(t, "held functions", held(s.unit), []int64{1, 3})
 		testkit.Same(t, "held packages", held(packages), []int64{1, 3})
 		testkit.Same(t, "held static units", held(page), nil)
 		one := put(share(1, 100))
-		testkit.Same(t, "the aliases", must(s.db.Aliases(ctx, s.unit.ID))(t), []landfall.Alias{one})
+		testkit.Same(t, "the aliases", testkit.Must(s.db.Aliases(ctx, s.unit.ID))(t), []landfall.Alias{one})
 		testkit.Same(t, "held functions after it moved", held(s.unit), []int64{2})
 		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteAlias(ctx, s.unit.ID, "prod") })
 		testkit.Same(t, "held when it is gone", held(s.unit), nil)
@@ -360,10 +360,10 @@ func testCollection(t *testing.T, open opener) {
 		testkit.Same(t, "the first", put("a", `{"o":1}`), json.RawMessage(`{"o":1}`))
 		testkit.Same(t, "the second", put("a", `{"o":2}`), json.RawMessage(`{"o":1}`))
 		testkit.Same(t, "another app's", put("b", `{"o":3}`), json.RawMessage(`{"o":3}`))
-		testkit.Same(t, "what is recorded", must(db.Build(ctx, "a", input))(t), json.RawMessage(`{"o":1}`))
+		testkit.Same(t, "what is recorded", testkit.Must(db.Build(ctx, "a", input))(t), json.RawMessage(`{"o":1}`))
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, "a", input) })
 		_, err = db.Build(ctx, "a", input)
 		testkit.Kind(t, "when it is to be built again", err, landfall.NotFound)
-		testkit.Same(t, "what is recorded of the other", must(db.Build(ctx, "b", input))(t), json.RawMessage(`{"o":3}`))
+		testkit.Same(t, "what is recorded of the other", testkit.Must(db.Build(ctx, "b", input))(t), json.RawMessage(`{"o":3}`))
 	})
 }

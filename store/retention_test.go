@@ -90,7 +90,7 @@ func testForgetRuns(open opener) func(t *testing.T) {
 			return errors.Join(tx.UpdateApp(ctx, deleted), tx.SetRemoved(ctx, deleted.ID, noon))
 		})
 		box := store.Outbox{DB: db}
-		for _, r := range must(box.Due(ctx, noon, 100))(t) {
+		for _, r := range testkit.Must(box.Due(ctx, noon, 100))(t) {
 			if r.Run == "owing" {
 				continue
 			}
@@ -105,23 +105,23 @@ func testForgetRuns(open opener) func(t *testing.T) {
 		testkit.Same(t, "forgotten: the rest", forget(t, db, old), 2)
 		testkit.Same(t, "forgotten: nothing is left", forget(t, db, old), 0)
 		var left []string
-		for _, r := range must(db.Runs(ctx, "", time.Time{}, 100))(t) {
+		for _, r := range testkit.Must(db.Runs(ctx, "", time.Time{}, 100))(t) {
 			left = append(left, r.ID)
 		}
 		testkit.Same(t, "kept", left, []string{"young", "unfinished", "owing", "live", "head", "dirty"})
-		for _, v := range must(db.Violations(ctx))(t) {
+		for _, v := range testkit.Must(db.Violations(ctx))(t) {
 			if strings.Contains(v.Problem, "has no run") {
 				t.Errorf("after what is old was forgotten: %+v", v)
 			}
 		}
-		testkit.Same(t, "steps of a run that is gone", len(must(db.Steps(ctx, "failed"))(t)), 0)
-		testkit.Same(t, "log of a run that is gone", len(must(db.Log(ctx, "failed", 0, 9))(t)), 0)
-		testkit.Same(t, "reports of a run that is gone", len(must(db.ReportsOf(ctx, app.ID, "cfailed"))(t)), 0)
-		testkit.Same(t, "pushes of a run that is gone", len(must(db.RunRefs(ctx, "failed"))(t)), 0)
-		testkit.Same(t, "the push itself stays: the order of a branch rests on it", must(db.Push(ctx, 1))(t).After, "cfailed")
-		testkit.Same(t, "log of a run that is kept", len(must(db.Log(ctx, "live", 0, 9))(t)), 1)
-		testkit.Same(t, "reports of a run that is kept", len(must(db.ReportsOf(ctx, app.ID, "clive"))(t)), 1)
-		testkit.Same(t, "the commit of a dirty work tree is known still", must(db.CommitOf(ctx, app.ID, "dddddddd"))(t), "cdirty")
+		testkit.Same(t, "steps of a run that is gone", len(testkit.Must(db.Steps(ctx, "failed"))(t)), 0)
+		testkit.Same(t, "log of a run that is gone", len(testkit.Must(db.Log(ctx, "failed", 0, 9))(t)), 0)
+		testkit.Same(t, "reports of a run that is gone", len(testkit.Must(db.ReportsOf(ctx, app.ID, "cfailed"))(t)), 0)
+		testkit.Same(t, "pushes of a run that is gone", len(testkit.Must(db.RunRefs(ctx, "failed"))(t)), 0)
+		testkit.Same(t, "the push itself stays: the order of a branch rests on it", testkit.Must(db.Push(ctx, 1))(t).After, "cfailed")
+		testkit.Same(t, "log of a run that is kept", len(testkit.Must(db.Log(ctx, "live", 0, 9))(t)), 1)
+		testkit.Same(t, "reports of a run that is kept", len(testkit.Must(db.ReportsOf(ctx, app.ID, "clive"))(t)), 1)
+		testkit.Same(t, "the commit of a dirty work tree is known still", testkit.Must(db.CommitOf(ctx, app.ID, "dddddddd"))(t), "cdirty")
 	}
 }
 
@@ -139,7 +139,7 @@ func testForgetLogs(open opener) func(t *testing.T) {
 		end(t, db, "r2", after(100))
 		old := func(tx *store.Tx) (int, error) { return tx.ForgetLogs(ctx, after(50), 9, "removed", after(60)) }
 		text := func(run string) (lines []string) {
-			for _, l := range must(db.Log(ctx, run, 0, 9))(t) {
+			for _, l := range testkit.Must(db.Log(ctx, run, 0, 9))(t) {
 				lines = append(lines, l.Text)
 			}
 			return lines
@@ -169,7 +169,7 @@ func testForgetDeliveries(open opener) func(t *testing.T) {
 		testkit.Same(t, "not more than asked for", forget(t, db, old), 2)
 		testkit.Same(t, "the rest", forget(t, db, old), 1)
 		testkit.Same(t, "nothing is left", forget(t, db, old), 0)
-		left := must(db.Deliveries(ctx, 9))(t)
+		left := testkit.Must(db.Deliveries(ctx, 9))(t)
 		if len(left) != 1 || left[0].ID != "d3" {
 			t.Errorf("got %+v, want the youngest", left)
 		}

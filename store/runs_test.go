@@ -20,9 +20,9 @@ func testRuns(t *testing.T, open opener) {
 			Reason: "It waits.", UID: "abcdefgh", Release: "bcdefghi", Rebuild: true, Expect: "cdefghij", Attempt: 3, Created: noon,
 			Started: after(1), Finished: after(2)}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateRun(ctx, run) })
-		testkit.Same(t, "Run", must(db.Run(ctx, "r1"))(t), run)
-		testkit.Same(t, "its diff", must(db.RunChanges(ctx, "r1"))(t), []landfall.UnitChange{})
-		testkit.Same(t, "its failures", must(db.Failures(ctx, "r1"))(t), 0)
+		testkit.Same(t, "Run", testkit.Must(db.Run(ctx, "r1"))(t), run)
+		testkit.Same(t, "its diff", testkit.Must(db.RunChanges(ctx, "r1"))(t), []landfall.UnitChange{})
+		testkit.Same(t, "its failures", testkit.Must(db.Failures(ctx, "r1"))(t), 0)
 		_, err := db.Run(ctx, "r9")
 		testkit.Kind(t, "no run", err, landfall.NotFound, "r9")
 		_, err = db.RunChanges(ctx, "r9")
@@ -38,16 +38,16 @@ func testRuns(t *testing.T, open opener) {
 		changes := []landfall.UnitChange{{Unit: function("f"), Change: landfall.Changed, Before: "a", After: "b", Number: 2},
 			{Unit: static("/"), Change: landfall.Added, Files: &landfall.FileChange{Added: 3, Bytes: -4}}}
 		update(t, db, func(tx *store.Tx) error { return tx.SetChanges(ctx, "r1", changes) })
-		testkit.Same(t, "its diff", must(db.RunChanges(ctx, "r1"))(t), changes)
+		testkit.Same(t, "its diff", testkit.Must(db.RunChanges(ctx, "r1"))(t), changes)
 		run.State, run.Reason, run.Release, run.UID, run.Finished = landfall.RunSucceeded, "Released", "abcdefgh", "abcdefgh", after(9)
 		run.Stats = landfall.RunStats{Files: 1, FilesUploaded: 2, Bytes: 3, BytesUploaded: 4, UnitsChanged: 5, UnitsTotal: 6, Built: 7, Cached: 8}
 		update(t, db, func(tx *store.Tx) error { return tx.FinishRun(ctx, run) })
-		testkit.Same(t, "after the end", must(db.Run(ctx, "r1"))(t), run)
+		testkit.Same(t, "after the end", testkit.Must(db.Run(ctx, "r1"))(t), run)
 		again := run
 		again.State, again.Reason = landfall.RunFailed, "It failed."
 		err := db.Update(ctx, func(tx *store.Tx) error { return tx.FinishRun(ctx, again) })
 		testkit.Kind(t, "a second end", err, landfall.Conflict, "over")
-		testkit.Same(t, "after the second end", must(db.Run(ctx, "r1"))(t), run)
+		testkit.Same(t, "after the second end", testkit.Must(db.Run(ctx, "r1"))(t), run)
 		again.ID = "r9"
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.FinishRun(ctx, again) })
 		testkit.Kind(t, "the end of no run", err, landfall.Conflict)
@@ -56,7 +56,7 @@ func testRuns(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
-		testkit.Same(t, "the oldest of none", must(db.OldestUnfinished(ctx))(t), time.Time{})
+		testkit.Same(t, "the oldest of none", testkit.Must(db.OldestUnfinished(ctx))(t), time.Time{})
 		for i := range 5 {
 			newRun(t, db, app, fmt.Sprintf("r%d", i), []landfall.CommitSHA{sha1, sha2}[i%2], after(i))
 		}
@@ -67,14 +67,14 @@ func testRuns(t *testing.T, open opener) {
 			}
 			return all
 		}
-		testkit.Same(t, "of the app", ids(must(db.Runs(ctx, app.ID, time.Time{}, 3))(t)), []string{"r4", "r3", "r2"})
-		testkit.Same(t, "the next page", ids(must(db.Runs(ctx, app.ID, after(2), 3))(t)), []string{"r1", "r0"})
-		testkit.Same(t, "of all", ids(must(db.Runs(ctx, "", after(4), 3))(t)), []string{"r3", "r2", "o"})
-		testkit.Same(t, "of a commit", ids(must(db.RunsOfCommit(ctx, app.ID, sha1))(t)), []string{"r4", "r2", "r0"})
+		testkit.Same(t, "of the app", ids(testkit.Must(db.Runs(ctx, app.ID, time.Time{}, 3))(t)), []string{"r4", "r3", "r2"})
+		testkit.Same(t, "the next page", ids(testkit.Must(db.Runs(ctx, app.ID, after(2), 3))(t)), []string{"r1", "r0"})
+		testkit.Same(t, "of all", ids(testkit.Must(db.Runs(ctx, "", after(4), 3))(t)), []string{"r3", "r2", "o"})
+		testkit.Same(t, "of a commit", ids(testkit.Must(db.RunsOfCommit(ctx, app.ID, sha1))(t)), []string{"r4", "r2", "r0"})
 		end(t, db, "r0", after(9))
-		testkit.Same(t, "unfinished", ids(must(db.UnfinishedOfApp(ctx, app.ID))(t)), []string{"r1", "r2", "r3", "r4"})
-		testkit.Same(t, "the oldest", must(db.OldestUnfinished(ctx))(t), after(1))
-		like := func(like landfall.Run) []string { return ids(must(db.RunsLike(ctx, like, time.Time{}, 2))(t)) }
+		testkit.Same(t, "unfinished", ids(testkit.Must(db.UnfinishedOfApp(ctx, app.ID))(t)), []string{"r1", "r2", "r3", "r4"})
+		testkit.Same(t, "the oldest", testkit.Must(db.OldestUnfinished(ctx))(t), after(1))
+		like := func(like landfall.Run) []string { return ids(testkit.Must(db.RunsLike(ctx, like, time.Time{}, 2))(t)) }
 		testkit.Same(t, "in a state", like(landfall.Run{State: landfall.RunSuperseded}), []string{"r0"})
 		testkit.Same(t, "of a branch, the newest", like(landfall.Run{App: app.ID, Branch: "main"}), []string{"r4", "r3"})
 		testkit.Same(t, "of no branch", like(landfall.Run{Branch: "feature"}), nil)
@@ -96,8 +96,8 @@ func testRuns(t *testing.T, open opener) {
 		want("r1", p2, p1)
 		want("r2", p3)
 		ref1, ref2 := store.RunRef{Run: "r1", Push: p1.ID, Ref: mainRef}, store.RunRef{Run: "r1", Push: p2.ID, Ref: p2.Ref}
-		testkit.Same(t, "of a run", must(db.RunRefs(ctx, "r1"))(t), []store.RunRef{ref1, ref2})
-		testkit.Same(t, "older runs of the reference", must(db.UnfinishedOfRef(ctx, app.ID, mainRef, p3.ID))(t), []store.RunRef{ref1})
+		testkit.Same(t, "of a run", testkit.Must(db.RunRefs(ctx, "r1"))(t), []store.RunRef{ref1, ref2})
+		testkit.Same(t, "older runs of the reference", testkit.Must(db.UnfinishedOfRef(ctx, app.ID, mainRef, p3.ID))(t), []store.RunRef{ref1})
 		withdraw := func(ref store.RunRef) (left int) {
 			update(t, db, func(tx *store.Tx) error {
 				var err error
@@ -107,12 +107,12 @@ func testRuns(t *testing.T, open opener) {
 			return left
 		}
 		testkit.Same(t, "left after one was withdrawn", withdraw(ref1), 1)
-		testkit.Same(t, "older runs after that", must(db.UnfinishedOfRef(ctx, app.ID, mainRef, p3.ID))(t), nil)
+		testkit.Same(t, "older runs after that", testkit.Must(db.UnfinishedOfRef(ctx, app.ID, mainRef, p3.ID))(t), nil)
 		testkit.Same(t, "left after the other", withdraw(ref2), 0)
 		ref1.Withdrawn, ref2.Withdrawn = true, true
-		testkit.Same(t, "of the run after that", must(db.RunRefs(ctx, "r1"))(t), []store.RunRef{ref1, ref2})
+		testkit.Same(t, "of the run after that", testkit.Must(db.RunRefs(ctx, "r1"))(t), []store.RunRef{ref1, ref2})
 		end(t, db, "r2", after(1))
-		testkit.Same(t, "runs that are over", must(db.UnfinishedOfRef(ctx, app.ID, mainRef, 0))(t), nil)
+		testkit.Same(t, "runs that are over", testkit.Must(db.UnfinishedOfRef(ctx, app.ID, mainRef, 0))(t), nil)
 	})
 	t.Run("whether a UID is taken", func(t *testing.T) {
 		t.Parallel()
@@ -144,21 +144,21 @@ func testRuns(t *testing.T, open opener) {
 			{"of another app", other, g.UID, sha2, false},
 		} {
 			// V3: a uid that is taken is not given again
-			testkit.Same(t, c.name, must(db.UIDTaken(ctx, c.app.ID, c.uid, c.commit))(t), c.want)
+			testkit.Same(t, c.name, testkit.Must(db.UIDTaken(ctx, c.app.ID, c.uid, c.commit))(t), c.want)
 		}
 		proposals := []landfall.UID{"tttttttt", "llllllll", run.UID, g.UID, "aaaaaaaa"}
 		propose := func(n int) landfall.UID { return proposals[n] }
 		// V3: whoever needs a uid gets the first that is free
-		testkit.Same(t, "the first free one for a commit", must(db.FreeUID(ctx, app.ID, sha1, propose))(t), run.UID)
-		testkit.Same(t, "the first that nothing has", must(db.FreeUID(ctx, app.ID, "", propose))(t), "aaaaaaaa")
-		testkit.Same(t, "the first of another app", must(db.FreeUID(ctx, other.ID, "", propose))(t), "tttttttt")
+		testkit.Same(t, "the first free one for a commit", testkit.Must(db.FreeUID(ctx, app.ID, sha1, propose))(t), run.UID)
+		testkit.Same(t, "the first that nothing has", testkit.Must(db.FreeUID(ctx, app.ID, "", propose))(t), "aaaaaaaa")
+		testkit.Same(t, "the first of another app", testkit.Must(db.FreeUID(ctx, other.ID, "", propose))(t), "tttttttt")
 	})
 }
 
 // end ends a run as superseded.
 func end(t testing.TB, db *store.DB, id string, at time.Time) {
 	t.Helper()
-	run := must(db.Run(t.Context(), id))(t)
+	run := testkit.Must(db.Run(t.Context(), id))(t)
 	run.State, run.Finished = landfall.RunSuperseded, at
 	update(t, db, func(tx *store.Tx) error { return tx.FinishRun(t.Context(), run) })
 }
@@ -183,7 +183,7 @@ func testLogs(t *testing.T, open opener) {
 		update(t, db, func(tx *store.Tx) error {
 			return tx.EndStep(ctx, "r1", second.Attempt, landfall.StepFetch, after(13), "It is gone.")
 		})
-		testkit.Same(t, "where the run is", must(db.Run(ctx, "r1"))(t).Step, landfall.StepFetch)
+		testkit.Same(t, "where the run is", testkit.Must(db.Run(ctx, "r1"))(t).Step, landfall.StepFetch)
 		update(t, db, func(tx *store.Tx) error {
 			return tx.EndStep(ctx, "r1", second.Attempt, landfall.StepPlan, after(13), "")
 		}) // never started
@@ -195,7 +195,7 @@ func testLogs(t *testing.T, open opener) {
 				return tx.RecordStep(ctx, "r1", second.Attempt, landfall.StepSwap, after(16), after(17))
 			})
 		}
-		testkit.Same(t, "Steps", must(db.Steps(ctx, "r1"))(t), []landfall.StepRecord{
+		testkit.Same(t, "Steps", testkit.Must(db.Steps(ctx, "r1"))(t), []landfall.StepRecord{
 			{Step: landfall.StepFetch, Attempt: first.Attempt, Started: after(1)},
 			{Step: landfall.StepFetch, Attempt: second.Attempt, Started: after(12), Finished: after(13), Message: "It is gone."},
 			{Step: landfall.StepSwap, Attempt: second.Attempt, Started: after(16), Finished: after(17)},
@@ -214,10 +214,10 @@ func testLogs(t *testing.T, open opener) {
 		line := func(seq int64, step landfall.Step, text string) landfall.LogLine {
 			return landfall.LogLine{Seq: seq, Time: noon, Step: step, Text: text}
 		}
-		testkit.Same(t, "all", must(db.Log(ctx, "r1", 0, 10))(t), []landfall.LogLine{
+		testkit.Same(t, "all", testkit.Must(db.Log(ctx, "r1", 0, 10))(t), []landfall.LogLine{
 			line(1, landfall.StepFetch, "a"), line(2, landfall.StepFetch, "b\x1b[31m"), line(3, landfall.StepRead, "c")})
-		testkit.Same(t, "the middle", must(db.Log(ctx, "r1", 1, 1))(t), []landfall.LogLine{line(2, landfall.StepFetch, "b\x1b[31m")})
-		testkit.Same(t, "beyond the end", must(db.Log(ctx, "r1", 3, 10))(t), nil)
+		testkit.Same(t, "the middle", testkit.Must(db.Log(ctx, "r1", 1, 1))(t), []landfall.LogLine{line(2, landfall.StepFetch, "b\x1b[31m")})
+		testkit.Same(t, "beyond the end", testkit.Must(db.Log(ctx, "r1", 3, 10))(t), nil)
 	})
 	t.Run("a log has an end", func(t *testing.T) {
 		t.Parallel()
@@ -227,7 +227,7 @@ func testLogs(t *testing.T, open opener) {
 		for i := range 3 {
 			update(t, db, func(tx *store.Tx) error { return tx.AppendLog(ctx, "r1", landfall.StepBuild, noon, lines...) })
 			lines = []string{"x", "y", "z"}
-			got := must(db.Log(ctx, "r1", limit-2, 10))(t)
+			got := testkit.Must(db.Log(ctx, "r1", limit-2, 10))(t)
 			if i == 0 {
 				testkit.Same(t, "before the limit", got, nil)
 				continue
@@ -241,7 +241,7 @@ func testLogs(t *testing.T, open opener) {
 			func(tx *store.Tx) error { return tx.AppendLog(ctx, "r1", landfall.StepAccept, noon, "a note") },
 		} {
 			update(t, db, end)
-			got := must(db.Log(ctx, "r1", limit, 10))(t)
+			got := testkit.Must(db.Log(ctx, "r1", limit, 10))(t)
 			if len(got) != 2 || got[0].Text != "why" || got[1].Text != "failed" {
 				t.Errorf("beyond the limit: got %+v, want what the run came to, as the last lines", got)
 			}
@@ -265,11 +265,11 @@ func testReports(t *testing.T, open opener) {
 		owe(sha1, "landfall/a", noon)
 		owe(sha1, "landfall/b", noon)
 		owe(sha2, "landfall/a", after(5))
-		testkit.Same(t, "as stored", must(db.ReportsOf(ctx, "a", sha1))(t)[0], landfall.Report{ID: 1, App: "a", Run: "r",
+		testkit.Same(t, "as stored", testkit.Must(db.ReportsOf(ctx, "a", sha1))(t)[0], landfall.Report{ID: 1, App: "a", Run: "r",
 			Repository: landfall.GitHubRepository{ID: 1, Owner: "o", Name: "n"}, Commit: sha1, Context: "landfall/a",
 			State: landfall.StatusPending, Description: "Queued", Target: "http://t", NextAt: noon})
 		due := func(at time.Time, limit int) (ids []int64) {
-			for _, r := range must(box.Due(ctx, at, limit))(t) {
+			for _, r := range testkit.Must(box.Due(ctx, at, limit))(t) {
 				ids = append(ids, r.ID)
 			}
 			return ids
@@ -290,7 +290,7 @@ func testReports(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		testkit.Same(t, "due when one is dropped", due(noon, 10), []int64{3})
-		reports := must(db.ReportsOf(ctx, "a", sha1))(t)
+		reports := testkit.Must(db.ReportsOf(ctx, "a", sha1))(t)
 		sent, dropped := reports[0], reports[1]
 		if sent.Attempts != 2 || !sent.Sent.Equal(after(4)) || sent.Problem != "" || sent.Dropped || !sent.NextAt.Equal(after(3)) {
 			t.Errorf("the sent report: got %+v, want 2 attempts, its time, and no problem", sent)
@@ -318,15 +318,15 @@ func testReports(t *testing.T, open opener) {
 				return tx.CreateReport(ctx, landfall.Report{App: app.ID, Run: run, Commit: landfall.CommitSHA(run), NextAt: noon})
 			})
 		}
-		due := must(store.Outbox{DB: db}.Due(ctx, noon, 10))(t)
+		due := testkit.Must(store.Outbox{DB: db}.Due(ctx, noon, 10))(t)
 		if len(due) != 2 || due[0].AppName != "shop" || due[0].Delivery != "d2" || due[1].AppName != "shop" || due[1].Delivery != "" {
 			t.Errorf("Due: got %+v, want the app's name, and the first delivery that brought the commit", due)
 		}
 		testkit.Same(t, "traces of the reports", []string{due[0].Trace, due[1].Trace}, []string{"t2", ""})
-		testkit.Same(t, "TraceOf", must(db.TraceOf(ctx, "r1"))(t), "t2")
-		testkit.Same(t, "TraceOf a run that nobody traced", must(db.TraceOf(ctx, "r2"))(t), "")
-		testkit.Same(t, "DeliveryOf", must(db.DeliveryOf(ctx, "r1"))(t), "d2")
-		testkit.Same(t, "DeliveryOf a run that no delivery brought", must(db.DeliveryOf(ctx, "r2"))(t), "")
+		testkit.Same(t, "TraceOf", testkit.Must(db.TraceOf(ctx, "r1"))(t), "t2")
+		testkit.Same(t, "TraceOf a run that nobody traced", testkit.Must(db.TraceOf(ctx, "r2"))(t), "")
+		testkit.Same(t, "DeliveryOf", testkit.Must(db.DeliveryOf(ctx, "r1"))(t), "d2")
+		testkit.Same(t, "DeliveryOf a run that no delivery brought", testkit.Must(db.DeliveryOf(ctx, "r2"))(t), "")
 	})
 	t.Run("an event of one commit does not wait for another", func(t *testing.T) {
 		t.Parallel()
@@ -338,7 +338,7 @@ func testReports(t *testing.T, open opener) {
 				})
 			}
 		}
-		if got := must((store.Outbox{DB: db}).Due(ctx, noon, 10))(t); len(got) != 2 || got[0].App == got[1].App {
+		if got := testkit.Must((store.Outbox{DB: db}).Due(ctx, noon, 10))(t); len(got) != 2 || got[0].App == got[1].App {
 			t.Errorf("Due: got %+v, want one of each app", got)
 		}
 	})

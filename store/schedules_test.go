@@ -62,7 +62,7 @@ func testSchedules(t *testing.T, open opener) {
 		db := open(t)
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, first, after(0))
-		since := must(keep(t, db, app, first, map[string]string{"same": "@daily", "other": "@hourly", "gone": "@daily"}))(t)
+		since := testkit.Must(keep(t, db, app, first, map[string]string{"same": "@daily", "other": "@hourly", "gone": "@daily"}))(t)
 		testkit.Same(t, "at first", since, map[string]time.Time{"same": after(0), "other": after(0), "gone": after(0)})
 		switchTo(t, db, &app, second, after(10))
 		_, err := keep(t, db, app, first, nil)
@@ -70,11 +70,11 @@ func testSchedules(t *testing.T, open opener) {
 		expressions := map[string]string{"same": "@daily", "other": "@daily", "new": "@daily"}
 		want := map[string]time.Time{"same": after(0), "other": after(10), "new": after(10)}
 		// E-113: the scheduler stores its own schedules
-		testkit.Same(t, "after a switch", must(keep(t, db, app, second, expressions))(t), want)
-		testkit.Same(t, "once more", must(keep(t, db, app, second, expressions))(t), want)
+		testkit.Same(t, "after a switch", testkit.Must(keep(t, db, app, second, expressions))(t), want)
+		testkit.Same(t, "once more", testkit.Must(keep(t, db, app, second, expressions))(t), want)
 		switchTo(t, db, &app, first, after(20)) // back
 		switchTo(t, db, &app, third, after(30))
-		since = must(keep(t, db, app, third, map[string]string{"same": "@daily"}))(t)
+		since = testkit.Must(keep(t, db, app, third, map[string]string{"same": "@daily"}))(t)
 		testkit.Same(t, "after a release that nobody kept the schedules of", since, map[string]time.Time{"same": after(30)})
 	})
 	t.Run("a time is fired once", func(t *testing.T) {
@@ -100,7 +100,7 @@ func testSchedules(t *testing.T, open opener) {
 		}
 		close(claims)
 		testkit.Same(t, "the claims", len(claims), 1)
-		testkit.Same(t, "the firings", must(db.OpenFirings(t.Context()))(t), []store.Firing{<-claims})
+		testkit.Same(t, "the firings", testkit.Must(db.OpenFirings(t.Context()))(t), []store.Firing{<-claims})
 		_, err := claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(9), Release: second, Process: "p", Fired: after(9)})
 		testkit.Kind(t, "a release that is not live", err, landfall.Conflict)
 	})
@@ -111,10 +111,10 @@ func testSchedules(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, first, after(0))
-		must(keep(t, db, app, first, map[string]string{"kept": "@daily"}))(t)
+		testkit.Must(keep(t, db, app, first, map[string]string{"kept": "@daily"}))(t)
 		for _, name := range []string{"kept", "gone"} {
 			for i := range 4 {
-				f := must(claim(t, db, store.Firing{App: app.ID, Trigger: name, Due: after(i), Release: first, Process: "p", Fired: after(i)}))(t)
+				f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: name, Due: after(i), Release: first, Process: "p", Fired: after(i)}))(t)
 				if i == 1 {
 					continue // is not over
 				}
@@ -125,10 +125,10 @@ func testSchedules(t *testing.T, open opener) {
 			}
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.ForgetFirings(ctx, after(100)) })
-		last := must(db.LastFirings(ctx, app.ID))(t)
+		last := testkit.Must(db.LastFirings(ctx, app.ID))(t)
 		testkit.Same(t, "the last one of a schedule", last["kept"].Due, after(3))
 		testkit.Same(t, "the last one of what is no schedule any more", last["gone"].Due, after(1))
-		testkit.Same(t, "those that are not over", len(must(db.OpenFirings(ctx))(t)), 2)
+		testkit.Same(t, "those that are not over", len(testkit.Must(db.OpenFirings(ctx))(t)), 2)
 	})
 }
 
@@ -145,24 +145,24 @@ func testFiringStates(open opener) func(t *testing.T) {
 			f.State, f.Finished = to, finished
 			return db.Update(ctx, func(tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
 		}
-		one := must(claim(t, db, at(1)))(t)
+		one := testkit.Must(claim(t, db, at(1)))(t)
 		testkit.Same(t, "the first", one.State, store.FiringRunning)
-		two := must(claim(t, db, at(2)))(t)
+		two := testkit.Must(claim(t, db, at(2)))(t)
 		testkit.Same(t, "one while it runs", two.State, store.FiringSkipped)
 		if err := move(one, store.FiringWaiting, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		three := must(claim(t, db, at(3)))(t)
+		three := testkit.Must(claim(t, db, at(3)))(t)
 		testkit.Same(t, "one while it waits", three.State, store.FiringRunning)
 		testkit.Kind(t, "the one that waited", move(one, store.FiringRunning, time.Time{}), landfall.Conflict)
 		if err := move(three, store.FiringSucceeded, after(4)); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Kind(t, "one that is over", move(three, store.FiringFailed, after(5)), landfall.Conflict)
-		four := must(claim(t, db, at(4)))(t)
+		four := testkit.Must(claim(t, db, at(4)))(t)
 		testkit.Same(t, "one after that", four.State, store.FiringRunning)
-		testkit.Same(t, "what is open", must(db.OpenFirings(ctx))(t), []store.Firing{four})
-		testkit.Same(t, "the last one", must(db.LastFirings(ctx, app.ID))(t), map[string]store.Firing{"t": four})
+		testkit.Same(t, "what is open", testkit.Must(db.OpenFirings(ctx))(t), []store.Firing{four})
+		testkit.Same(t, "the last one", testkit.Must(db.LastFirings(ctx, app.ID))(t), map[string]store.Firing{"t": four})
 	}
 }
 
@@ -172,7 +172,7 @@ func testTakenFiring(open opener) func(t *testing.T) {
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, "aaaaaaa2", after(0))
-		f := must(claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: "aaaaaaa2", Process: "p", Fired: after(1)}))(t)
+		f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: "aaaaaaa2", Process: "p", Fired: after(1)}))(t)
 		update(t, db, func(tx *store.Tx) error { return tx.BeatFirings(ctx, "p") })
 		take := func(f store.Firing) (taken store.Firing, err error) {
 			err = db.Update(ctx, func(tx *store.Tx) error {
@@ -183,8 +183,8 @@ func testTakenFiring(open opener) func(t *testing.T) {
 		}
 		testkit.Kind(t, "one that lives", second(take(f)), landfall.Conflict)
 		f.Beat++
-		taken := must(take(f))(t)
-		testkit.Same(t, "who has it", must(db.OpenFirings(ctx))(t), []store.Firing{taken})
+		taken := testkit.Must(take(f))(t)
+		testkit.Same(t, "who has it", testkit.Must(db.OpenFirings(ctx))(t), []store.Firing{taken})
 		testkit.Same(t, "which time it is run", taken.Attempt, 2)
 		testkit.Kind(t, "one that was taken", second(take(f)), landfall.Conflict)
 		f.State, f.Finished = store.FiringSucceeded, after(3)

@@ -29,25 +29,25 @@ func testSecrets(t *testing.T, open opener) {
 	other := set(token, 1, `{}`, `{"sealed":"bw=="}`)
 	set(foreign, 9, `{}`, `{"sealed":"eA=="}`)
 
-	testkit.Same(t, "the newest value", must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{}`)))(t), three)
-	testkit.Same(t, "the newest value for previews", must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{"preview":true}`)))(t), two)
+	testkit.Same(t, "the newest value", testkit.Must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{}`)))(t), three)
+	testkit.Same(t, "the newest value for previews", testkit.Must(db.NewestVersion(ctx, key.ID, json.RawMessage(`{"preview":true}`)))(t), two)
 	testkit.Kind(t, "no value for previews", second(db.NewestVersion(ctx, token.ID, json.RawMessage(`{"preview":true}`))), landfall.NotFound)
-	if got := must(db.NewestSecret(ctx))(t); got.Number != 9 {
+	if got := testkit.Must(db.NewestSecret(ctx))(t); got.Number != 9 {
 		t.Errorf("the newest secret: got number %d, want 9", got.Number)
 	}
 	gone.Deleted = noon
 	update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, gone) })
-	testkit.Same(t, "the newest secret that is sealed, of apps that are there", must(db.NewestSecret(ctx))(t), two)
+	testkit.Same(t, "the newest secret that is sealed, of apps that are there", testkit.Must(db.NewestSecret(ctx))(t), two)
 
 	newRelease(t, db, newGroup(t, db, app, "aaaaaaaa", "", inForce(key, one), inForce(token, other)), false)
 	newRelease(t, db, newGroup(t, db, app, "bbbbbbbb", "", inForce(key, three)), true)
 	update(t, db, func(tx *store.Tx) error { return tx.DeleteVersion(ctx, token.ID, 1) })
-	testkit.Same(t, "secrets of a group", must(db.SecretsOf(ctx, app.ID, "aaaaaaaa"))(t), []store.GroupSecret{
+	testkit.Same(t, "secrets of a group", testkit.Must(db.SecretsOf(ctx, app.ID, "aaaaaaaa"))(t), []store.GroupSecret{
 		{Name: "KEY", Number: 1, Content: one.Content}, {Name: "TOKEN", Number: 1}})
-	testkit.Same(t, "releases with a secret", must(db.ReleasesWith(ctx, key.ID))(t), []landfall.UID{"aaaaaaaa"})
-	units := must(db.GroupUnits(ctx, app.ID, "aaaaaaaa"))(t)
+	testkit.Same(t, "releases with a secret", testkit.Must(db.ReleasesWith(ctx, key.ID))(t), []landfall.UID{"aaaaaaaa"})
+	units := testkit.Must(db.GroupUnits(ctx, app.ID, "aaaaaaaa"))(t)
 	if len(units) != 2 || units[1].Unit != named("TOKEN") {
 		t.Errorf("units: got %v", units)
 	}
-	testkit.Same(t, "what functions run with", len(must(db.RunningUnits(ctx, app.ID, "bbbbbbbb"))(t)), 1)
+	testkit.Same(t, "what functions run with", len(testkit.Must(db.RunningUnits(ctx, app.ID, "bbbbbbbb"))(t)), 1)
 }

@@ -31,7 +31,7 @@ func testSessions(t *testing.T, open opener) {
 	t.Run("a session is its token's until it is over", func(t *testing.T) {
 		t.Parallel()
 		db := signIn(t)
-		testkit.Same(t, "token", must(db.SessionToken(t.Context(), "cookie", noon.Add(time.Hour-1)))(t), ada)
+		testkit.Same(t, "token", testkit.Must(db.SessionToken(t.Context(), "cookie", noon.Add(time.Hour-1)))(t), ada)
 		gone(t, db, "cookie", noon.Add(time.Hour))
 		gone(t, db, "another cookie", noon)
 		gone(t, db, string(landfall.DigestOf([]byte("cookie"))), noon) // what is stored opens nothing
@@ -57,6 +57,6 @@ func testSessions(t *testing.T, open opener) {
 			return tx.CreateSession(t.Context(), "second", ada, later, later.Add(time.Hour))
 		})
 		gone(t, db, "cookie", noon)
-		testkit.Same(t, "token", must(db.SessionToken(t.Context(), "second", later))(t), ada)
+		testkit.Same(t, "token", testkit.Must(db.SessionToken(t.Context(), "second", later))(t), ada)
 	})
 }

@@ -53,11 +53,11 @@ func TestOpenAfterAFork(t *testing.T) {
 	t.Parallel()
 	path := storetest.SQLite(t)
 	db := storetest.Open(t, path)
-	for _, entry := range must(os.ReadDir("/proc/self/fd"))(t) {
+	for _, entry := range testkit.Must(os.ReadDir("/proc/self/fd"))(t) {
 		if to, err := os.Readlink(filepath.Join("/proc/self/fd", entry.Name())); err != nil || to != path+".lock" {
 			continue
 		}
-		child := must(unix.Dup(must(strconv.Atoi(entry.Name()))(t)))(t)
+		child := testkit.Must(unix.Dup(testkit.Must(strconv.Atoi(entry.Name()))(t)))(t)
 		t.Cleanup(func() { _ = unix.Close(child) })
 	}
 	if err := db.Close(); err != nil {
@@ -101,7 +101,7 @@ func TestOpenFails(t *testing.T) {
 		},
 		"below a file": func(path string) error { return os.WriteFile(filepath.Dir(path), nil, 0o600) },
 		"a cut database": func(path string) error {
-			return os.WriteFile(path, must(os.ReadFile(storetest.SQLite(t)))(t)[:8192], 0o600)
+			return os.WriteFile(path, testkit.Must(os.ReadFile(storetest.SQLite(t)))(t)[:8192], 0o600)
 		},
 	} {
 		path := filepath.Join(dir, name, "landfall.db")
@@ -162,7 +162,7 @@ func TestUncleanEnd(t *testing.T) {
 		close(release)
 
 		after := storetest.Open(t, copied)
-		testkit.Same(t, "the app", must(after.App(ctx, app.ID))(t), app)
+		testkit.Same(t, "the app", testkit.Must(after.App(ctx, app.ID))(t), app)
 		half := landfall.App{ID: "h", Namespace: "default", Name: "half"} // taken if the namespace were there
 		update(t, after, func(tx *store.Tx) error { return tx.CreateApp(ctx, half) })
 		again := make(chan string, 10)
@@ -186,8 +186,8 @@ func TestUncleanEnd(t *testing.T) {
 				return tx.CreateMove(ctx, landfall.Move{App: app.ID, Pointer: landfall.LivePointer, To: app.Live})
 			})
 		}
-		wal := must(os.ReadFile(path + "-wal"))(t)
-		whole := must(os.ReadFile(path))(t)
+		wal := testkit.Must(os.ReadFile(path + "-wal"))(t)
+		whole := testkit.Must(os.ReadFile(path))(t)
 		// The log is cut where a crash may cut it: anywhere.
 		for _, part := range []int{0, 1, 33, len(wal) / 3, len(wal) / 2, len(wal) - 4000, len(wal) - 1, len(wal)} {
 			cut := filepath.Join(t.TempDir(), "landfall.db")
@@ -202,12 +202,12 @@ func TestUncleanEnd(t *testing.T) {
 				}
 				continue
 			}
-			moves := must(after.Moves(ctx, app.ID, landfall.LivePointer, 1))(t)
+			moves := testkit.Must(after.Moves(ctx, app.ID, landfall.LivePointer, 1))(t)
 			if (len(moves) == 0 && app.Live != "") || (len(moves) > 0 && moves[0].To != app.Live) {
 				t.Errorf("the log cut at %d: live is %q, and the last move %+v", part, app.Live, moves)
 			}
 		}
-		last := must(db.App(ctx, app.ID))(t)
+		last := testkit.Must(db.App(ctx, app.ID))(t)
 		testkit.Same(t, "live in the end", last.Live, landfall.UID("r0000019"))
 	})
 }
@@ -217,7 +217,7 @@ func copyFiles(t testing.TB, path string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "landfall.db")
 	for _, suffix := range []string{"", "-wal"} {
-		data := must(os.ReadFile(path + suffix))(t)
+		data := testkit.Must(os.ReadFile(path + suffix))(t)
 		if err := os.WriteFile(to+suffix, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -234,9 +234,9 @@ func TestMigrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	provider := must(goose.NewProvider(database.DialectSQLite3, pool, os.DirFS("migrations")))(t)
+	provider := testkit.Must(goose.NewProvider(database.DialectSQLite3, pool, os.DirFS("migrations")))(t)
 	schema := func() (all []string) {
-		rows := must(pool.QueryContext(ctx, `SELECT type || ' ' || name || ' ' || COALESCE(sql, '') FROM sqlite_schema
+		rows := testkit.Must(pool.QueryContext(ctx, `SELECT type || ' ' || name || ' ' || COALESCE(sql, '') FROM sqlite_schema
 			WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%' ORDER BY 1`))(t)
 		defer rows.Close()
 		for rows.Next() {
@@ -251,14 +251,14 @@ func TestMigrations(t *testing.T) {
 		}
 		return all
 	}
-	must(provider.Up(ctx))(t)
+	testkit.Must(provider.Up(ctx))(t)
 	first := schema()
 	if len(first) == 0 {
 		t.Error("up: got no tables")
 	}
-	must(provider.DownTo(ctx, 0))(t)
+	testkit.Must(provider.DownTo(ctx, 0))(t)
 	testkit.Same(t, "down", schema(), nil)
-	must(provider.Up(ctx))(t)
+	testkit.Must(provider.Up(ctx))(t)
 	testkit.Same(t, "up again", schema(), first)
 	for _, table := range first {
 		name := strings.Fields(table)[1]
@@ -282,7 +282,7 @@ func TestOpenKeepsWhatIsThere(t *testing.T) {
 			app = newApp(t, db, "shop")
 			enqueue(t, db, "run", "r1")
 		}
-		testkit.Same(t, "the app", must(db.App(t.Context(), app.ID))(t), app)
+		testkit.Same(t, "the app", testkit.Must(db.App(t.Context(), app.ID))(t), app)
 		if i == 2 {
 			done := make(chan string, 10)
 			stop := work(t, db, 1, slog.New(slog.DiscardHandler), into(done))

@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // opener returns an empty, migrated database that ends with the test.
@@ -68,17 +69,6 @@ func openSQLite(t *testing.T) *store.DB {
 
 // second returns what matters of two results.
 func second[T any](_ T, err error) error { return err }
-
-// must returns a function that hands out v, or ends the test when there was an error.
-func must[T any](v T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
 
 // update runs f in a transaction that must succeed.
 func update(t testing.TB, db *store.DB, f func(tx *store.Tx) error) {
@@ -170,7 +160,7 @@ func newUnit(t testing.TB, db *store.DB, app landfall.App, id landfall.UnitID) s
 // newVersion stores the next version of a unit, and points it into prefixes.
 func newVersion(t testing.TB, db *store.DB, u store.Unit, uid landfall.UID, production bool, prefixes ...string) landfall.Version {
 	t.Helper()
-	row := must(db.Unit(t.Context(), landfall.App{ID: u.App, Namespace: u.Namespace}, u.Unit))(t)
+	row := testkit.Must(db.Unit(t.Context(), landfall.App{ID: u.App, Namespace: u.Namespace}, u.Unit))(t)
 	row.LastNumber++
 	v := landfall.Version{
 		Unit: u.Unit, Namespace: u.Namespace, App: u.App, Number: row.LastNumber, UID: uid, Digest: landfall.DigestOf([]byte(uid)),

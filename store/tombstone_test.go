@@ -24,8 +24,8 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			first := must(os.ReadFile(filepath.Join("migrations", "00001_line.sql")))(t)
-			db := must(store.OpenWith(ctx, where, fstest.MapFS{"00001_line.sql": {Data: first}}))(t)
+			first := testkit.Must(os.ReadFile(filepath.Join("migrations", "00001_line.sql")))(t)
+			db := testkit.Must(store.OpenWith(ctx, where, fstest.MapFS{"00001_line.sql": {Data: first}}))(t)
 			update(t, db, func(tx *store.Tx) error {
 				for _, statement := range []string{
 					`INSERT INTO namespaces (name, created) VALUES ('team', 1)`,
@@ -42,16 +42,16 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 				}
 				return nil
 			})
-			must(0, db.Close())(t)
+			testkit.Must(0, db.Close())(t)
 
-			db = must(store.Open(ctx, where))(t)
+			db = testkit.Must(store.Open(ctx, where))(t)
 			defer db.Close()
 			var half []string
-			for _, app := range must(db.WithoutTombstone(ctx))(t) {
+			for _, app := range testkit.Must(db.WithoutTombstone(ctx))(t) {
 				half = append(half, app.Name)
 			}
 			testkit.Same(t, "what is to be closed", half, []string{"shop"})
-			zoo := must(db.AppByName(ctx, "zoo"))(t)
+			zoo := testkit.Must(db.AppByName(ctx, "zoo"))(t)
 			testkit.Same(t, "where the content lies", zoo.Objects, "apps/team/zoo/")
 			for unit, there := range map[landfall.UnitID]bool{function("hello"): false, {Kind: landfall.PackageUnit, Name: "hello-pkg"}: false, function("feed"): true} {
 				_, err := db.UnitInNamespace(ctx, "team", unit)
@@ -74,9 +74,9 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 func fresh(t *testing.T) map[string]string {
 	t.Helper()
 	address := storetest.Postgres(t)
-	db := must(store.Open(t.Context(), address))(t)
+	db := testkit.Must(store.Open(t.Context(), address))(t)
 	update(t, db, func(tx *store.Tx) error { return tx.Exec(t.Context(), `CREATE SCHEMA fresh`) })
-	must(0, db.Close())(t)
+	testkit.Must(0, db.Close())(t)
 	return map[string]string{"sqlite": filepath.Join(t.TempDir(), "landfall.db"), "postgres": address + "&search_path=fresh"}
 }
 

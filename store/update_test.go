@@ -46,7 +46,7 @@ func testUpdate(t *testing.T, open opener) {
 		}
 		_, err = db.AppByName(ctx, "shop")
 		testkit.Kind(t, "after the rollback", err, landfall.NotFound, "shop")
-		testkit.Same(t, "Changes", must(db.Changes(ctx))(t), 0)
+		testkit.Same(t, "Changes", testkit.Must(db.Changes(ctx))(t), 0)
 		newApp(t, db, "shop") // the connection is free, and the name too
 	})
 	t.Run("a transaction that was cancelled is undone", func(t *testing.T) {
@@ -107,7 +107,7 @@ func testUpdate(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, app := range must(db.Apps(ctx))(t) {
+		for _, app := range testkit.Must(db.Apps(ctx))(t) {
 			names = append(names, app.Name)
 		}
 		var want []string
@@ -119,7 +119,7 @@ func testUpdate(t *testing.T, open opener) {
 		slices.Sort(want)
 		slices.Sort(names)
 		testkit.Same(t, "the apps of those that did not fail", names, want)
-		testkit.Same(t, "what they noted", must(db.Changes(ctx))(t), int64(len(want)))
+		testkit.Same(t, "what they noted", testkit.Must(db.Changes(ctx))(t), int64(len(want)))
 		newApp(t, db, "shop") // the connection is free
 	})
 	t.Run("one who shares a transaction and went away changes nothing", func(t *testing.T) {
@@ -187,7 +187,7 @@ func testUpdate(t *testing.T, open opener) {
 	t.Run("counters ascend in the order of commits, without gaps", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
-		testkit.Same(t, "at first", must(db.Changes(ctx))(t), 0)
+		testkit.Same(t, "at first", testkit.Must(db.Changes(ctx))(t), 0)
 		app := newApp(t, db, "shop")
 		const workers, times = 4, 10
 		var group errgroup.Group
@@ -204,10 +204,10 @@ func testUpdate(t *testing.T, open opener) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Same(t, "at the end", must(db.Changes(ctx))(t), workers*times)
+		testkit.Same(t, "at the end", testkit.Must(db.Changes(ctx))(t), workers*times)
 		update(t, db, func(tx *store.Tx) error { return second(tx.Changed(ctx, app.ID)) })
-		testkit.Same(t, "what changed last", must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
-		testkit.Same(t, "what changed since", len(must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
+		testkit.Same(t, "what changed last", testkit.Must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
+		testkit.Same(t, "what changed since", len(testkit.Must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
 	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for them.
 	t.Run("readers see before or after", func(t *testing.T) {
@@ -271,7 +271,7 @@ func testUpdate(t *testing.T, open opener) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Same(t, "live at the end", must(db.App(ctx, app.ID))(t).Live, landfall.UID(fmt.Sprintf("r%07d", moves)))
+		testkit.Same(t, "live at the end", testkit.Must(db.App(ctx, app.ID))(t).Live, landfall.UID(fmt.Sprintf("r%07d", moves)))
 	})
 	t.Run("a reader does not wait for a writer", func(t *testing.T) {
 		t.Parallel()
@@ -284,8 +284,8 @@ func testUpdate(t *testing.T, open opener) {
 			}
 			limited, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			testkit.Same(t, "live while it is moved", must(db.App(limited, app.ID))(t).Live, "")
-			testkit.Same(t, "live within the transaction", must(tx.App(limited, app.ID))(t).Live, "aaaaaaaa")
+			testkit.Same(t, "live while it is moved", testkit.Must(db.App(limited, app.ID))(t).Live, "")
+			testkit.Same(t, "live within the transaction", testkit.Must(tx.App(limited, app.ID))(t).Live, "aaaaaaaa")
 			return nil
 		})
 	})
@@ -335,7 +335,7 @@ func testErrors(t *testing.T, open opener) {
 			err := db.Update(ctx, c.do)
 			testkit.Kind(t, c.name, err, c.want)
 		}
-		testkit.Same(t, "runs at the end", len(must(db.Runs(ctx, app.ID, time.Time{}, 10))(t)), 1)
+		testkit.Same(t, "runs at the end", len(testkit.Must(db.Runs(ctx, app.ID, time.Time{}, 10))(t)), 1)
 	})
 	t.Run("an error names what was done", func(t *testing.T) {
 		t.Parallel()

@@ -30,8 +30,8 @@ func later(t *testing.T, migration string) fstest.MapFS {
 	t.Helper()
 	all := fstest.MapFS{fmt.Sprintf("%d_later.sql", laterForm): {Data: []byte(migration)}}
 	ours := os.DirFS("migrations")
-	for _, name := range must(fs.Glob(ours, "*.sql"))(t) {
-		all[name] = &fstest.MapFile{Data: must(fs.ReadFile(ours, name))(t)}
+	for _, name := range testkit.Must(fs.Glob(ours, "*.sql"))(t) {
+		all[name] = &fstest.MapFile{Data: testkit.Must(fs.ReadFile(ours, name))(t)}
 	}
 	return all
 }
@@ -50,21 +50,21 @@ func TestUpgrade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			db := must(store.Open(ctx, where))(t)
+			db := testkit.Must(store.Open(ctx, where))(t)
 			update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "kept", 1) })
 			if change, ok := db.Upgraded(); ok {
 				t.Errorf("got the upgrade %+v of a database that is new", change)
 			}
-			form := must(db.Schema(ctx))(t)
-			must(0, db.Close())(t)
+			form := testkit.Must(db.Schema(ctx))(t)
+			testkit.Must(0, db.Close())(t)
 
-			newer := must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
+			newer := testkit.Must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
 			change, ok := newer.Upgraded()
 			testkit.Same(t, "the upgrade is told", ok, true)
 			testkit.Same(t, "the upgrade", change, store.Upgrade{From: form, To: laterForm})
-			testkit.Same(t, "the form", must(newer.Schema(ctx))(t), laterForm)
-			testkit.Same(t, "the namespaces", must(newer.Namespaces(ctx))(t), []string{"kept"})
-			must(0, newer.Close())(t)
+			testkit.Same(t, "the form", testkit.Must(newer.Schema(ctx))(t), laterForm)
+			testkit.Same(t, "the namespaces", testkit.Must(newer.Namespaces(ctx))(t), []string{"kept"})
+			testkit.Must(0, newer.Close())(t)
 
 			_, err := store.Open(ctx, where)
 			testkit.Kind(t, "the older program", err, landfall.Conflict)
@@ -73,12 +73,12 @@ func TestUpgrade(t *testing.T) {
 					t.Errorf("got %q, which does not say %q", landfall.MessageOf(err), part)
 				}
 			}
-			again := must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
+			again := testkit.Must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
 			defer again.Close()
 			if change, ok := again.Upgraded(); ok {
 				t.Errorf("got the upgrade %+v at the second start", change)
 			}
-			testkit.Same(t, "the namespaces after the older program", must(again.Namespaces(ctx))(t), []string{"kept"})
+			testkit.Same(t, "the namespaces after the older program", testkit.Must(again.Namespaces(ctx))(t), []string{"kept"})
 		})
 	}
 }
@@ -88,17 +88,17 @@ func TestUpgradeOfTheFirstForm(t *testing.T) {
 	t.Parallel()
 	const file = "00001_line.sql"
 	ctx, where := t.Context(), filepath.Join(t.TempDir(), "landfall.db")
-	first := fstest.MapFS{file: {Data: must(os.ReadFile(filepath.Join("migrations", file)))(t)}}
-	old := must(store.OpenWith(ctx, where, first))(t)
+	first := fstest.MapFS{file: {Data: testkit.Must(os.ReadFile(filepath.Join("migrations", file)))(t)}}
+	old := testkit.Must(store.OpenWith(ctx, where, first))(t)
 	update(t, old, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "kept", 1) })
-	must(0, old.Close())(t)
-	db := must(store.Open(ctx, where))(t)
+	testkit.Must(0, old.Close())(t)
+	db := testkit.Must(store.Open(ctx, where))(t)
 	defer db.Close()
 	change, _ := db.Upgraded()
-	testkit.Same(t, "the upgrade", change, store.Upgrade{From: 1, To: must(db.Schema(ctx))(t)})
-	testkit.Same(t, "the namespaces", must(db.Namespaces(ctx))(t), []string{"kept"})
+	testkit.Same(t, "the upgrade", change, store.Upgrade{From: 1, To: testkit.Must(db.Schema(ctx))(t)})
+	testkit.Same(t, "the namespaces", testkit.Must(db.Namespaces(ctx))(t), []string{"kept"})
 	app := newApp(t, db, "shop")
-	testkit.Same(t, "an app", must(db.App(ctx, app.ID))(t), app)
+	testkit.Same(t, "an app", testkit.Must(db.App(ctx, app.ID))(t), app)
 }
 
 // Migrations come in the order of their merges: a database that has a newer one gets the older one, too.
@@ -107,13 +107,13 @@ func TestUpgradeOutOfOrder(t *testing.T) {
 	ctx, where := t.Context(), filepath.Join(t.TempDir(), "landfall.db")
 	early := later(t, laterMigration)
 	delete(early, "00002_keep_files.sql")
-	db := must(store.OpenWith(ctx, where, early))(t)
+	db := testkit.Must(store.OpenWith(ctx, where, early))(t)
 	update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "kept", 1) })
-	must(0, db.Close())(t)
-	db = must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
+	testkit.Must(0, db.Close())(t)
+	db = testkit.Must(store.OpenWith(ctx, where, later(t, laterMigration)))(t)
 	defer db.Close()
 	app := newApp(t, db, "shop")
-	testkit.Same(t, "an app", must(db.App(ctx, app.ID))(t), app)
+	testkit.Same(t, "an app", testkit.Must(db.App(ctx, app.ID))(t), app)
 }
 
 // A backup says with the highest number which migrations its rows have gone through. So whatever comes after these has a higher one; 3
@@ -124,7 +124,7 @@ func TestNumbersOfMigrations(t *testing.T) {
 		"00001_line.sql", "00002_keep_files.sql", "00004_closed.sql", "00005_deliveries.sql", "00006_installation.sql",
 		"00007_without_objects.sql", "00008_shared_deliveries.sql",
 	}
-	names := must(fs.Glob(os.DirFS("migrations"), "*.sql"))(t)
+	names := testkit.Must(fs.Glob(os.DirFS("migrations"), "*.sql"))(t)
 	testkit.Same(t, "the first migrations", names[:min(len(names), len(released))], released)
 }
 
@@ -135,18 +135,18 @@ func TestUpgradeFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			db := must(store.Open(ctx, where))(t)
+			db := testkit.Must(store.Open(ctx, where))(t)
 			update(t, db, func(tx *store.Tx) error { return tx.EnsureNamespace(ctx, "kept", 1) })
-			form := must(db.Schema(ctx))(t)
-			must(0, db.Close())(t)
+			form := testkit.Must(db.Schema(ctx))(t)
+			testkit.Must(0, db.Close())(t)
 			if newer, err := store.OpenWith(ctx, where, later(t, brokenMigration)); err == nil {
 				newer.Close()
 				t.Fatal("a migration that fails was taken for done")
 			}
-			db = must(store.Open(ctx, where))(t)
+			db = testkit.Must(store.Open(ctx, where))(t)
 			defer db.Close()
-			testkit.Same(t, "the form", must(db.Schema(ctx))(t), form)
-			testkit.Same(t, "the namespaces", must(db.Namespaces(ctx))(t), []string{"kept"})
+			testkit.Same(t, "the form", testkit.Must(db.Schema(ctx))(t), form)
+			testkit.Same(t, "the namespaces", testkit.Must(db.Namespaces(ctx))(t), []string{"kept"})
 		})
 	}
 }
@@ -160,9 +160,9 @@ func TestDumpedTables(t *testing.T) {
 	for name, where := range wheres(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := must(store.Open(t.Context(), where))(t)
+			db := testkit.Must(store.Open(t.Context(), where))(t)
 			defer db.Close()
-			tables := must(db.Tables(t.Context()))(t)
+			tables := testkit.Must(db.Tables(t.Context()))(t)
 			for _, table := range tables {
 				if !strings.HasPrefix(table, "river_") && !slices.Contains(madeAgain, table) && !slices.Contains(store.Dumped(), table) {
 					t.Errorf("the table %s is not in backups", table)
@@ -174,8 +174,8 @@ func TestDumpedTables(t *testing.T) {
 				}
 			}
 			// Every question that a check asks is one that the engine understands.
-			testkit.Same(t, "the violations of an empty database", must(db.Violations(t.Context()))(t), nil)
-			testkit.Same(t, "the damage of a new database", len(must(db.Verify(t.Context()))(t)), 0)
+			testkit.Same(t, "the violations of an empty database", testkit.Must(db.Violations(t.Context()))(t), nil)
+			testkit.Same(t, "the damage of a new database", len(testkit.Must(db.Verify(t.Context()))(t)), 0)
 		})
 	}
 }
@@ -183,7 +183,7 @@ func TestDumpedTables(t *testing.T) {
 // back brings a database to the form before a migration.
 func back(t *testing.T, db *store.DB, number int, file string) {
 	t.Helper()
-	_, down, _ := strings.Cut(string(must(os.ReadFile(filepath.Join("migrations", file)))(t)), "-- +goose Down")
+	_, down, _ := strings.Cut(string(testkit.Must(os.ReadFile(filepath.Join("migrations", file)))(t)), "-- +goose Down")
 	update(t, db, func(tx *store.Tx) error {
 		for statement := range strings.SplitSeq(strings.TrimSpace(down), ";\n") {
 			if err := tx.Exec(t.Context(), strings.TrimSuffix(statement, ";")); err != nil {
@@ -202,7 +202,7 @@ func TestUpgradeOfSharedDeliveries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			db := must(store.Open(ctx, where))(t)
+			db := testkit.Must(store.Open(ctx, where))(t)
 			const shop, vault = 7, 8
 			for i, c := range []struct {
 				name, address, owner, repository string
@@ -230,16 +230,16 @@ func TestUpgradeOfSharedDeliveries(t *testing.T) {
 				update(t, db, func(tx *store.Tx) error { return tx.AddRunRef(ctx, run.ID, push) })
 			}
 			back(t, db, 8, "00008_shared_deliveries.sql")
-			must(0, db.Close())(t)
+			testkit.Must(0, db.Close())(t)
 
-			db = must(store.Open(ctx, where))(t)
+			db = testkit.Must(store.Open(ctx, where))(t)
 			defer db.Close()
 			var confirmed, listed []string
-			for _, app := range must(db.Apps(ctx))(t) {
+			for _, app := range testkit.Must(db.Apps(ctx))(t) {
 				if app.GitHubConfirmed {
 					confirmed = append(confirmed, app.Name)
 				}
-				if len(must(db.DeliveriesOf(ctx, app.ID, "none", 5))(t)) > 0 {
+				if len(testkit.Must(db.DeliveriesOf(ctx, app.ID, "none", 5))(t)) > 0 {
 					listed = append(listed, app.Name)
 				}
 			}

@@ -18,9 +18,9 @@ func testVersions(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "zoo")
 		f := newUnit(t, db, app, function("f"))
-		testkit.Same(t, "as stored", must(db.Unit(ctx, app, function("f")))(t), store.Unit{ID: f.ID, Unit: function("f"), Namespace: "default", App: app.ID})
-		testkit.Same(t, "in its namespace", must(db.UnitInNamespace(ctx, "default", function("f")))(t), f)
-		testkit.Same(t, "a function as another app of the namespace sees it", must(db.Unit(ctx, other, function("f")))(t), f)
+		testkit.Same(t, "as stored", testkit.Must(db.Unit(ctx, app, function("f")))(t), store.Unit{ID: f.ID, Unit: function("f"), Namespace: "default", App: app.ID})
+		testkit.Same(t, "in its namespace", testkit.Must(db.UnitInNamespace(ctx, "default", function("f")))(t), f)
+		testkit.Same(t, "a function as another app of the namespace sees it", testkit.Must(db.Unit(ctx, other, function("f")))(t), f)
 		err := db.Update(ctx, func(tx *store.Tx) error {
 			_, err := tx.CreateUnit(ctx, other, function("f"))
 			return err
@@ -30,8 +30,8 @@ func testVersions(t *testing.T, open opener) {
 		testkit.Kind(t, "in another namespace", err, landfall.NotFound)
 		newUnit(t, db, app, landfall.UnitID{Kind: landfall.PackageUnit, Name: "f"}) // another kind
 		mine, theirs := newUnit(t, db, app, static("/")), newUnit(t, db, other, static("/"))
-		testkit.Same(t, "a static unit", must(db.Unit(ctx, app, static("/")))(t), mine)
-		testkit.Same(t, "another app's", must(db.Unit(ctx, other, static("/")))(t), theirs)
+		testkit.Same(t, "a static unit", testkit.Must(db.Unit(ctx, app, static("/")))(t), mine)
+		testkit.Same(t, "another app's", testkit.Must(db.Unit(ctx, other, static("/")))(t), theirs)
 		_, err = db.Unit(ctx, app, static("/x"))
 		testkit.Kind(t, "no unit", err, landfall.NotFound)
 	})
@@ -42,11 +42,11 @@ func testVersions(t *testing.T, open opener) {
 		f, c, a := newUnit(t, db, app, function("f")), newUnit(t, db, app, static("/")), newUnit(t, db, app, function("a"))
 		a.LastNumber, a.Retired = 4, true
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateUnit(ctx, a) })
-		testkit.Same(t, "of the app", must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{a, f, c})
-		testkit.Same(t, "in force", must(db.UnitsInNamespace(ctx, "default", landfall.FunctionUnit))(t), []store.Unit{f})
+		testkit.Same(t, "of the app", testkit.Must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{a, f, c})
+		testkit.Same(t, "in force", testkit.Must(db.UnitsInNamespace(ctx, "default", landfall.FunctionUnit))(t), []store.Unit{f})
 		f.App = ""
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateUnit(ctx, f) })
-		testkit.Same(t, "of the app, without one that was let go", must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{a, c})
+		testkit.Same(t, "of the app, without one that was let go", testkit.Must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{a, c})
 	})
 	t.Run("a version is what was stored", func(t *testing.T) {
 		t.Parallel()
@@ -60,12 +60,12 @@ func testVersions(t *testing.T, open opener) {
 		for _, v := range []landfall.Version{v, bare} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateVersion(ctx, u.ID, v) })
 		}
-		testkit.Same(t, "a full one", must(db.VersionByNumber(ctx, u.ID, 1))(t), v)
-		testkit.Same(t, "a bare one", must(db.VersionByNumber(ctx, u.ID, 2))(t), bare)
-		testkit.Same(t, "the newest of a digest", must(db.VersionByDigest(ctx, u.ID, v.Digest))(t), bare)
-		testkit.Same(t, "the tracker", must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{v, bare})
-		testkit.Same(t, "its first page", must(db.VersionsAfter(ctx, u.ID, 0, 1))(t), []landfall.Version{v})
-		testkit.Same(t, "its second page", must(db.VersionsAfter(ctx, u.ID, 1, 1))(t), []landfall.Version{bare})
+		testkit.Same(t, "a full one", testkit.Must(db.VersionByNumber(ctx, u.ID, 1))(t), v)
+		testkit.Same(t, "a bare one", testkit.Must(db.VersionByNumber(ctx, u.ID, 2))(t), bare)
+		testkit.Same(t, "the newest of a digest", testkit.Must(db.VersionByDigest(ctx, u.ID, v.Digest))(t), bare)
+		testkit.Same(t, "the tracker", testkit.Must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{v, bare})
+		testkit.Same(t, "its first page", testkit.Must(db.VersionsAfter(ctx, u.ID, 0, 1))(t), []landfall.Version{v})
+		testkit.Same(t, "its second page", testkit.Must(db.VersionsAfter(ctx, u.ID, 1, 1))(t), []landfall.Version{bare})
 		_, err := db.VersionByNumber(ctx, u.ID, 3)
 		testkit.Kind(t, "no such number", err, landfall.NotFound)
 		_, err = db.VersionByDigest(ctx, u.ID, landfall.DigestOf([]byte("2")))
@@ -87,12 +87,12 @@ func testVersions(t *testing.T, open opener) {
 		changed.Spec, changed.Digest, changed.UID, changed.Commit, changed.Created = json.RawMessage(`{"a":2}`), "sha256:0", "cccccccc", sha2, after(1)
 		update(t, db, func(tx *store.Tx) error { return tx.MarkVersion(ctx, u.ID, changed) })
 		// V1: a version's spec and what it is never change
-		testkit.Same(t, "the marked version", must(db.VersionByNumber(ctx, u.ID, v.Number))(t), want)
-		testkit.Same(t, "the other", must(db.VersionByNumber(ctx, u.ID, other.Number))(t), other)
-		testkit.Same(t, "the tracker", must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{other})
-		testkit.Same(t, "with retired ones", must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{want, other})
-		testkit.Same(t, "a page of the tracker", must(db.VersionsAfter(ctx, u.ID, 0, 10))(t), []landfall.Version{other})
-		testkit.Same(t, "how many it has", must(db.CountVersions(ctx, u.ID))(t), 1)
+		testkit.Same(t, "the marked version", testkit.Must(db.VersionByNumber(ctx, u.ID, v.Number))(t), want)
+		testkit.Same(t, "the other", testkit.Must(db.VersionByNumber(ctx, u.ID, other.Number))(t), other)
+		testkit.Same(t, "the tracker", testkit.Must(db.Versions(ctx, u.ID, false))(t), []landfall.Version{other})
+		testkit.Same(t, "with retired ones", testkit.Must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{want, other})
+		testkit.Same(t, "a page of the tracker", testkit.Must(db.VersionsAfter(ctx, u.ID, 0, 10))(t), []landfall.Version{other})
+		testkit.Same(t, "how many it has", testkit.Must(db.CountVersions(ctx, u.ID))(t), 1)
 		has := func() [2]bool {
 			tracked, held, err := db.HasVersions(ctx, u.ID)
 			return [2]bool{tracked, held || err != nil}
@@ -113,14 +113,14 @@ func testVersions(t *testing.T, open opener) {
 		newRun(t, db, app, "run", sha1, noon)
 		u := newUnit(t, db, app, static("/"))
 		v, other := newVersion(t, db, u, "aaaaaaaa", true, "a/", "b/"), newVersion(t, db, u, "bbbbbbbb", true, "b/")
-		testkit.Same(t, "where it points", must(db.PrefixesOf(ctx, u.ID, v.Number))(t), []string{"a/", "b/"})
+		testkit.Same(t, "where it points", testkit.Must(db.PrefixesOf(ctx, u.ID, v.Number))(t), []string{"a/", "b/"})
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteVersion(ctx, u.ID, v.Number) })
 		_, err := db.VersionByNumber(ctx, u.ID, v.Number)
 		testkit.Kind(t, "the deleted version", err, landfall.NotFound)
-		testkit.Same(t, "where it pointed", must(db.PrefixesOf(ctx, u.ID, v.Number))(t), nil)
-		testkit.Same(t, "where the other points", must(db.PrefixesOf(ctx, u.ID, other.Number))(t), []string{"b/"})
+		testkit.Same(t, "where it pointed", testkit.Must(db.PrefixesOf(ctx, u.ID, v.Number))(t), nil)
+		testkit.Same(t, "where the other points", testkit.Must(db.PrefixesOf(ctx, u.ID, other.Number))(t), []string{"b/"})
 		// V3: the unit remembers its numbers
-		testkit.Same(t, "the unit's last number", must(db.Unit(ctx, app, u.Unit))(t).LastNumber, int64(2))
+		testkit.Same(t, "the unit's last number", testkit.Must(db.Unit(ctx, app, u.Unit))(t).LastNumber, int64(2))
 	})
 }
 
@@ -136,17 +136,17 @@ func testGroups(t *testing.T, open opener) {
 		for _, g := range []landfall.Group{full, bare} {
 			update(t, db, func(tx *store.Tx) error { return tx.CreateGroup(ctx, g, nil) })
 		}
-		testkit.Same(t, "a full one", must(db.Group(ctx, app.ID, full.UID))(t), full)
-		testkit.Same(t, "a bare one", must(db.Group(ctx, app.ID, bare.UID))(t), bare)
-		testkit.Same(t, "newest first", must(db.Groups(ctx, app.ID, time.Time{}, 10))(t), []store.GroupEntry{{Group: bare}, {Group: full}})
-		testkit.Same(t, "one", must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []store.GroupEntry{{Group: bare}})
+		testkit.Same(t, "a full one", testkit.Must(db.Group(ctx, app.ID, full.UID))(t), full)
+		testkit.Same(t, "a bare one", testkit.Must(db.Group(ctx, app.ID, bare.UID))(t), bare)
+		testkit.Same(t, "newest first", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 10))(t), []store.GroupEntry{{Group: bare}, {Group: full}})
+		testkit.Same(t, "one", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []store.GroupEntry{{Group: bare}})
 		newRelease(t, db, bare, false)
 		newRelease(t, db, full, true)
-		testkit.Same(t, "one with a release", must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []store.GroupEntry{{Group: bare, Released: true}})
-		testkit.Same(t, "the next page", must(db.Groups(ctx, app.ID, after(1), 10))(t), []store.GroupEntry{{Group: full, Released: true, Expired: true}})
-		testkit.Same(t, "of a commit", must(db.GroupsOfCommit(ctx, app.ID, string(sha1)))(t), []landfall.Group{full})
-		testkit.Same(t, "of its first digits", must(db.GroupsOfCommit(ctx, app.ID, "2222222"))(t), []landfall.Group{bare})
-		testkit.Same(t, "of other digits", must(db.GroupsOfCommit(ctx, app.ID, "1111112"))(t), nil)
+		testkit.Same(t, "one with a release", testkit.Must(db.Groups(ctx, app.ID, time.Time{}, 1))(t), []store.GroupEntry{{Group: bare, Released: true}})
+		testkit.Same(t, "the next page", testkit.Must(db.Groups(ctx, app.ID, after(1), 10))(t), []store.GroupEntry{{Group: full, Released: true, Expired: true}})
+		testkit.Same(t, "of a commit", testkit.Must(db.GroupsOfCommit(ctx, app.ID, string(sha1)))(t), []landfall.Group{full})
+		testkit.Same(t, "of its first digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "2222222"))(t), []landfall.Group{bare})
+		testkit.Same(t, "of other digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "1111112"))(t), nil)
 		_, err := db.Group(ctx, app.ID, "cccccccc")
 		testkit.Kind(t, "no group version", err, landfall.NotFound, "cccccccc")
 		err = db.Update(ctx, func(tx *store.Tx) error { return tx.CreateGroup(ctx, full, nil) })
@@ -158,7 +158,7 @@ func testGroups(t *testing.T, open opener) {
 		app := newApp(t, db, "shop")
 		g := landfall.Group{UID: "aaaaaaaa", App: app.ID, Commit: "ffffffffffffffffffffffffffffffffffffffff", Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateGroup(ctx, g, nil) })
-		testkit.Same(t, "by its first digits", must(db.GroupsOfCommit(ctx, app.ID, "fffffff"))(t), []landfall.Group{g})
+		testkit.Same(t, "by its first digits", testkit.Must(db.GroupsOfCommit(ctx, app.ID, "fffffff"))(t), []landfall.Group{g})
 	})
 	t.Run("the units of a group version stand in the order of the kinds, then by name", func(t *testing.T) {
 		t.Parallel()
@@ -175,7 +175,7 @@ func testGroups(t *testing.T, open opener) {
 			units = append(units, want[len(want)-1-i])
 		}
 		g := newGroup(t, db, app, "aaaaaaaa", "", units...)
-		testkit.Same(t, "GroupUnits", must(db.GroupUnits(ctx, app.ID, g.UID))(t), want)
+		testkit.Same(t, "GroupUnits", testkit.Must(db.GroupUnits(ctx, app.ID, g.UID))(t), want)
 	})
 	t.Run("a group version whose versions are gone is not complete, and can be made whole", func(t *testing.T) {
 		t.Parallel()
@@ -185,19 +185,19 @@ func testGroups(t *testing.T, open opener) {
 		v, x := newVersion(t, db, u, "aaaaaaaa", true), newVersion(t, db, w, "aaaaaaaa", true)
 		g := newGroup(t, db, app, "aaaaaaaa", "", inForce(u, v), inForce(w, x))
 		other := newGroup(t, db, app, "bbbbbbbb", "", inForce(w, x))
-		testkit.Same(t, "at first", must(db.GroupComplete(ctx, app.ID, g.UID))(t), true)
+		testkit.Same(t, "at first", testkit.Must(db.GroupComplete(ctx, app.ID, g.UID))(t), true)
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteVersion(ctx, u.ID, v.Number) })
-		testkit.Same(t, "without a version", must(db.GroupComplete(ctx, app.ID, g.UID))(t), false)
-		testkit.Same(t, "another without it", must(db.GroupComplete(ctx, app.ID, other.UID))(t), true)
+		testkit.Same(t, "without a version", testkit.Must(db.GroupComplete(ctx, app.ID, g.UID))(t), false)
+		testkit.Same(t, "another without it", testkit.Must(db.GroupComplete(ctx, app.ID, other.UID))(t), true)
 		again := newVersion(t, db, u, "cccccccc", true)
 		foreign := inForce(u, again) // its digest is another
 		update(t, db, func(tx *store.Tx) error { return tx.ReplaceGroupUnits(ctx, g, []store.GroupUnit{foreign}) })
-		testkit.Same(t, "with a version of another digest", must(db.GroupComplete(ctx, app.ID, g.UID))(t), false)
+		testkit.Same(t, "with a version of another digest", testkit.Must(db.GroupComplete(ctx, app.ID, g.UID))(t), false)
 		made := foreign
 		made.Digest = v.Digest
 		update(t, db, func(tx *store.Tx) error { return tx.ReplaceGroupUnits(ctx, g, []store.GroupUnit{made, inForce(w, x)}) })
-		testkit.Same(t, "whole again", must(db.GroupComplete(ctx, app.ID, g.UID))(t), true)
-		testkit.Same(t, "its units", must(db.GroupUnits(ctx, app.ID, g.UID))(t), []store.GroupUnit{made, inForce(w, x)})
+		testkit.Same(t, "whole again", testkit.Must(db.GroupComplete(ctx, app.ID, g.UID))(t), true)
+		testkit.Same(t, "its units", testkit.Must(db.GroupUnits(ctx, app.ID, g.UID))(t), []store.GroupUnit{made, inForce(w, x)})
 	})
 	t.Run("the log of applies", func(t *testing.T) {
 		t.Parallel()
@@ -206,7 +206,7 @@ func testGroups(t *testing.T, open opener) {
 		apply := func(group landfall.UID, ref landfall.RefName, line landfall.Line, at time.Time) landfall.Apply {
 			a := landfall.Apply{App: app.ID, Group: group, Ref: ref, Line: line, Actor: "ada", Created: at}
 			update(t, db, func(tx *store.Tx) error { return tx.CreateApply(t.Context(), a) })
-			a.ID = must(db.LastApply(t.Context(), app.ID, ref, time.Time{}))(t).ID
+			a.ID = testkit.Must(db.LastApply(t.Context(), app.ID, ref, time.Time{}))(t).ID
 			return a
 		}
 		_, err := db.LastApply(ctx, app.ID, "", time.Time{})
@@ -215,7 +215,7 @@ func testGroups(t *testing.T, open opener) {
 		second := apply("bbbbbbbb", mainRef, landfall.Production, after(2))
 		preview := apply("aaaaaaaa", "refs/heads/f", landfall.Preview, after(3))
 		last := func(ref landfall.RefName, until time.Time) landfall.Apply {
-			return must(db.LastApply(ctx, app.ID, ref, until))(t)
+			return testkit.Must(db.LastApply(ctx, app.ID, ref, until))(t)
 		}
 		testkit.Same(t, "of production", last("", time.Time{}), second)
 		testkit.Same(t, "of a reference", last("refs/heads/f", time.Time{}), preview)
@@ -224,8 +224,8 @@ func testGroups(t *testing.T, open opener) {
 		testkit.Kind(t, "before the first", err, landfall.NotFound)
 		_, err = db.LastApply(ctx, app.ID, "refs/heads/g", time.Time{})
 		testkit.Kind(t, "of another reference", err, landfall.NotFound)
-		testkit.Same(t, "of a group version", must(db.AppliesOf(ctx, app.ID, "aaaaaaaa"))(t), []landfall.Apply{first, preview})
-		testkit.Same(t, "of none", must(db.AppliesOf(ctx, app.ID, "cccccccc"))(t), nil)
+		testkit.Same(t, "of a group version", testkit.Must(db.AppliesOf(ctx, app.ID, "aaaaaaaa"))(t), []landfall.Apply{first, preview})
+		testkit.Same(t, "of none", testkit.Must(db.AppliesOf(ctx, app.ID, "cccccccc"))(t), nil)
 	})
 	t.Run("production marks what it has", func(t *testing.T) {
 		t.Parallel()
@@ -241,19 +241,19 @@ func testGroups(t *testing.T, open opener) {
 		g := newGroup(t, db, app, "aaaaaaaa", "", inForce(u, v))
 		update(t, db, func(tx *store.Tx) error { return tx.MarkProduction(ctx, app.ID, g.UID) })
 		v.Production, v.Retired, u.Retired = true, false, false
-		testkit.Same(t, "the versions of one unit", must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{v, older})
-		testkit.Same(t, "of the other", must(db.Versions(ctx, w.ID, true))(t), []landfall.Version{x})
-		testkit.Same(t, "the units", must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{u, w})
+		testkit.Same(t, "the versions of one unit", testkit.Must(db.Versions(ctx, u.ID, true))(t), []landfall.Version{v, older})
+		testkit.Same(t, "of the other", testkit.Must(db.Versions(ctx, w.ID, true))(t), []landfall.Version{x})
+		testkit.Same(t, "the units", testkit.Must(db.UnitsOf(ctx, app.ID))(t), []store.Unit{u, w})
 	})
 	t.Run("the commit of a group version is the one that its run worked on", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		app := newApp(t, db, "shop")
 		g := newGroup(t, db, app, "aaaaaaaa", "")
-		testkit.Same(t, "without a run", must(db.CommitOf(ctx, app.ID, g.UID))(t), sha1)
+		testkit.Same(t, "without a run", testkit.Must(db.CommitOf(ctx, app.ID, g.UID))(t), sha1)
 		run := landfall.Run{ID: "r1", App: app.ID, Commit: sha3, UID: g.UID, State: landfall.RunSucceeded, Created: noon}
 		update(t, db, func(tx *store.Tx) error { return tx.CreateRun(ctx, run) })
-		testkit.Same(t, "with one", must(db.CommitOf(ctx, app.ID, g.UID))(t), sha3)
+		testkit.Same(t, "with one", testkit.Must(db.CommitOf(ctx, app.ID, g.UID))(t), sha3)
 		_, err := db.CommitOf(ctx, app.ID, "bbbbbbbb")
 		testkit.Kind(t, "of none", err, landfall.NotFound)
 	})
@@ -285,14 +285,14 @@ func testLatest(t *testing.T, open opener) {
 		apply(t, s, "aaaaaaaa", landfall.Production, v1)
 		v2 := newVersion(t, s.db, s.unit, "bbbbbbbb", true)
 		apply(t, s, "bbbbbbbb", landfall.Production, v2)
-		testkit.Same(t, "after two", must(s.db.LatestNumber(ctx, s.unit.ID))(t), v2.Number)
+		testkit.Same(t, "after two", testkit.Must(s.db.LatestNumber(ctx, s.unit.ID))(t), v2.Number)
 		v3 := newVersion(t, s.db, s.unit, "cccccccc", false)
 		apply(t, s, "cccccccc", landfall.Preview, v3)
-		testkit.Same(t, "after another branch's", must(s.db.LatestNumber(ctx, s.unit.ID))(t), v2.Number)
+		testkit.Same(t, "after another branch's", testkit.Must(s.db.LatestNumber(ctx, s.unit.ID))(t), v2.Number)
 		apply(t, s, "dddddddd", landfall.Production, v1)
-		testkit.Same(t, "after a revert", must(s.db.LatestNumber(ctx, s.unit.ID))(t), v1.Number)
+		testkit.Same(t, "after a revert", testkit.Must(s.db.LatestNumber(ctx, s.unit.ID))(t), v1.Number)
 		update(t, s.db, func(tx *store.Tx) error { return tx.DeleteVersion(ctx, s.unit.ID, v1.Number) })
-		testkit.Same(t, "when that is deleted", must(s.db.LatestNumber(ctx, s.unit.ID))(t), v2.Number)
+		testkit.Same(t, "when that is deleted", testkit.Must(s.db.LatestNumber(ctx, s.unit.ID))(t), v2.Number)
 	})
 	t.Run("what production retired has no latest, whatever another branch applies", func(t *testing.T) {
 		t.Parallel()
@@ -304,7 +304,7 @@ func testLatest(t *testing.T, open opener) {
 		_, err := s.db.LatestNumber(ctx, s.unit.ID)
 		testkit.Kind(t, "LatestNumber", err, landfall.NotFound)
 		apply(t, s, "dddddddd", landfall.Production, v1)
-		testkit.Same(t, "when production has it again", must(s.db.LatestNumber(ctx, s.unit.ID))(t), v1.Number)
+		testkit.Same(t, "when production has it again", testkit.Must(s.db.LatestNumber(ctx, s.unit.ID))(t), v1.Number)
 	})
 	t.Run("live is what the live release has", func(t *testing.T) {
 		t.Parallel()
@@ -316,6 +316,6 @@ func testLatest(t *testing.T, open opener) {
 		testkit.Kind(t, "before live moved", err, landfall.NotFound)
 		s.app.Live = "aaaaaaaa"
 		update(t, s.db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, s.app) })
-		testkit.Same(t, "LiveNumber", must(s.db.LiveNumber(ctx, s.unit.ID))(t), v1.Number)
+		testkit.Same(t, "LiveNumber", testkit.Must(s.db.LiveNumber(ctx, s.unit.ID))(t), v1.Number)
 	})
 }

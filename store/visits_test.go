@@ -68,7 +68,7 @@ func testVisits(t *testing.T, open opener) {
 		testkit.Kind(t, "the code again", err, landfall.NotFound)
 		_, _, err = begin(t, db, "visit", ask.Host, "", noon)
 		testkit.Kind(t, "the visit as a code", err, landfall.NotFound)
-		testkit.Same(t, "token", must(db.VisitToken(t.Context(), "visit", ask.Host, ends.Add(-1)))(t), ada)
+		testkit.Same(t, "token", testkit.Must(db.VisitToken(t.Context(), "visit", ask.Host, ends.Add(-1)))(t), ada)
 		gone(t, db, "visit", ask.Host, ends)
 		gone(t, db, "visit", "zoo.releases.test", noon)
 		gone(t, db, "code", ask.Host, noon)
@@ -109,7 +109,7 @@ func testVisits(t *testing.T, open opener) {
 			}
 		}
 		testkit.Same(t, "visits of the session", known, 200)
-		testkit.Same(t, "of the other one", must(db.VisitToken(ctx, "visit", ask.Host, noon))(t), ada)
+		testkit.Same(t, "of the other one", testkit.Must(db.VisitToken(ctx, "visit", ask.Host, noon))(t), ada)
 	})
 	t.Run("no visit begins after its session", func(t *testing.T) {
 		t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
 )
 
 // begin makes a run that is at work, with what its log says so far.
@@ -243,7 +244,7 @@ func (f *follower) until(kind, says string) {
 			if strings.Contains(event, "event: "+kind+"\n") && strings.Contains(event, says) {
 				return
 			}
-		case <-time.After(2 * time.Minute):
+		case <-time.After(testkit.Patience):
 			f.p.t.Fatalf("no %s came that says %q", kind, says)
 		}
 	}
@@ -258,7 +259,7 @@ func (f *follower) over() {
 			if !more {
 				return
 			}
-		case <-time.After(2 * time.Minute):
+		case <-time.After(testkit.Patience):
 			f.p.t.Fatal("the stream does not end")
 		}
 	}

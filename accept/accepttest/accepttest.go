@@ -22,6 +22,7 @@ import (
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
+	"landfall.dev/landfall/webhook"
 )
 
 // Nowhere is where nobody visits.
@@ -192,4 +193,33 @@ func (g Gate) Shown(context.Context, string) (int64, error) {
 	default:
 		return 0, nil
 	}
+}
+
+// Opens returns a delivery that opens pull request 12 at a commit.
+func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Intake {
+	return webhook.Intake{
+		Delivery:   landfall.Delivery{ID: id, Event: "pull_request"},
+		Repository: webhook.Repository{ID: 1, Owner: "harbor", Name: "shop"},
+		PullRequest: &webhook.PullRequest{
+			PullRequest: landfall.PullRequest{Number: 12, Base: "main"}, Head: "refs/heads/feature", Commit: commit, Actor: "ada"},
+	}
+}
+
+// Hooked makes an app of a repository elsewhere, and returns what takes its deliveries.
+func (s *Shop) Hooked() accept.Intake {
+	s.T.Helper()
+	s.Update(func(tx *store.Tx) error {
+		own, err := tx.App(s.T.Context(), AppID)
+		if err != nil {
+			return err
+		}
+		app := own
+		own.GitHub = landfall.GitHubRepository{}
+		app.ID, app.Name, app.Repository, app.GitHubConfirmed = "hooked", "hooked", "https://github.com/harbor/shop.git", true
+		if err := tx.UpdateApp(s.T.Context(), own); err != nil {
+			return err
+		}
+		return tx.CreateApp(s.T.Context(), app)
+	})
+	return accept.Intake{Acceptor: s.Doors.Acceptor}
 }

@@ -16,6 +16,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/execution"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
@@ -60,8 +62,8 @@ func newFixture(t testing.TB) *fixture {
 	}
 }
 
-// function is a version of a function with a secret in its configuration.
-func function() *landfall.Function {
+// hello is a version of a function with a secret in its configuration.
+func hello() *landfall.Function {
 	return &landfall.Function{ID: "hello", Namespace: "default", Name: "hello", Version: "owf2k7qa", Number: 3, Group: "owf2k7qb",
 		Config: map[string]string{"password": "hunter2"}}
 }
@@ -78,6 +80,19 @@ func request(id string) event.Event {
 	event.SetConfig(&e, map[string]string{"password": "hunter2"})
 	event.SetTrigger(&e, event.Trigger{FunctionURL: "/functions/hello", Config: map[string]string{"password": "hunter2"}})
 	return e
+}
+
+// answers is a Caller that knows of a call only the event.
+type answers func(ctx context.Context, e event.Event) (event.Event, error)
+
+// Call implements function.Caller.
+func (f answers) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	return f(ctx, c.Event)
+}
+
+// run records a call that next takes.
+func (f *fixture) run(ctx context.Context, fn *landfall.Function, e event.Event, next answers) (event.Event, error) {
+	return f.Recorded(next).Call(ctx, function.Call{Function: fn, Event: e})
 }
 
 // greets answers an event.
@@ -118,9 +133,8 @@ func (f *fixture) log(id string) string {
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	hooked := function()
-	hooked.Origin = landfall.Origin{Release: "release1", Trigger: "hook"}
-	_, err := f.Run(t.Context(), hooked, request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
+	hooked := &registry.Trigger{Release: "release1", Name: "hook"}
+	_, err := f.Recorded(answers(func(ctx context.Context, e event.Event) (event.Event, error) {
 		f.Log("hello", event.ExecutionOf(e), []byte("one\nt"))
 		f.Log("hello", event.ExecutionOf(e), []byte("wo\n"))
 		f.Log("hello", "", []byte("between two\n"))
@@ -130,7 +144,7 @@ func TestRecord(t *testing.T) {
 		testkit.Equal(t, "log while it runs", f.log("x-1"), "one\ntwo\n")
 		f.Log("hello", event.ExecutionOf(e), []byte("the end"))
 		return greets(ctx, e)
-	})
+	})).Call(t.Context(), function.Call{Function: hello(), Trigger: hooked, Event: request("1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +184,7 @@ func TestSameExecution(t *testing.T) {
 	run := func(name, line string, inner func()) {
 		e := request("1")
 		event.SetExecution(&e, name)
-		if _, err := f.Run(t.Context(), function(), e, say(line, inner)); err != nil {
+		if _, err := f.run(t.Context(), hello(), e, say(line, inner)); err != nil {
 			t.Error(err)
 		}
 		testkit.Equal(t, "name in the caller's event", event.ExecutionOf(e), name)
@@ -190,7 +204,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	fails := func(name string, fault error, answer func(e *event.Event)) landfall.Execution {
-		_, _ = f.Run(t.Context(), function(), request(name), func(ctx context.Context, e event.Event) (event.Event, error) {
+		_, _ = f.run(t.Context(), hello(), request(name), func(ctx context.Context, e event.Event) (event.Event, error) {
 			if fault != nil {
 				return event.Event{}, fault
 			}
@@ -236,7 +250,7 @@ func TestLogSaysWhy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	logs := func(name string, fault error) string {
-		_, _ = f.Run(t.Context(), function(), request(name), func(ctx context.Context, e event.Event) (event.Event, error) {
+		_, _ = f.run(t.Context(), hello(), request(name), func(ctx context.Context, e event.Event) (event.Event, error) {
 			f.Log("hello", event.ExecutionOf(e), []byte("half a li"))
 			if fault != nil {
 				return event.Event{}, fault
@@ -253,10 +267,13 @@ func TestLogSaysWhy(t *testing.T) {
 	testkit.Equal(t, "log of one that answered with an error", logs("answered", nil), "half a li")
 }
 
-// picky is a Stream that cannot pass on what a function answers at once.
-type picky struct{ runner.Stream }
+// picky is a Recipient that can use no answer.
+type picky struct{}
 
-// Judge is for runner.Judge.
+// Sent implements function.Recipient.
+func (picky) Sent() int64 { return 0 }
+
+// Judge implements function.Recipient.
 func (picky) Judge(event.Event) error {
 	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &runner.FunctionError{Reason: runner.Protocol}}
 }
@@ -266,7 +283,7 @@ func TestUnusableAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Redact = func(_ *landfall.Function, text string) string { return strings.ReplaceAll(text, "hunter2", "[secret]") }
-	_, err := f.Run(runner.WithStream(t.Context(), picky{}), function(), request("1"), greets)
+	_, err := f.Recorded(answers(greets)).Call(t.Context(), function.Call{Function: hello(), Event: request("1"), Recipient: picky{}})
 	testkit.Equal(t, "what the caller is told", landfall.MessageOf(err), "hunter2 is no header")
 	x := f.shown("x-1")
 	testkit.Equal(t, "state", x.State, landfall.ExecutionFailed)
@@ -291,7 +308,7 @@ func TestAnswerDoesNotWait(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	kept := make(chan error)
 	go func() { kept <- f.Keep(ctx) }()
-	answer, err := f.Run(t.Context(), function(), request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
+	answer, err := f.run(t.Context(), hello(), request("1"), func(ctx context.Context, e event.Event) (event.Event, error) {
 		f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
 		return greets(ctx, e)
 	})
@@ -333,7 +350,7 @@ func TestDatabaseAway(t *testing.T) {
 			tried <- f.Flush(ctx)
 		}()
 		for trying := true; trying; calls++ {
-			_, _ = f.Run(t.Context(), function(), request(fmt.Sprint(calls)), func(ctx context.Context, e event.Event) (event.Event, error) {
+			_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(calls)), func(ctx context.Context, e event.Event) (event.Event, error) {
 				f.Log("hello", event.ExecutionOf(e), []byte("a line\n"))
 				return greets(ctx, e)
 			})
@@ -357,7 +374,7 @@ func TestDatabaseAway(t *testing.T) {
 		t.Errorf("%d executions waited, of %d; want %d at most", len(all), calls, most)
 	}
 	testkit.Equal(t, "on record or counted", len(all)+f.counts.unrecorded, calls)
-	_, _ = f.Run(t.Context(), function(), request("later"), greets)
+	_, _ = f.run(t.Context(), hello(), request("later"), greets)
 	testkit.Equal(t, "state of a later one", f.shown("x-later").State, landfall.ExecutionSucceeded)
 }
 
@@ -368,7 +385,7 @@ func TestOverload(t *testing.T) {
 	f.Limits.Rate = 20
 	const calls, failures = 10_000, 50
 	for i := range calls {
-		_, _ = f.Run(t.Context(), function(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
+		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
 			if i%(calls/failures) == 0 {
 				return event.Event{}, &landfall.Error{Message: "it ended", Err: &runner.FunctionError{Reason: runner.Exit}}
 			}
@@ -401,7 +418,7 @@ func TestTrim(t *testing.T) {
 	f := newFixture(t)
 	f.Limits = execution.Limits{Keep: 20, Logs: 1000, Rate: 10_000}
 	for i := range 100 {
-		_, _ = f.Run(t.Context(), function(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
+		_, _ = f.run(t.Context(), hello(), request(fmt.Sprint(i)), func(ctx context.Context, e event.Event) (event.Event, error) {
 			f.Log("hello", event.ExecutionOf(e), []byte(strings.Repeat("x", 99)+"\n"))
 			return greets(ctx, e)
 		})
@@ -426,17 +443,22 @@ func TestTrim(t *testing.T) {
 	}
 }
 
+// found returns the version of the function that an execution was accepted for.
+func found(_ context.Context, x landfall.Execution) (*landfall.Function, *registry.Trigger, error) {
+	fn := hello()
+	fn.Version, fn.Number, fn.Group = x.Version, x.Number, x.Group
+	return fn, nil, nil
+}
+
 // work runs what was accepted until the test ends, or stop is called.
 func (f *fixture) work(run func(context.Context, *landfall.Function, event.Event) (event.Event, error)) (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	over := make(chan error, 2)
 	go func() { over <- f.Keep(ctx) }()
 	go func() {
-		over <- f.Work(ctx, func(ctx context.Context, x landfall.Execution, e event.Event) (event.Event, error) {
-			fn := function()
-			fn.Version, fn.Number, fn.Group = x.Version, x.Number, x.Group
-			return f.Run(ctx, fn, e, func(ctx context.Context, e event.Event) (event.Event, error) { return run(ctx, fn, e) })
-		})
+		over <- f.Work(ctx, found, f.Recorded(function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+			return run(ctx, c.Function, c.Event)
+		})))
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -463,7 +485,7 @@ func (f *fixture) over(id string) (x landfall.Execution) {
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	x, err := f.Accept(t.Context(), function(), request("1"))
+	x, err := f.Accept(t.Context(), function.Call{Function: hello(), Event: request("1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,7 +512,7 @@ func TestAccepted(t *testing.T) {
 	testkit.Equal(t, "whether the stored event had the secret", strings.Contains(fmt.Sprint(config.Load()), "hunter2"), false)
 	large := request("2")
 	large.DataEncoded = make([]byte, 1<<20)
-	_, err = f.Accept(t.Context(), function(), large)
+	_, err = f.Accept(t.Context(), function.Call{Function: hello(), Event: large})
 	if _, tooLarge := errors.AsType[*event.TooLargeError](err); !tooLarge {
 		t.Errorf("a large event: got %v", err)
 	}
@@ -509,7 +531,7 @@ func TestRedactionHoldsNobodyUp(t *testing.T) {
 		return strings.ReplaceAll(text, "s3cret", "***")
 	}
 	run := func(id, message string) {
-		_, _ = f.Run(t.Context(), function(), request(id), func(context.Context, event.Event) (event.Event, error) {
+		_, _ = f.run(t.Context(), hello(), request(id), func(context.Context, event.Event) (event.Event, error) {
 			return event.Event{}, &landfall.Error{Message: message}
 		})
 	}
@@ -561,7 +583,7 @@ func TestAcceptedAgain(t *testing.T) {
 		{"lost", 2, landfall.ExecutionSucceeded, 2}, {"dies", 3, landfall.ExecutionFailed, 3},
 	} {
 		calls.Store(0)
-		x, err := f.Accept(t.Context(), function(), request(c.id))
+		x, err := f.Accept(t.Context(), function.Call{Function: hello(), Event: request(c.id)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -576,7 +598,7 @@ func TestAcceptedAgain(t *testing.T) {
 func TestAcceptedOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	x, err := f.Accept(t.Context(), function(), request("1"))
+	x, err := f.Accept(t.Context(), function.Call{Function: hello(), Event: request("1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -599,7 +621,7 @@ func TestAcceptedOutlivesItsProcess(t *testing.T) {
 func TestAcceptedWhileItBegins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	x, err := f.Accept(t.Context(), function(), request("1"))
+	x, err := f.Accept(t.Context(), function.Call{Function: hello(), Event: request("1")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -607,11 +629,11 @@ func TestAcceptedWhileItBegins(t *testing.T) {
 	over := make(chan error, 2)
 	started, answer := make(chan struct{}, 9), make(chan struct{})
 	go func() {
-		over <- f.Work(ctx, func(ctx context.Context, _ landfall.Execution, e event.Event) (event.Event, error) {
+		over <- f.Work(ctx, found, answers(func(ctx context.Context, e event.Event) (event.Event, error) {
 			started <- struct{}{}
 			<-answer
 			return greets(ctx, e)
-		})
+		}))
 	}()
 	<-started
 	go func() { over <- f.Keep(ctx) }()
@@ -633,7 +655,7 @@ func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for name, differ := range map[string]time.Duration{"the other's is behind": -time.Hour, "the other's is ahead": time.Hour} {
 		f := newFixture(t)
-		x, err := f.Accept(t.Context(), function(), request("1"))
+		x, err := f.Accept(t.Context(), function.Call{Function: hello(), Event: request("1")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -689,7 +711,7 @@ func TestDeferred(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 		r.Header["Prefer"] = c.prefer
 		w := httptest.NewRecorder()
-		done, err := f.Deferred(w, r, function(), request(strings.Join(c.prefer, "")))
+		done, err := f.Deferred(w, r, function.Call{Function: hello(), Event: request(strings.Join(c.prefer, ""))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 )
@@ -110,32 +111,42 @@ type running struct {
 	always   bool               // its record may not be dropped
 }
 
-// Run lets run answer an event and records what comes of it. What run is given names an execution. A nil Recorder records nothing.
-func (r *Recorder) Run(
-	ctx context.Context, f *landfall.Function, e event.Event, run func(context.Context, event.Event) (event.Event, error),
-) (event.Event, error) {
-	if r == nil {
-		return run(ctx, e)
+// Recorded returns a Caller that records what comes of the calls of next. What next is given names an execution.
+func (r *Recorder) Recorded(next function.Caller) function.Caller {
+	return &recorded{r, next}
+}
+
+type recorded struct {
+	*Recorder
+
+	next function.Caller
+}
+
+// Call implements function.Caller.
+func (r *recorded) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	if c.Accepted {
+		return r.next.Call(ctx, c) // Work records it
 	}
-	if x, accepted := ctx.Value(acceptedKey{}).(*running); accepted { // Work records it
-		r.mu.Lock()
-		x.function = f
-		r.mu.Unlock()
-		return run(ctx, e)
-	}
-	x := r.begin(f, &e)
+	x := r.begin(&c)
 	returned := false
 	defer func() {
 		if !returned { // it panics, which a server survives
 			r.end(x, event.Event{}, &landfall.Error{Op: "execution.Run", Message: "the function could not be run"})
 		}
 	}()
-	answer, err := run(ctx, e)
+	answer, err := r.next.Call(ctx, c)
 	returned = true
-	if err == nil {
-		err = runner.Judge(ctx, answer)
+	var in, out int64 // data that came beside the event, or went out before its answer
+	if c.Body != nil {
+		in = c.Body.Taken()
 	}
-	if in, out := runner.Taken(ctx), runner.Streamed(ctx); in > 0 || out > 0 { // data came beside the event, or went out before its answer
+	if c.Recipient != nil {
+		out = c.Recipient.Sent()
+		if err == nil {
+			err = c.Recipient.Judge(answer)
+		}
+	}
+	if in > 0 || out > 0 {
 		r.mu.Lock()
 		x.Input, x.Output = x.Input+in, out
 		r.mu.Unlock()
@@ -145,24 +156,30 @@ func (r *Recorder) Run(
 }
 
 // describe returns what is known of an execution before it runs.
-func describe(f *landfall.Function, e event.Event, now time.Time) landfall.Execution {
-	return landfall.Execution{
+func describe(c *function.Call, now time.Time) landfall.Execution {
+	f, e := c.Function, c.Event
+	x := landfall.Execution{
 		ID: event.ExecutionOf(e), AppID: f.App, Namespace: f.Namespace, Function: f.Name, Version: f.Version, Number: f.Number, Group: f.Group,
-		Release: f.Origin.Release, Trigger: f.Origin.Trigger, Created: now, Input: int64(len(e.DataEncoded)),
+		Created: now, Input: int64(len(e.DataEncoded)),
 		Event: landfall.ExecutionEvent{Source: cut(event.SourceOf(e), nameSize), Type: cut(e.Type(), nameSize), ID: cut(e.ID(), nameSize)},
 	}
+	if c.Trigger != nil {
+		x.Release, x.Trigger = c.Trigger.Release, c.Trigger.Name
+	}
+	return x
 }
 
-func (r *Recorder) begin(f *landfall.Function, e *event.Event) *running {
+// begin begins the record of a call, and gives it an execution, unless it has one of its own.
+func (r *Recorder) begin(c *function.Call) *running {
 	now := time.Now()
-	x := &running{Execution: describe(f, *e, now), function: f}
+	x := &running{Execution: describe(c, now), function: c.Function}
 	x.State, x.Started = landfall.ExecutionRunning, now
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, taken := r.active[x.ID]; taken || x.ID == "" || len(x.ID) > nameSize {
 		x.ID = uuid.NewString()
-		*e = e.Clone()
-		event.SetExecution(e, x.ID)
+		c.Event = c.Event.Clone()
+		event.SetExecution(&c.Event, x.ID)
 	}
 	r.add(x)
 	return x
@@ -185,7 +202,7 @@ func (r *Recorder) add(x *running) {
 var _ runner.Logs = (*Recorder)(nil)
 
 // Log implements runner.Logs.
-func (r *Recorder) Log(function, execution string, text []byte) {
+func (r *Recorder) Log(of, execution string, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if x := r.active[execution]; x != nil {
@@ -193,7 +210,7 @@ func (r *Recorder) Log(function, execution string, text []byte) {
 		x.Log += int64(len(text))
 		return
 	}
-	r.Logger.Debug("a function logged outside of an execution", "function", function, "text", string(text))
+	r.Logger.Debug("a function logged outside of an execution", "function", of, "text", string(text))
 }
 
 // end records what an execution came to.

@@ -15,6 +15,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/trace"
@@ -39,22 +41,19 @@ func waiting() store.Waiting {
 	return store.Waiting{Count: count, Bytes: bytes}
 }
 
-// Run gives an event to the function that an execution was accepted for, by Recorder.Run, and returns its answer. Its errors are those
-// of runner.Runner.Run. NotFound when the function is gone.
-type Run func(ctx context.Context, x landfall.Execution, e event.Event) (event.Event, error)
+// Find returns the function that an execution was accepted for, and the trigger that it came through; nil: it came by the function's
+// name. NotFound when one of them is gone.
+type Find func(ctx context.Context, x landfall.Execution) (*landfall.Function, *registry.Trigger, error)
 
-// acceptedKey is that of the execution that a context is for.
-type acceptedKey struct{}
-
-// Accept stores an event that a function is to answer, in the version that f is, whatever becomes of what named it. When it
+// Accept stores a call that a function is to answer, in the version that it names, whatever becomes of what named it. When it
 // returns, the execution is on the disk. Of the event nothing is stored that only the function is told: its configuration is found
 // again. Invalid when the event is too large, or the function's contract refuses it; Unavailable when too many wait.
-func (r *Recorder) Accept(ctx context.Context, f *landfall.Function, e event.Event) (landfall.Execution, error) {
+func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execution, error) {
 	const op landfall.Op = "execution.Accept"
-	if err := r.Contracts.Of(f.Contract).Take(e); err != nil {
+	if err := r.Contracts.Of(c.Function.Contract).Take(c.Event); err != nil {
 		return landfall.Execution{}, err
 	}
-	e = e.Clone()
+	e := c.Event.Clone()
 	event.Strip(&e)
 	event.SetTrace(&e, trace.Parent(ctx))
 	if event.ExecutionOf(e) == "" || len(event.ExecutionOf(e)) > nameSize {
@@ -68,7 +67,8 @@ func (r *Recorder) Accept(ctx context.Context, f *landfall.Function, e event.Eve
 		return landfall.Execution{}, &landfall.Error{Op: op, Kind: landfall.Invalid, Err: &event.TooLargeError{Limit: "accepted event bytes", Max: maxEvent},
 			Message: "the event is too large to be kept: the limit is " + strconv.Itoa(maxEvent) + " bytes; without Prefer: respond-async more is taken"}
 	}
-	x := describe(f, e, time.Now())
+	c.Event = e
+	x := describe(&c, time.Now())
 	x.State, x.Async = landfall.ExecutionQueued, true
 	err = r.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.AcceptExecution(ctx, x, input, waiting()) })
 	if err != nil {
@@ -92,9 +92,9 @@ func (r *Recorder) ring() {
 	}
 }
 
-// Work runs what was accepted until ctx ends, and then waits a moment for what is under way; what takes longer is run again at the
-// next start, or by another process.
-func (r *Recorder) Work(ctx context.Context, run Run) error {
+// Work has functions answer what was accepted until ctx ends, and then waits a moment for what is under way; what takes longer is run
+// again at the next start, or by another process.
+func (r *Recorder) Work(ctx context.Context, find Find, functions function.Caller) error {
 	r.begun(ctx) // else it would be taken for what its earlier life ran
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -113,7 +113,7 @@ func (r *Recorder) Work(ctx context.Context, run Run) error {
 					free <- struct{}{}
 					r.ring() // there may be more
 				}()
-				r.perform(working, x, run)
+				r.perform(working, x, find, functions)
 			})
 		}
 		select {
@@ -151,13 +151,13 @@ func (r *Recorder) lease(ctx context.Context, limit int) (leased []store.LeasedE
 }
 
 // perform runs an execution that was leased.
-func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, run Run) {
+func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, find Find, functions function.Caller) {
 	crashpoint.Here("execution.leased")
 	x := &running{Execution: leased.Execution, until: leased.Started.Add(lease), always: true}
 	r.mu.Lock()
 	r.add(x)
 	r.mu.Unlock()
-	answer, err := r.answer(ctx, x, leased.Input, run)
+	answer, err := r.answer(ctx, x, leased.Input, find, functions)
 	crashpoint.Here("execution.answered")
 	if err != nil && again(err, x.Attempt) && time.Since(x.Created) < longest {
 		r.giveBack(ctx, x, isLost(err))
@@ -173,7 +173,7 @@ func (r *Recorder) perform(ctx context.Context, leased store.LeasedExecution, ru
 	crashpoint.Here("execution.recorded")
 }
 
-func (r *Recorder) answer(ctx context.Context, x *running, input []byte, run Run) (event.Event, error) {
+func (r *Recorder) answer(ctx context.Context, x *running, input []byte, find Find, functions function.Caller) (event.Event, error) {
 	e, _, err := event.Parse(input)
 	if err != nil {
 		return event.Event{}, err
@@ -181,7 +181,14 @@ func (r *Recorder) answer(ctx context.Context, x *running, input []byte, run Run
 	r.mu.Lock()
 	known := x.Execution
 	r.mu.Unlock()
-	return run(context.WithValue(ctx, acceptedKey{}, x), known, e)
+	f, t, err := find(ctx, known)
+	if err != nil {
+		return event.Event{}, err
+	}
+	r.mu.Lock()
+	x.function = f
+	r.mu.Unlock()
+	return functions.Call(ctx, function.Call{Function: f, Trigger: t, Event: e, Accepted: true})
 }
 
 // again reports whether an execution that could not be run may be run later: nobody is busy then, or we do not stop. So may one whose
@@ -237,11 +244,11 @@ func (r *Recorder) keepResult(x *running, answer event.Event) {
 // Deferred answers a request that would rather not wait for the function (Prefer: respond-async, RFC 7240): it accepts the event,
 // answers 202 with the execution, and returns true. It returns false, and does nothing, for any other request. When the event is
 // not accepted, it returns the error, and nothing is answered.
-func (r *Recorder) Deferred(w http.ResponseWriter, req *http.Request, f *landfall.Function, e event.Event) (bool, error) {
+func (r *Recorder) Deferred(w http.ResponseWriter, req *http.Request, c function.Call) (bool, error) {
 	if !prefersAsync(req.Header) {
 		return false, nil
 	}
-	x, err := r.Accept(req.Context(), f, e)
+	x, err := r.Accept(req.Context(), c)
 	if err != nil {
 		return true, err
 	}

@@ -36,6 +36,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, buffers: l.buffers}, nil
 }
 
+// connKey is that of the connection in the context of its requests: net/http has no other way to hand one to a handler.
 type connKey struct{}
 
 // ConnContext is for http.Server.ConnContext: a handler finds its connection by it.

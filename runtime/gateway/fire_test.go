@@ -28,7 +28,7 @@ func TestFire(t *testing.T) {
 	var got event.Event
 	answered := map[string]int{}
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+		c.Functions = plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			got = e
 			return textOf(e, "hello", event.Protocol{}), nil
 		})
@@ -112,7 +112,7 @@ func TestFireForEvent(t *testing.T) {
 		"/refused": &landfall.Error{Kind: landfall.Invalid, Message: "it does not fit", Err: &contract.MismatchError{}},
 	}
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+		c.Functions = plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			p, _ := event.ProtocolOf(e)
 			_, query, _ := strings.Cut(p.RequestURL, "?")
 			if err := errs[query]; err != nil {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -19,6 +18,7 @@ import (
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -28,13 +28,6 @@ const (
 	VersionHeader   = "Landfall-Version"   // uid of the function's version
 	ExecutionHeader = "Landfall-Execution" // what its log is found by
 )
-
-// Functions runs the functions of triggers; a *trigger.Manager does.
-type Functions interface {
-	// Run gives an event to a function of a trigger and returns its answer. Its errors are those of runner.Runner.Run. It keeps
-	// nothing of the event's data.
-	Run(ctx context.Context, t *registry.Trigger, f *landfall.Function, e event.Event) (event.Event, error)
-}
 
 // route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports whether it
 // did: what has no route for the method may be a file.
@@ -70,7 +63,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 	return true
 }
 
-// replier answers a request with an answer of a function as it is, or for the error of Functions.Run.
+// replier answers a request with an answer of a function as it is, or for the error of its call.
 type replier func(w http.ResponseWriter, asked, answer event.Event, err error)
 
 // call answers those who have access with what the function of a trigger answers: as HTTP does, unless reply is given.
@@ -130,17 +123,9 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	execution := uuid.NewString()
 	named[1] = execution
 	h[ExecutionHeader] = named[1:]
-	asked := g.event(r, t, by, execution, in.data)
-	s := streamed{g: g, w: w, r: r, asked: asked, body: body}
-	ctx := s.context(reply != nil)
-	if body != nil {
-		defer body.end()
-		ctx = runner.WithBody(ctx, body)
-		if asked.DataContentType() == "" {
-			event.SetMediaType(&asked, "application/octet-stream")
-		}
-	}
-	answer, err := g.functions.Run(ctx, t, f, asked)
+	s := streamed{g: g, w: w, r: r, asked: g.event(r, t, by, execution, in.data), body: body}
+	defer body.end()
+	answer, err := g.functions.Call(r.Context(), s.call(t, f, reply != nil))
 	in.release(&g.bodies) // however long the answer takes, and before somebody hears it who sends the next one
 	if s.began {
 		s.end(f, answer, err)
@@ -151,13 +136,28 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		return
 	}
 	if reply != nil {
-		reply(w, asked, answer, err)
+		reply(w, s.asked, answer, err)
 		return
 	}
 	s.finish(f, answer, err)
 }
 
-// finish answers as HTTP does with what Functions.Run returned.
+// call returns the call. An answer that is to be one event is put together, however many pieces it was made in.
+func (s *streamed) call(t *registry.Trigger, f *landfall.Function, whole bool) function.Call {
+	c := function.Call{Function: f, Trigger: t, Event: s.asked}
+	if !whole {
+		c.Stream, c.Recipient = s, s
+	}
+	if s.body != nil {
+		c.Body = s.body
+		if c.Event.DataContentType() == "" {
+			event.SetMediaType(&c.Event, "application/octet-stream")
+		}
+	}
+	return c
+}
+
+// finish answers as HTTP does with what came of the call.
 func (s *streamed) finish(f *landfall.Function, answer event.Event, err error) {
 	if err == nil && s.status == 0 {
 		s.status, err = s.g.head(s.w.Header(), s.asked, answer)
@@ -167,14 +167,6 @@ func (s *streamed) finish(f *landfall.Function, answer event.Event, err error) {
 		return
 	}
 	s.g.reply(s.w, s.r, s.status, answer)
-}
-
-// context is that of the call. An answer that is to be one event is put together, however many pieces it was made in.
-func (s *streamed) context(whole bool) context.Context {
-	if whole {
-		return s.r.Context()
-	}
-	return runner.WithStream(s.r.Context(), s)
 }
 
 // admit returns who calls a route, and answers when they may not.

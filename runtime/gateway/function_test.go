@@ -16,21 +16,22 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
 
-// function is a Functions that is one plain function.
-type function func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
+// plain is a Caller that knows of a call only the function and the event.
+type plain func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
 
-// Run implements gateway.Functions.
-func (f function) Run(ctx context.Context, _ *registry.Trigger, called *landfall.Function, e event.Event) (event.Event, error) {
-	return f(ctx, called, e)
+// Call implements function.Caller.
+func (f plain) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	return f(ctx, c.Function, c.Event)
 }
 
 // says is a function that answers with a text.
-func says(text string) function {
+func says(text string) plain {
 	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		return textOf(e, text, event.Protocol{}), nil
 	}
@@ -67,7 +68,7 @@ func routed(s *store, content files, access landfall.Access, patterns ...string)
 }
 
 // open returns a site of the shop whose routes lead to f, and no file.
-func open(t testing.TB, f gateway.Functions, change func(*gateway.Config), patterns ...string) *site {
+func open(t testing.TB, f function.Caller, change func(*gateway.Config), patterns ...string) *site {
 	t.Helper()
 	content := newStore()
 	return newSite(t, content, func(c *gateway.Config) {
@@ -114,7 +115,7 @@ func TestRoutes(t *testing.T) {
 		routeTo(other, "leave", "", "POST /bye"),
 	})
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
+		c.Functions = plain(func(_ context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 			p, err := event.ProtocolOf(e)
 			return textOf(e, f.Name+" "+p.Params["name"]+" by "+event.ExecutionOf(e), event.Protocol{}), err
 		})
@@ -161,7 +162,7 @@ func TestRoutesOfReleases(t *testing.T) {
 	app.Releases = append(app.Releases, release)
 	app.Live = "bbbbbbb2"
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+		c.Functions = plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			return textOf(e, "hello", event.Protocol{Headers: map[string][]string{"X-Robots-Tag": {"all"}}}), nil
 		})
 	}, app)
@@ -180,7 +181,7 @@ func TestEventOfRequest(t *testing.T) {
 	t.Parallel()
 	var got event.Event
 	var called *landfall.Function
-	s := open(t, function(func(_ context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
 		got, called = e.Clone(), f
 		return textOf(e, "", event.Protocol{}), nil
 	}), nil, "PUT /orders/{id}/{rest...}", "GET /orders/{$}")
@@ -251,7 +252,7 @@ func asJSON(t *testing.T, v any) string {
 func TestDataOfRequest(t *testing.T) {
 	t.Parallel()
 	var got event.Event
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		got = e.Clone()
 		line, err := event.Append(nil, event.Structured, e)
 		if err != nil {
@@ -292,7 +293,7 @@ func TestDataOfRequest(t *testing.T) {
 func TestHostileAddresses(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		calls.Add(1)
 		return textOf(e, "called", event.Protocol{}), nil
 	}), nil, "/{rest...}")
@@ -352,7 +353,7 @@ func TestMethodsOfRoutes(t *testing.T) {
 func TestHeadOfRoute(t *testing.T) {
 	t.Parallel()
 	var method string
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		method = p.Method
 		return textOf(e, "hello", event.Protocol{Status: http.StatusAccepted, Headers: map[string][]string{"X-A": {"1"}}}), err
@@ -369,7 +370,7 @@ func TestHeadOfRoute(t *testing.T) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	var authorization []string
-	f := function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	f := plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		authorization = p.Headers["Authorization"]
 		return textOf(e, "called", event.Protocol{}), err
@@ -476,7 +477,7 @@ func TestFailures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, function(func(context.Context, *landfall.Function, event.Event) (event.Event, error) {
+			s := open(t, plain(func(context.Context, *landfall.Function, event.Event) (event.Event, error) {
 				return event.Event{}, c.err
 			}), nil, "/")
 			answer := s.get(t, host, "/", "Accept", "application/json")
@@ -521,7 +522,7 @@ func TestFailures(t *testing.T) {
 func TestErrorEvents(t *testing.T) {
 	t.Parallel()
 	var status int
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := textOf(e, "", event.Protocol{Status: status})
 		event.SetError(&answer, event.Error{Message: "<b>amount</b> is missing", Type: "ValueError", Trace: "line 7 of secret.py"})
 		return answer, nil
@@ -586,7 +587,7 @@ func TestRouteWithoutFunction(t *testing.T) {
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
-	s := open(t, function(func(ctx context.Context, _ *landfall.Function, _ event.Event) (event.Event, error) {
+	s := open(t, plain(func(ctx context.Context, _ *landfall.Function, _ event.Event) (event.Event, error) {
 		close(begun)
 		<-ctx.Done()
 		return event.Event{}, &landfall.Error{Op: "test", Kind: landfall.Canceled, Err: ctx.Err()}

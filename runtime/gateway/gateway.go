@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/trace"
 	"landfall.dev/landfall/wire"
@@ -48,7 +49,7 @@ type Config struct {
 	CacheBytes  int64  // bound of CacheDir
 	MemoryBytes int64  // bound of the bodies in memory
 
-	Functions Functions // what routes lead to; nil: this process runs none, and says so
+	Functions function.Caller // what routes lead to; nil: this process calls none, and says so
 
 	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil is yes,
 	// Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other error is a
@@ -97,7 +98,7 @@ type Gateway struct {
 	tracer    *trace.Tracer
 	headers   headers
 
-	functions   Functions
+	functions   function.Caller
 	allowed     func(r *http.Request, app string, access landfall.Access) error
 	visits      Visits
 	bodies      atomic.Int64 // bytes that bodies of requests take now

@@ -12,13 +12,13 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/runner"
 )
 
 // answers is a function whose answer a test makes of the event that came.
-func answers(change func(e *event.Event)) function {
+func answers(change func(e *event.Event)) plain {
 	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		answer := event.Answer(e, "answer")
 		change(&answer)
@@ -120,7 +120,7 @@ func TestAnswers(t *testing.T) {
 // A function that hands back its event answers with its data, and nobody gets the headers of the request.
 func TestEchoedRequest(t *testing.T) {
 	t.Parallel()
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }), nil, "POST /")
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }), nil, "POST /")
 	answer := s.send(t, http.MethodPost, host, "/", strings.NewReader("hello"), "Content-Type", "text/plain", "X-Mine", "1")
 	answer.want(t, http.StatusOK, "aaaaaaa2", "hello")
 	// E-077: what belongs to the request is taken away from the answer
@@ -154,7 +154,7 @@ func TestOrdersToProxies(t *testing.T) {
 	for _, order := range orders {
 		headers[order] = []string{"/etc/passwd"}
 	}
-	for name, f := range map[string]function{
+	for name, f := range map[string]function.Caller{
 		"at once":  answers(func(e *event.Event) { event.SetProtocol(e, event.Protocol{Headers: headers}) }),
 		"streamed": streaming(event.Protocol{Headers: headers, Streaming: true}, nil, nil, "piece"),
 	} {
@@ -253,7 +253,7 @@ func TestIllegalAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+			s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 				answer := event.Answer(e, "answer")
 				if p, err := event.ProtocolOf(e); err != nil || p.Params["what"] != "good" {
 					set(&answer)
@@ -289,11 +289,11 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 	t.Parallel()
 	const value = "canary 6f1d2c"
 	for _, streamed := range []bool{false, true} {
-		s := open(t, function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
-			answer := event.Answer(e, "answer")
+		s := open(t, function.CallerFunc(func(_ context.Context, c function.Call) (event.Event, error) {
+			answer := event.Answer(c.Event, "answer")
 			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{value: {"1"}}})
 			if streamed {
-				return event.Event{}, runner.StreamOf(ctx).Begin(answer)
+				return event.Event{}, c.Stream.Begin(answer)
 			}
 			return answer, nil
 		}), func(c *gateway.Config) {
@@ -312,10 +312,10 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 // Who records the call learns whether HTTP can answer with what the function said, and the answer is the same.
 func TestJudgedAnswer(t *testing.T) {
 	t.Parallel()
-	s := open(t, function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
-		answer := event.Answer(e, "answer")
+	s := open(t, function.CallerFunc(func(_ context.Context, c function.Call) (event.Event, error) {
+		answer := event.Answer(c.Event, "answer")
 		answer.DataEncoded = []byte("7")
-		switch p, _ := event.ProtocolOf(e); {
+		switch p, _ := event.ProtocolOf(c.Event); {
 		case strings.HasSuffix(p.RequestURL, "/illegal"):
 			event.SetProtocol(&answer, event.Protocol{Headers: map[string][]string{"X-Early": {"1"}, "not a name": {"1"}}})
 		case strings.HasSuffix(p.RequestURL, "/error"):
@@ -324,7 +324,7 @@ func TestJudgedAnswer(t *testing.T) {
 		default:
 			event.SetProtocol(&answer, event.Protocol{Status: http.StatusCreated, Headers: map[string][]string{"X-Many": {"1"}}})
 		}
-		return answer, runner.Judge(ctx, answer)
+		return answer, c.Recipient.Judge(answer)
 	}), nil, "/")
 	good := s.get(t, host, "/")
 	good.want(t, http.StatusCreated, "aaaaaaa2", "7")

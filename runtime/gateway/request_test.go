@@ -15,13 +15,11 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/test/testkit"
 )
 
-// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-const patience = 60 * time.Second
-
 // echo answers with the data that came.
-func echo() function {
+func echo() plain {
 	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }
 }
 
@@ -39,7 +37,7 @@ func (s *site) dial(t *testing.T, text string) wire {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	w := wire{c, bufio.NewReader(c)}
@@ -78,7 +76,7 @@ func post(headers ...string) string {
 func TestLargeRequests(t *testing.T) {
 	t.Parallel()
 	called := 0
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		called++
 		return e, nil
 	}), func(c *gateway.Config) { c.MaxRequest = 100_000 }, "POST /")
@@ -105,7 +103,7 @@ func TestLargeRequests(t *testing.T) {
 func TestManyLargeRequests(t *testing.T) {
 	t.Parallel()
 	inside, leave := make(chan struct{}), make(chan struct{})
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		inside <- struct{}{}
 		<-leave
 		return e, nil
@@ -148,9 +146,9 @@ func TestSlowRequests(t *testing.T) {
 // The time for a body is over when the body is: the function and the next request on the connection have their own.
 func TestTimeAfterBody(t *testing.T) {
 	t.Parallel()
-	const short = 50 * time.Millisecond
+	const short = 250 * time.Millisecond
 	var ended error
-	s := open(t, function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		later := time.NewTimer(4 * short)
 		defer later.Stop()
 		select {
@@ -172,7 +170,7 @@ func TestTimeAfterBody(t *testing.T) {
 // Bodies that are none are refused, and the function never sees half of one.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		t.Error("the function was called")
 		return e, nil
 	}), nil, "POST /")
@@ -217,7 +215,7 @@ func TestClientGone(t *testing.T) {
 	t.Parallel()
 	inside, ended := make(chan struct{}), make(chan error)
 	counted := make(chan int, 1)
-	s := open(t, function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		if err != nil || p.Method == http.MethodGet {
 			return e, err
@@ -243,12 +241,12 @@ func TestClientGone(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	inside, leave := make(chan struct{}), make(chan struct{})
-	s := open(t, function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	s := open(t, plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		close(inside)
 		<-leave
 		return e, nil
 	}), nil, "POST /")
-	server := http.Server{Handler: s.gateway, ReadHeaderTimeout: patience}
+	server := http.Server{Handler: s.gateway, ReadHeaderTimeout: testkit.Patience}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +281,7 @@ func TestTrimmedPaths(t *testing.T) {
 	}
 	app.Releases[0].Routes = registry.NewRoutes(routes)
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions = function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+		c.Functions = plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 			p, err := event.ProtocolOf(e)
 			return textOf(e, p.RequestURL, event.Protocol{}), err
 		})

@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// programs returns Functions by a real runner: the name of a function is that of its program in a folder.
-func programs(t testing.TB, files map[string]string) gateway.Functions {
+// programs returns a Caller by a real runner: the name of a function is that of its program in a folder.
+func programs(t testing.TB, files map[string]string) function.Caller {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -35,8 +36,8 @@ func programs(t testing.TB, files map[string]string) gateway.Functions {
 	}
 	r := &runner.Runner{Sandbox: sandbox.Detect(t.Context(), sandbox.Off)}
 	t.Cleanup(r.Close)
-	return function(func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-		return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Name}, Dir: dir}, e)
+	return function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+		return r.Run(ctx, runner.Function{Function: *c.Function, Args: []string{"./" + c.Function.Name}, Dir: dir}, c)
 	})
 }
 

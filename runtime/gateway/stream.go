@@ -8,7 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // streamed is an answer that goes out while the function makes it. Nothing of it is held: a client that reads slowly holds the function
@@ -25,9 +25,12 @@ type streamed struct {
 	sent     int64 // bytes of the body
 }
 
-var _ runner.Stream = (*streamed)(nil)
+var (
+	_ function.Stream    = (*streamed)(nil)
+	_ function.Recipient = (*streamed)(nil)
+)
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (s *streamed) Begin(answer event.Event) error {
 	status, err := s.g.head(s.w.Header(), s.asked, answer)
 	if err != nil {
@@ -40,7 +43,7 @@ func (s *streamed) Begin(answer event.Event) error {
 	return err
 }
 
-// Judge returns why HTTP cannot answer with an answer that was not streamed. What it is when it can is in the head then.
+// Judge implements function.Recipient: it says why HTTP cannot answer with what was not streamed. When it can, the head is there then.
 func (s *streamed) Judge(answer event.Event) (err error) {
 	if s.began {
 		return nil
@@ -52,7 +55,7 @@ func (s *streamed) Judge(answer event.Event) (err error) {
 	return err
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (s *streamed) Write(p []byte) (int, error) {
 	if s.bodiless {
 		return len(p), nil
@@ -67,7 +70,7 @@ func (s *streamed) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sent returns how many bytes of the answer went out. It is called when the function has answered.
+// Sent implements function.Recipient.
 func (s *streamed) Sent() int64 { return s.sent }
 
 // end ends the answer: as it should, or, when it broke off, so that the client sees that.

@@ -10,18 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
-	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/trace"
 )
 
 // streaming is a function that hands on pieces of its answer, each when step says so, and then ends with an error or none.
-func streaming(p event.Protocol, end error, step <-chan struct{}, pieces ...string) function {
-	return func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
-		answer := textOf(e, "", p)
-		to := runner.StreamOf(ctx)
+func streaming(p event.Protocol, end error, step <-chan struct{}, pieces ...string) function.CallerFunc {
+	return func(_ context.Context, c function.Call) (event.Event, error) {
+		answer := textOf(c.Event, "", p)
+		to := c.Stream
 		err := to.Begin(answer)
 		for _, piece := range pieces {
 			if err == nil && step != nil {
@@ -131,8 +130,8 @@ func TestImpossibleStream(t *testing.T) {
 func TestStreamNobodyReads(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	f := function(func(ctx context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
-		answer, to, piece := textOf(e, "", event.Protocol{Streaming: true}), runner.StreamOf(ctx), make([]byte, 1<<20)
+	f := function.CallerFunc(func(_ context.Context, c function.Call) (event.Event, error) {
+		answer, to, piece := textOf(c.Event, "", event.Protocol{Streaming: true}), c.Stream, make([]byte, 1<<20)
 		err := to.Begin(answer)
 		for err == nil {
 			_, err = to.Write(piece)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/runtime/function"
 )
 
 // upload is the body of a request that its function reads while it comes. Nothing of it is held: a function that reads slowly holds
@@ -32,7 +32,7 @@ type upload struct {
 	refused page // why it broke off; status 0: it did not
 }
 
-var _ runner.Body = (*upload)(nil)
+var _ function.Body = (*upload)(nil)
 
 // upload returns the body of a request as the function takes it, or nil: it is read as a whole then.
 func (g *Gateway) upload(w http.ResponseWriter, r *http.Request, f *landfall.Function) *upload {
@@ -50,7 +50,7 @@ func (g *Gateway) upload(w http.ResponseWriter, r *http.Request, f *landfall.Fun
 // errNobodyReads is what a function is told that reads on when its call is over.
 var errNobodyReads = &landfall.Error{Op: "gateway.upload", Kind: landfall.Canceled, Message: "the call is over"}
 
-// Read implements runner.Body.
+// Read implements function.Body.
 func (u *upload) Read(p []byte) (int, error) {
 	u.reading.Lock()
 	defer u.reading.Unlock()
@@ -97,7 +97,7 @@ func (u *upload) await() bool {
 	return true
 }
 
-// Stop implements runner.Body.
+// Stop implements function.Body.
 func (u *upload) Stop() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,7 +107,7 @@ func (u *upload) Stop() {
 	}
 }
 
-// Taken implements runner.Body.
+// Taken implements function.Body.
 func (u *upload) Taken() int64 { return u.taken.Load() }
 
 // head says in the head of an answer that it is the connection's last, unless the body was read to its end: what is left of it is

@@ -13,6 +13,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -30,7 +31,7 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	for name, text := range does {
 		text = "#!/bin/sh\nn=0\nwhile read -r event; do n=$((n+1)); read=false; size=0; " + text + "; " + answer + "; done\n"
 		testkit.Program(t, filepath.Join(dir, name), []byte(text))
-		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: patience}}
+		f := &landfall.Function{ID: name, Namespace: "team", Name: name, Body: most, Resources: landfall.Resources{Concurrency: 1, Timeout: testkit.Patience}}
 		routes = append(routes, routeTo(f, name, "", "/"+name))
 	}
 	app.Releases[0].Routes = registry.NewRoutes(routes)
@@ -38,8 +39,8 @@ func uploads(t *testing.T, most int64, does map[string]string) *site {
 	t.Cleanup(r.Close)
 	return newSite(t, content, func(c *gateway.Config) {
 		c.BodyTimeout = 300 * time.Millisecond
-		c.Functions = function(func(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-			return r.Run(ctx, runner.Function{Function: *f, Args: []string{"./" + f.Name}, Dir: dir}, e)
+		c.Functions = function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+			return r.Run(ctx, runner.Function{Function: *c.Function, Args: []string{"./" + c.Function.Name}, Dir: dir}, c)
 		})
 	}, app)
 }
@@ -131,8 +132,8 @@ func TestSilenceEndsTheCall(t *testing.T) {
 	app.Releases[0].Routes = registry.NewRoutes([]registry.Route{routeTo(taker, "greet", "", "POST /")})
 	s := newSite(t, content, func(c *gateway.Config) {
 		c.BodyTimeout = time.Nanosecond
-		c.Functions = function(func(ctx context.Context, _ *landfall.Function, _ event.Event) (event.Event, error) {
-			sent := runner.BodyOf(ctx)
+		c.Functions = function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
+			sent := c.Body
 			context.AfterFunc(ctx, func() {
 				sent.Stop()
 				close(body.stopped)

@@ -37,7 +37,7 @@ const ada = "__Host-landfall-visit=ada"
 func TestPrivateAnswers(t *testing.T) {
 	t.Parallel()
 	var got map[string][]string
-	f := function(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
+	f := plain(func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
 		p, err := event.ProtocolOf(e)
 		got = p.Headers
 		return textOf(e, "for ada", event.Protocol{Headers: map[string][]string{

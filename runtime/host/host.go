@@ -14,6 +14,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/secret"
@@ -68,18 +69,19 @@ type placed struct {
 	unneeded time.Time // since when no release has it and nobody calls it; zero: one has, or somebody does
 }
 
-// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run; NotFound when the function's package
-// is not stored, Conflict when it cannot have its secrets.
-func (h *Host) Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error) {
-	p, err := h.place(ctx, f)
+var _ function.Caller = (*Host)(nil)
+
+// Call implements function.Caller. NotFound when the function's package is not stored, Conflict when it cannot have its secrets.
+func (h *Host) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	p, err := h.place(ctx, c.Function)
 	if err != nil {
 		return event.Event{}, err
 	}
 	defer h.leave(p)
-	function := p.function
-	function.Resources = f.Resources // of the trigger, which the others of the function need not have
-	function.Resources.KeepWarm = h.keptWarm(f.ID)
-	return h.runner.Run(ctx, function, e)
+	f := p.function
+	f.Resources = c.Function.Resources // of the trigger, which the others of the function need not have
+	f.Resources.KeepWarm = h.keptWarm(f.ID)
+	return h.runner.Run(ctx, f, c)
 }
 
 // Close ends what runs, and what is being made ready. Nothing may be called any more.
@@ -103,12 +105,12 @@ func (h *Host) place(ctx context.Context, f *landfall.Function) (*placed, error)
 	if err != nil {
 		return nil, err
 	}
-	function := runner.Function{Function: *f, Args: args, Dir: u.dir, Env: variables(f), Form: form}
+	ready := runner.Function{Function: *f, Args: args, Dir: u.dir, Env: variables(f), Form: form}
 	if f.Network && h.network != nil {
-		function.Proxy = h.network.proxy(f, h.logger)
+		ready.Proxy = h.network.proxy(f, h.logger)
 	}
 	if u.env.Modules() {
-		if function.Module, err = h.runner.Modules.Load(ctx, filepath.Join(u.dir, args[0])); err != nil {
+		if ready.Module, err = h.runner.Modules.Load(ctx, filepath.Join(u.dir, args[0])); err != nil {
 			return nil, err
 		}
 	}
@@ -117,14 +119,14 @@ func (h *Host) place(ctx context.Context, f *landfall.Function) (*placed, error)
 		return nil, err
 	}
 	if root != nil {
-		function.Root, function.Dir = root.Folder, root.Dir
-		function.Env = maps.Clone(root.Env)
-		maps.Copy(function.Env, variables(f))
+		ready.Root, ready.Dir = root.Folder, root.Dir
+		ready.Env = maps.Clone(root.Env)
+		maps.Copy(ready.Env, variables(f))
 	}
-	if err := reveal(h.secrets, f, &function); err != nil {
+	if err := reveal(h.secrets, f, &ready); err != nil {
 		return nil, err
 	}
-	return h.called(f.ID, &placed{function: function, folder: u.folder}), nil
+	return h.called(f.ID, &placed{function: ready, folder: u.folder}), nil
 }
 
 // unpacked is a function's package, ready to run.

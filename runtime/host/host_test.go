@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/registry"
@@ -88,7 +89,7 @@ func TestTidyUnderCalls(t *testing.T) {
 			e.SetID("1")
 			e.SetSource("/me")
 			e.SetType("call")
-			if _, err := runs.Run(t.Context(), &f, e); err != nil {
+			if _, err := runs.Call(t.Context(), function.Call{Function: &f, Event: e}); err != nil {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
@@ -133,7 +134,7 @@ func TestTidyUnused(t *testing.T) {
 		e.SetID("1")
 		e.SetSource("/me")
 		e.SetType("call")
-		_, _ = runs.Run(t.Context(), f, e) // what is no program in Python is unpacked all the same
+		_, _ = runs.Call(t.Context(), function.Call{Function: f, Event: e}) // what is no program in Python is unpacked all the same
 	}
 	left := func(now time.Time) int {
 		t.Helper()

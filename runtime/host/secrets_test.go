@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/packages"
 	"landfall.dev/landfall/runtime/runner"
@@ -51,7 +52,7 @@ func TestRedactors(t *testing.T) {
 	e.SetID("1")
 	e.SetSource("/me")
 	e.SetType("call")
-	if _, err := runs.Run(t.Context(), f, e); err != nil {
+	if _, err := runs.Call(t.Context(), function.Call{Function: f, Event: e}); err != nil {
 		t.Fatal(err)
 	}
 	hidden := redactors.Redact(f, "it is "+value)

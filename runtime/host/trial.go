@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -40,7 +41,7 @@ func (t *Trials) Try(ctx context.Context, f landfall.Function, e event.Event) (e
 		f.Secrets[i].Number, f.Secrets[i].Sealed = 1, sealed
 	}
 	event.NewAddition(event.Trigger{FunctionURL: invoke.AddressOf(&f), Config: f.Config}).AddTo(&e)
-	answer, err := t.host.Run(ctx, &f, e)
+	answer, err := t.host.Call(ctx, function.Call{Function: &f, Event: e})
 	fault, ok := errors.AsType[*runner.FunctionError](err)
 	if !ok || fault.Reason == runner.Busy {
 		return answer, err

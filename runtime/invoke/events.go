@@ -1,13 +1,13 @@
 package invoke
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -19,12 +19,10 @@ const (
 
 // Triggers is the trigger manager.
 type Triggers interface {
+	function.Caller
+
 	// Find returns the triggers that an event is for. Invalid when the event says something that cannot be read.
 	Find(e event.Event) ([]*registry.Trigger, error)
-
-	// Run gives an event to one of the functions of a trigger, or to nil, which is gone. The event's attributes change. Its errors
-	// are those of Functions.Run.
-	Run(ctx context.Context, t *registry.Trigger, f *landfall.Function, e event.Event) (event.Event, error)
 }
 
 // Events takes events for whatever triggers they are for, of which their sender knows nothing. Its fields are set before the first
@@ -36,12 +34,10 @@ type Events struct {
 	// not invoke any.
 	Admit func(r *http.Request) (may func(app string) bool, err error)
 
-	// Deferred is as that of Handler.
-	Deferred func(w http.ResponseWriter, r *http.Request, f *landfall.Function, e event.Event) (bool, error)
-
-	Limits event.Limits
-	Bodies Bodies
-	Logger *slog.Logger
+	Deferred Deferred // nil: every request waits
+	Limits   event.Limits
+	Bodies   Bodies
+	Logger   *slog.Logger
 }
 
 // errNoTrigger is the cause of an error about an event that is for no trigger.
@@ -63,32 +59,21 @@ func (h *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem(w, err)
 		return
 	}
-	exchange{h.Limits, &h.Bodies, h.Logger, r.URL.Path}.serve(w, r, func(e event.Event) []call { return h.calls(w, r, may, e) })
+	exchange{h.Triggers, h.Deferred, h.Limits, &h.Bodies, h.Logger, r.URL.Path}.serve(w, r, func(e event.Event) []call { return h.calls(may, e) })
 }
 
 // calls returns a call for each trigger that an event is for, of apps that may be invoked. When there is none, it is one that says
 // so: it is not told whether there are others.
-func (h *Events) calls(w http.ResponseWriter, r *http.Request, may func(app string) bool, e event.Event) []call {
+func (h *Events) calls(may func(app string) bool, e event.Event) []call {
 	found, err := h.Triggers.Find(e)
 	var calls []call
 	for _, t := range found {
 		if !may(t.App) {
 			continue
 		}
-		f, own := t.Draw(), e
+		own := e
 		own.Context = e.Context.Clone()
-		c := call{event: own, release: t.Release, run: func(e event.Event) (event.Event, error) { return h.Triggers.Run(r.Context(), t, f, e) }}
-		if f != nil {
-			c.version = f.Version
-		}
-		if f != nil && h.Deferred != nil {
-			c.accept = func(e event.Event) (bool, error) {
-				accepted := *f
-				accepted.Origin = landfall.Origin{Release: t.Release, Trigger: t.Name}
-				return h.Deferred(w, r, &accepted, e)
-			}
-		}
-		calls = append(calls, c)
+		calls = append(calls, call{Call: function.Call{Function: t.Draw(), Trigger: t, Event: own}})
 	}
 	if err == nil && len(calls) == 0 {
 		err = &landfall.Error{
@@ -98,7 +83,7 @@ func (h *Events) calls(w http.ResponseWriter, r *http.Request, may func(app stri
 		}
 	}
 	if err != nil {
-		return []call{{event: e, err: err}}
+		return []call{{Call: function.Call{Event: e}, err: err}}
 	}
 	return calls
 }

@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
@@ -31,9 +32,9 @@ type triggers struct {
 // Find implements invoke.Triggers.
 func (m triggers) Find(event.Event) ([]*registry.Trigger, error) { return m.found, m.err }
 
-// Run implements invoke.Triggers.
-func (m triggers) Run(_ context.Context, t *registry.Trigger, _ *landfall.Function, e event.Event) (event.Event, error) {
-	return m.run(t, e)
+// Call implements invoke.Triggers.
+func (m triggers) Call(_ context.Context, c function.Call) (event.Event, error) {
+	return m.run(c.Trigger, c.Event)
 }
 
 // events returns the door of triggers, for tokens that may invoke the app that they are called by.

@@ -15,15 +15,18 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 )
 
 // exchange answers the events of a request with those that functions give, in the form of the request.
 type exchange struct {
-	limits event.Limits
-	bodies *Bodies
-	logger *slog.Logger
-	source string // of the answer to a request of which no event can be read
+	functions function.Caller
+	deferred  Deferred // may be nil
+	limits    event.Limits
+	bodies    *Bodies
+	logger    *slog.Logger
+	source    string // of the answer to a request of which no event can be read
 }
 
 // maxAnswers is how many bytes the answers of one request may have together.
@@ -34,12 +37,9 @@ const limitAnswers = "bytes of all answers"
 
 // call is one event on its way to one function.
 type call struct {
-	event   event.Event
-	release landfall.UID // of the trigger; empty: it is called by its name
-	version landfall.UID // of the function; empty: there is none
-	run     func(e event.Event) (event.Event, error)
-	accept  func(e event.Event) (bool, error) // answers a request that would rather not wait, and reports whether it is one; may be nil
-	err     error                             // why there is nothing to run
+	function.Call
+
+	err error // why there is nothing to call
 }
 
 // serve answers a request. Each of its events becomes calls, which are made one after the other. When there is one event and one
@@ -55,13 +55,13 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 	answers, size := make([]event.Event, 0, len(events)), 0
 	for _, e := range events {
 		made := calls(e)
-		if form != event.Batch && len(made) == 1 && x.deferred(w, r, form, made[0]) {
+		if form != event.Batch && len(made) == 1 && x.defers(w, r, form, made[0]) {
 			return
 		}
 		for _, c := range made {
-			answer, err := c.make(w.Header())
+			answer, err := x.make(r.Context(), w.Header(), &c)
 			if err != nil && form != event.Batch && len(made) == 1 {
-				x.fail(w, r, form, c.event, err)
+				x.fail(w, r, form, c.Event, err)
 				return
 			}
 			if size += event.SizeOf(answer); err == nil && size > maxAnswers {
@@ -71,7 +71,7 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 				}
 			}
 			if err != nil {
-				answer = ErrorEvent(c.event, err)
+				answer = ErrorEvent(c.Event, err)
 			}
 			answers = append(answers, answer)
 		}
@@ -86,23 +86,23 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 
 // make makes the call, and says in the headers what answers it. Of several calls that is the last one; each answer names its own
 // execution.
-func (c *call) make(h http.Header) (event.Event, error) {
+func (x exchange) make(ctx context.Context, h http.Header, c *call) (event.Event, error) {
 	if c.err != nil {
 		return event.Event{}, c.err
 	}
 	c.name(h)
-	return c.run(c.event)
+	return x.functions.Call(ctx, c.Call)
 }
 
-// deferred answers a request that does not wait for the function, and reports whether it is one.
-func (x exchange) deferred(w http.ResponseWriter, r *http.Request, form event.Form, c call) bool {
-	if c.err != nil || c.accept == nil {
+// defers answers a request that does not wait for the function, and reports whether it is one.
+func (x exchange) defers(w http.ResponseWriter, r *http.Request, form event.Form, c call) bool {
+	if c.err != nil || c.Function == nil || x.deferred == nil {
 		return false
 	}
 	c.name(w.Header())
-	done, err := c.accept(c.event)
+	done, err := x.deferred(w, r, c.Call)
 	if err != nil {
-		x.fail(w, r, form, c.event, err)
+		x.fail(w, r, form, c.Event, err)
 	}
 	return done
 }
@@ -110,13 +110,15 @@ func (x exchange) deferred(w http.ResponseWriter, r *http.Request, form event.Fo
 // name gives the call an execution, and says in the headers what answers.
 func (c *call) name(h http.Header) {
 	execution := uuid.NewString()
-	event.SetExecution(&c.event, execution)
+	event.SetExecution(&c.Event, execution)
 	h.Set(ExecutionHeader, execution)
-	for name, value := range map[string]landfall.UID{ReleaseHeader: c.release, VersionHeader: c.version} {
-		h.Del(name)
-		if value != "" {
-			h.Set(name, string(value))
-		}
+	h.Del(ReleaseHeader)
+	if c.Trigger != nil {
+		h.Set(ReleaseHeader, string(c.Trigger.Release))
+	}
+	h.Del(VersionHeader)
+	if c.Function != nil {
+		h.Set(VersionHeader, string(c.Function.Version))
 	}
 }
 

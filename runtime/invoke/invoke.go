@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -30,11 +31,9 @@ const (
 	ExecutionHeader = "Landfall-Execution"
 )
 
-// Functions runs functions.
-type Functions interface {
-	// Run gives an event to a function and returns its answer. Its errors are those of runner.Runner.Run.
-	Run(ctx context.Context, f *landfall.Function, e event.Event) (event.Event, error)
-}
+// Deferred answers a request for one event that would rather not wait for the function, and reports whether it is one; with an error
+// nothing was answered.
+type Deferred func(w http.ResponseWriter, r *http.Request, c function.Call) (bool, error)
 
 // Action is what a request wants of a function.
 type Action uint8
@@ -58,15 +57,12 @@ type Handler struct {
 	// when it must not even know of it, Forbidden otherwise. Without a function it says whether there is any for which it may.
 	Admit func(r *http.Request, action Action, f *landfall.Function) error
 
-	Functions Functions // nil: this process calls none
-	Host      string    // of the registry that functions are pulled from as images
+	Functions function.Caller // nil: this process calls none
+	Deferred  Deferred        // nil: every request waits
+	Host      string          // of the registry that functions are pulled from as images
 	Limits    event.Limits
 	Bodies    Bodies
 	Logger    *slog.Logger
-
-	// Deferred answers a request for one event that would rather not wait for the function, and reports whether it is one; with an
-	// error nothing was answered. nil: every request waits.
-	Deferred func(w http.ResponseWriter, r *http.Request, f *landfall.Function, e event.Event) (bool, error)
 }
 
 // ServeHTTP implements http.Handler.
@@ -139,12 +135,8 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set(VersionHeader, string(f.Version))
-	exchange{h.Limits, &h.Bodies, h.Logger, AddressOf(f)}.serve(w, r, func(e event.Event) []call {
-		c := call{event: e, version: f.Version, run: func(e event.Event) (event.Event, error) { return h.Functions.Run(r.Context(), f, e) }}
-		if h.Deferred != nil {
-			c.accept = func(e event.Event) (bool, error) { return h.Deferred(w, r, f, e) }
-		}
-		return []call{c}
+	exchange{h.Functions, h.Deferred, h.Limits, &h.Bodies, h.Logger, AddressOf(f)}.serve(w, r, func(e event.Event) []call {
+		return []call{{Call: function.Call{Function: f, Event: e}}}
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/invoke"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -20,10 +21,8 @@ import (
 // functions run as a Go function.
 type functions func(e event.Event) (event.Event, error)
 
-// Run implements invoke.Functions.
-func (f functions) Run(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) {
-	return f(e)
-}
+// Call implements function.Caller.
+func (f functions) Call(_ context.Context, c function.Call) (event.Event, error) { return f(c.Event) }
 
 func hello() *landfall.Function {
 	return &landfall.Function{

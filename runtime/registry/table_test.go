@@ -177,17 +177,18 @@ func TestLiveTriggers(t *testing.T) {
 		t.Errorf("live: got %+v", live)
 	}
 	for _, c := range []struct {
-		origin   landfall.Origin
+		release  landfall.UID
+		trigger  string
 		function string
 		want     *registry.Trigger
 	}{
-		{landfall.Origin{Release: "first", Trigger: "hook"}, "hello 1", first},
-		{landfall.Origin{Release: "first", Trigger: "hook"}, "hello 2", nil},
-		{landfall.Origin{Release: "first", Trigger: "other"}, "hello 1", nil},
-		{landfall.Origin{Release: "third", Trigger: "hook"}, "hello 3", nil},
+		{"first", "hook", "hello 1", first},
+		{"first", "hook", "hello 2", nil},
+		{"first", "other", "hello 1", nil},
+		{"third", "hook", "hello 3", nil},
 	} {
-		if got := table.Trigger(c.origin, c.function); got != c.want {
-			t.Errorf("%+v: got %+v, want %+v", c.origin, got, c.want)
+		if got := table.Trigger(c.release, c.trigger, c.function); got != c.want {
+			t.Errorf("%s of %s: got %+v, want %+v", c.trigger, c.release, got, c.want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Share struct {
 }
 
 // TriggerPath begins the addresses of triggers.
-const TriggerPath = "/r/"
+const TriggerPath = landfall.TriggerPath
 
 // Source returns what the events of the trigger have as their source: the address at which it is fired by hand.
 func (t *Trigger) Source() string {
@@ -80,15 +80,15 @@ func (r *Release) Named(name string) []*Trigger {
 	return all
 }
 
-// Trigger returns a trigger of an accessible release that leads to the function of that ID, or nil.
-func (t *Table) Trigger(of landfall.Origin, function string) *Trigger {
+// Trigger returns the trigger of that name of an accessible release that leads to the function of that ID, or nil.
+func (t *Table) Trigger(release landfall.UID, name, function string) *Trigger {
 	for _, s := range t.ids {
 		for _, r := range s.app.Releases {
-			if r.ID != of.Release || s.app.Deleted {
+			if r.ID != release || s.app.Deleted {
 				continue
 			}
 			for _, trigger := range r.Triggers {
-				if trigger.Name == of.Trigger && slices.ContainsFunc(trigger.Functions(), func(f *landfall.Function) bool { return f.ID == function }) {
+				if trigger.Name == name && slices.ContainsFunc(trigger.Functions(), func(f *landfall.Function) bool { return f.ID == function }) {
 					return trigger
 				}
 			}

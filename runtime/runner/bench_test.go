@@ -6,6 +6,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 )
@@ -52,7 +53,7 @@ func BenchmarkHot(b *testing.B) {
 			r := start(b, &runner.Runner{Sandbox: box(b, kind)})
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := r.Run(b.Context(), f, e); err != nil {
+				if _, err := r.Run(b.Context(), f, function.Call{Event: e}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -63,7 +64,7 @@ func BenchmarkHot(b *testing.B) {
 			b.SetParallelism(2)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if _, err := r.Run(b.Context(), f, e); err != nil {
+					if _, err := r.Run(b.Context(), f, function.Call{Event: e}); err != nil {
 						b.Error(err)
 						return
 					}

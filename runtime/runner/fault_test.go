@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -72,7 +73,7 @@ func TestFaults(t *testing.T) {
 			log := newLogs()
 			r := start(t, &runner.Runner{
 				Sandbox: box(t, kind), Logs: log, Limits: runner.Limits{Answer: mib, Log: 10_000},
-				Defaults: landfall.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1},
+				Defaults: landfall.Resources{Memory: 64 * mib, Timeout: testkit.Patience, Concurrency: 1},
 			})
 			stop := neighbour(t, r)
 			for _, test := range faults() {
@@ -87,7 +88,7 @@ func TestFaults(t *testing.T) {
 						f.Resources.Timeout = timeout
 					}
 					began := time.Now()
-					_, err := r.Run(t.Context(), f, ask("bad", t.Name()))
+					_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", t.Name())})
 					took := time.Since(began)
 					got := reason(err)
 					// N-023, N-024, N-025: the documented error
@@ -108,7 +109,7 @@ func TestFaults(t *testing.T) {
 						return processes == idle
 					})
 					// N-023: the pool refills
-					f.Resources.Timeout = patience
+					f.Resources.Timeout = testkit.Patience
 					if n := count(t, r, f); n != 1 {
 						t.Errorf("the next answer is %d; want 1, by a new process", n)
 					}
@@ -137,7 +138,7 @@ func TestFaults(t *testing.T) {
 func neighbour(t *testing.T, r *runner.Runner) (stop func() int64) {
 	t.Helper()
 	f := counter(t, "")
-	f.ID, f.Resources.Timeout = "neighbour", patience
+	f.ID, f.Resources.Timeout = "neighbour", testkit.Patience
 	var failed atomic.Int64
 	var wait sync.WaitGroup
 	end := make(chan struct{})
@@ -145,7 +146,7 @@ func neighbour(t *testing.T, r *runner.Runner) (stop func() int64) {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			if _, err := r.Run(t.Context(), f, ask("good", "")); err != nil {
+			if _, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")}); err != nil {
 				failed.Add(1)
 			}
 			select {
@@ -167,7 +168,7 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"confined", "off"} {
 		r := start(t, &runner.Runner{Sandbox: box(t, kind)})
-		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"}, Dir: t.TempDir()}, ask("good", ""))
+		_, err := r.Run(t.Context(), runner.Function{Function: landfall.Function{ID: "missing"}, Args: []string{"./missing"}, Dir: t.TempDir()}, function.Call{Event: ask("good", "")})
 		// N-023: a missing handler
 		if fault := runner.ErrorOf(err); reason(err) != runner.Exit || !strings.Contains(fault.Trace, "missing") {
 			t.Errorf("%s: the error is %+v", kind, fault)

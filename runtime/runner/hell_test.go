@@ -15,6 +15,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -97,12 +98,12 @@ func take(t *testing.T) taken {
 func latencies(t *testing.T, r *runner.Runner, id string, stop <-chan struct{}) (took []time.Duration, failed int) {
 	t.Helper()
 	f := counter(t, "")
-	f.ID, f.Resources.Timeout = id, patience
+	f.ID, f.Resources.Timeout = id, testkit.Patience
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		began := time.Now()
-		if _, err := r.Run(t.Context(), f, ask("good", "")); err != nil {
+		if _, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")}); err != nil {
 			failed++
 		}
 		took = append(took, time.Since(began))
@@ -123,7 +124,7 @@ func p99(took []time.Duration) time.Duration { return took[len(took)*99/100] }
 func TestHell(t *testing.T) {
 	r := start(t, &runner.Runner{
 		Sandbox: box(t, "confined"), Limits: runner.Limits{Answer: mib, Log: 10_000},
-		Defaults: landfall.Resources{Memory: 64 * mib, Timeout: patience, Concurrency: 1, IdleTimeout: time.Second},
+		Defaults: landfall.Resources{Memory: 64 * mib, Timeout: testkit.Patience, Concurrency: 1, IdleTimeout: time.Second},
 	})
 	n := rounds(t)
 	still := make(chan struct{})
@@ -177,7 +178,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		f.Resources.Memory, f.Resources.MilliCPU = 1<<30, 500
 	}
 	for i := range n {
-		f.Resources.Timeout = patience
+		f.Resources.Timeout = testkit.Patience
 		if test.reason == runner.Timeout {
 			f.Resources.Timeout = timeout
 		}
@@ -185,7 +186,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 		began := time.Now()
 		late := make(chan time.Duration, 1) // how late the machine is with everything
 		time.AfterFunc(f.Resources.Timeout, func() { late <- time.Since(began) - timeout })
-		_, err := r.Run(t.Context(), f, ask("bad", execution))
+		_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", execution)})
 		took := time.Since(began)
 		// N-023, N-025: the documented error, each time
 		if got := reason(err); got != test.reason || !strings.Contains(landfall.MessageOf(err), test.message) {
@@ -199,7 +200,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 				t.Errorf("%s: the error came after %s, and a timer after %s; want at most a second more than that", execution, took, timeout+slack)
 			}
 		}
-		f.Resources.Timeout = patience
+		f.Resources.Timeout = testkit.Patience
 		testkit.Eventually(t, "its process has gone", func() bool {
 			processes, _ := r.Count(f.ID)
 			return processes == 0
@@ -215,7 +216,7 @@ func suffer(t *testing.T, r *runner.Runner, test demon, n int) (latest time.Dura
 // Inputs that were made to harm: each gets an answer or an error that says why, and the function works on.
 func TestPoisonInputs(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib}, Defaults: landfall.Resources{Timeout: patience, Concurrency: 1}})
+	r := start(t, &runner.Runner{Limits: runner.Limits{Answer: mib}, Defaults: landfall.Resources{Timeout: testkit.Patience, Concurrency: 1}})
 	f := runner.Function{Function: landfall.Function{ID: "echo"}, Args: []string{"/bin/cat"}, Dir: t.TempDir()}
 	const deep = 200_000
 	texts := map[string]string{
@@ -233,7 +234,7 @@ func TestPoisonInputs(t *testing.T) {
 					continue // nobody can send it
 				}
 				e.SetType("t" + strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), 100)], "\x00", ""), ""))
-				_, err := r.Run(t.Context(), f, e)
+				_, err := r.Run(t.Context(), f, function.Call{Event: e})
 				if kind := landfall.KindOf(err); err != nil && kind != landfall.Invalid && reason(err) == "" {
 					t.Errorf("%s: the error is %v, want one that says why", name, err)
 				}
@@ -242,7 +243,7 @@ func TestPoisonInputs(t *testing.T) {
 				processes, idle := r.Count(f.ID)
 				return processes == idle
 			})
-			answer, err := r.Run(t.Context(), f, ask("good", "y"))
+			answer, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "y")})
 			if err != nil || event.ExecutionOf(answer) != "y" {
 				t.Fatalf("after %s, a good event is answered wrongly: %v", name, err)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/secret"
 )
@@ -94,7 +95,7 @@ func (i *instance) takeEvent(p []byte) (rest []byte, err error) {
 
 // parts hands on the parts of an answer as they are written.
 type parts struct {
-	to    Stream
+	to    function.Stream
 	all   gathered // what nobody takes
 	total int64
 	frame frame
@@ -106,7 +107,7 @@ type parts struct {
 }
 
 // newParts begins an answer.
-func newParts(to Stream, answer event.Event, limits Limits, silent func()) (*parts, error) {
+func newParts(to function.Stream, answer event.Event, limits Limits, silent func()) (*parts, error) {
 	p := &parts{to: to, all: gathered{most: limits.Answer}, quiet: limits.Silence}
 	if p.to == nil {
 		p.to = &p.all
@@ -169,7 +170,7 @@ func (r *Runner) runModule(ctx context.Context, f Function, t task) (event.Event
 	log := &log{function: f.ID, execution: t.execution, sink: r.Logs, most: limits.Log, left: limits.Log, hide: f.Hide.Stream()}
 	i.read = func(text []byte) (event.Event, error) { return parse(text, t.execution, f.Hide, log) }
 	i.begin = func(answer event.Event) (*parts, error) {
-		return newParts(StreamOf(ctx), answer, limits, func() {
+		return newParts(t.to, answer, limits, func() {
 			silence.Store(true)
 			i.end()
 		})

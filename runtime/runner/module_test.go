@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/runtime/wasm/wasmtest"
@@ -50,7 +51,7 @@ func TestModule(t *testing.T) {
 	t.Parallel()
 	r, f := modules(t, wasmtest.Echo())
 	for _, id := range []string{"one", "two"} {
-		answer, err := r.Run(t.Context(), f[0], ask(id, ""))
+		answer, err := r.Run(t.Context(), f[0], function.Call{Event: ask(id, "")})
 		if err != nil || answer.Type() != id {
 			t.Errorf("the answer to %s is %v, %v", id, answer, err)
 		}
@@ -88,11 +89,11 @@ func TestModuleFaults(t *testing.T) {
 	}
 	r, f := modules(t, sources...)
 	for i, test := range tests {
-		f[i].Resources = landfall.Resources{Timeout: patience}
+		f[i].Resources = landfall.Resources{Timeout: testkit.Patience}
 		if test.reason == runner.Timeout {
 			f[i].Resources.Timeout = 200 * time.Millisecond
 		}
-		_, err := r.Run(t.Context(), f[i], ask("1", ""))
+		_, err := r.Run(t.Context(), f[i], function.Call{Event: ask("1", "")})
 		fault := runner.ErrorOf(err)
 		if fault.Type != string(test.reason) || !strings.Contains(fault.Message, test.message) {
 			t.Errorf("%d: the error is %+v, want %s with %q", i, fault, test.reason, test.message)
@@ -104,19 +105,19 @@ func TestModuleFaults(t *testing.T) {
 func TestModuleBusy(t *testing.T) {
 	t.Parallel()
 	r, f := modules(t, wasmtest.Source{Body: []byte{0x03, 0x40, 0x0c, 0, 0x0b}})
-	f[0].Resources = landfall.Resources{Concurrency: 1, Timeout: patience}
+	f[0].Resources = landfall.Resources{Concurrency: 1, Timeout: testkit.Patience}
 	ctx, giveUp := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	var errs [2]error
-	group.Go(func() { _, errs[0] = r.Run(ctx, f[0], ask("1", "")) })
+	group.Go(func() { _, errs[0] = r.Run(ctx, f[0], function.Call{Event: ask("1", "")}) })
 	testkit.Eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
-	_, err := r.Run(t.Context(), f[0], ask("2", ""))
+	_, err := r.Run(t.Context(), f[0], function.Call{Event: ask("2", "")})
 	if fault := runner.ErrorOf(err); fault.Type != string(runner.Busy) {
 		t.Errorf("the error is %+v, want that it is busy", fault)
 	}
 	giveUp()
 	group.Wait()
-	group.Go(func() { _, errs[1] = r.Run(t.Context(), f[0], ask("3", "")) })
+	group.Go(func() { _, errs[1] = r.Run(t.Context(), f[0], function.Call{Event: ask("3", "")}) })
 	testkit.Eventually(t, "it runs", func() bool { n, _ := r.Count(f[0].ID); return n == 1 })
 	r.Close()
 	group.Wait()

@@ -15,6 +15,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/secret"
 )
@@ -75,8 +76,9 @@ type process struct {
 // task is what one call gives to a process.
 type task struct {
 	execution string
-	line      []byte // the event
-	body      Body   // its data, in parts that follow it; nil: the event has it
+	line      []byte          // the event
+	body      function.Body   // its data, in parts that follow it; nil: the event has it
+	to        function.Stream // takes an answer that is streamed; nil: it is gathered
 	timeout   time.Duration
 	deadline  time.Time
 }

@@ -12,13 +12,14 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/secret"
 )
 
 // Function is a version of a function, ready to run. Whatever has the same ID is the same in everything but Resources. One app does not
-// take all the processes. A function with a Body takes bodies in parts: see WithBody.
+// take all the processes. A function with a Body takes bodies in parts.
 type Function struct {
 	landfall.Function
 
@@ -98,17 +99,18 @@ func (r *Runner) withDefaults(f Function) Function {
 	return f
 }
 
-// Run gives an event to a function and returns its answer, which may be an event with an error. The answer belongs to the
+// Run makes a call of a function and returns its answer, which may be an event with an error. The answer belongs to the
 // execution that the event names, or to a new one, and has nothing of what only the function is told. What the function did
 // instead of answering is the *FunctionError in the error's chain, and ErrorOf makes an event's error of it; it comes within
 // the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be written; Canceled when
 // ctx ended or the runner is closed; Forbidden when functions are refused here.
-func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Event, error) {
+func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Event, error) {
 	if ctx.Err() != nil {
 		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
 	}
 	f = r.withDefaults(f)
 	deadline := time.Now().Add(f.Resources.Timeout)
+	e := c.Event
 	execution := event.ExecutionOf(e)
 	if execution == "" {
 		execution = uuid.NewString()
@@ -116,15 +118,14 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 		event.SetExecution(&e, execution)
 	}
 	event.SetFollows(&e, false) // whoever says so: the function would take what comes next for its data
-	var body Body
-	if f.Body > 0 {
-		if body = BodyOf(ctx); body != nil {
-			defer body.Stop()
-			defer context.AfterFunc(ctx, body.Stop)()
-			e = e.Clone()
-			e.DataEncoded = nil
-			event.SetFollows(&e, true)
-		}
+	var body function.Body
+	if f.Body > 0 && c.Body != nil {
+		body = c.Body
+		defer body.Stop()
+		defer context.AfterFunc(ctx, body.Stop)()
+		e = e.Clone()
+		e.DataEncoded = nil
+		event.SetFollows(&e, true)
 	}
 	line, ok := r.lines.Get().(*[]byte)
 	if !ok {
@@ -136,7 +137,7 @@ func (r *Runner) Run(ctx context.Context, f Function, e event.Event) (event.Even
 		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Invalid, Message: "the event cannot be written as JSON", Err: err}
 	}
 	*line = append(*line, '\n')
-	t := task{execution: execution, line: *line, body: body, timeout: f.Resources.Timeout, deadline: deadline}
+	t := task{execution: execution, line: *line, body: body, to: c.Stream, timeout: f.Resources.Timeout, deadline: deadline}
 	call := r.runProcess
 	if f.Module != nil {
 		call = r.runModule

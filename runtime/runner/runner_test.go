@@ -17,6 +17,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/test/testkit"
@@ -41,7 +42,7 @@ func TestFunction(t *testing.T) {
 				t.Fatalf("in a shell it prints %q, %v; want %q", alone, err, want)
 			}
 			for n := 1; n <= 3; n++ {
-				e, err := r.Run(t.Context(), f, ask("greet", "x"+string(rune('0'+n))))
+				e, err := r.Run(t.Context(), f, function.Call{Event: ask("greet", "x"+string(rune('0'+n)))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +81,7 @@ done
 `)}
 	e := ask("t", "")
 	event.SetConfig(&e, map[string]string{"COLOUR": "red"})
-	got, err := r.Run(t.Context(), f, e)
+	got, err := r.Run(t.Context(), f, function.Call{Event: e})
 	if err != nil {
 		t.Fatalf("%v: %s", err, runner.ErrorOf(err).Trace)
 	}
@@ -104,10 +105,10 @@ func TestLogIsOfOneExecution(t *testing.T) {
 	n=1
 	` + answer + `
 done`}
-	if _, err := r.Run(t.Context(), f, ask("good", "x1")); err != nil {
+	if _, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "x1")}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.Run(t.Context(), f, ask("bad", "x2"))
+	_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x2")})
 	if fault := runner.ErrorOf(err); reason(err) != runner.Exit || fault.Trace != "it goes\n" {
 		t.Errorf("the second one failed with %v and the trace %q, want what it logged itself", err, fault.Trace)
 	}
@@ -121,7 +122,7 @@ func TestErrorEvent(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
 	f := counter(t, `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","error":{"message":"no such order","type":"NotFound"}}\n'`)
-	e, err := r.Run(t.Context(), f, ask("bad", ""))
+	e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestEcho(t *testing.T) {
 		}
 		event.SetConfig(&e, map[string]string{"PASSWORD": "canary"})
 		event.SetTrigger(&e, event.Trigger{FunctionURL: "/functions/default/echo:1", Config: map[string]string{"PASSWORD": "canary"}})
-		got, err := r.Run(t.Context(), f, e)
+		got, err := r.Run(t.Context(), f, function.Call{Event: e})
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
@@ -171,7 +172,7 @@ func TestPretty(t *testing.T) {
 	r := start(t, &runner.Runner{})
 	f := counter(t, `printf '\n {"specversion":"1.0", "id":"1",\n "source":"/a\\"}{", '; printf '"type":"t",\n "data" : {"a": [1,\n {"b":2} ]}}'`)
 	for range 3 {
-		e, err := r.Run(t.Context(), f, ask("bad", ""))
+		e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "")})
 		if err != nil || !strings.Contains(string(e.Data()), `{"b":2}`) {
 			t.Fatalf("the answer is %s, %v", e, err)
 		}
@@ -202,7 +203,7 @@ func TestStray(t *testing.T) {
 	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Logs: log})
 	f := counter(t, answer+`; (until [ -e "$GO" ]; do sleep 0.01; done; n=99; `+answer+`; echo "stray written" >&2) &`)
 	f.Env = map[string]string{"GO": word}
-	if _, err := r.Run(t.Context(), f, ask("bad", "first")); err != nil {
+	if _, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "first")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(word, nil, 0o600); err != nil {
@@ -228,13 +229,13 @@ func TestBusy(t *testing.T) {
 	errs := make(chan error, 2)
 	for _, execution := range []string{"a", "b"} {
 		go func() {
-			_, err := r.Run(ctx, f, ask("bad", execution))
+			_, err := r.Run(ctx, f, function.Call{Event: ask("bad", execution)})
 			errs <- err
 		}()
 		log.await(t, execution, "working")
 	}
 	began := time.Now()
-	_, err := r.Run(t.Context(), f, ask("good", ""))
+	_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	failure, ok := errors.AsType[*runner.FunctionError](err)
 	// E-039, N-030: busy is said at once, as something to try again, with the time
 	if !ok || failure.Reason != runner.Busy || failure.RetryAfter <= 0 || landfall.KindOf(err) != landfall.Unavailable || time.Since(began) > 20*time.Second {
@@ -271,7 +272,7 @@ func TestCallerGoesAway(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() {
-			_, err := r.Run(ctx, f, ask("bad", execution))
+			_, err := r.Run(ctx, f, function.Call{Event: ask("bad", execution)})
 			left <- err
 		}()
 		log.await(t, execution, "working")
@@ -317,12 +318,12 @@ func TestMachineLimit(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	third.Resources.Timeout = patience
+	third.Resources.Timeout = testkit.Patience
 	for _, execution := range []string{"a", "b"} {
-		go func() { _, _ = r.Run(ctx, third, ask("bad", execution)) }()
+		go func() { _, _ = r.Run(ctx, third, function.Call{Event: ask("bad", execution)}) }()
 		log.await(t, execution, "working")
 	}
-	_, err := r.Run(t.Context(), first, ask("good", ""))
+	_, err := r.Run(t.Context(), first, function.Call{Event: ask("good", "")})
 	// E-039: a runner without room says so
 	if reason(err) != runner.Busy || !strings.Contains(landfall.MessageOf(err), "limit of this machine") {
 		t.Errorf("the error is %v, want busy", err)
@@ -338,11 +339,11 @@ func TestAppLeavesRoom(t *testing.T) {
 	defer cancel()
 	hang := func(app, id string) error {
 		f := counter(t, "echo working >&2; exec sleep 600")
-		f.App, f.ID, f.Resources.Timeout = app, id, patience
+		f.App, f.ID, f.Resources.Timeout = app, id, testkit.Patience
 		ended := make(chan error, 1)
 		execution := app + id
 		go func() {
-			_, err := r.Run(ctx, f, ask("bad", execution))
+			_, err := r.Run(ctx, f, function.Call{Event: ask("bad", execution)})
 			ended <- err
 		}()
 		for {
@@ -394,7 +395,7 @@ sleep 0.5
 	f.Resources.KeepWarm, f.Resources.IdleTimeout = 1, 100*time.Millisecond
 	var calls sync.WaitGroup
 	for _, execution := range []string{"a", "b"} {
-		calls.Go(func() { _, _ = r.Run(t.Context(), f, ask("bad", execution)) })
+		calls.Go(func() { _, _ = r.Run(t.Context(), f, function.Call{Event: ask("bad", execution)}) })
 		log.await(t, execution, "working")
 	}
 	if err := os.WriteFile(filepath.Join(f.Dir, "go"), nil, 0o600); err != nil {
@@ -414,7 +415,7 @@ func TestWarmStays(t *testing.T) {
 	warm, other := counter(t, ""), counter(t, "")
 	warm.ID, warm.Resources.KeepWarm, other.ID = "warm", 1, "other"
 	count(t, r, warm)
-	if _, err := r.Run(t.Context(), other, ask("good", "")); reason(err) != runner.Busy {
+	if _, err := r.Run(t.Context(), other, function.Call{Event: ask("good", "")}); reason(err) != runner.Busy {
 		t.Errorf("the error is %v, want busy", err)
 	}
 	if n := count(t, r, warm); n != 2 {
@@ -422,7 +423,7 @@ func TestWarmStays(t *testing.T) {
 	}
 	r.Forget("warm")
 	testkit.Eventually(t, "there is room for others", func() bool {
-		_, err := r.Run(t.Context(), other, ask("good", ""))
+		_, err := r.Run(t.Context(), other, function.Call{Event: ask("good", "")})
 		return err == nil
 	})
 }
@@ -450,7 +451,7 @@ func TestForgottenWhileBusy(t *testing.T) {
 	f.Args = []string{"/bin/sh", "-c", `while read -r event; do sleep 0.3; n=1; ` + answer + `; done # ` + word}
 	over := make(chan error, 1)
 	go func() {
-		_, err := r.Run(t.Context(), f, ask("good", ""))
+		_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 		over <- err
 	}()
 	testkit.Eventually(t, "it is busy", func() bool { return len(processes(word)) > 0 })
@@ -477,7 +478,7 @@ func TestIdleEach(t *testing.T) {
 	began := time.Now()
 	over := make(chan error, 1)
 	go func() {
-		_, err := r.Run(t.Context(), f, ask("bad", ""))
+		_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "")})
 		over <- err
 	}()
 	testkit.Eventually(t, "one is busy", func() bool { n, idle := r.Count(f.ID); return n == 1 && idle == 0 })
@@ -539,7 +540,7 @@ func TestIdle(t *testing.T) {
 	if n := count(t, r, warm); n != 2 {
 		t.Errorf("the answer is %d; want 2, by the process that answered last", n)
 	}
-	if _, err := r.Run(t.Context(), warm, ask("bad", "")); reason(err) != runner.Exit {
+	if _, err := r.Run(t.Context(), warm, function.Call{Event: ask("bad", "")}); reason(err) != runner.Exit {
 		t.Errorf("the error is %v", err)
 	}
 	// N-023: the pool refills
@@ -551,11 +552,11 @@ func TestIdle(t *testing.T) {
 // A trigger's resources go before its function's, and those before the defaults; a process has one size of memory.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: patience}})
+	r := start(t, &runner.Runner{Defaults: landfall.Resources{Timeout: testkit.Patience}})
 	f := counter(t, "")
-	trigger := landfall.Resources{Memory: 64 << 20, Timeout: patience / 2}
+	trigger := landfall.Resources{Memory: 64 << 20, Timeout: testkit.Patience / 2}
 	// E-082, E-085: a trigger's resources override the function's
-	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: patience / 2}); got != want {
+	if got, want := trigger.Or(landfall.Resources{Memory: 32 << 20, MilliCPU: 500, Disk: 1 << 20}), (landfall.Resources{Memory: 64 << 20, MilliCPU: 500, Disk: 1 << 20, Timeout: testkit.Patience / 2}); got != want {
 		t.Errorf("Or = %+v, want %+v", got, want)
 	}
 	count(t, r, f)
@@ -586,7 +587,7 @@ func TestResourcesBoundTheProcess(t *testing.T) {
 	t.Parallel()
 	n := &noting{Sandbox: box(t, "confined")}
 	log := newLogs()
-	r := start(t, &runner.Runner{Sandbox: n, Logs: log, Defaults: landfall.Resources{Timeout: patience, MilliCPU: 700}})
+	r := start(t, &runner.Runner{Sandbox: n, Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience, MilliCPU: 700}})
 	f := counter(t, "head -c 2097152 /dev/zero >/tmp/file && echo fits >&2; rm /tmp/file; "+answer)
 	for _, c := range []struct {
 		of   landfall.Resources
@@ -598,7 +599,7 @@ func TestResourcesBoundTheProcess(t *testing.T) {
 	} {
 		f.Resources = c.of
 		execution := fmt.Sprint(c.of.Disk)
-		if _, err := r.Run(t.Context(), f, ask("bad", execution)); err != nil {
+		if _, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", execution)}); err != nil {
 			t.Fatal(err)
 		}
 		// E-082: memory, cpus in thousandths and disk are the limits of the process, and defaults stand for what is not said
@@ -617,14 +618,14 @@ func TestClose(t *testing.T) {
 	descriptors, goroutines := held(t)
 	for _, kind := range []string{"confined", "off"} {
 		log := newLogs()
-		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: landfall.Resources{Timeout: patience}}
+		r := &runner.Runner{Sandbox: box(t, kind), Logs: log, Defaults: landfall.Resources{Timeout: testkit.Patience}}
 		f := counter(t, "echo working >&2; exec sleep 600")
 		f.Dir = filepath.Clean(f.Dir)
 		count(t, r, f)
 		errs := make(chan error)
 		for _, execution := range []string{"a", "b"} {
 			go func() {
-				_, err := r.Run(t.Context(), f, ask("bad", execution))
+				_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", execution)})
 				errs <- err
 			}()
 			log.await(t, execution, "working")
@@ -636,7 +637,7 @@ func TestClose(t *testing.T) {
 				t.Error("a call that was under way has an answer")
 			}
 		}
-		if _, err := r.Run(t.Context(), f, ask("good", "")); landfall.KindOf(err) != landfall.Canceled {
+		if _, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")}); landfall.KindOf(err) != landfall.Canceled {
 			t.Errorf("%s: a later call ended with %v, want canceled", kind, err)
 		}
 		if left := processes(f.Dir); len(left) > 0 {

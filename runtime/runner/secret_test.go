@@ -8,6 +8,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm/wasmtest"
 	"landfall.dev/landfall/secret"
@@ -40,7 +41,7 @@ func TestSecretIsHidden(t *testing.T) {
 			f := counter(t, bad)
 			f.Env = map[string]string{"KEY": value, "ENCODED": encoded}
 			f.Hide = secret.NewRedactor(map[string]secret.Text{"KEY": value})
-			e, err := r.Run(t.Context(), f, ask("bad", "x"))
+			e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x")})
 			fault, _, _ := event.ErrorOf(e)
 			told := fmt.Sprint(log.of("x"), log.of(""), err, runner.ErrorOf(err), fault, e)
 			for _, leak := range []string{value[:9], value[len(value)-8:], encoded[:8], "2c+\\\"7e"} {
@@ -67,7 +68,7 @@ func TestSecretOfModuleIsHidden(t *testing.T) {
 		r, functions := modules(t, logged, printed)
 		for i, f := range functions {
 			f.Hide = secret.NewRedactor(map[string]secret.Text{"KEY": value})
-			_, err := r.Run(t.Context(), f, ask("good", "x"))
+			_, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "x")})
 			log, ok := r.Logs.(*logs)
 			if !ok {
 				t.Fatal("the logs are others")
@@ -87,7 +88,7 @@ func TestSecretInAnswer(t *testing.T) {
 	f := counter(t, `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","data":"%s"}\n' "$KEY"`)
 	f.Env = map[string]string{"KEY": "canary-6f1d2c"}
 	f.Hide = secret.NewRedactor(map[string]secret.Text{"KEY": "canary-6f1d2c"})
-	e, err := r.Run(t.Context(), f, ask("bad", ""))
+	e, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "")})
 	if err != nil || !strings.Contains(string(e.Data()), "canary-6f1d2c") {
 		t.Errorf("got %s and the error %v", e.Data(), err)
 	}

@@ -11,49 +11,11 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/secret"
 )
 
-// Stream takes an answer while it is made. What it does not take holds the function up.
-type Stream interface {
-	// Begin takes the answer's event, without data that follows. Nothing was answered before it.
-	Begin(answer event.Event) error
-	// Write takes a piece of the data.
-	Write(p []byte) (int, error)
-}
-
-type streamKey struct{}
-
-// WithStream returns a context in which Run gives an answer that is streamed to s, and returns its event without the data when all
-// of it is there, or with an error when it broke off. In every other context the data is gathered, up to the limit of an answer.
-func WithStream(ctx context.Context, s Stream) context.Context {
-	return context.WithValue(ctx, streamKey{}, s)
-}
-
-// StreamOf returns what a context gives a streamed answer to, or nil.
-func StreamOf(ctx context.Context) Stream {
-	s, _ := ctx.Value(streamKey{}).(Stream)
-	return s
-}
-
-// Judge returns why an answer that was not streamed cannot be passed on, as the Stream of a context sees it, if that has a method which
-// tells: Judge(answer event.Event) error. A call whose answer nobody can use did not succeed.
-func Judge(ctx context.Context, answer event.Event) error {
-	if judge, ok := StreamOf(ctx).(interface{ Judge(event.Event) error }); ok {
-		return judge.Judge(answer)
-	}
-	return nil
-}
-
-// Streamed returns how many bytes the Stream of a context took, if it has a method that tells: Sent() int64.
-func Streamed(ctx context.Context) int64 {
-	if counts, ok := StreamOf(ctx).(interface{ Sent() int64 }); ok {
-		return counts.Sent()
-	}
-	return 0
-}
-
-// gathered is a Stream that keeps all.
+// gathered is a function.Stream that keeps all.
 type gathered struct {
 	bytes.Buffer
 
@@ -61,14 +23,14 @@ type gathered struct {
 	begun bool
 }
 
-// Begin implements Stream.
+// Begin implements function.Stream.
 func (g *gathered) Begin(answer event.Event) error {
 	g.begun = true
 	_, err := g.Write(answer.Data())
 	return err
 }
 
-// Write implements Stream.
+// Write implements function.Stream.
 func (g *gathered) Write(p []byte) (int, error) {
 	if g.Len()+len(p) > g.most {
 		return 0, errTooLarge
@@ -81,7 +43,7 @@ var errPart = errors.New("it is no part of an answer")
 
 // stream hands on the parts of an answer.
 func (p *process) stream(ctx context.Context, t task, answer event.Event) (event.Event, error) {
-	to, all := StreamOf(ctx), &gathered{most: p.most}
+	to, all := t.to, &gathered{most: p.most}
 	if to == nil {
 		to = all
 	}
@@ -163,7 +125,7 @@ func (r *refusedError) told() error {
 }
 
 // parts hands on an answer and its parts, up to the last. It returns the error that the function ends with.
-func (p *process) parts(ctx context.Context, t task, to Stream, answer event.Event) (*event.Error, error) {
+func (p *process) parts(ctx context.Context, t task, to function.Stream, answer event.Event) (*event.Error, error) {
 	if err := to.Begin(answer); err != nil {
 		return nil, refusal(err, true)
 	}
@@ -209,7 +171,7 @@ func (p *process) await(ctx context.Context, t task) error {
 }
 
 // hand hands on a part of an answer, of which there were total bytes before it.
-func hand(to Stream, text []byte, total *int64) (event.Part, error) {
+func hand(to function.Stream, text []byte, total *int64) (event.Part, error) {
 	part, err := event.ParsePart(text)
 	if err != nil {
 		return event.Part{}, fmt.Errorf("%w: %w", errPart, err)

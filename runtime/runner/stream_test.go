@@ -9,6 +9,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/wasm/wasmtest"
 	"landfall.dev/landfall/test/testkit"
@@ -25,14 +26,14 @@ type taker struct {
 	took  func()
 }
 
-// Begin implements runner.Stream.
+// Begin implements function.Stream.
 func (k *taker) Begin(answer event.Event) error {
 	k.begun = true
 	_, err := k.Write(answer.Data())
 	return err
 }
 
-// Write implements runner.Stream.
+// Write implements function.Stream.
 func (k *taker) Write(p []byte) (int, error) {
 	if k.most > 0 && k.text.Len()+len(p) > k.most {
 		return 0, errors.New("gone")
@@ -55,11 +56,11 @@ func TestStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, parts), &taker{}
-			answer, err := r.Run(runner.WithStream(t.Context(), k), f, ask("bad", "x"))
+			answer, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 			if err != nil || k.text.String() != "one two three" || len(answer.Data()) > 0 {
 				t.Fatalf("got %q and then %q, %v; want all parts and no data", k.text.String(), answer.Data(), err)
 			}
-			answer, err = r.Run(t.Context(), f, ask("bad", "y"))
+			answer, err = r.Run(t.Context(), f, function.Call{Event: ask("bad", "y")})
 			if err != nil || string(answer.Data()) != "one two three" {
 				t.Errorf("where nobody takes parts: got %q, %v", answer.Data(), err)
 			}
@@ -96,7 +97,7 @@ func TestBrokenStream(t *testing.T) {
 				count(t, r, f)
 				f.Resources.Timeout = 3 * time.Second
 			}
-			_, err := r.Run(runner.WithStream(t.Context(), k), f, ask("bad", "x"))
+			_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 			f.Resources.Timeout = 0
 			if reason(err) != c.reason || !strings.Contains(landfall.MessageOf(err), c.message) || k.text.String() != "one " {
 				t.Errorf("got %q and %v: %s; want %s and %q", k.text.String(), reason(err), landfall.MessageOf(err), c.reason, c.message)
@@ -112,7 +113,7 @@ func TestBrokenStream(t *testing.T) {
 func TestStreamEndsWithError(t *testing.T) {
 	t.Parallel()
 	r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, head+`echo '{"error":{"message":"no more","type":"Empty"}}'`), &taker{}
-	answer, err := r.Run(runner.WithStream(t.Context(), k), f, ask("bad", "x"))
+	answer, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestStreamNobodyTakes(t *testing.T) {
 			ctx, end := context.WithCancel(t.Context())
 			defer end()
 			of(k, end)
-			_, err := r.Run(runner.WithStream(ctx, k), f, ask("bad", "x"))
+			_, err := r.Run(ctx, f, function.Call{Event: ask("bad", "x"), Stream: k})
 			if landfall.KindOf(err) != landfall.Canceled {
 				t.Errorf("got %v, want that it was given up", err)
 			}
@@ -163,8 +164,8 @@ func TestSilentStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: 3 * time.Second}}), counter(t, c.bad), &taker{}
-			f.Resources.Timeout = 10 * patience
-			_, err := r.Run(runner.WithStream(t.Context(), k), f, ask("bad", "x"))
+			f.Resources.Timeout = 10 * testkit.Patience
+			_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Stream: k})
 			if reason(err) != c.want || k.text.String() != c.text {
 				t.Errorf("got %q, %v; want %q and %q", k.text.String(), err, c.text, c.want)
 			}
@@ -179,11 +180,11 @@ func TestSilentStream(t *testing.T) {
 func TestStreamGivenUpInSilence(t *testing.T) {
 	t.Parallel()
 	r, f, k := start(t, &runner.Runner{Sandbox: box(t, "off")}), counter(t, head+`exec sleep 600`), &taker{}
-	f.Resources.Timeout = 10 * patience
+	f.Resources.Timeout = 10 * testkit.Patience
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	k.took = func() { time.AfterFunc(time.Millisecond, end) }
-	if _, err := r.Run(runner.WithStream(ctx, k), f, ask("bad", "x")); landfall.KindOf(err) != landfall.Canceled {
+	if _, err := r.Run(ctx, f, function.Call{Event: ask("bad", "x"), Stream: k}); landfall.KindOf(err) != landfall.Canceled {
 		t.Errorf("got %v, want that it was given up", err)
 	}
 	testkit.Eventually(t, "the process is gone", func() bool { processes, _ := r.Count(f.ID); return processes == 0 })
@@ -224,12 +225,12 @@ func TestModuleStreams(t *testing.T) {
 	}
 	r, f := modules(t, sources...)
 	for i, test := range tests {
-		r.Limits.Silence = patience
+		r.Limits.Silence = testkit.Patience
 		if test.reason == runner.Timeout {
 			r.Limits.Silence = 500 * time.Millisecond
 		}
 		k := &taker{most: test.most}
-		answer, err := r.Run(runner.WithStream(t.Context(), k), f[i], ask("1", "x"))
+		answer, err := r.Run(t.Context(), f[i], function.Call{Event: ask("1", "x"), Stream: k})
 		said, _, _ := event.ErrorOf(answer)
 		if err != nil {
 			said.Message = landfall.MessageOf(err) + err.Error()
@@ -241,7 +242,7 @@ func TestModuleStreams(t *testing.T) {
 			t.Errorf("%s: the answer has data: %q", test.name, answer.Data())
 		}
 	}
-	if answer, err := r.Run(t.Context(), f[0], ask("1", "x")); err != nil || string(answer.Data()) != "one two three" {
+	if answer, err := r.Run(t.Context(), f[0], function.Call{Event: ask("1", "x")}); err != nil || string(answer.Data()) != "one two three" {
 		t.Errorf("where nobody takes parts: got %q, %v", answer.Data(), err)
 	}
 	if processes, _ := r.Count(f[0].ID); processes != 0 {

@@ -16,13 +16,11 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
 	"landfall.dev/landfall/test/testkit"
 )
-
-// patience is how long a test waits for what happens at once on a machine that has nothing else to do.
-const patience = 60 * time.Second
 
 // TestMain is also the init of what the tests confine.
 func TestMain(m *testing.M) {
@@ -77,7 +75,7 @@ func (l *logs) of(execution string) string {
 // await waits until an execution's log has a text.
 func (l *logs) await(t *testing.T, execution, text string) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(testkit.Patience)
 	for !strings.Contains(l.of(execution), text) {
 		select {
 		case <-l.wake:
@@ -135,7 +133,7 @@ func ask(kind, execution string) event.Event {
 // count calls a counter, and returns the number that it says.
 func count(t testing.TB, r *runner.Runner, f runner.Function) int {
 	t.Helper()
-	e, err := r.Run(t.Context(), f, ask("good", ""))
+	e, err := r.Run(t.Context(), f, function.Call{Event: ask("good", "")})
 	if err != nil {
 		t.Fatalf("Run: %v (%+v)", err, runner.ErrorOf(err))
 	}

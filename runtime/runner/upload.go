@@ -10,49 +10,15 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 )
-
-// Body is the body of a request that comes while its function runs. One goroutine reads it.
-type Body interface {
-	// Read returns what came. Before the end there is no error; io.EOF is the end, and any other error is why it broke off, of which
-	// the function is told the message.
-	io.Reader
-
-	// Stop makes Read fail, also one that waits. Any goroutine may call it, more than once, also behind the end.
-	Stop()
-
-	// Taken returns how many bytes were read. Any goroutine may call it.
-	Taken() int64
-}
-
-type bodyKey struct{}
-
-// WithBody returns a context in which a function that takes parts gets the body as the data of its event, in parts that follow it.
-// The body is Stopped, and nothing of it is read any more, when Run returns, or in a moment.
-func WithBody(ctx context.Context, b Body) context.Context {
-	return context.WithValue(ctx, bodyKey{}, b)
-}
-
-// BodyOf returns the body of a context, or nil.
-func BodyOf(ctx context.Context) Body {
-	b, _ := ctx.Value(bodyKey{}).(Body)
-	return b
-}
-
-// Taken returns how many bytes of the body of a context were read; 0 when it has none.
-func Taken(ctx context.Context) int64 {
-	if b := BodyOf(ctx); b != nil {
-		return b.Taken()
-	}
-	return 0
-}
 
 // partSize is how much of a body is held at a time.
 const partSize = 32 << 10
 
 // upload makes parts of a body. Nobody else knows its fields before it is over.
 type upload struct {
-	body   Body
+	body   function.Body
 	cut    func() // is called when it broke off; nil: nothing is
 	room   []byte
 	line   []byte

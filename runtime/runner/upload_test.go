@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/test/testkit"
 )
@@ -26,10 +27,10 @@ func newFlow() flow {
 	return flow{r, w}
 }
 
-// Stop implements runner.Body.
+// Stop implements function.Body.
 func (f flow) Stop() { _ = f.CloseWithError(errors.New("nobody reads any more")) }
 
-// Taken implements runner.Body.
+// Taken implements function.Body.
 func (flow) Taken() int64 { return 0 }
 
 // whole returns a body that is all there.
@@ -60,14 +61,14 @@ const (
 func uploader(t *testing.T, bad string) runner.Function {
 	t.Helper()
 	f := counter(t, bad)
-	f.Body, f.Resources.Concurrency, f.Resources.Timeout = mib, 1, patience
+	f.Body, f.Resources.Concurrency, f.Resources.Timeout = mib, 1, testkit.Patience
 	return f
 }
 
 // send calls a function with a body.
-func send(t *testing.T, r *runner.Runner, f runner.Function, b runner.Body) (string, error) {
+func send(t *testing.T, r *runner.Runner, f runner.Function, b function.Body) (string, error) {
 	t.Helper()
-	answer, err := r.Run(runner.WithBody(t.Context(), b), f, ask("bad", ""))
+	answer, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", ""), Body: b})
 	return string(answer.Data()), err
 }
 
@@ -106,7 +107,7 @@ func TestUploadWhileAnswering(t *testing.T) {
 		}
 		_ = b.to.Close()
 	}()
-	if _, err := r.Run(runner.WithStream(runner.WithBody(t.Context(), b), k), f, ask("bad", "")); err != nil || k.text.String() != "one two three four" {
+	if _, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", ""), Body: b, Stream: k}); err != nil || k.text.String() != "one two three four" {
 		t.Errorf("got %q, %v", k.text.String(), err)
 	}
 	if n := count(t, r, f); n != 2 {
@@ -196,7 +197,7 @@ func TestBrokenUpload(t *testing.T) {
 				_, _ = io.WriteString(b.to, "half")
 				_ = b.to.CloseWithError(&landfall.Error{Kind: landfall.Canceled, Message: "the caller went away"})
 			}()
-			_, err := r.Run(runner.WithBody(t.Context(), b), f, ask("bad", "x"))
+			_, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", "x"), Body: b})
 			if c.next == 2 && log.of("x") != "half!\n" {
 				t.Errorf("the function has read %q", log.of("x"))
 			}
@@ -214,18 +215,15 @@ func TestBrokenUpload(t *testing.T) {
 // A function that goes on with its answer ends as soon as another one when the body breaks off that it is for.
 func TestBrokenUploadOfStream(t *testing.T) {
 	t.Parallel()
-	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: patience / 2}})
+	r := start(t, &runner.Runner{Sandbox: box(t, "off"), Limits: runner.Limits{Silence: testkit.Patience / 2}})
 	f := uploader(t, head+`while [ $n -lt 100 ]; do n=$((n+1)); echo '{"data":"."}'; sleep 0.2; done; echo '{"last":true}'; `)
-	for name, to := range map[string]runner.Stream{"streamed": &taker{}, "gathered": nil} {
+	for name, to := range map[string]function.Stream{"streamed": &taker{}, "gathered": nil} {
 		settled(t, r, f)
-		b, ctx := newFlow(), t.Context()
+		b := newFlow()
 		go func() {
 			_ = b.to.CloseWithError(&landfall.Error{Kind: landfall.Canceled, Message: "the caller went away"})
 		}()
-		if to != nil {
-			ctx = runner.WithStream(ctx, to)
-		}
-		answer, err := r.Run(runner.WithBody(ctx, b), f, ask("bad", ""))
+		answer, err := r.Run(t.Context(), f, function.Call{Event: ask("bad", ""), Body: b, Stream: to})
 		if landfall.KindOf(err) != landfall.Canceled || !strings.Contains(landfall.MessageOf(err), "broke off: the caller went away") {
 			t.Errorf("%s: got %q, %v; want that the body broke off", name, answer.Data(), err)
 		}
@@ -258,7 +256,7 @@ func TestUploadEnds(t *testing.T) {
 				t.Errorf("got %v, want that it took too long", err)
 			}
 			settled(t, r, f)
-			f.Resources.Timeout = patience
+			f.Resources.Timeout = testkit.Patience
 			if n := count(t, r, f); n != 1 {
 				t.Errorf("the next event was number %d of its process, want the first", n)
 			}
@@ -266,7 +264,7 @@ func TestUploadEnds(t *testing.T) {
 			go of.body(b)
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(100*time.Millisecond, cancel)
-			if _, err := r.Run(runner.WithBody(ctx, b), f, ask("bad", "")); landfall.KindOf(err) != landfall.Canceled {
+			if _, err := r.Run(ctx, f, function.Call{Event: ask("bad", ""), Body: b}); landfall.KindOf(err) != landfall.Canceled {
 				t.Errorf("got %v, want that it was given up", err)
 			}
 			settled(t, r, f)
@@ -282,7 +280,7 @@ func TestNobodySaysThatPartsFollow(t *testing.T) {
 		f.Body = body
 		e := ask("bad", "")
 		event.SetFollows(&e, true)
-		if answer, err := r.Run(t.Context(), f, e); err != nil || string(answer.Data()) != "1 " {
+		if answer, err := r.Run(t.Context(), f, function.Call{Event: e}); err != nil || string(answer.Data()) != "1 " {
 			t.Errorf("got %q, %v", answer.Data(), err)
 		}
 		if e.Extensions()["datafollows"] != true {

@@ -13,23 +13,29 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger"
 )
 
-// function is Functions of which a test sees every call.
-type function func(*landfall.Function, event.Event) (event.Event, error)
+// plain is a Caller of which a test sees the function and the event of every call.
+type plain func(*landfall.Function, event.Event) (event.Event, error)
 
-// Run implements trigger.Functions.
-func (f function) Run(_ context.Context, called *landfall.Function, e event.Event) (event.Event, error) {
-	return f(called, e)
+// Call implements function.Caller.
+func (f plain) Call(_ context.Context, c function.Call) (event.Event, error) {
+	return f(c.Function, c.Event)
 }
 
-// manager returns a manager whose functions f runs.
-func manager(f function) *trigger.Manager {
+// manager returns a manager whose calls f takes.
+func manager(f plain) *trigger.Manager {
 	return &trigger.Manager{Functions: f, Table: func() *registry.Table { return nil }, Address: func(f *landfall.Function) string {
 		return "https://example.com/functions/" + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 	}}
+}
+
+// fire calls the function of a trigger, or one of them.
+func fire(ctx context.Context, m *trigger.Manager, t *registry.Trigger, e event.Event) (event.Event, error) {
+	return m.Call(ctx, function.Call{Function: t.Draw(), Trigger: t, Event: e})
 }
 
 // received returns an event as a caller sends it.
@@ -50,41 +56,37 @@ func TestInvoke(t *testing.T) {
 		Resources: landfall.Resources{Memory: 1, MilliCPU: 2},
 	}
 	bound := &registry.Trigger{Trigger: landfall.Trigger{Config: map[string]string{"colour": "blue", "size": "L"}, Resources: landfall.Resources{Memory: 7}}, Name: "pay", Release: "rrrrrrr2", Function: checkout}
-	var called *landfall.Function
-	var got event.Event
-	m := manager(func(f *landfall.Function, e event.Event) (event.Event, error) {
-		called, got = f, e
-		return event.Answer(e, "2"), nil
+	var called function.Call
+	m := manager(nil)
+	m.Functions = function.CallerFunc(func(_ context.Context, c function.Call) (event.Event, error) {
+		called = c
+		return event.Answer(c.Event, "2"), nil
 	})
 	for range 2 { // what is made for the first event is there for the second
-		sent := received()
-		answer, err := m.Invoke(t.Context(), bound, sent)
+		answer, err := fire(t.Context(), m, bound, received())
 		// E-114: an extension fires a trigger without HTTP
 		if err != nil || answer.ID() != "2" {
 			t.Fatalf("got %v, %v, want the function's answer", answer, err)
 		}
 		const address = "https://example.com/functions/team/checkout:owf2k7qa"
 		want := map[string]string{"currency": "EUR", "colour": "blue", "size": "L"}
-		config, err := event.ConfigOf(got)
+		config, err := event.ConfigOf(called.Event)
 		if diff := cmp.Diff(want, config); diff != "" || err != nil {
 			t.Errorf("the configuration in the event differs (%v): %s", err, diff)
 		}
-		added, err := event.TriggerOf(got)
+		added, err := event.TriggerOf(called.Event)
 		if diff := cmp.Diff(event.Trigger{FunctionURL: address, Config: want}, added); diff != "" || err != nil {
 			t.Errorf("the trigger in the event differs (%v): %s", err, diff)
 		}
-		if got.Extensions()["function"] != address {
-			t.Errorf("the event names the function %v, want %s", got.Extensions()["function"], address)
+		if called.Event.Extensions()["function"] != address {
+			t.Errorf("the event names the function %v, want %s", called.Event.Extensions()["function"], address)
 		}
 		// E-085: what the trigger says of resources goes before what the function says
-		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Resources != want || called.ID != "c" {
-			t.Errorf("the function %s has %+v, want c with %+v", called.ID, called.Resources, want)
+		if want := (landfall.Resources{Memory: 7, MilliCPU: 2}); called.Function.Resources != want || called.Function.ID != "c" {
+			t.Errorf("the function %s has %+v, want c with %+v", called.Function.ID, called.Function.Resources, want)
 		}
-		if want := (landfall.Origin{Release: "rrrrrrr2", Trigger: "pay"}); called.Origin != want {
-			t.Errorf("the function runs for %+v, want %+v", called.Origin, want)
-		}
-		if config, _ := event.ConfigOf(sent); config["currency"] != "mine" {
-			t.Errorf("the caller's event says %v now", config)
+		if called.Trigger != bound {
+			t.Errorf("the function runs for %+v, want %+v", called.Trigger, bound)
 		}
 	}
 	if checkout.Resources.Memory != 1 || len(checkout.Config) != 2 {
@@ -96,11 +98,11 @@ func TestInvoke(t *testing.T) {
 func TestInvokeNothing(t *testing.T) {
 	t.Parallel()
 	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
-	answer, err := m.Invoke(t.Context(), &registry.Trigger{Function: &landfall.Function{}}, received())
+	answer, err := fire(t.Context(), m, &registry.Trigger{Function: &landfall.Function{}}, received())
 	if config := answer.Extensions()["config"]; config != "{}" || err != nil {
 		t.Errorf("the configuration is %v, %v, want {}", config, err)
 	}
-	if _, err := m.Invoke(t.Context(), &registry.Trigger{Name: "old"}, received()); landfall.KindOf(err) != landfall.NotFound {
+	if _, err := fire(t.Context(), m, &registry.Trigger{Name: "old"}, received()); landfall.KindOf(err) != landfall.NotFound {
 		t.Errorf("got %v of a trigger whose version is gone, want not found", err)
 	}
 }
@@ -110,19 +112,15 @@ func TestCall(t *testing.T) {
 	t.Parallel()
 	m := manager(func(_ *landfall.Function, e event.Event) (event.Event, error) { return e, nil })
 	f := &landfall.Function{Namespace: "team", Name: "checkout", Version: "owf2k7qa", Config: map[string]string{"currency": "EUR", "colour": "red"}}
-	sent := received()
-	got, err := m.Call(t.Context(), f, sent)
+	got, err := m.Call(t.Context(), function.Call{Function: f, Event: received()})
 	want := event.Trigger{FunctionURL: "https://example.com/functions/team/checkout:owf2k7qa", Config: map[string]string{"currency": "mine", "colour": "red"}}
 	added, _ := event.TriggerOf(got)
 	if diff := cmp.Diff(want, added); diff != "" || err != nil {
 		t.Errorf("the function got other configuration (%v): %s", err, diff)
 	}
-	if config, _ := event.ConfigOf(sent); len(config) != 1 || event.FunctionOf(sent) != "" {
-		t.Errorf("the sender's event says %v of %q now", config, event.FunctionOf(sent))
-	}
 	wrong := received()
 	wrong.SetExtension("config", "7")
-	if _, err := m.Call(t.Context(), f, wrong); landfall.KindOf(err) != landfall.Invalid {
+	if _, err := m.Call(t.Context(), function.Call{Function: f, Event: wrong}); landfall.KindOf(err) != landfall.Invalid {
 		t.Errorf("got %v of a configuration that is none, want invalid", err)
 	}
 }
@@ -135,14 +133,16 @@ func TestContract(t *testing.T) {
 		runs++
 		return event.Answer(e, "2"), nil
 	})
-	m.Unfit = func(_ *landfall.Function, side trigger.Side) { unfit[side]++ }
+	m.Functions = trigger.Checked(func(_ *landfall.Function, side trigger.Side) { unfit[side]++ }, m.Functions)
 	f := &landfall.Function{Name: "checkout", Contract: json.RawMessage(`{"input":{"type":"object"},"output":{"type":"object"}}`)}
 	ways := map[string]func(e event.Event) (event.Event, error){
-		"a call": func(e event.Event) (event.Event, error) { return m.Call(t.Context(), f, e) },
+		"a call": func(e event.Event) (event.Event, error) {
+			return m.Call(t.Context(), function.Call{Function: f, Event: e})
+		},
 	}
 	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
 		ways[string(kind)] = func(e event.Event) (event.Event, error) {
-			return m.Invoke(t.Context(), &registry.Trigger{Trigger: landfall.Trigger{Kind: kind}, Function: f}, e)
+			return fire(t.Context(), m, &registry.Trigger{Trigger: landfall.Trigger{Kind: kind}, Function: f}, e)
 		}
 	}
 	for name, way := range ways {
@@ -169,7 +169,7 @@ func TestInvokeShares(t *testing.T) {
 	})
 	bound := &registry.Trigger{Shares: []registry.Share{{Function: &landfall.Function{ID: "all"}, Percent: 100}, {Function: &landfall.Function{ID: "none"}}}}
 	for range 100 {
-		if answer, err := m.Invoke(t.Context(), bound, received()); err != nil || answer.ID() != "all" {
+		if answer, err := fire(t.Context(), m, bound, received()); err != nil || answer.ID() != "all" {
 			t.Fatalf("got an answer of %q, %v, want all of them of all", answer.ID(), err)
 		}
 	}
@@ -184,7 +184,7 @@ func TestPreparedGoesWithItsTable(t *testing.T) {
 	m.Table = func() *registry.Table { return newest }
 	invoke := func(name string) weak.Pointer[registry.Trigger] {
 		bound := &registry.Trigger{Name: name, Function: &landfall.Function{ID: name}}
-		if _, err := m.Invoke(t.Context(), bound, received()); err != nil {
+		if _, err := fire(t.Context(), m, bound, received()); err != nil {
 			t.Fatal(err)
 		}
 		return weak.Make(bound)

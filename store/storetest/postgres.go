@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +32,7 @@ func Postgres(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := fmt.Sprintf("test%d_%d", os.Getpid(), s.last.Add(1))
+	name := "test_" + strings.ToLower(rand.Text())
 	if err := s.exec(`CREATE DATABASE ` + name + ` TEMPLATE ` + template); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,6 @@ type server struct {
 	port  string
 	alive io.WriteCloser // open until the server is to end; a signal's name in it ends and starts it
 	ended chan struct{}  // closed when it has
-	last  atomic.Int64
 }
 
 // template is the name of a server's migrated database.

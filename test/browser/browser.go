@@ -104,7 +104,7 @@ func Looks() []Look {
 
 // Tab is one tab with cookies of its own.
 type Tab struct {
-	t    *testing.T
+	t    testing.TB
 	site *site.Site
 	ctx  func() context.Context
 
@@ -114,7 +114,7 @@ type Tab struct {
 }
 
 // NewTab opens a tab, which is closed with the test.
-func NewTab(t *testing.T, s *site.Site, l Look) *Tab {
+func NewTab(t testing.TB, s *site.Site, l Look) *Tab {
 	t.Helper()
 	started.Do(func() {})
 	tabs <- struct{}{}

@@ -15,7 +15,7 @@ import (
 )
 
 // newInstallation is a stopped site with an app that was pushed to.
-func newInstallation(t *testing.T, on, app string) (*site.Site, string) {
+func newInstallation(t testing.TB, on, app string) (*site.Site, string) {
 	t.Helper()
 	s := site.NewOn(t, site.EngineOf(t, on))
 	r := s.Repository(s.App(app))

@@ -38,7 +38,7 @@ func (f *Fleet) Builder(gate string) *Member {
 type Member struct{ *site.Site }
 
 // NewFleet starts an installation with so many workers and gateways. env are more NAME=VALUE settings, of all processes.
-func NewFleet(t *testing.T, workers, gateways int, env ...string) *Fleet {
+func NewFleet(t testing.TB, workers, gateways int, env ...string) *Fleet {
 	t.Helper()
 	f, on := New(t), site.EngineOf(t, site.WithPostgres+"+"+site.WithS3)
 	head := site.NewStopped(t, on, append([]string{"LANDFALL_ROLE=api,webhook"}, env...)...)
@@ -79,7 +79,7 @@ func (f *Fleet) Building(gate string, n int) {
 	})
 }
 
-func parentOf(t *testing.T, pid string) string {
+func parentOf(t testing.TB, pid string) string {
 	t.Helper()
 	for line := range strings.Lines(string(testkit.Must(os.ReadFile(filepath.Join("/proc", pid, "status")))(t))) {
 		if parent, ok := strings.CutPrefix(line, "PPid:"); ok {

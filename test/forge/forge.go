@@ -112,7 +112,7 @@ type Hosted struct {
 }
 
 // Host makes an empty repository at the forge.
-func (f *Forge) Host(t *testing.T, name string) *Hosted {
+func (f *Forge) Host(t testing.TB, name string) *Hosted {
 	t.Helper()
 	f.mu.Lock()
 	f.last++
@@ -221,7 +221,7 @@ func (h *Hosted) Delivery(event, template string, change func(payload map[string
 }
 
 // With returns another delivery whose payload is changed.
-func (d Delivery) With(t *testing.T, change func(payload map[string]any)) Delivery {
+func (d Delivery) With(t testing.TB, change func(payload map[string]any)) Delivery {
 	t.Helper()
 	payload := testkit.Decode[map[string]any](t, d.Body)
 	change(payload)
@@ -229,7 +229,7 @@ func (d Delivery) With(t *testing.T, change func(payload map[string]any)) Delive
 }
 
 // Object returns an object within a payload.
-func Object(t *testing.T, payload map[string]any, field string) map[string]any {
+func Object(t testing.TB, payload map[string]any, field string) map[string]any {
 	t.Helper()
 	inner, ok := payload[field].(map[string]any)
 	if !ok {
@@ -265,9 +265,5 @@ func (h *Hosted) Release(page string) (landfall.CommitSHA, Delivery) {
 // Fixture returns a payload of testdata/github as it is.
 func Fixture(tb testing.TB, name string) []byte {
 	tb.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "github", name+".json"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return data
+	return testkit.Must(os.ReadFile(filepath.Join(testkit.Must(site.Root())(tb), "testdata", "github", name+".json")))(tb)
 }

@@ -64,7 +64,7 @@ const (
 )
 
 // NewTwins starts a server that does not report yet.
-func NewTwins(t *testing.T) *Twins {
+func NewTwins(t testing.TB) *Twins {
 	t.Helper()
 	w := NewStoppedTwins(t, site.NewEngine(t))
 	w.Start()
@@ -73,7 +73,7 @@ func NewTwins(t *testing.T) *Twins {
 }
 
 // NewStoppedTwins is NewTwins on an engine, before the start and without apps.
-func NewStoppedTwins(t *testing.T, on site.Engine) *Twins {
+func NewStoppedTwins(t testing.TB, on site.Engine) *Twins {
 	t.Helper()
 	d, err := Description()
 	if err != nil {
@@ -362,7 +362,7 @@ func (v *Watcher) Sees(round int) {
 }
 
 // WantSteady fails the test unless the visitor always got whole releases of exactly these rounds, one after the other.
-func (v *Watcher) WantSteady(t *testing.T, rounds ...int) {
+func (v *Watcher) WantSteady(t testing.TB, rounds ...int) {
 	t.Helper()
 	if got := v.Rounds(t); !slices.Equal(got, rounds) {
 		t.Errorf("a visitor of %s saw the rounds %v, want %v", v.App, got, rounds)
@@ -371,7 +371,7 @@ func (v *Watcher) WantSteady(t *testing.T, rounds ...int) {
 
 // Rounds ends the visit, fails the test if it saw anything but whole releases, and returns their rounds in the order in which
 // they were seen.
-func (v *Watcher) Rounds(t *testing.T) []int {
+func (v *Watcher) Rounds(t testing.TB) []int {
 	t.Helper()
 	v.stop()
 	for _, s := range v.strange {

@@ -115,7 +115,7 @@ func TryPost(url string, d Delivery, header http.Header) (Response, error) {
 const WebhookSecret = "a secret that the forge and the installation share"
 
 // NewWorld starts a server without credentials for the forge's API. env are more NAME=VALUE settings.
-func NewWorld(t *testing.T, env ...string) *World {
+func NewWorld(t testing.TB, env ...string) *World {
 	t.Helper()
 	f := New(t)
 	return &World{Forge: f, Site: site.New(t, append([]string{
@@ -129,7 +129,7 @@ var Description = sync.OnceValues(githubtest.Load)
 const APIToken = "ghp_of_the_test"
 
 // NewReportingWorld starts a server that reports to the forge's API.
-func NewReportingWorld(t *testing.T, env ...string) *World {
+func NewReportingWorld(t testing.TB, env ...string) *World {
 	t.Helper()
 	d, err := Description()
 	if err != nil {
@@ -143,7 +143,7 @@ func NewReportingWorld(t *testing.T, env ...string) *World {
 }
 
 // In returns the world for a subtest.
-func (w *World) In(t *testing.T) *World {
+func (w *World) In(t testing.TB) *World {
 	t.Helper()
 	return &World{Site: w.Site.In(t), Forge: w.Forge, API: w.API}
 }
@@ -183,7 +183,7 @@ func (w *World) Hears(all ...Delivery) Response {
 
 // WantEnds waits until the commit's newest run is over, and fails the test unless it ended like this and its release can be
 // reached at once, or is expired.
-func WantEnds(t *testing.T, w *World, app string, commit landfall.CommitSHA, state landfall.RunState, parts ...string) client.Run {
+func WantEnds(t testing.TB, w *World, app string, commit landfall.CommitSHA, state landfall.RunState, parts ...string) client.Run {
 	t.Helper()
 	run := w.In(t).Finished(app, commit)
 	if run.State != state {
@@ -250,7 +250,7 @@ func (w *World) Told(commit landfall.CommitSHA) []githubtest.Status {
 }
 
 // WantTold fails the test unless the forge heard of a commit that it is pending, and then exactly this.
-func WantTold(t *testing.T, w *World, commit landfall.CommitSHA, state landfall.StatusState, target string, parts ...string) {
+func WantTold(t testing.TB, w *World, commit landfall.CommitSHA, state landfall.StatusState, target string, parts ...string) {
 	t.Helper()
 	all := w.In(t).Told(commit)
 	if len(all) != 2 || all[0].State != string(landfall.StatusPending) || all[1].State != string(state) {
@@ -269,7 +269,7 @@ func WantTold(t *testing.T, w *World, commit landfall.CommitSHA, state landfall.
 
 // WantPairs fails the test unless every commit and context that was pending got exactly one final status for it. What
 // needed no run has a final status alone.
-func WantPairs(t *testing.T, all []githubtest.Status) {
+func WantPairs(t testing.TB, all []githubtest.Status) {
 	t.Helper()
 	last := map[string]string{}
 	for _, s := range all {

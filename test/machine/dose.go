@@ -10,7 +10,7 @@ import (
 const faultRoundsVariable = "LANDFALL_FAULT_ROUNDS"
 
 // Dose returns how many faults an experiment makes: a few, or so many in each round that was asked for.
-func Dose(t *testing.T, few, inOneRound int) int {
+func Dose(t testing.TB, few, inOneRound int) int {
 	t.Helper()
 	text := os.Getenv(faultRoundsVariable)
 	if text == "" {

@@ -21,7 +21,7 @@ import (
 // Volume is a file system of a few MiB in memory. It is mounted in a mount namespace of its own, and where the tests are not root's in
 // a user namespace, so that it needs no rights beyond those of the sandbox's tests and is gone with the test program, however that ends.
 type Volume struct {
-	t      *testing.T
+	t      testing.TB
 	Folder string // where it is mounted, as a process in the namespace sees it
 	pid    string // of the process that keeps the namespace
 	user   int    // who owns it, and enters it where the tests are root's
@@ -31,13 +31,13 @@ type Volume struct {
 const Somebody = 12345
 
 // NewVolume mounts a volume, and lets the subfolders of data that are named lie on it.
-func NewVolume(t *testing.T, size int64, data string, subfolders ...string) *Volume {
+func NewVolume(t testing.TB, size int64, data string, subfolders ...string) *Volume {
 	t.Helper()
 	return NewVolumeOf(t, 0, size, data, subfolders...)
 }
 
 // NewVolumeOf is NewVolume for a server that a user starts. All folders on the way are open to all.
-func NewVolumeOf(t *testing.T, user int, size int64, data string, subfolders ...string) *Volume {
+func NewVolumeOf(t testing.TB, user int, size int64, data string, subfolders ...string) *Volume {
 	t.Helper()
 	v := &Volume{t: t, Folder: t.TempDir(), user: user}
 	if user != 0 {

@@ -24,7 +24,7 @@ const poisonRoundsVariable = "LANDFALL_POISON_ROUNDS"
 type poison struct {
 	name  string
 	files []string                               // pairs of path and content, beside those of an app that works
-	also  func(t *testing.T, r *site.Repository) // what no pair of path and content is
+	also  func(t testing.TB, r *site.Repository) // what no pair of path and content is
 	says  []string                               // what the person who pushed is told
 }
 
@@ -45,7 +45,7 @@ func badBuild(name, command string, says ...string) poison {
 }
 
 // badTree is a tree with something that cannot be served.
-func badTree(name string, also func(t *testing.T, r *site.Repository), says ...string) poison {
+func badTree(name string, also func(t testing.TB, r *site.Repository), says ...string) poison {
 	return poison{name: name, also: also, says: says}
 }
 
@@ -90,9 +90,9 @@ func poisons() []poison {
 		badObject("a topic of two words", poisonQueue+"{topic: 'a b', functionref: {name: hello}}\n"),
 		badObject("filters that are none", poisonQueue+"{topic: a, filters: [{like: {type: a}}], functionref: {name: hello}}\n"),
 		badObject("too many values", "apiVersion: landfall.dev/v1\nkind: App\nmetadata: {name: poison}\nspec: {config: {a: ["+strings.Repeat("1,", 200_000)+"]}}\n"),
-		badTree("a link in a circle", func(_ *testing.T, r *site.Repository) { link(r, "b", "site/a"); link(r, "a", "site/b") }, "symlink"),
-		badTree("a link out of the tree", func(_ *testing.T, r *site.Repository) { link(r, "/etc/passwd", "site/a") }, "symlink"),
-		badTree("a link to its folder", func(_ *testing.T, r *site.Repository) { link(r, ".", "site/a") }, "symlink"),
+		badTree("a link in a circle", func(_ testing.TB, r *site.Repository) { link(r, "b", "site/a"); link(r, "a", "site/b") }, "symlink"),
+		badTree("a link out of the tree", func(_ testing.TB, r *site.Repository) { link(r, "/etc/passwd", "site/a") }, "symlink"),
+		badTree("a link to its folder", func(_ testing.TB, r *site.Repository) { link(r, ".", "site/a") }, "symlink"),
 		badTree("100,000 files", manyFiles, "LANDFALL_MAX_FILES"),
 		{name: "a pointer", files: []string{"site/video.mp4", lfsPointer}, says: []string{"Git LFS"}},
 		{name: "too large", files: []string{"site/large", strings.Repeat("0123456789", 300_000)}, says: []string{"LANDFALL_MAX_FILE_BYTES"}},
@@ -105,7 +105,7 @@ func poisons() []poison {
 }
 
 // manyFiles adds a hundred thousand names of one file to the index.
-func manyFiles(t *testing.T, r *site.Repository) {
+func manyFiles(t testing.TB, r *site.Repository) {
 	t.Helper()
 	var index strings.Builder
 	blob := strings.TrimSpace(r.Git("rev-parse", "HEAD:site/index.html"))

@@ -75,7 +75,7 @@ func newParts(t *testing.T) *parts {
 		{p.trigger, "trigger"}, {p.gateway, "gateway"}, {p.pipeline, "pipeline"}, {p.webhook, "webhook"},
 	}
 	for _, part := range all {
-		part.Main = filepath.Join(folder, "landfall-"+part.role)
+		part.Main = []string{filepath.Join(folder, "landfall-"+part.role)}
 		part.Env = append(part.Env, shared...)
 		part.Env = append(part.Env, "LANDFALL_URL="+p.URL)
 		part.Launch() // in any order

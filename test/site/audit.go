@@ -21,7 +21,7 @@ import (
 
 // audit reads the data folder of a site that has stopped, and finds what no kill and no race may leave behind.
 type audit struct {
-	t       *testing.T
+	t       testing.TB
 	db      *store.DB
 	objects Objects
 	// collected says that versions may have been deleted, so that numbers may have gaps.
@@ -34,7 +34,7 @@ const everything = 100_000
 
 // WantSound stops a site and fails the test unless its data folder is as if every push had come alone and nothing had
 // ever been killed. The test must not have rolled back, retried, or pushed a commit again that was superseded.
-func WantSound(t *testing.T, s *Site, collected bool) {
+func WantSound(t testing.TB, s *Site, collected bool) {
 	t.Helper()
 	s.Stop()
 	for _, folder := range []string{"scratch", filepath.Join("objects", ".parts")} {

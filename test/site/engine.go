@@ -27,7 +27,7 @@ const (
 )
 
 // NewEngine makes the engines that the test runs on.
-func NewEngine(t *testing.T) Engine {
+func NewEngine(t testing.TB) Engine {
 	t.Helper()
 	names := []string{"sqlite+folder", WithPostgres + "+folder", "sqlite+" + WithS3, WithPostgres + "+" + WithS3}
 	name := names[crc32.ChecksumIEEE([]byte(t.Name()))%uint32(len(names))]
@@ -41,7 +41,7 @@ func NewEngine(t *testing.T) Engine {
 }
 
 // EngineOf makes an engine of a name.
-func EngineOf(t *testing.T, name string) Engine {
+func EngineOf(t testing.TB, name string) Engine {
 	t.Helper()
 	var e Engine
 	if strings.Contains(name, WithPostgres) {

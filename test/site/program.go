@@ -14,6 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Environ is the environment of every program that a test starts, and more: nothing of the person who runs the test plays a part.
+func Environ(more ...string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		return slices.ContainsFunc([]string{"LANDFALL_", "GIT_", "RCLONE_", "AWS_"}, func(p string) bool { return strings.HasPrefix(pair, p) })
+	})
+	return append(append(env, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "RCLONE_CONFIG=/dev/null",
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com"), more...)
+}
+
 // Landfall runs a command that must succeed.
 func (s *Site) Landfall(args ...string) string {
 	s.T.Helper()
@@ -33,8 +42,7 @@ func (s *Site) Run(dir string, args ...string) (out string, code int) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "LANDFALL_SERVER="+s.URL, "LANDFALL_TOKEN="+s.Token, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	cmd.Env = Environ("LANDFALL_SERVER="+s.URL, "LANDFALL_TOKEN="+s.Token)
 	data, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 0) {
 		s.T.Fatalf("landfall %s: %v\n%s", strings.Join(args, " "), err, data)
@@ -49,17 +57,26 @@ var Binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "landfall"), install(dir, []string{"CGO_ENABLED=0"}, "landfall.dev/landfall/cmd/landfall-init")
+	return filepath.Join(dir, "landfall"), InstallIn(dir, []string{"CGO_ENABLED=0"}, "landfall.dev/landfall/cmd/landfall-init")
+})
+
+// Root returns the folder of the module, wherever the test is.
+var Root = sync.OnceValues(func() (string, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "landfall.dev/landfall").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return strings.TrimSpace(string(root)), nil
 })
 
 // Install compiles programs as the tests are compiled, so that most of it is there already, and returns the folder that they lie in. All
 // packages of stories share it: what is there and is not old is not linked again.
 func Install(args ...string) (dir string, err error) {
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "landfall.dev/landfall").Output()
+	root, err := Root()
 	if err != nil {
-		return "", fmt.Errorf("go list: %w", err)
+		return "", err
 	}
-	dir = filepath.Join(strings.TrimSpace(string(root)), "build", "test")
+	dir = filepath.Join(root, "build", "test")
 	flags := []string{"-ldflags", "-s -w"}
 	if raceDetector() {
 		dir += "-race"
@@ -68,11 +85,11 @@ func Install(args ...string) (dir string, err error) {
 			flags = append(flags, "-gcflags="+alone+"=-race=false")
 		}
 	}
-	return dir, install(dir, nil, append(flags, args...)...)
+	return dir, InstallIn(dir, nil, append(flags, args...)...)
 }
 
-// install is Install into a folder, one at a time.
-func install(dir string, env []string, args ...string) error {
+// InstallIn compiles programs of the module into a folder, one caller at a time.
+func InstallIn(dir string, env []string, args ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -85,6 +102,9 @@ func install(dir string, env []string, args ...string) error {
 		return err
 	}
 	cmd := exec.Command("go", append([]string{"install"}, args...)...)
+	if cmd.Dir, err = Root(); err != nil {
+		return err
+	}
 	cmd.Env = append(append(os.Environ(), "GOBIN="+dir), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go install: %w\n%s", err, out)

@@ -16,7 +16,7 @@ import (
 
 // Repository is a work tree with a remote.
 type Repository struct {
-	T   *testing.T
+	T   testing.TB
 	Dir string
 }
 
@@ -53,7 +53,7 @@ func (r *Repository) Push(args ...string) Told {
 }
 
 // NewRepository makes an empty repository on the branch main.
-func NewRepository(t *testing.T) *Repository {
+func NewRepository(t testing.TB) *Repository {
 	t.Helper()
 	r := &Repository{t, t.TempDir()}
 	r.Git("init", "--quiet", "--initial-branch=main")
@@ -83,8 +83,7 @@ func (r *Repository) TryWith(in io.Reader, args ...string) (string, error) {
 	committer := fmt.Sprintf("GIT_COMMITTER_EMAIL=ada+%08x@example.com", crc32.ChecksumIEEE([]byte(r.Dir)))
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Stdin = r.Dir, in
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", committer)
+	cmd.Env = Environ(committer)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -123,13 +123,13 @@ func (s *Site) Send(method, address, body string, headers ...string) Page {
 
 // Person is a browser: it keeps cookies for the hosts that set them, and says what it is.
 type Person struct {
-	t       *testing.T
+	t       testing.TB
 	Ports   func(host string) string // where a host answers
 	Cookies map[string]map[string]string
 }
 
 // Person returns somebody who browses the site.
-func (s *Site) Person(t *testing.T) *Person {
+func (s *Site) Person(t testing.TB) *Person {
 	t.Helper()
 	return &Person{t: t, Ports: func(string) string { return s.Port }, Cookies: map[string]map[string]string{}}
 }

@@ -22,13 +22,13 @@ import (
 // Site is a running `landfall serve`, as a process of its own, with its data folder.
 type Site struct {
 	*client.Client
-	T      *testing.T
+	T      testing.TB
 	Engine Engine
 	Data   string
 	Port   string
 	Env    []string
-	Main   string   // the program of its role; empty: landfall serve
-	Flags  []string // of landfall serve
+	Main   []string // its command line; empty: landfall serve
+	Flags  []string // more of the command line
 	Within []string // what the command line begins with, when the server runs somewhere else than the tests
 	Cmd    *exec.Cmd
 	Log    *logtest.Buffer
@@ -57,7 +57,7 @@ func (s *Site) Peak() int {
 }
 
 // In returns the site for a subtest.
-func (s *Site) In(t *testing.T) *Site {
+func (s *Site) In(t testing.TB) *Site {
 	t.Helper()
 	c := *s
 	c.T = t
@@ -72,13 +72,13 @@ const (
 )
 
 // New makes a data folder and a free port, and starts the server. env are NAME=VALUE settings.
-func New(t *testing.T, env ...string) *Site {
+func New(t testing.TB, env ...string) *Site {
 	t.Helper()
 	return NewOn(t, NewEngine(t), env...)
 }
 
 // NewOn is New on engines that the test needs.
-func NewOn(t *testing.T, on Engine, env ...string) *Site {
+func NewOn(t testing.TB, on Engine, env ...string) *Site {
 	t.Helper()
 	s := NewStopped(t, on, env...)
 	s.Start()
@@ -87,7 +87,7 @@ func NewOn(t *testing.T, on Engine, env ...string) *Site {
 }
 
 // NewStopped is New on an engine, before the start.
-func NewStopped(t *testing.T, on Engine, env ...string) *Site {
+func NewStopped(t testing.TB, on Engine, env ...string) *Site {
 	t.Helper()
 	s := &Site{T: t, Engine: on, Data: t.TempDir(), Port: FreePort(t)}
 	s.Env = append(on.Settings(), env...)
@@ -107,7 +107,7 @@ func (s *Site) ReadToken() {
 }
 
 // FreePort returns a port that nobody listens at.
-func FreePort(t *testing.T) string {
+func FreePort(t testing.TB) string {
 	t.Helper()
 	port, err := porttest.Free()
 	if err != nil {
@@ -126,17 +126,14 @@ func (s *Site) Start(env ...string) {
 // Launch is start without the wait.
 func (s *Site) Launch(env ...string) {
 	s.T.Helper()
-	path, err := Binary()
-	if err != nil {
-		s.T.Fatal(err)
+	main := s.Main
+	if len(main) == 0 {
+		main = []string{testkit.Must(Binary())(s.T), "serve"}
 	}
 	s.Log = &logtest.Buffer{}
-	line := slices.Concat(s.Within, []string{path, "serve"}, s.Flags)
-	if s.Main != "" {
-		line = []string{s.Main}
-	}
+	line := slices.Concat(s.Within, main, s.Flags)
 	s.Cmd = exec.Command(line[0], line[1:]...)
-	s.Cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.Data, "LANDFALL_LISTEN=127.0.0.1:"+s.Port), append(s.Env, env...)...)
+	s.Cmd.Env = Environ(slices.Concat([]string{"LANDFALL_DATA=" + s.Data, "LANDFALL_LISTEN=127.0.0.1:" + s.Port}, s.Env, env)...)
 	s.Cmd.Stdout, s.Cmd.Stderr = s.Log, s.Log
 	if err := s.Cmd.Start(); err != nil {
 		s.T.Fatal(err)

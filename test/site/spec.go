@@ -14,14 +14,14 @@ import (
 
 // Numbered pushes versions of the function hello of the app shop, which say their numbers, and returns the site. The route
 // /api/named leads to the alias prod of hello from the last push on.
-func Numbered(t *testing.T, versions int) *Site {
+func Numbered(t testing.TB, versions int) *Site {
 	t.Helper()
 	s, _ := NumberedIn(t, versions)
 	return s
 }
 
 // NumberedIn is numbered, with the repository.
-func NumberedIn(t *testing.T, versions int) (*Site, *Repository) {
+func NumberedIn(t testing.TB, versions int) (*Site, *Repository) {
 	t.Helper()
 	s := New(t)
 	r := s.Repository(s.App("shop"))
@@ -165,7 +165,7 @@ func Gated(app, gate string) string {
 }
 
 // OpenGate lets the builds of a gated App document go on.
-func OpenGate(t *testing.T, gate string) {
+func OpenGate(t testing.TB, gate string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(gate, "open"), nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 )
 
 // Restored restores an archive into places of the test's own, of the kind that the test runs on, and starts a server there.
-func Restored(t *testing.T, archive string) *Site {
+func Restored(t testing.TB, archive string) *Site {
 	t.Helper()
 	s := &Site{T: t, Engine: NewEngine(t), Data: filepath.Join(t.TempDir(), "restored"), Port: FreePort(t)}
 	s.Env = s.Engine.Settings()
@@ -47,7 +47,7 @@ func (s *Site) Restore(archive string) (out string, code int) {
 		s.T.Fatal(err)
 	}
 	cmd := exec.Command(path, "restore", archive)
-	cmd.Env = append(append(os.Environ(), "LANDFALL_DATA="+s.Data), s.Env...)
+	cmd.Env = Environ(append([]string{"LANDFALL_DATA=" + s.Data}, s.Env...)...)
 	data, _ := cmd.CombinedOutput()
 	return string(data), cmd.ProcessState.ExitCode()
 }
@@ -66,7 +66,7 @@ func (s *Site) Fsck(args ...string) (FsckResult, int) {
 		s.T.Fatal(err)
 	}
 	cmd := exec.Command(path, append([]string{"fsck", "-o", "json"}, args...)...)
-	cmd.Env = append(append(os.Environ(), "LANDFALL_SERVER="+s.URL, "LANDFALL_TOKEN="+s.Token, "LANDFALL_DATA="+s.Data), s.Env...)
+	cmd.Env = Environ(append([]string{"LANDFALL_SERVER=" + s.URL, "LANDFALL_TOKEN=" + s.Token, "LANDFALL_DATA=" + s.Data}, s.Env...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, _ := cmd.Output()

@@ -40,7 +40,7 @@ func Each(t *testing.T, names []string, test func(t *testing.T, name string)) {
 }
 
 // WantFiles fails the test unless a row of a table begins with the words and ends with the counts.
-func WantFiles(t *testing.T, out, begins, counts string) {
+func WantFiles(t testing.TB, out, begins, counts string) {
 	t.Helper()
 	for line := range strings.Lines(out) {
 		if row := strings.Join(strings.Fields(line), " "); strings.HasPrefix(row, begins) && strings.HasSuffix(row, counts) {
@@ -62,7 +62,7 @@ func Added(before, after []string) []string {
 }
 
 // WantLine fails the test unless a line is exactly want.
-func WantLine(t *testing.T, o Told, want string) {
+func WantLine(t testing.TB, o Told, want string) {
 	t.Helper()
 	if !slices.Contains(o, want) {
 		t.Errorf("got no line %q in:\n%s", want, o)
@@ -70,7 +70,7 @@ func WantLine(t *testing.T, o Told, want string) {
 }
 
 // WantRefused fails the test unless a refusal has the kind and says every part.
-func WantRefused(t *testing.T, err *landfall.Error, kind landfall.Kind, parts ...string) {
+func WantRefused(t testing.TB, err *landfall.Error, kind landfall.Kind, parts ...string) {
 	t.Helper()
 	if err.Kind != kind {
 		t.Errorf("got a refusal of kind %s (%s), want %s", err.Kind, err.Message, kind)
@@ -83,7 +83,7 @@ func WantRefused(t *testing.T, err *landfall.Error, kind landfall.Kind, parts ..
 }
 
 // WantServed fails the test unless the host answers the path with exactly this body.
-func WantServed(t *testing.T, s *Site, host, path, want string) {
+func WantServed(t testing.TB, s *Site, host, path, want string) {
 	t.Helper()
 	p := s.In(t).Get(s.At(host, path))
 	if p.Status != http.StatusOK || p.Body != want {
@@ -92,7 +92,7 @@ func WantServed(t *testing.T, s *Site, host, path, want string) {
 }
 
 // WantStatus fails the test unless the host answers / with the status and a page that says every part.
-func WantStatus(t *testing.T, s *Site, host string, status int, parts ...string) {
+func WantStatus(t testing.TB, s *Site, host string, status int, parts ...string) {
 	t.Helper()
 	p := s.In(t).Get(s.At(host, "/"))
 	if p.Status != status {
@@ -106,7 +106,7 @@ func WantStatus(t *testing.T, s *Site, host string, status int, parts ...string)
 }
 
 // WantFailed fails the test unless the push was kept, its run ended as failed, and its output says every part.
-func WantFailed(t *testing.T, s *Site, app string, r *Repository, o Told, parts ...string) {
+func WantFailed(t testing.TB, s *Site, app string, r *Repository, o Told, parts ...string) {
 	t.Helper()
 	run := s.In(t).Finished(app, r.Head())
 	if run.State != landfall.RunFailed || run.Release != "" {
@@ -116,7 +116,7 @@ func WantFailed(t *testing.T, s *Site, app string, r *Repository, o Told, parts 
 }
 
 // Attempts fails the test unless a run was tried so often.
-func Attempts(t *testing.T, run client.Run, want int64) {
+func Attempts(t testing.TB, run client.Run, want int64) {
 	t.Helper()
 	var last int64
 	for _, step := range run.Steps {

@@ -3,6 +3,7 @@ package s3test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,7 +38,7 @@ func BucketInFolder(t testing.TB) (c s3.Config, folder string) {
 	}
 	c = s3.Config{
 		Endpoint: s.endpoint, Insecure: true, Region: "us-east-1", AccessKey: accessKey, SecretKey: secretKey,
-		Bucket: fmt.Sprintf("test-%d-%d", os.Getpid(), s.last.Add(1)), Style: s3.PathStyle,
+		Bucket: "test-" + strings.ToLower(rand.Text()), Style: s3.PathStyle,
 	}
 	return c, filepath.Join(s.data, c.Bucket)
 }
@@ -53,7 +53,6 @@ type server struct {
 	endpoint string
 	data     string
 	alive    io.Closer // open until the server is to end, at the latest with this program
-	last     atomic.Int64
 }
 
 // These say where the server is that Share started, and its folder.

@@ -21,6 +21,7 @@ import (
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/runner"
 )
 
@@ -114,7 +115,7 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 		return again, false, c.acknowledge(ctx, m)
 	}
 	crashpoint.Here("message.taken")
-	answer, err := c.Invoker.Invoke(ctx, m.Trigger, e)
+	answer, err := c.Functions.Call(ctx, function.Call{Function: m.Draw(), Trigger: m.Trigger, Event: e})
 	crashpoint.Here("message.answered")
 	if _, refused := errors.AsType[*contract.MismatchError](err); refused {
 		return again, false, c.die(ctx, m, known, err) // it would be refused again

@@ -13,13 +13,9 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 )
-
-// Invoker fires triggers: it is trigger.Manager, which every event source calls.
-type Invoker interface {
-	Invoke(ctx context.Context, t *registry.Trigger, e event.Event) (event.Event, error)
-}
 
 // Outcome is what is known of a message that a trigger took.
 type Outcome struct {
@@ -39,13 +35,13 @@ type Record interface {
 // Source fires the queue triggers of live releases for the messages at their topics. Its table is that of topics: it holds one
 // position for each trigger in JetStream. Its fields are set before Run.
 type Source struct {
-	Broker   *Broker
-	Table    func() *registry.Table // nil: nothing is known yet
-	Invoker  Invoker
-	Record   Record
-	Lease    time.Duration // after which a message comes again of which its taker gives no sign
-	Patience time.Duration // with functions that run when the source stops
-	Logger   *slog.Logger
+	Broker    *Broker
+	Table     func() *registry.Table // nil: nothing is known yet
+	Functions function.Caller
+	Record    Record
+	Lease     time.Duration // after which a message comes again of which its taker gives no sign
+	Patience  time.Duration // with functions that run when the source stops
+	Logger    *slog.Logger
 
 	mu       sync.Mutex
 	table    *registry.Table

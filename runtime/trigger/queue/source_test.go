@@ -296,10 +296,10 @@ func TestSourceSteady(t *testing.T) {
 			if count := r.count(); count != last {
 				last, at = count, time.Now()
 			}
-			if time.Since(at) > patience/3 {
-				t.Fatalf("nothing was taken for %s after %d of %d", patience/3, last, n)
+			if time.Since(at) > testkit.Patience/3 {
+				t.Fatalf("nothing was taken for %s after %d of %d", testkit.Patience/3, last, n)
 			}
-			if time.Since(began) > 10*patience { // a busy machine needs some of that for so many
+			if time.Since(began) > 10*testkit.Patience { // a busy machine needs some of that for so many
 				t.Fatalf("%d of %d were taken after %s", last, n, time.Since(began))
 			}
 		}
@@ -576,7 +576,7 @@ func TestSourceServerSilent(t *testing.T) {
 	}()
 	select {
 	case <-refused:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Error("publishing hangs")
 	}
 }

@@ -12,12 +12,11 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger/queue"
 	"landfall.dev/landfall/runtime/trigger/queue/natstest"
 )
-
-const patience = time.Minute
 
 // engine is where the messages of a test lie: what opens a broker there.
 type engine func() *queue.Broker
@@ -163,10 +162,10 @@ type call struct {
 
 func (c call) data() string { return string(c.event.Data()) }
 
-// Invoke implements queue.Invoker.
-func (s *source) Invoke(_ context.Context, t *registry.Trigger, e event.Event) (event.Event, error) {
+// Call implements function.Caller.
+func (s *source) Call(_ context.Context, fired function.Call) (event.Event, error) {
 	s.mu.Lock()
-	c := call{t, e}
+	c := call{fired.Trigger, fired.Event}
 	s.seen = append(s.seen, c)
 	s.mu.Unlock()
 	return s.run(c)
@@ -207,7 +206,7 @@ func listen(t testing.TB, b *queue.Broker, r queue.Record, f func(call) (event.E
 	s := &source{run: f}
 	s.show(triggers...)
 	s.Source = &queue.Source{
-		Broker: b, Table: s.table.Load, Invoker: s, Record: r, Lease: 3 * time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
+		Broker: b, Table: s.table.Load, Functions: s, Record: r, Lease: 3 * time.Second, Patience: time.Second, Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/store"
@@ -100,7 +101,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // invoke gives the event of a firing to the function of its trigger.
 func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Firing) error {
-	answer, err := s.Invoker.Invoke(ctx, t, eventOf(t, f))
+	answer, err := s.Functions.Call(ctx, function.Call{Function: t.Draw(), Trigger: t, Event: eventOf(t, f)})
 	if err != nil {
 		return err
 	}

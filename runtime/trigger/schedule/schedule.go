@@ -31,8 +31,8 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/cron"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
-	"landfall.dev/landfall/runtime/trigger"
 	"landfall.dev/landfall/store"
 )
 
@@ -57,15 +57,15 @@ const (
 
 // Scheduler fires. Its fields are set before Run.
 type Scheduler struct {
-	DB       *store.DB
-	Table    func() *registry.Table
-	Invoker  trigger.Invoker
-	Process  string                        // what others know this process by, across its lives
-	Now      func() time.Time              // what the clock shows
-	Elapsed  func() time.Duration          // since some moment, whatever the clock shows
-	Fired    func(state store.FiringState) // told of each firing of this process that is over
-	Patience time.Duration                 // with firings under way, when Run is to end
-	Logger   *slog.Logger
+	DB        *store.DB
+	Table     func() *registry.Table
+	Functions function.Caller
+	Process   string                        // what others know this process by, across its lives
+	Now       func() time.Time              // what the clock shows
+	Elapsed   func() time.Duration          // since some moment, whatever the clock shows
+	Fired     func(state store.FiringState) // told of each firing of this process that is over
+	Patience  time.Duration                 // with firings under way, when Run is to end
+	Logger    *slog.Logger
 
 	// Only the goroutine of Run has these.
 	table             *registry.Table

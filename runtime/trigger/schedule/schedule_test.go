@@ -339,7 +339,7 @@ func TestBusy(t *testing.T) {
 // What a function makes of its firing is remembered.
 func TestFailure(t *testing.T) {
 	t.Parallel()
-	for what, call := range map[string]invoker{
+	for what, call := range map[string]caller{
 		"the function crashed": func(context.Context, *registry.Trigger, event.Event) (event.Event, error) {
 			return event.Event{}, &landfall.Error{Op: "test", Message: "the function crashed", Err: &runner.FunctionError{Reason: runner.Exit}}
 		},

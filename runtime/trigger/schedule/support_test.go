@@ -13,18 +13,19 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/logtest"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/trigger/schedule"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/store/storetest"
 )
 
-// invoker is an Invoker that a test is.
-type invoker func(ctx context.Context, t *registry.Trigger, e event.Event) (event.Event, error)
+// caller is a Caller that a test is.
+type caller func(ctx context.Context, t *registry.Trigger, e event.Event) (event.Event, error)
 
-// Invoke implements trigger.Invoker.
-func (f invoker) Invoke(ctx context.Context, t *registry.Trigger, e event.Event) (event.Event, error) {
-	return f(ctx, t, e)
+// Call implements function.Caller.
+func (f caller) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	return f(ctx, c.Trigger, c.Event)
 }
 
 // world is a store, a table of live releases, and a clock that the test sets.
@@ -41,7 +42,7 @@ type world struct {
 	mu      sync.Mutex
 	invoked []string // RELEASE NAME DUE
 	states  map[store.FiringState]int
-	call    invoker // nil: succeeds
+	call    caller // nil: succeeds
 }
 
 func newWorld(t *testing.T, db *store.DB, now string) *world {
@@ -131,7 +132,7 @@ func (w *world) show() {
 // start starts a process.
 func (w *world) start(process string) *schedule.Scheduler {
 	return &schedule.Scheduler{
-		DB: w.db, Table: w.table.Load, Invoker: invoker(w.invoke), Process: process, Now: w.clock,
+		DB: w.db, Table: w.table.Load, Functions: caller(w.invoke), Process: process, Now: w.clock,
 		Elapsed: func() time.Duration { return time.Duration(w.elapsed.Load()) },
 		Fired: func(state store.FiringState) {
 			w.mu.Lock()

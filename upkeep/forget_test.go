@@ -1,0 +1,123 @@
+package upkeep_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/accept/accepttest"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/upkeep"
+)
+
+const day = 24 * time.Hour
+
+// many is how many old records there are of each kind: more than one transaction forgets.
+const many = 25
+
+// newRecords returns a shop with records of each kind, some from two days before now, and one that is new. Executions are of a version that exists.
+func newRecords(t *testing.T) *shop {
+	t.Helper()
+	s := newShop(t)
+	now := noon.Add(2 * day)
+	s.upkeep.Now = func() time.Time { return now }
+	ctx := t.Context()
+	s.Update(func(tx *store.Tx) error {
+		app, err := tx.App(ctx, accepttest.AppID)
+		_, made := tx.CreateUnit(ctx, app, function)
+		err = errors.Join(err, made, release(ctx, tx, app, "release", map[landfall.UnitID][]string{function: nil}))
+		for i := range many + 1 {
+			at := noon
+			if i == many {
+				at = now
+			}
+			id := fmt.Sprintf("%02d", i)
+			run := landfall.Run{ID: "run" + id, App: app.ID, Commit: landfall.CommitSHA(strings.Repeat(id, 20)), State: landfall.RunFailed, Step: landfall.StepBuild,
+				UID: landfall.UID("aaaaaa" + id), Created: at, Finished: at}
+			x := landfall.Execution{ID: "execution" + id, AppID: app.ID, Namespace: app.Namespace, Function: function.Name, Number: 1,
+				State: landfall.ExecutionSucceeded, Created: at, Started: at, Finished: at}
+			err = errors.Join(err, tx.CreateRun(ctx, run), tx.AppendLog(ctx, run.ID, run.Step, at, "a line"),
+				tx.CreateDelivery(ctx, landfall.Delivery{ID: "delivery" + id, Event: "ping", Received: at}),
+				tx.RecordExecutions(ctx, at, []store.ExecutionRecord{{Execution: x, Log: []string{"a line\n"}}}))
+		}
+		return err
+	})
+	return s
+}
+
+// kept returns how many records of each kind there are: runs, runs whose log is whole, deliveries, executions.
+func (s *shop) kept() [4]int {
+	s.T.Helper()
+	ctx, db := s.T.Context(), s.Doors.DB
+	runs := testkit.Must(db.Runs(ctx, accepttest.AppID, time.Time{}, 100))(s.T)
+	whole := slices.DeleteFunc(slices.Clone(runs), func(r landfall.Run) bool {
+		log := testkit.Must(db.Log(ctx, r.ID, 0, 10))(s.T)
+		if len(log) != 1 {
+			s.T.Errorf("the log of %s has the lines %+v, want one", r.ID, log)
+			return true
+		}
+		return log[0].Text == "(the log was removed: LANDFALL_KEEP_LOGS is 1d)"
+	})
+	return [4]int{len(runs), len(whole), len(testkit.Must(db.Deliveries(ctx, 100))(s.T)), len(testkit.Must(db.ExecutionsFrom(ctx, "", 100))(s.T))}
+}
+
+// Of each kind goes what is older than it is kept, and nothing else; what is kept for ever stays.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	const all = many + 1
+	for name, test := range map[string]struct {
+		keep upkeep.Retention
+		want [4]int
+	}{
+		"nothing":    {upkeep.Retention{}, [4]int{all, all, all, all}},
+		"young":      {upkeep.Retention{Runs: 3 * day, Logs: 3 * day, Deliveries: 3 * day, Executions: 3 * day}, [4]int{all, all, all, all}},
+		"runs":       {upkeep.Retention{Runs: day}, [4]int{1, 1, all, all}},
+		"logs":       {upkeep.Retention{Logs: day}, [4]int{all, 1, all, all}},
+		"deliveries": {upkeep.Retention{Deliveries: day}, [4]int{all, all, 1, all}},
+		"executions": {upkeep.Retention{Executions: day}, [4]int{all, all, all, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newRecords(t)
+			s.upkeep.Retention = test.keep
+			for range 2 {
+				if err := s.upkeep.Forget(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				testkit.Equal(t, "runs, logs, deliveries, executions", s.kept(), test.want)
+			}
+		})
+	}
+}
+
+// What nobody can ask for any more goes, however young it is: the executions of a version that is gone.
+func TestForgetWhatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newRecords(t)
+	s.Update(func(tx *store.Tx) error {
+		row, err := tx.Unit(t.Context(), s.app(), function)
+		return errors.Join(err, tx.DeleteVersion(t.Context(), row.ID, 1))
+	})
+	if err := s.upkeep.Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Equal(t, "runs, logs, deliveries, executions", s.kept(), [4]int{many + 1, many + 1, many + 1, 0})
+}
+
+// Old records are looked for as often as the shortest-lived kind needs it, and at most each minute.
+func TestRetentionEvery(t *testing.T) {
+	t.Parallel()
+	for want, r := range map[time.Duration]upkeep.Retention{
+		upkeep.CollectEvery: {Runs: 90 * day, Logs: 30 * day},
+		5 * time.Minute:     {Runs: 90 * day, Executions: 5 * time.Minute},
+		time.Minute:         {Logs: time.Second},
+	} {
+		testkit.Equal(t, fmt.Sprintf("how often %+v is looked at", r), r.Every(), want)
+	}
+	testkit.Equal(t, "how often nothing is looked at", upkeep.Retention{}.Every(), upkeep.CollectEvery)
+}
