@@ -113,12 +113,19 @@ type running struct {
 
 // Recorded returns a Caller that records what comes of the calls of next. What next is given names an execution.
 func (r *Recorder) Recorded(next function.Caller) function.Caller {
-	return function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) { return r.call(ctx, c, next) })
+	return &recorded{r, next}
 }
 
-func (r *Recorder) call(ctx context.Context, c function.Call, next function.Caller) (event.Event, error) {
+type recorded struct {
+	*Recorder
+
+	next function.Caller
+}
+
+// Call implements function.Caller.
+func (r *recorded) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	if c.Accepted {
-		return next.Call(ctx, c) // Work records it
+		return r.next.Call(ctx, c) // Work records it
 	}
 	x := r.begin(&c)
 	returned := false
@@ -127,7 +134,7 @@ func (r *Recorder) call(ctx context.Context, c function.Call, next function.Call
 			r.end(x, event.Event{}, &landfall.Error{Op: "execution.Run", Message: "the function could not be run"})
 		}
 	}()
-	answer, err := next.Call(ctx, c)
+	answer, err := r.next.Call(ctx, c)
 	returned = true
 	var in, out int64 // data that came beside the event, or went out before its answer
 	if c.Body != nil {
@@ -149,7 +156,7 @@ func (r *Recorder) call(ctx context.Context, c function.Call, next function.Call
 }
 
 // describe returns what is known of an execution before it runs.
-func describe(c function.Call, now time.Time) landfall.Execution {
+func describe(c *function.Call, now time.Time) landfall.Execution {
 	f, e := c.Function, c.Event
 	x := landfall.Execution{
 		ID: event.ExecutionOf(e), AppID: f.App, Namespace: f.Namespace, Function: f.Name, Version: f.Version, Number: f.Number, Group: f.Group,
@@ -165,7 +172,7 @@ func describe(c function.Call, now time.Time) landfall.Execution {
 // begin begins the record of a call, and gives it an execution, unless it has one of its own.
 func (r *Recorder) begin(c *function.Call) *running {
 	now := time.Now()
-	x := &running{Execution: describe(*c, now), function: c.Function}
+	x := &running{Execution: describe(c, now), function: c.Function}
 	x.State, x.Started = landfall.ExecutionRunning, now
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -68,7 +68,7 @@ func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execut
 			Message: "the event is too large to be kept: the limit is " + strconv.Itoa(maxEvent) + " bytes; without Prefer: respond-async more is taken"}
 	}
 	c.Event = e
-	x := describe(c, time.Now())
+	x := describe(&c, time.Now())
 	x.State, x.Async = landfall.ExecutionQueued, true
 	err = r.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.AcceptExecution(ctx, x, input, waiting()) })
 	if err != nil {

@@ -22,17 +22,25 @@ const (
 // Checked returns a Caller that lets next take no event that the contract of a call refuses, which is Invalid with a
 // *contract.MismatchError in the chain. unfit is told of data that does not fit.
 func Checked(unfit func(f *landfall.Function, side Side), next function.Caller) function.Caller {
-	return function.CallerFunc(func(ctx context.Context, c function.Call) (event.Event, error) {
-		if err := c.Contract.Take(c.Event); err != nil {
-			unfit(c.Function, Input)
-			return event.Event{}, err
-		}
-		answer, err := next.Call(ctx, c)
-		if err == nil && c.Contract.Gave(answer) != nil {
-			unfit(c.Function, Output)
-		}
-		return answer, err
-	})
+	return &checked{unfit, next}
+}
+
+type checked struct {
+	unfit func(f *landfall.Function, side Side)
+	next  function.Caller
+}
+
+// Call implements function.Caller.
+func (k *checked) Call(ctx context.Context, c function.Call) (event.Event, error) {
+	if err := c.Contract.Take(c.Event); err != nil {
+		k.unfit(c.Function, Input)
+		return event.Event{}, err
+	}
+	answer, err := k.next.Call(ctx, c)
+	if err == nil && c.Contract.Gave(answer) != nil {
+		k.unfit(c.Function, Output)
+	}
+	return answer, err
 }
 
 // Traced returns a Caller by which each call of next is a span. The function is told of it, unless its event is of a trace already.

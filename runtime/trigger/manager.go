@@ -35,7 +35,7 @@ var _ function.Caller = (*Manager)(nil)
 // sender of the event stands for one, with the configuration that the event has already: Invalid when that is none. NotFound when the
 // call has no function, because the version that its trigger names is gone.
 func (m *Manager) Call(ctx context.Context, c function.Call) (event.Event, error) {
-	t, err := m.target(c)
+	t, err := m.target(&c)
 	if err != nil {
 		return event.Event{}, err
 	}
@@ -46,7 +46,7 @@ func (m *Manager) Call(ctx context.Context, c function.Call) (event.Event, error
 
 // prepared is what is made of a trigger once.
 type prepared struct {
-	targets []target
+	targets []*target
 	filters event.Filters
 	broken  bool // the filters cannot be read
 }
@@ -90,13 +90,13 @@ func (m *Manager) prepared(t *registry.Trigger) *prepared {
 func (p *prepared) pass(e event.Event) bool { return !p.broken && p.filters.Pass(e) }
 
 // target returns the function of a call as its trigger runs it.
-func (m *Manager) target(c function.Call) (target, error) {
+func (m *Manager) target(c *function.Call) (*target, error) {
 	if c.Trigger == nil {
 		config, err := event.ConfigOf(c.Event)
 		return m.prepare(&registry.Trigger{Trigger: landfall.Trigger{Config: config}}, c.Function), err
 	}
 	if c.Function == nil {
-		return target{}, &landfall.Error{
+		return nil, &landfall.Error{
 			Op: "trigger.Run", Kind: landfall.NotFound, Message: "the version of the function that the trigger " + c.Trigger.Name + " names is gone",
 		}
 	}
@@ -108,7 +108,7 @@ func (m *Manager) target(c function.Call) (target, error) {
 	return m.prepare(c.Trigger, c.Function), nil // it is none of the trigger's
 }
 
-func (m *Manager) prepare(t *registry.Trigger, f *landfall.Function) target {
+func (m *Manager) prepare(t *registry.Trigger, f *landfall.Function) *target {
 	config := maps.Clone(f.Config)
 	if config == nil {
 		config = map[string]string{}
@@ -116,5 +116,5 @@ func (m *Manager) prepare(t *registry.Trigger, f *landfall.Function) target {
 	maps.Copy(config, t.Config)
 	own := *f
 	own.Resources = t.Resources.Or(f.Resources)
-	return target{f, &own, m.Contracts.Of(f.Contract), event.NewAddition(event.Trigger{FunctionURL: m.Address(f), Config: config})}
+	return &target{f, &own, m.Contracts.Of(f.Contract), event.NewAddition(event.Trigger{FunctionURL: m.Address(f), Config: config})}
 }
