@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 )
 
+// TriggerPath begins the addresses at which triggers are fired by hand.
+const TriggerPath = "/r/"
+
 // Trigger binds a source of events to a function, as the spec of its version says. Rooms that know more of one embed it.
 type Trigger struct {
 	Kind      UnitKind          // HTTPTrigger, TimeTrigger or QueueTrigger: which of the sources below it has

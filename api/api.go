@@ -17,7 +17,6 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/pipeline"
@@ -52,7 +51,6 @@ type Config struct {
 	Problems func(ctx context.Context, reads func(app string) bool) []string
 
 	Queues       Queues
-	Triggers     func(ctx context.Context, app landfall.App) ([]client.Trigger, error) // of the live release, by kind and name
 	Executions   Executions
 	Roles        []string // of this process; empty: all
 	Sandbox      string

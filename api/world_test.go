@@ -24,7 +24,6 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api"
-	"landfall.dev/landfall/api/client"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
@@ -93,9 +92,6 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
-		Triggers: func(context.Context, landfall.App) ([]client.Trigger, error) {
-			return []client.Trigger{{Name: "hello", Kind: landfall.HTTPTrigger}}, nil
-		},
 		Now: time.Now, Logger: logger,
 	}))
 	t.Cleanup(w.server.Close)

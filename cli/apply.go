@@ -14,6 +14,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/preflight"
 	"landfall.dev/landfall/spec"
 )
 
@@ -86,7 +87,7 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	name := from.app
 	if name == "" {
 		name = filepath.Base(w.top)
-		s, err := readSpec(w.top, c.Program.Specs)
+		s, err := readSpec(w.top, spec.DefaultFolder)
 		if err != nil && !errors.Is(err, errNoSpecs) {
 			return app, false, err // the name may stand where it cannot be read: the folder's would be another app
 		}
@@ -112,7 +113,7 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 // checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare belongs to
 // another app, as when the name of that one was mistyped.
 func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
-	s, err := readSpec(w.top, c.Program.Specs)
+	s, err := readSpec(w.top, spec.DefaultFolder)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) err
 	if err != nil {
 		return err
 	}
-	problems, _, err := c.Program.Check(ctx, os.DirFS(w.top), s, files)
+	problems, _, err := preflight.Check(ctx, os.DirFS(w.top), s, files)
 	if err := cmp.Or(err, spec.ErrorOf(problems)); err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func checkFree(ctx context.Context, cl *client.Client, kind string, declared []s
 func (c *Call) bring(ctx context.Context, cl *client.Client, w *worktree, app client.App) (client.Apply, error) {
 	specs := app.Specs
 	if specs == "" {
-		specs = c.Program.Specs
+		specs = spec.DefaultFolder
 	}
 	var document *spec.App
 	if s, err := readSpec(filepath.Join(w.top, filepath.FromSlash(app.Folder)), specs); err == nil {

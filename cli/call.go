@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"regexp"
 	"runtime"
 	"slices"
@@ -21,13 +20,6 @@ import (
 // Program is what a program gives its command line.
 type Program struct {
 	Version string // what it was built of
-
-	// Specs is the folder of spec files where an app does not name another.
-	Specs string
-
-	// Check finds what a push of a folder would fail for, and what it would warn of, beside what spec.Parse finds. s and files are the
-	// folder's spec and its files. The error is one of reading a file, and the warnings are returned with it, too.
-	Check func(ctx context.Context, folder fs.FS, s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem, err error)
 
 	// Commands returns the program's own commands, such as those that open data themselves. They stand beside those that ask a server.
 	// nil: there are none.

@@ -72,9 +72,6 @@ func (in *invocation) flags(c *Call, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// triggerPath begins the addresses of triggers.
-const triggerPath = "/r/"
-
 func (c *Call) triggerFire() *cobra.Command {
 	var in invocation
 	var namespace, release, method string
@@ -86,7 +83,7 @@ func (c *Call) triggerFire() *cobra.Command {
 			if release != "" {
 				app += ":" + landfall.ReleaseLabel(release)
 			}
-			address := triggerPath + namespace + "/" + app + "/" + words["name"]
+			address := landfall.TriggerPath + namespace + "/" + app + "/" + words["name"]
 			if in.whole || in.eventType != "" {
 				return c.fireEvent(ctx, cl, address, &in)
 			}

@@ -88,12 +88,8 @@ func appOfFunction(ctx context.Context, cl *client.Client, namespace, name, func
 func (c *Call) routeDelete() *cobra.Command {
 	cmd := c.get("delete APP NAME", "Delete a route, and release the app without it", "landfall route delete shop hello",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			var app client.App
-			if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
-				return err
-			}
-			var t client.FnTrigger
-			if err := cl.Do(ctx, http.MethodGet, fnPath(app.Namespace, "apps", app.Name, "triggers", in["name"]), nil, &t); err != nil {
+			t, app, err := findTrigger(ctx, cl, in)
+			if err != nil {
 				return err
 			}
 			if t.Kind != landfall.HTTPTrigger {

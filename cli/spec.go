@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/preflight"
 	"landfall.dev/landfall/spec"
 )
 
@@ -80,7 +81,7 @@ func (c *Call) specValidate() *cobra.Command {
 				return err
 			}
 			warnings := []string{}
-			problems, found, err := c.Program.Check(ctx, os.DirFS(folder), s, files)
+			problems, found, err := preflight.Check(ctx, os.DirFS(folder), s, files)
 			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), found) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.Stderr, "warning: %s\n", printable(w.String()))
@@ -98,7 +99,7 @@ func (c *Call) specValidate() *cobra.Command {
 				}
 			})
 		})
-	cmd.Flags().StringVar(&specs, "specs", c.Program.Specs, "folder of the spec files, within FOLDER")
+	cmd.Flags().StringVar(&specs, "specs", spec.DefaultFolder, "folder of the spec files, within FOLDER")
 	return cmd
 }
 

@@ -71,7 +71,7 @@ func (t *triggerFlags) trigger(line string) (client.FnTrigger, error) {
 // putTrigger makes a trigger, which must be new.
 func (c *Call) putTrigger(ctx context.Context, cl *client.Client, app client.App, name string, t client.FnTrigger) error {
 	var made client.FnTrigger
-	if err := cl.Create(ctx, fnPath(app.Namespace, "apps", app.Name, "triggers", name), t, &made); err != nil {
+	if err := cl.Create(ctx, triggerPath(app, name), t, &made); err != nil {
 		return err
 	}
 	return c.showTrigger(made, app)
@@ -164,16 +164,25 @@ func (c *Call) triggerCreate() *cobra.Command {
 func (c *Call) triggerShow() *cobra.Command {
 	return c.get("show APP NAME", "Show a trigger as production has it", "landfall trigger show shop hello",
 		func(ctx context.Context, cl *client.Client, in Operands) error {
-			var app client.App
-			if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
-				return err
-			}
-			var t client.FnTrigger
-			if err := cl.Do(ctx, http.MethodGet, fnPath(app.Namespace, "apps", app.Name, "triggers", in["name"]), nil, &t); err != nil {
+			t, app, err := findTrigger(ctx, cl, in)
+			if err != nil {
 				return err
 			}
 			return c.showTrigger(t, app)
 		})
+}
+
+// findTrigger returns the trigger that was named, and its app.
+func findTrigger(ctx context.Context, cl *client.Client, in Operands) (t client.FnTrigger, app client.App, err error) {
+	if err = cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err == nil {
+		err = cl.Do(ctx, http.MethodGet, triggerPath(app, in["name"]), nil, &t)
+	}
+	return t, app, err
+}
+
+// triggerPath returns the path of a trigger, whether it is there or not.
+func triggerPath(app client.App, name string) string {
+	return fnPath(app.Namespace, "apps", app.Name, "triggers", name)
 }
 
 func (c *Call) triggerDelete() *cobra.Command {
@@ -187,7 +196,7 @@ func (c *Call) deleteTrigger(ctx context.Context, cl *client.Client, in Operands
 	if err := cl.Do(ctx, http.MethodGet, appPath(in), nil, &app); err != nil {
 		return err
 	}
-	if err := cl.Do(ctx, http.MethodDelete, fnPath(app.Namespace, "apps", app.Name, "triggers", in["name"]), nil, nil); err != nil {
+	if err := cl.Do(ctx, http.MethodDelete, triggerPath(app, in["name"]), nil, nil); err != nil {
 		return err
 	}
 	return c.Print(map[string]string{"deleted": in["name"]}, func(t *Table) { t.Row("deleted the trigger " + in["name"]) })

@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/preflight"
 	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
@@ -150,7 +152,7 @@ func (w draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 			"%s: build.inputs matches no file", w.spec.App.Pos)}
 	}
 	job.marks = w.building.marks
-	job.key = job.digest(definition(w.spec, b.Environment))
+	job.key = job.digest(preflight.Definition(w.spec, b.Environment))
 	made, err := w.runBuild(ctx, job)
 	if err != nil {
 		return nil, err
@@ -167,19 +169,16 @@ func (w draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 // every commit's build another one.
 const releaseURLVariable = "LANDFALL_RELEASE_URL"
 
-// The folders of Fission's build contract, in the build's folder.
-const (
-	sourceFolder = "src"
-	deployName   = "deploy"
-)
+// sourceFolder is where, by Fission's build contract, the source lies in the build's folder.
+const sourceFolder = "src"
 
 // buildPackage builds a package by Fission's contract: the command runs in the unpacked source, whose path is in
 // SRC_PKG, and leaves a file or folder at the path in DEPLOY_PKG.
 func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan packagePlan) error {
 	job := buildJob{
 		what:    u.Unit.String(),
-		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + deployName + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
-		outputs: []string{deployName},
+		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + artifact.Folder + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
+		outputs: []string{artifact.Folder},
 		deploy:  true,
 		warmup:  plan.warmup,
 	}
@@ -188,12 +187,12 @@ func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan package
 		job.inputs = append(job.inputs, f)
 	}
 	job.marks = w.building.marks
-	job.key = job.digest(definition(w.spec, plan.pkg.Environment))
+	job.key = job.digest(preflight.Definition(w.spec, plan.pkg.Environment))
 	made, err := w.runBuild(ctx, job)
 	if err != nil {
 		return err
 	}
-	files, err := deployedFiles(job.what, made)
+	files, err := artifact.Deployed(job.what, made)
 	if err != nil {
 		return err
 	}
@@ -202,35 +201,6 @@ func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan package
 	}
 	w.made[u.Unit] = files
 	return nil
-}
-
-// deployedFiles returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of it: by the
-// name of the folder, which is gone.
-func deployedFiles(what string, made []landfall.File) ([]builder.ArchiveFile, error) {
-	files := make([]builder.ArchiveFile, 0, len(made))
-	for _, f := range made {
-		files = append(files, builder.ArchiveFile{Path: strings.TrimPrefix(strings.TrimPrefix(f.Path, deployName), "/"), File: f})
-	}
-	deployed := tree.Of(builder.InArchive(files))
-	for _, link := range deployed.Links() {
-		if _, inside := deployed.Follow(link); !inside {
-			f, _ := deployed.File(link)
-			return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-				"the build of %s made the symbolic link %s, which leads out of DEPLOY_PKG, to %s, and back: name what it leads to from its own folder",
-				what, link, f.Target)}
-		}
-	}
-	return files, nil
-}
-
-// definition returns the definition of an environment, as far as a spec has it.
-func definition(s *spec.Spec, name string) []byte {
-	for _, e := range s.Environments {
-		if e.Name == name {
-			return e.Spec
-		}
-	}
-	return []byte(name)
 }
 
 // digest covers everything that the outcome of a build may depend on.
@@ -356,7 +326,7 @@ func (w checkout) fillFile(ctx context.Context, root *os.Root, f builder.Archive
 		return err
 	}
 	if !f.File.IsBuiltLink() {
-		return copyFile(ctx, root, f.Path, f.File, w.open)
+		return artifact.CopyFile(ctx, root, f.Path, f.File, w.open)
 	}
 	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
 		return err
@@ -371,7 +341,7 @@ func (w draft) execute(ctx context.Context, dir string, job buildJob) (seen stri
 		return dir, w.pull(ctx, dir, job)
 	}
 	if job.unzip {
-		return "", unpackZip(dir, job.what)
+		return "", artifact.Unzip(dir, job.what)
 	}
 	w.sayNow(ctx, append(w.takeLog(), fmt.Sprintf("building %s", job.what))...)
 	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now, hide: w.hide.Stream()}
@@ -408,7 +378,7 @@ func (w draft) execute(ctx context.Context, dir string, job buildJob) (seen stri
 // keep takes a build's outputs out of its folder, records them with their digests, and returns them. The bytes are kept
 // before the record: what is recorded can be read.
 func (w draft) keep(ctx context.Context, dir, seen string, job buildJob) ([]landfall.File, error) {
-	files, err := collectOutputs(dir, seen, job)
+	files, err := artifact.Collect(dir, seen, artifact.Build{What: job.what, Outputs: job.outputs, Deploy: job.deploy})
 	if err == nil && len(job.marks) > 0 {
 		err = w.building.checkOutputs(dir, job, files)
 	}
@@ -460,7 +430,7 @@ func move(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer func() { _ = root.Close() }() // the file was closed before
-	return copyFile(ctx, root, filepath.Base(to), landfall.File{}, func(context.Context, landfall.File) (io.ReadCloser, error) {
+	return artifact.CopyFile(ctx, root, filepath.Base(to), landfall.File{}, func(context.Context, landfall.File) (io.ReadCloser, error) {
 		return os.Open(filepath.Clean(from))
 	})
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/preflight"
 	"landfall.dev/landfall/spec"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/tree"
@@ -103,7 +104,7 @@ func (w plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 		declared = append(declared, versioning.Declared{
 			Unit: landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}, Spec: app.Config, Where: app.Pos.String()})
 	}
-	units, warnings, err := assets.Select(rulesOf(app), tree.Of(files).Expand(maxOutputFiles))
+	units, warnings, err := assets.Select(preflight.RulesOf(app), tree.Of(files).Expand(artifact.MaxFiles))
 	if err != nil {
 		return nil, err
 	}
@@ -120,20 +121,6 @@ func (w plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 	return declared, nil
 }
 
-// rulesOf returns which files the static units of an app are.
-func rulesOf(app *spec.App) []assets.Rule {
-	rules := make([]assets.Rule, 0, len(app.Static))
-	for _, s := range app.Static {
-		where := s.Pos.String()
-		if s.Implicit {
-			where = "a folder without specs"
-		}
-		rules = append(rules, assets.Rule{
-			Src: s.Src, Path: s.Path, Fallback: s.Fallback, Exclude: s.Exclude, Implicit: s.Implicit, Where: where})
-	}
-	return rules
-}
-
 // checkNames fails for a file that no address could lead to: visitors' paths with such characters are refused.
 func checkNames(u assets.Unit) error {
 	for _, e := range u.Entries {
@@ -147,7 +134,7 @@ func checkNames(u assets.Unit) error {
 
 // declarePackages declares the packages with the files of their archives.
 func (w plan) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
-	archives := archivesOf(w.spec)
+	archives := preflight.ArchivesOf(w.spec)
 	var declared []versioning.Declared
 	for _, p := range w.spec.Packages {
 		plan := packagePlan{pkg: p}
@@ -158,8 +145,8 @@ func (w plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 		if plan.deployment, err = w.archive(archives, p.Deployment, files); err != nil {
 			return nil, err
 		}
-		if env, err := environmentOf(w.spec, p.Environment); err == nil && plan.source != nil && plan.deployment == nil {
-			plan.pkg.BuildCommand, plan.warmup, plan.builder = buildCommand(w.spec, p, env)
+		if env, err := preflight.EnvironmentOf(w.spec, p.Environment); err == nil && plan.source != nil && plan.deployment == nil {
+			plan.pkg.BuildCommand, plan.warmup, plan.builder = preflight.BuildCommand(w.spec, p, env)
 		}
 		d := declaredObject(landfall.PackageUnit, p.Object)
 		if plan.source != nil || plan.deployment != nil {
@@ -174,30 +161,6 @@ func (w plan) declarePackages(files []landfall.File) ([]versioning.Declared, err
 		declared = append(declared, d)
 	}
 	return declared, nil
-}
-
-// buildCommand returns the command that builds a package from its source, as its environment has it, and what it begins with. fallback
-// is what the Environment document names for it, where that makes a difference; it is a part of the package's version.
-func buildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (command string, warmup environment.Warmup, fallback string) {
-	command, warmup = env.Build(p.BuildCommand)
-	named := spec.ReadBuilder(definition(s, p.Environment))
-	if p.BuildCommand != "" || named == "" {
-		return command, warmup, ""
-	}
-	implied := command
-	if command, warmup = env.Build(named); command != implied {
-		fallback = named
-	}
-	return command, warmup, fallback
-}
-
-// below puts globs below a folder.
-func below(folder string, globs []string) []string {
-	all := make([]string, len(globs))
-	for i, g := range globs {
-		all[i] = path.Join(folder, g)
-	}
-	return all
 }
 
 // archive selects the files of an archive of the commit; nil when the package has no such archive.
@@ -226,7 +189,7 @@ func (p packagePlan) content() ([]byte, error) {
 				mode = "755"
 			case f.File.IsBuiltLink():
 				mode = "link"
-			case isZip(a.files):
+			case artifact.IsZip(a.files):
 				mode = "zip"
 			}
 			rows = append(rows, [4]string{a.name, f.Path, mode, f.File.ContentID()})

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/secret"
@@ -25,7 +26,7 @@ type Images interface {
 }
 
 // imageFile is what a pulled image is in the package that it is made.
-const imageFile = deployName + "/image.tar"
+const imageFile = artifact.Folder + "/image.tar"
 
 // pinImages returns the spec with the digest of each image that is to be pulled in its environment: what a tag means is looked up once by a run,
 // and is a part of the versions that it makes.

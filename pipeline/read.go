@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/environment"
+	"landfall.dev/landfall/preflight"
 	"landfall.dev/landfall/spec"
 )
 
@@ -21,9 +22,6 @@ type source struct {
 	files []landfall.File // of the commit, relative to the app's folder
 	spec  *spec.Spec
 }
-
-// DefaultSpecs is the folder of spec files where an app does not name another.
-const DefaultSpecs = "specs"
 
 // read reads the specs from the commit's tree and validates all of them before anything is made.
 func (w checkout) read(ctx context.Context) (source, error) {
@@ -43,7 +41,7 @@ func (w source) check(ctx context.Context) error {
 	for _, warning := range slices.Concat(w.spec.Warnings, environment.Offline(w.spec)) {
 		w.sayf("warning: %s", warning)
 	}
-	problems, err := Unrunnable(ctx, w.spec, w.files, w.open)
+	problems, err := preflight.Unrunnable(ctx, w.spec, w.files, w.open)
 	if err == nil {
 		err = spec.ErrorOf(problems)
 	}
@@ -114,7 +112,7 @@ func (w source) readSpec(ctx context.Context) (*spec.Spec, error) {
 
 func specsFolder(app landfall.App) string {
 	if app.Specs == "" {
-		return DefaultSpecs
+		return spec.DefaultFolder
 	}
 	return strings.Trim(path.Clean(app.Specs), "/")
 }

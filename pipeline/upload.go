@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/crashpoint"
@@ -282,7 +283,7 @@ func (w kept) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.
 	if err != nil {
 		return versioning.Stored{}, err
 	}
-	if len(refused) > 0 || !plan.unzipped && (isZip(plan.source) || isZip(plan.deployment)) { // for the same reason as below
+	if len(refused) > 0 || !plan.unzipped && (artifact.IsZip(plan.source) || artifact.IsZip(plan.deployment)) { // for the same reason as below
 		return versioning.Stored{}, versioning.ErrPlanAgain
 	}
 	var content landfall.PackageContent

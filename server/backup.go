@@ -21,13 +21,14 @@ import (
 	"landfall.dev/landfall/backup"
 	"landfall.dev/landfall/cli"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/secret"
 	"landfall.dev/landfall/store"
 )
 
-var _ api.Keeper = (*server)(nil)
+var _ api.Keeper = (*delivery)(nil)
 
 // Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected; the archive says so.
-func (s *server) Backup(ctx context.Context, w io.Writer, objects bool) error {
+func (s *delivery) Backup(ctx context.Context, w io.Writer, objects bool) error {
 	owner, notOwner := s.db.Owner(ctx)
 	return s.upkeep.Uncollected(ctx, func() error {
 		_, err := s.writeBackup(ctx, w, objects, func(ctx context.Context) error {
@@ -41,7 +42,7 @@ func (s *server) Backup(ctx context.Context, w io.Writer, objects bool) error {
 }
 
 // writeBackup writes an archive while nothing is collected. check is asked at the end, unless it is nil.
-func (s *server) writeBackup(ctx context.Context, w io.Writer, objects bool, check func(context.Context) error) (backup.Totals, error) {
+func (s *state) writeBackup(ctx context.Context, w io.Writer, objects bool, check func(context.Context) error) (backup.Totals, error) {
 	b := &backup.Backup{DB: s.db, Scratch: filepath.Join(s.config.Data, "scratch"), Now: time.Now, Check: check}
 	if objects {
 		b.Objects = s.objects
@@ -65,11 +66,11 @@ func stateSettings() []string {
 
 // offlineFlags gives a command the flag --offline, with the settings that it needs, and returns what opens the state of a server
 // that is stopped, and reports whether that was asked for.
-func offlineFlags(c *cli.Call, cmd *cobra.Command) func(ctx context.Context) (s *server, asked bool, err error) {
+func offlineFlags(c *cli.Call, cmd *cobra.Command) func(ctx context.Context) (s *stopped, asked bool, err error) {
 	var offline bool
 	cmd.Flags().BoolVar(&offline, "offline", false, "read the data folder itself, of a server that is stopped; the settings are those of landfall serve")
 	configured := settingFlags(c, cmd, stateSettings()...)
-	return func(ctx context.Context) (*server, bool, error) {
+	return func(ctx context.Context) (*stopped, bool, error) {
 		if !offline {
 			return nil, false, settingsNeedOffline(cmd)
 		}
@@ -92,23 +93,31 @@ func settingsNeedOffline(cmd *cobra.Command) error {
 	return nil
 }
 
-// openStopped opens the state of a server that is stopped.
-func openStopped(ctx context.Context, c config) (*server, error) {
+// stopped is the state of a server that is stopped.
+type stopped struct {
+	*state
+
+	secrets *secret.Keeper // nil: there is no key
+}
+
+func openStopped(ctx context.Context, c config) (*stopped, error) {
 	if _, err := os.Stat(c.Data); err != nil {
 		return nil, badSetting("DATA", "is %q, which is no data folder: %v", c.Data, err)
 	}
-	s := &server{config: c, logger: slog.New(slog.DiscardHandler)}
-	if err := errors.Join(s.openState(ctx), s.readSecretKey(false)); err != nil {
+	s := &state{config: &c, logger: slog.New(slog.DiscardHandler)}
+	err := s.open(ctx)
+	key, err2 := s.readSecretKey(false)
+	if err = errors.Join(err, err2); err == nil {
+		err = s.checkInstallation(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.checkInstallation(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return &stopped{s, key}, nil
 }
 
 // alone runs f while the database is this process's.
-func (s *server) alone(ctx context.Context, f func() error) error {
+func (s *state) alone(ctx context.Context, f func() error) error {
 	_, release, err := s.own(ctx)
 	if err != nil {
 		return err
@@ -119,7 +128,7 @@ func (s *server) alone(ctx context.Context, f func() error) error {
 
 func backupCommand(c *cli.Call) *cobra.Command {
 	var without bool
-	var offline func(context.Context) (*server, bool, error)
+	var offline func(context.Context) (*stopped, bool, error)
 	cmd := c.Command("backup FILE", "Write all that is not made again into one file",
 		"landfall backup backup.tar.zst\nlandfall backup - | ssh backup.example.com 'cat > backup.tar.zst'\n"+
 			"landfall backup --offline --data /var/lib/landfall backup.tar.zst",

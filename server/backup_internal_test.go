@@ -36,7 +36,7 @@ func TestBackupIsTheOwners(t *testing.T) {
 	want := func(what, problem string) {
 		t.Helper()
 		var archive bytes.Buffer
-		err := s.Backup(t.Context(), &archive, true)
+		err := s.delivery.Backup(t.Context(), &archive, true)
 		_, _, read := backup.Reader{}.Read(t.Context(), &archive)
 		if problem == "" {
 			if err != nil || read != nil {
@@ -100,7 +100,7 @@ func TestBackupPaused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	if err := s.upkeep.Uncollected(ctx, func() error { return nil }); err != nil {
+	if err := s.delivery.upkeep.Uncollected(ctx, func() error { return nil }); err != nil {
 		t.Errorf("nothing is collected while nobody reads: %v", err)
 	}
 	serves.Close() // the request is over

@@ -32,46 +32,72 @@ import (
 
 // config is everything that `landfall serve` can be told, with its defaults filled in.
 type config struct {
-	Version       string        // of the program
-	File          string        // the configuration file that was read; empty: there is none
-	StallTimeout  time.Duration // how long a client may read nothing of a backup; 0: as the API has it
-	New           bool          // start although parts of the installation are gone, or are another's
-	Data          string
-	Listen        string
-	Domain        string
-	URL           *url.URL
-	Database      string
-	Token         string
+	start
+	roleSettings
+	githubSettings
+	functionSettings
+	keepSettings
+	limitSettings
+
+	Data         string
+	Listen       string
+	Domain       string
+	URL          *url.URL
+	Database     string
+	Token        string
+	MetricsToken string
+	AllowedHosts []string
+	Proxy        *outbound.Proxy // nil: none
+	Secrets      *secret.Keeper  // nil: the data folder has the key
+	S3           s3.Config       // without an endpoint: objects are kept in the data folder
+	Messages     messageSettings
+}
+
+// start is what a start is told that is no setting.
+type start struct {
+	Version      string        // of the program
+	File         string        // the configuration file that was read; empty: there is none
+	StallTimeout time.Duration // how long a client may read nothing of a backup; 0: as the API has it
+	New          bool          // start although parts of the installation are gone, or are another's
+}
+
+// githubSettings are what GitHub is told, and tells, by.
+type githubSettings struct {
 	GitHubAPI     string
 	GitHubToken   string
 	Comments      bool // on pull requests
 	WebhookSecret string
-	MetricsToken  string
-	AllowedHosts  []string
-	Proxy         *outbound.Proxy // nil: none
+}
+
+// functionSettings are what holds for all functions.
+type functionSettings struct {
+	Sandbox      string
+	Network      string // as their specs say, or off
+	RequireTests bool   // only functions that have passed a test are released
+}
+
+// keepSettings are how long records are kept, and the content of deleted apps.
+type keepSettings struct {
+	Retention   upkeep.Retention
+	KeepDeleted time.Duration
+}
+
+// limitSettings bound what people and functions may do.
+type limitSettings struct {
 	MaxPush       int64
 	MaxBuildCache int64
 	MaxImageCache int64
 	MaxFunctions  int64 // bytes of the cache of unpacked packages
 	Limits        builder.Limits
 	Specs         spec.Limits
-	Sandbox       string
-	Network       string // of functions: as their specs say, or off
-	RequireTests  bool   // only functions that have passed a test are released
-	Roles         []role
-	Every         bool          // no roles were given: this is the whole program
-	Router        string        // HOST:PORT that functions run behind; empty: in this process, or on Runners
-	Runners       []string      // HOST:PORT of each, of which a router, or what has none, chooses
-	Registry      *url.URL      // where a runner without a database asks for functions
-	RoleSecret    string        // what processes with different roles share
-	Lease         time.Duration // how long a worker may give no sign of life
-	Retention     upkeep.Retention
-	KeepDeleted   time.Duration
-	Secrets       *secret.Keeper // nil: the data folder has the key
 	Executions    execution.Limits
-	S3            s3.Config // without an endpoint: objects are kept in the data folder
-	Messages      messageSettings
 }
+
+// These are what LANDFALL_FUNCTIONS_NETWORK may say.
+const (
+	networkBySpec = "spec"
+	networkOff    = "off"
+)
 
 // setting is one thing that can be configured: by the environment, or by its name in lower case in the file.
 type setting struct {
@@ -287,9 +313,7 @@ const (
 
 func parseConfig(v map[string]string) (config, error) {
 	c := config{
-		Data: v["DATA"], Listen: v["LISTEN"], Database: v["DATABASE"], Token: v["TOKEN"], GitHubAPI: v["GITHUB_API"],
-		GitHubToken: v["GITHUB_TOKEN"], WebhookSecret: v["GITHUB_WEBHOOK_SECRET"], Sandbox: v["SANDBOX"],
-		MetricsToken: v["METRICS_TOKEN"],
+		Data: v["DATA"], Listen: v["LISTEN"], Database: v["DATABASE"], Token: v["TOKEN"], MetricsToken: v["METRICS_TOKEN"],
 	}
 	var err error
 	if c.Data, err = filepath.Abs(c.Data); err != nil {
@@ -341,25 +365,24 @@ func parseConfig(v map[string]string) (config, error) {
 			return c, badSetting("SECRET_KEY", "cannot be read: %s", landfall.MessageOf(err))
 		}
 	}
-	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {
-		return c, badSetting("GITHUB_COMMENTS", "is %q; right would be true or false", v["GITHUB_COMMENTS"])
+	for _, parse := range []func(map[string]string) error{c.parseGitHub, c.parseFunctions, c.parseRetention, c.parseMessages, c.parseLimits} {
+		if err := parse(v); err != nil {
+			return c, err
+		}
 	}
-	if err := c.parseFunctions(v); err != nil {
-		return c, err
-	}
-	if err := c.parseRetention(v); err != nil {
-		return c, err
-	}
-	if err := c.parseMessages(v); err != nil {
-		return c, err
-	}
-	err = c.parseLimits(v)
-	return c, err
+	return c, nil
 }
 
-// parseFunctions reads what holds for all functions.
-func (c *config) parseFunctions(v map[string]string) (err error) {
-	if c.Sandbox != "auto" && c.Sandbox != "off" {
+func (c *githubSettings) parseGitHub(v map[string]string) (err error) {
+	c.GitHubAPI, c.GitHubToken, c.WebhookSecret = v["GITHUB_API"], v["GITHUB_TOKEN"], v["GITHUB_WEBHOOK_SECRET"]
+	if c.Comments, err = strconv.ParseBool(v["GITHUB_COMMENTS"]); err != nil {
+		return badSetting("GITHUB_COMMENTS", "is %q; right would be true or false", v["GITHUB_COMMENTS"])
+	}
+	return nil
+}
+
+func (c *functionSettings) parseFunctions(v map[string]string) (err error) {
+	if c.Sandbox = v["SANDBOX"]; c.Sandbox != "auto" && c.Sandbox != "off" {
 		return badSetting("SANDBOX", "is %q; right would be auto or off", c.Sandbox)
 	}
 	if c.Network = v["FUNCTIONS_NETWORK"]; c.Network != networkBySpec && c.Network != networkOff {
@@ -395,8 +418,7 @@ func (c *config) parseURL(text string) error {
 	return nil
 }
 
-// parseRetention reads how long records are kept, and the content of deleted apps.
-func (c *config) parseRetention(v map[string]string) error {
+func (c *keepSettings) parseRetention(v map[string]string) error {
 	for _, keep := range []struct {
 		name string
 		into *time.Duration
@@ -469,7 +491,7 @@ func checkNoS3(v map[string]string) error {
 		"or none of them: then objects are kept in the data folder", strings.Join(given, ", "))
 }
 
-func (c *config) parseLimits(v map[string]string) error {
+func (c *limitSettings) parseLimits(v map[string]string) error {
 	for _, limit := range []struct {
 		name string
 		into *int64

@@ -97,8 +97,8 @@ func (l *question) begin(ctx context.Context) <-chan struct{} {
 	return l.asked
 }
 
-// buildHealth returns what the process's parts are asked.
-func (s *server) buildHealth() health {
+// newHealth returns what the process's parts are asked.
+func (s *state) newHealth() health {
 	var all health
 	if s.db != nil {
 		all = append(all, &question{part: "objects", ask: s.lookAtObjects, slow: "their store does not answer in time"},
@@ -112,7 +112,7 @@ func (s *server) buildHealth() health {
 }
 
 // lookAtObjects asks the object store for the key of the installation, which is one small object.
-func (s *server) lookAtObjects(ctx context.Context) string {
+func (s *state) lookAtObjects(ctx context.Context) string {
 	mark, err := s.objects.Mark(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -131,7 +131,7 @@ func (s *server) lookAtObjects(ctx context.Context) string {
 }
 
 // lookAtRepositories looks whether the built-in repositories are there. Strangers do not hear whose they are.
-func (s *server) lookAtRepositories(ctx context.Context) string {
+func (s *state) lookAtRepositories(ctx context.Context) string {
 	_, missing, err := s.repositories(ctx)
 	if err != nil || len(missing) == 0 {
 		return "" // an error is said of the database
@@ -141,7 +141,7 @@ func (s *server) lookAtRepositories(ctx context.Context) string {
 }
 
 // problems returns what is wrong, a line each, for who has a token: with the names of the apps that it may read.
-func (s *server) problems(ctx context.Context, reads func(app string) bool) []string {
+func (s *control) problems(ctx context.Context, reads func(app string) bool) []string {
 	lines := s.health.wrong(ctx)
 	_, missing, err := s.repositories(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ const (
 )
 
 // lookAtDisks looks whether what the server writes to has room: every file system on which a part of the data folder lies.
-func (s *server) lookAtDisks(context.Context) string {
+func (s *state) lookAtDisks(context.Context) string {
 	folders := []string{s.config.Data}
 	if !store.IsPostgres(s.config.Database) {
 		folders = append(folders, filepath.Dir(s.config.Database))
@@ -214,7 +214,7 @@ func (s *server) lookAtDisks(context.Context) string {
 }
 
 // diskOf names the disk of a folder for strangers.
-func (s *server) diskOf(folder string) string {
+func (s *state) diskOf(folder string) string {
 	below, err := filepath.Rel(s.config.Data, folder)
 	switch {
 	case err != nil || !filepath.IsLocal(below):

@@ -46,7 +46,7 @@ func (p *places) all() []*part {
 }
 
 // places returns the parts as they are now.
-func (s *server) places(ctx context.Context) (p places, err error) {
+func (s *state) places(ctx context.Context) (p places, err error) {
 	p.database = part{what: s.config.databaseName(), set: func(ctx context.Context, key string) error {
 		return s.db.Update(ctx, func(tx *store.Tx) error { return tx.SetInstallation(ctx, key) })
 	}}
@@ -94,12 +94,12 @@ func (c *config) settingsFrom() string {
 }
 
 // notOne returns the error of a start that would do harm.
-func (s *server) notOne(format string, args ...any) error {
+func (s *state) notOne(format string, args ...any) error {
 	return &landfall.Error{Op: "serve", Kind: landfall.Conflict, Message: fmt.Sprintf(format, args...) + s.config.settingsFrom()}
 }
 
 // checkKeys fails when the parts are not of one installation, and changes nothing.
-func (s *server) checkKeys(p places) error {
+func (s *state) checkKeys(p places) error {
 	var keys, said []string
 	for _, part := range p.all() {
 		if part.key == "" {
@@ -119,7 +119,7 @@ func (s *server) checkKeys(p places) error {
 }
 
 // checkInstallation fails when what was opened is of different installations, and changes nothing.
-func (s *server) checkInstallation(ctx context.Context) error {
+func (s *state) checkInstallation(ctx context.Context) error {
 	if s.db == nil || s.config.New {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (s *server) checkInstallation(ctx context.Context) error {
 
 // settleInstallation fails unless what was opened is one installation, and all of it. What has no key gets one: of a folder that an
 // earlier program wrote, or a new one. It is called once this process owns the database: what another one uses is not lost.
-func (s *server) settleInstallation(ctx context.Context) error {
+func (s *state) settleInstallation(ctx context.Context) error {
 	if s.db == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (s *server) settleInstallation(ctx context.Context) error {
 }
 
 // sayMissing says in the log which repositories are not there, and whether another process is taken to have them all.
-func (s *server) sayMissing(ctx context.Context, p places) error {
+func (s *state) sayMissing(ctx context.Context, p places) error {
 	_, missing, err := s.repositories(ctx)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ const standsByText = "the data folder has no key of the installation, and none o
 	"process for the one that has them; if there is no other one, the data folder is lost, or LANDFALL_DATA names another folder"
 
 // setKeys gives a key to the parts that have none.
-func (s *server) setKeys(ctx context.Context, p places) error {
+func (s *state) setKeys(ctx context.Context, p places) error {
 	standby, err := s.standsBy(ctx, p)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (p *places) anyKey() (key string) {
 }
 
 // setKeysLater is setKeys for when it can be stored again.
-func (s *server) setKeysLater(ctx context.Context) error {
+func (s *state) setKeysLater(ctx context.Context) error {
 	const again = 2 * time.Second
 	for {
 		select {
@@ -239,7 +239,7 @@ func (s *server) setKeysLater(ctx context.Context) error {
 // makeOne makes one installation of what there is, and records what is not there: later starts do not miss it. The branches of
 // repositories that are gone are unknown until they are pushed again, which takes none for deleted. Then the installation gets another key:
 // a data folder that has these repositories all the same, as they once were, is not started with it any more.
-func (s *server) makeOne(ctx context.Context, p places) error {
+func (s *state) makeOne(ctx context.Context, p places) error {
 	_, missing, err := s.repositories(ctx)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (s *server) makeOne(ctx context.Context, p places) error {
 
 // checkVacant fails when the database has nothing yet while there are objects: it is another one, or was lost. It is asked before the
 // database is made.
-func (s *server) checkVacant(ctx context.Context) error {
+func (s *state) checkVacant(ctx context.Context) error {
 	if s.config.New {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (s *server) checkVacant(ctx context.Context) error {
 }
 
 // noObjects reports whether the object store has no object at all.
-func (s *server) noObjects(ctx context.Context) (bool, error) {
+func (s *state) noObjects(ctx context.Context) (bool, error) {
 	for _, err := range s.objects.List(ctx, "apps/") {
 		return false, err
 	}
@@ -313,7 +313,7 @@ func (s *server) noObjects(ctx context.Context) (bool, error) {
 
 // checkLost fails when the database knows of objects, or of repositories, and none is there; and when there are repositories and it
 // knows none of them.
-func (s *server) checkLost(ctx context.Context, p places) error {
+func (s *state) checkLost(ctx context.Context, p places) error {
 	if err := s.checkObjects(ctx, p); err != nil || s.repos == nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func (s *server) checkLost(ctx context.Context, p places) error {
 }
 
 // checkObjects fails when the database knows of objects and none is there, unless a start with the setting New went on without them.
-func (s *server) checkObjects(ctx context.Context, p places) error {
+func (s *state) checkObjects(ctx context.Context, p places) error {
 	without, err := s.withoutObjects(ctx)
 	if err != nil || !without {
 		return err
@@ -352,7 +352,7 @@ func (s *server) checkObjects(ctx context.Context, p places) error {
 }
 
 // withoutObjects reports whether the database knows of objects and none is there.
-func (s *server) withoutObjects(ctx context.Context) (bool, error) {
+func (s *state) withoutObjects(ctx context.Context) (bool, error) {
 	content, err := s.db.HasContent(ctx)
 	if err != nil || !content {
 		return false, err
@@ -362,7 +362,7 @@ func (s *server) withoutObjects(ctx context.Context) (bool, error) {
 
 // standsBy reports whether the data folder never had the repositories, which are then in that of another process: only a database that
 // several processes may use has such a folder. It has no key, so that they are not taken for lost.
-func (s *server) standsBy(ctx context.Context, p places) (bool, error) {
+func (s *state) standsBy(ctx context.Context, p places) (bool, error) {
 	if p.folder == nil || p.folder.key != "" || !store.IsPostgres(s.config.Database) {
 		return false, nil
 	}
@@ -371,7 +371,7 @@ func (s *server) standsBy(ctx context.Context, p places) (bool, error) {
 }
 
 // checkStrange fails when there are repositories, and the database knows none of their apps.
-func (s *server) checkStrange(ctx context.Context) error {
+func (s *state) checkStrange(ctx context.Context) error {
 	files, err := os.ReadDir(filepath.Join(s.config.Data, "git"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -400,7 +400,7 @@ func (s *server) checkStrange(ctx context.Context) error {
 }
 
 // repositories returns the apps that were pushed to here, and those among them whose repository is not there.
-func (s *server) repositories(ctx context.Context) (pushed, missing []landfall.App, err error) {
+func (s *state) repositories(ctx context.Context) (pushed, missing []landfall.App, err error) {
 	if s.repos == nil {
 		return nil, nil, nil
 	}

@@ -9,8 +9,8 @@ import (
 
 // measured answers with the metrics, to who has the token for them, or one that reads everything. The administrator's is known
 // here: metrics are wanted most when the database is away.
-func (s *server) measured() http.Handler {
-	metrics := s.metrics.Handler()
+func (s *control) measured() http.Handler {
+	metrics := s.serving.metrics.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := auth.BearerOf(r)
 		if token == "" {

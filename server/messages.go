@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/trigger/queue"
 	"landfall.dev/landfall/store"
 )
@@ -57,22 +58,27 @@ func (c *config) parseMessages(v map[string]string) (err error) {
 	return nil
 }
 
-// buildMessages builds what keeps messages, and what fires triggers for them. Without a NATS server, they are this process's alone: the
-// one that is both asked to store them and to run functions.
-func (s *server) buildMessages() {
+// newBroker returns what keeps messages; nil where there are none. Without a NATS server, they are this process's alone: the one that is
+// both asked to store them and to run functions.
+func newBroker(s *shared) *queue.Broker {
 	c := s.config.Messages
 	if s.db == nil || c.Server == "" && (!s.config.has(roleAPI) || !s.config.has(roleTrigger)) {
-		return
+		return nil
 	}
-	s.broker = &queue.Broker{
+	return &queue.Broker{
 		Folder: filepath.Join(s.config.Data, "nats"), URL: c.Server, Credentials: c.Credentials, Bytes: c.Bytes, Age: c.Age,
 		Granted: c.Granted, Logger: s.logger,
 	}
-	if s.config.has(roleTrigger) {
-		s.messages = &queue.Source{
-			Broker: s.broker, Table: s.registry.Table, Functions: s.triggers, Record: messageOutcomes{s.db}, Lease: s.config.Lease,
-			Patience: s.patience, Logger: s.logger,
-		}
+}
+
+// newMessages returns what fires triggers for messages; nil where there are none.
+func newMessages(s *serving, functions function.Caller) *queue.Source {
+	if s.broker == nil {
+		return nil
+	}
+	return &queue.Source{
+		Broker: s.broker, Table: s.registry.Table, Functions: functions, Record: messageOutcomes{s.db}, Lease: s.config.Lease,
+		Patience: drainTimeout, Logger: s.logger,
 	}
 }
 

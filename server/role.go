@@ -50,10 +50,21 @@ func (r role) within() bool {
 	return slices.Contains([]role{roleTrigger, roleRouter, roleRunner, roleRegistry}, r)
 }
 
-func (c *config) has(r role) bool { return slices.Contains(c.Roles, r) }
+// roleSettings are what the process does, and what it does that beside.
+type roleSettings struct {
+	Roles      []role
+	Every      bool          // no roles were given: this is the whole program
+	Router     string        // HOST:PORT that functions run behind; empty: in this process, or on Runners
+	Runners    []string      // HOST:PORT of each, of which a router, or what has none, chooses
+	Registry   *url.URL      // where a runner without a database asks for functions
+	RoleSecret string        // what processes with different roles share
+	Lease      time.Duration // how long a worker may give no sign of life
+}
+
+func (c *roleSettings) has(r role) bool { return slices.Contains(c.Roles, r) }
 
 // said returns the roles for people; none for the whole program.
-func (c *config) said() (names []string) {
+func (c *roleSettings) said() (names []string) {
 	if c.Every {
 		return nil
 	}
@@ -64,17 +75,17 @@ func (c *config) said() (names []string) {
 }
 
 // stateful reports whether the process needs the database.
-func (c *config) stateful() bool {
+func (c *roleSettings) stateful() bool {
 	return slices.ContainsFunc(c.Roles, func(r role) bool { return r != roleRouter && r != roleRunner })
 }
 
 // within reports whether all that the process does is for other processes and for programs.
-func (c *config) within() bool {
+func (c *roleSettings) within() bool {
 	return !slices.ContainsFunc(c.Roles, func(r role) bool { return !r.within() })
 }
 
 // afar reports whether the functions of triggers and routes run in other processes.
-func (c *config) afar() bool { return c.Router != "" || len(c.Runners) > 0 }
+func (c *roleSettings) afar() bool { return c.Router != "" || len(c.Runners) > 0 }
 
 // parseRoles reads what the process does, and whether it can do that beside others.
 func (c *config) parseRoles(v map[string]string) error {
@@ -159,7 +170,7 @@ func (c *config) checkRoles(given string) error {
 }
 
 // parsePeers reads where the processes with other roles are.
-func (c *config) parsePeers(v map[string]string) (err error) {
+func (c *roleSettings) parsePeers(v map[string]string) (err error) {
 	if v["ROUTER"] != "" {
 		if c.Router, err = parsePeer("ROUTER", v["ROUTER"]); err != nil {
 			return err

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -15,6 +14,7 @@ import (
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/remote"
+	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -23,31 +23,27 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-func (s *server) runURL(run string) string { return s.config.URL.JoinPath("runs", run).String() }
+func (s *state) runURL(run string) string { return s.config.URL.JoinPath("runs", run).String() }
 
 // releaseURL is where a release answers; without a selector, where the live release does.
-func (s *server) releaseURL(app string, selector landfall.UID) string {
+func (s *state) releaseURL(app string, selector landfall.UID) string {
 	host := app
 	if selector != "" {
 		host = landfall.JoinedLabel(app, string(selector))
 	}
-	host += "." + s.config.Domain
-	if port := s.config.URL.Port(); port != "" {
-		host = net.JoinHostPort(host, port)
-	}
-	return s.config.URL.Scheme + "://" + host + "/"
+	return s.origin(host+"."+s.config.Domain) + "/"
 }
 
 // routes tells the control host from the hosts of releases.
-func (s *server) routes() (http.Handler, error) {
+func (s *control) routes() (http.Handler, error) {
 	control := http.NewServeMux()
 	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	control.HandleFunc("GET /readyz", s.readiness)
 	control.Handle("GET /metrics", s.measured())
 	if s.config.has(roleWebhook) {
-		s.routeWebhooks(control)
+		s.delivery.routeWebhooks(control)
 	}
-	s.routeFunctions(control)
+	s.serving.routeFunctions(control)
 	if s.config.has(roleAPI) {
 		followed := http.NewServeMux()
 		if err := s.routeAPI(followed); err != nil {
@@ -68,7 +64,7 @@ func (s *server) routes() (http.Handler, error) {
 		case s.hosts.Classify(r.Host).Kind == gateway.Control:
 			control.ServeHTTP(w, r)
 		case s.config.has(roleGateway):
-			s.gateway.ServeHTTP(w, r)
+			s.serving.gateway.ServeHTTP(w, r)
 		default:
 			answer(w, http.StatusNotFound, "This process does not answer at this host.")
 		}
@@ -85,7 +81,7 @@ func roundabout(r *http.Request) bool {
 
 // untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
 // get what they asked for, and webhooks are stored: GitHub does not send them again.
-func (s *server) untilStop(next http.Handler) http.Handler {
+func (s *control) untilStop(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
@@ -101,7 +97,7 @@ func (s *server) untilStop(next http.Handler) http.Handler {
 }
 
 // routeFunctions serves the doors by which functions are reached without the host of a release.
-func (s *server) routeFunctions(control *http.ServeMux) {
+func (s *serving) routeFunctions(control *http.ServeMux) {
 	if s.config.has(roleTrigger) {
 		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred, Logger: s.logger})
 		s.routeRun(control, s.tracer.Handler(invoke.RunPath, events))
@@ -125,7 +121,7 @@ func (s *server) routeFunctions(control *http.ServeMux) {
 }
 
 // named answers for functions by their names.
-func (s *server) named() http.Handler {
+func (s *serving) named() http.Handler {
 	h := &invoke.Handler{
 		Find: s.source().Function, Owner: s.source().Owner, Host: s.config.URL.Host, Logger: s.logger,
 		Admit: func(r *http.Request, action invoke.Action, f *landfall.Function) error {
@@ -143,17 +139,17 @@ func (s *server) named() http.Handler {
 }
 
 // mayInvoke returns of which apps the request's token may invoke functions.
-func (s *server) mayInvoke(r *http.Request) (func(app string) bool, error) {
+func (s *serving) mayInvoke(r *http.Request) (func(app string) bool, error) {
 	token, err := auth.Scoped(r.Context(), s.db, auth.BearerOf(r), landfall.ScopeInvoke)
 	return func(app string) bool { return token.Allows(landfall.ScopeInvoke, app) }, err
 }
 
 // mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.
-func (s *server) mayCall(r *http.Request, app string, access landfall.Access) error {
+func (s *serving) mayCall(r *http.Request, app string, access landfall.Access) error {
 	return auth.MayCall(r, s.db, app, access)
 }
 
-func (s *server) routeWebhooks(control *http.ServeMux) {
+func (s *delivery) routeWebhooks(control *http.ServeMux) {
 	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
 	hooks := &webhook.Handler{
 		Store: accept.Intake{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
@@ -170,25 +166,25 @@ func (s *server) routeWebhooks(control *http.ServeMux) {
 	control.Handle(webhook.Path+"/", s.tracer.Handler(webhook.Path+"/{hook}", hooks))
 }
 
-func (s *server) routeAPI(control *http.ServeMux) error {
+func (s *control) routeAPI(control *http.ServeMux) error {
+	d := s.delivery
 	var repositories api.Repositories // none without git
 	if s.repos != nil {
 		repositories = s.repos
 		control.Handle("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
-			Repositories: s.repos, Doors: accept.Doors{Acceptor: s.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
+			Repositories: s.repos, Doors: accept.Doors{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
 	} else {
 		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
 		})
 	}
 	rest := api.New(api.Config{
-		DB: s.db, Editor: s.editor, Rollout: s.rollout, Contents: s.contents, Runs: s.allRuns, Acceptor: s.acceptor, Upkeep: s.upkeep, DryRun: s.pipeline.DryRun,
+		DB: s.db, Editor: d.editor, Rollout: d.rollout, Contents: d.contents, Runs: d.runs, Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
-		CheckURL: s.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
+		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
-		Now: time.Now, Logger: s.logger, Keeper: s, Problems: s.problems, StallTimeout: s.config.StallTimeout,
-		Triggers: s.triggersOf, Queues: appMessages{s.broker},
-		Executions: executions{s},
+		Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems, StallTimeout: s.config.StallTimeout,
+		Queues: appMessages{s.serving.broker}, Executions: execution.Requests{Recorder: s.serving.recorder, Find: s.source().Function},
 	})
 	control.Handle("/api/", rest)
 	control.Handle("GET /log", logDoor(rest))
@@ -202,12 +198,12 @@ func (s *server) routeAPI(control *http.ServeMux) error {
 
 // readiness says whether the server serves, and what does not. It stays ready without its database: who asks may be a proxy,
 // and releases are served all the same.
-func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
+func (s *control) readiness(w http.ResponseWriter, r *http.Request) {
 	switch s.phase.Load() {
-	case starting:
+	case isStarting:
 		answer(w, http.StatusServiceUnavailable, "starting: the routes of releases and the database are being read")
 		return
-	case stopping:
+	case isStopping:
 		answer(w, http.StatusServiceUnavailable, "stopping: requests and runs at work come to an end")
 		return
 	}
@@ -224,7 +220,7 @@ func (s *server) readiness(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if s.config.has(roleAPI) {
-		if deserted, err := s.allRuns.Deserted(ctx); err == nil && deserted {
+		if deserted, err := s.delivery.runs.Deserted(ctx); err == nil && deserted {
 			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 		}
 	}

@@ -180,11 +180,11 @@ func TestReadiness(t *testing.T) {
 	}
 	wantAnswer("while it starts", "/readyz", http.StatusServiceUnavailable, "starting: ")
 	wantAnswer("while it starts", "/healthz", http.StatusOK, "ok\n")
-	s.phase.Store(serving)
+	s.phase.Store(isServing)
 	wantAnswer("when it serves", "/readyz", http.StatusOK, "ready\n")
 	wantWrong := func(what string, lines ...string) {
 		t.Helper()
-		s.health = s.buildHealth() // what it said just now is not asked again
+		s.control.health = s.newHealth() // what it said just now is not asked again
 		if _, got := ask("/readyz"); got != strings.Join(append([]string{"ready"}, lines...), "\n")+"\n" {
 			t.Errorf("%s: got %q, want %q", what, got, lines)
 		}
@@ -205,7 +205,7 @@ func TestReadiness(t *testing.T) {
 		"bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve --new, and push them again")
 	for reads, want := range map[bool]string{true: "repositories: not here are those of shop", false: "repositories: those of 1 app"} {
 		// Who has a token hears whose repositories they are, as far as the token reads these apps.
-		lines := s.problems(t.Context(), func(app string) bool { return reads && app == "1" })
+		lines := s.control.problems(t.Context(), func(app string) bool { return reads && app == "1" })
 		if got := strings.Join(lines, "\n"); !strings.Contains(got, want) || strings.Contains(got, "shop") != reads {
 			t.Errorf("who reads the app (%v) is told %q, want %q", reads, got, want)
 		}
@@ -228,13 +228,13 @@ func TestReadiness(t *testing.T) {
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.health = s.buildHealth()
+	s.control.health = s.newHealth()
 	wantAnswer("without its database", "/readyz", http.StatusOK, "ready\ndatabase: it does not answer")
 	wantAnswer("without its database", "/healthz", http.StatusOK, "ok\n")
 	if _, text := ask("/readyz"); strings.Contains(text, data) || strings.Contains(text, s.config.Token) {
 		t.Errorf("strangers are told %q", text)
 	}
-	s.phase.Store(stopping)
+	s.phase.Store(isStopping)
 	wantAnswer("while it stops", "/readyz", http.StatusServiceUnavailable, "stopping: ")
 }
 
@@ -346,7 +346,7 @@ func TestVisitorsOutliveTheStop(t *testing.T) {
 			<-tick.C
 		}
 	}
-	until(func() bool { return s.phase.Load() == serving })
+	until(func() bool { return s.phase.Load() == isServing })
 	waiting, release := storetest.Hold(t, address, "releases")
 	answered := make(chan error, 1)
 	go func() {
@@ -367,7 +367,7 @@ func TestVisitorsOutliveTheStop(t *testing.T) {
 	}()
 	until(waiting)
 	stop()
-	until(func() bool { return s.phase.Load() == stopping })
+	until(func() bool { return s.phase.Load() == isStopping })
 	release()
 	if err := <-answered; err != nil {
 		t.Errorf("the visitor got %v, want an answer", err)
@@ -447,8 +447,8 @@ func TestEveryRoleKnowsItsHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = s.Close() })
-			if s.registry != nil {
-				if err := s.registry.Open(t.Context()); err != nil {
+			if s.serving.registry != nil {
+				if err := s.serving.registry.Open(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

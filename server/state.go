@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/assets"
@@ -18,9 +21,24 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// openState opens what holds state: the database, the objects, the repositories.
-func (s *server) openState(ctx context.Context) (err error) {
-	c := &s.config
+// state is what an installation keeps, as far as this process has it: that of a server that runs, or of one that is stopped.
+type state struct {
+	config    *config
+	logger    *slog.Logger
+	lock      io.Closer // of the data folder, where the database does not lock it; nil otherwise
+	process   string    // what others know this process by, across its lives
+	db        *store.DB // nil with no role but router and runner
+	objects   objectStore
+	manifests *assets.Manifests
+	repos     *remote.Repositories // nil without git, and without the role api
+
+	standby atomic.Bool // the data folder is taken for one that never had the repositories
+	keyless atomic.Bool // a part has no key of the installation yet, which could not be stored
+}
+
+// open opens the database, the objects and the repositories. Close lets go of them, also after an error.
+func (s *state) open(ctx context.Context) (err error) {
+	c := s.config
 	if err := backup.CheckFinished(c.Data); err != nil {
 		return err
 	}
@@ -61,6 +79,45 @@ func (s *server) openState(ctx context.Context) (err error) {
 	}
 	s.repos, err = remote.OpenRepositories(filepath.Join(c.Data, "git"), git)
 	return err
+}
+
+// own makes what one process does for all this one's until release is called; lost tells when it is another's before. It
+// returns early when ctx ends. Without the role api it does nothing.
+func (s *state) own(ctx context.Context) (lost <-chan error, release func(), err error) {
+	if !s.config.has(roleAPI) {
+		return nil, func() {}, nil
+	}
+	owning, release := context.WithCancel(context.WithoutCancel(ctx))
+	owned, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
+	select {
+	case <-owned:
+		return ended, release, nil
+	case err = <-ended:
+	case <-ctx.Done():
+	}
+	release()
+	return nil, release, err
+}
+
+// owns fails unless this process owns the database, as a transaction finds out.
+func (s *state) owns(ctx context.Context) error {
+	return s.db.UpdateAsOwner(ctx, func(*store.Tx) error { return nil })
+}
+
+// Close lets go of what open opened.
+func (s *state) Close() error {
+	var errs []error
+	if s.objects != nil {
+		errs = append(errs, s.objects.Close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // objectStore is where objects are kept.

@@ -18,7 +18,7 @@ import (
 )
 
 // readToken reads the administrator's token, which it makes at the first start.
-func (s *server) readToken() error {
+func (s *state) readToken() error {
 	if s.config.Token != "" {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (s *server) readToken() error {
 
 // storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of earlier
 // starts: only who owns the database may.
-func (s *server) storeTokens(ctx context.Context) error {
+func (s *state) storeTokens(ctx context.Context) error {
 	return s.db.UpdateAsOwner(ctx, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (s *server) storeTokens(ctx context.Context) error {
 }
 
 // storeTokensLater is storeTokens for when the database takes writes again.
-func (s *server) storeTokensLater(ctx context.Context) error {
+func (s *state) storeTokensLater(ctx context.Context) error {
 	const again = 2 * time.Second
 	for {
 		select {

@@ -15,12 +15,12 @@ import (
 )
 
 // visits are those of this server's releases, by people who are signed in at its control host.
-type visits struct{ *server }
+type visits struct{ *shared }
 
 var _ gateway.Visits = visits{}
 
 // origin returns how clients reach a host of releases.
-func (s *server) origin(host string) string {
+func (s *state) origin(host string) string {
 	if port := s.config.URL.Port(); port != "" {
 		host = net.JoinHostPort(host, port)
 	}
@@ -33,7 +33,7 @@ func (v visits) SignIn(host, path, nonce string) string {
 }
 
 // visitOf returns what an address of a release is; false for every other address.
-func (s *server) visitOf(address *url.URL) (web.Visit, bool) {
+func (s *shared) visitOf(address *url.URL) (web.Visit, bool) {
 	const longest = 4 << 10
 	path := address.RequestURI()
 	host, ok := gateway.CanonicalHost(address.Host)

@@ -10,6 +10,9 @@ import (
 	"landfall.dev/landfall/contract"
 )
 
+// DefaultFolder is the folder of spec files where an app does not name another.
+const DefaultFolder = "specs"
+
 // Source is one spec file.
 type Source struct {
 	Name string // its path from the repository's root

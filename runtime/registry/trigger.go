@@ -30,7 +30,7 @@ type Share struct {
 }
 
 // TriggerPath begins the addresses of triggers.
-const TriggerPath = "/r/"
+const TriggerPath = landfall.TriggerPath
 
 // Source returns what the events of the trigger have as their source: the address at which it is fired by hand.
 func (t *Trigger) Source() string {

@@ -13,6 +13,7 @@ import (
 // Logs are the logs of a runner whose functions a Handler runs: what an execution logs goes to who called.
 type Logs struct {
 	Logger *slog.Logger // is told what is logged outside of an execution
+	Next   runner.Logs  // gets everything as well: it knows the executions that began here; nil: none did
 
 	mu      sync.Mutex
 	answers map[string]*reply // that are being made, by their executions
@@ -44,6 +45,9 @@ var _ runner.Logs = (*Logs)(nil)
 
 // Log implements runner.Logs: what an execution logs goes to who called.
 func (l *Logs) Log(function, execution string, text []byte) {
+	if l.Next != nil {
+		l.Next.Log(function, execution, text)
+	}
 	l.mu.Lock()
 	to := l.answers[execution]
 	l.mu.Unlock()

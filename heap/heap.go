@@ -1,4 +1,5 @@
-package server
+// Package heap lets the memory of a process grow while the process is busy, and gives it back when it is idle.
+package heap
 
 import (
 	"os"
@@ -20,7 +21,7 @@ const (
 	usualPercent = 100
 )
 
-// heap lets the heap of this process grow while it is busy, and gives the memory back when it is idle.
+// heap is that of this process.
 type heap struct {
 	mu      sync.Mutex
 	last    time.Time // collection
@@ -29,8 +30,8 @@ type heap struct {
 	samples []metrics.Sample
 }
 
-// roomyHeap does so from now on, unless whoever started the process says how its memory is managed.
-func roomyHeap() {
+// Watch does so from now on, unless whoever started the process says how its memory is managed.
+func Watch() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package server
+package pipeline
 
 import (
 	"context"
@@ -13,28 +13,27 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/environment"
 	"landfall.dev/landfall/outbound"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/sandbox"
 )
 
-// buildSandbox runs the pipeline's build commands in the sandbox.
-type buildSandbox struct {
-	sandbox  *sandbox.Sandbox
-	hosts    []string        // that builds may reach although their address is private
-	upstream *outbound.Proxy // that leads to others; nil: none
-	warm     string          // the folder of what warmups made
+// BuildSandbox runs build commands in the sandbox of this machine.
+type BuildSandbox struct {
+	Sandbox      *sandbox.Sandbox
+	AllowedHosts []string        // that builds may reach although their address is private
+	Upstream     *outbound.Proxy // that leads to others; nil: none
+	Warm         string          // the folder of what warmups made
 
-	warming *sync.Mutex // held while one is made
+	warming sync.Mutex // held while one is made
 }
 
-var _ pipeline.Sandbox = buildSandbox{}
+var _ Sandbox = (*BuildSandbox)(nil)
 
-// Build implements pipeline.Sandbox.
-func (b buildSandbox) Build(ctx context.Context, c pipeline.BuildCommand) (pipeline.BuildResult, error) {
+// Build implements Sandbox.
+func (b *BuildSandbox) Build(ctx context.Context, c BuildCommand) (BuildResult, error) {
 	var missed hosts
 	command := sandbox.Command{Shell: c.Shell, Dir: c.Dir, Env: c.Env, Output: c.Output}
 	if c.Network {
-		command.Proxy = &sandbox.Proxy{AllowedHosts: b.hosts, Upstream: b.upstream, Log: func(host string, failure error) {
+		command.Proxy = &sandbox.Proxy{AllowedHosts: b.AllowedHosts, Upstream: b.Upstream, Log: func(host string, failure error) {
 			c.Logger.InfoContext(ctx, "a build asked for a host", "host", c.Hide.String(host), "allowed", failure == nil)
 			missed.add(host, failure)
 		}}
@@ -44,8 +43,8 @@ func (b buildSandbox) Build(ctx context.Context, c pipeline.BuildCommand) (pipel
 			c.Logger.WarnContext(ctx, "a build takes longer than it could", "error", err)
 		}
 	}
-	result, err := b.sandbox.Run(ctx, command)
-	return pipeline.BuildResult{ExitCode: result.ExitCode, Killed: result.Killed, Dir: result.Dir, NotReached: missed.lines}, err
+	result, err := b.Sandbox.Run(ctx, command)
+	return BuildResult{ExitCode: result.ExitCode, Killed: result.Killed, Dir: result.Dir, NotReached: missed.lines}, err
 }
 
 // hosts are those that a build asked for and did not reach, as lines that say why.
@@ -69,8 +68,8 @@ func (h *hosts) add(host string, failure error) {
 
 // warmUp gives a build a copy of what a warmup makes, which is made now when it is not there: by that command alone, in a sandbox of
 // its own. No build of a repository's ever changes what another one gets.
-func (b buildSandbox) warmUp(ctx context.Context, c pipeline.BuildCommand) error {
-	made := filepath.Join(b.warm, landfall.DigestOf([]byte(c.Warmup.Command)).Hex())
+func (b *BuildSandbox) warmUp(ctx context.Context, c BuildCommand) error {
+	made := filepath.Join(b.Warm, landfall.DigestOf([]byte(c.Warmup.Command)).Hex())
 	if _, err := os.Stat(made); err != nil {
 		c.Say(c.Warmup.Note) // also when another build makes it: this one waits as long
 	}
@@ -85,18 +84,18 @@ func (b buildSandbox) warmUp(ctx context.Context, c pipeline.BuildCommand) error
 }
 
 // makeWarm makes what a warmup makes, in place of what was made before.
-func (b buildSandbox) makeWarm(ctx context.Context, made string, w environment.Warmup) error {
+func (b *BuildSandbox) makeWarm(ctx context.Context, made string, w environment.Warmup) error {
 	const private = 0o700
-	if err := errors.Join(os.RemoveAll(b.warm), os.MkdirAll(b.warm, private)); err != nil {
+	if err := errors.Join(os.RemoveAll(b.Warm), os.MkdirAll(b.Warm, private)); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp(b.warm, ".new-")
+	dir, err := os.MkdirTemp(b.Warm, ".new-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	var out strings.Builder
-	result, err := b.sandbox.Run(ctx, sandbox.Command{Shell: w.Command, Dir: dir, Output: &out})
+	result, err := b.Sandbox.Run(ctx, sandbox.Command{Shell: w.Command, Dir: dir, Output: &out})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package pipeline_test
+package preflight
 
 import (
 	"archive/tar"
@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/spec"
 )
 
@@ -32,7 +31,7 @@ func TestImageIsUnpackedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := 0
-	problems, err := pipeline.BrokenImages(t.Context(), s, []landfall.File{{Path: "image.tar", Size: int64(empty.Len())}},
+	problems, err := brokenImages(t.Context(), s, []landfall.File{{Path: "image.tar", Size: int64(empty.Len())}},
 		func(context.Context, landfall.File) (io.ReadCloser, error) {
 			opened++
 			return io.NopCloser(bytes.NewReader(empty.Bytes())), nil
@@ -58,7 +57,7 @@ func TestBundlesAreNotLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size, want := range map[int64]int{256 << 10: 1, 256<<10 + 1: 0} {
-		problems, err := pipeline.Unrunnable(t.Context(), s, []landfall.File{{Path: "f.js", Size: size}}, func(context.Context, landfall.File) (io.ReadCloser, error) {
+		problems, err := Unrunnable(t.Context(), s, []landfall.File{{Path: "f.js", Size: size}}, func(context.Context, landfall.File) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader("module.exports = async (ws, clients) => {}")), nil
 		})
 		if err != nil || len(problems) != want {
@@ -78,7 +77,7 @@ func TestEntryPointOfASource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		problems, err := pipeline.Unrunnable(t.Context(), s, []landfall.File{{Path: "f.go"}}, func(context.Context, landfall.File) (io.ReadCloser, error) {
+		problems, err := Unrunnable(t.Context(), s, []landfall.File{{Path: "f.go"}}, func(context.Context, landfall.File) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader("package main\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n")), nil
 		})
 		if err != nil || (len(problems) == 1) != (want != "") || want != "" && (!strings.Contains(problems[0].Message, want) || problems[0].Pos.String() != "specs/all.yaml:15") {

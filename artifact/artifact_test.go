@@ -1,4 +1,4 @@
-package pipeline_test
+package artifact_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/pipeline"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/tree"
 )
 
@@ -23,7 +23,7 @@ func TestOutputsTooDeep(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(deep, "f"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		files, err := pipeline.CollectOutputs(dir, "d")
+		files, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{"d"}})
 		if refused != (err != nil) || refused != strings.Contains(landfall.MessageOf(err), "in more than 300 folders within one another") || refused == (len(files) == 1) {
 			t.Errorf("%d folders: got %d files, %v", folders, len(files), err)
 		}
@@ -36,7 +36,7 @@ func TestDeployedIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	want := func(message string) {
 		t.Helper()
-		if _, err := pipeline.CollectDeployed(dir); landfall.MessageOf(err) != "the build of it "+message {
+		if _, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{artifact.Folder}, Deploy: true}); landfall.MessageOf(err) != "the build of it "+message {
 			t.Errorf("the error is %v, want %q", err, message)
 		}
 	}
@@ -49,7 +49,7 @@ func TestDeployedIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("made the symbolic link DEPLOY_PKG/out, which leads out of DEPLOY_PKG, to /etc: copy what it leads to, or remove it")
-	if _, err := pipeline.CollectOutputs(dir, "deploy"); !strings.Contains(landfall.MessageOf(err), "made the symbolic link deploy/out") {
+	if _, err := artifact.Collect(dir, "", artifact.Build{What: "it", Outputs: []string{"deploy"}}); !strings.Contains(landfall.MessageOf(err), "made the symbolic link deploy/out") {
 		t.Errorf("another output has another name: %v", err)
 	}
 }

@@ -1,20 +1,22 @@
-package pipeline
+package preflight
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/spec"
 )
 
-// BrokenZips finds the archives of a spec that are zips among the files of the app's folder and cannot be unpacked, and the functions whose
+// brokenZips finds the archives of a spec that are zips among the files of the app's folder and cannot be unpacked, and the functions whose
 // entry point is no file of such a zip. A push sees them when it unpacks the zips. Nothing is known of files that a build makes.
-func BrokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) (problems []spec.Problem, err error) {
+func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) (problems []spec.Problem, err error) {
 	if s.App != nil && s.App.Build != nil {
 		return nil, nil
 	}
@@ -23,10 +25,10 @@ func BrokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open O
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(below)) }()
-	archives, unzipped := archivesOf(s), map[string]deployment{} // by archive
+	archives, unzipped := ArchivesOf(s), map[string]Deployment{} // by archive
 	for _, a := range s.Archives {
 		selected, _, err := builder.SelectArchive(archives[a.Name], files)
-		if err != nil || !isZip(selected) {
+		if err != nil || !artifact.IsZip(selected) {
 			continue // of an archive that cannot be there is another problem
 		}
 		d, err := unzipBelow(ctx, below, a.Name, selected[0], open)
@@ -39,7 +41,7 @@ func BrokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open O
 			unzipped[a.Name] = d
 		}
 	}
-	packages := map[string]deployment{}
+	packages := map[string]Deployment{}
 	for _, p := range s.Packages {
 		ref, built, compiled := seenIn(s, p)
 		if d, is := unzipped[ref.Name]; is && (!built || compiled) {
@@ -52,29 +54,34 @@ func BrokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open O
 }
 
 // unzipBelow unpacks an archive that is a zip in a folder of its own below another.
-func unzipBelow(ctx context.Context, below, archive string, zip builder.ArchiveFile, open Opener) (deployment, error) {
+func unzipBelow(ctx context.Context, below, archive string, zip builder.ArchiveFile, open artifact.Opener) (Deployment, error) {
 	dir, err := os.MkdirTemp(below, "")
 	if err != nil {
-		return deployment{}, err
+		return Deployment{}, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return deployment{}, err
+		return Deployment{}, err
 	}
 	defer func() { _ = root.Close() }() // each file was closed before
-	if err := copyFile(ctx, root, zipFile, zip.File, open); err != nil {
-		return deployment{}, err
+	if err := artifact.CopyFile(ctx, root, artifact.ZipFile, zip.File, open); err != nil {
+		return Deployment{}, err
 	}
-	job := unzipJob(archive, zip)
-	if err := unpackZip(dir, job.what); err != nil {
-		return deployment{}, err
+	what := ZipName(archive, zip)
+	if err := artifact.Unzip(dir, what); err != nil {
+		return Deployment{}, err
 	}
-	made, err := collectOutputs(dir, "", job)
+	made, err := artifact.Collect(dir, "", artifact.Build{What: what, Outputs: []string{artifact.Folder}})
 	if err != nil {
-		return deployment{}, err
+		return Deployment{}, err
 	}
-	list, err := deployedFiles(job.what, made)
-	return deploymentOf(list, func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
+	list, err := artifact.Deployed(what, made)
+	return DeploymentOf(list, func(_ context.Context, f landfall.File) (io.ReadCloser, error) {
 		return os.Open(filepath.Join(dir, filepath.FromSlash(f.Path)))
 	}), err
+}
+
+// ZipName returns what people call an archive that is a zip.
+func ZipName(archive string, zip builder.ArchiveFile) string {
+	return fmt.Sprintf("%s (archive %s)", zip.File.Path, archive)
 }

@@ -1,4 +1,5 @@
-package pipeline
+// Package artifact lists what a build made, and writes the files that one begins with. A zip that is unpacked counts as a build.
+package artifact
 
 import (
 	"fmt"
@@ -10,25 +11,36 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/tree"
 )
 
 // Limits of what a build may make.
 const (
-	maxOutputFiles = 50_000
-	maxOutputBytes = 2 << 30
+	MaxFiles = 50_000
+	MaxBytes = 2 << 30
 )
 
-// collectOutputs lists the files that a build made where it said it would, and the symbolic links between them. A device or a socket
+// Folder is where, by Fission's build contract, the files of a package lie in the build's folder: at DEPLOY_PKG.
+const Folder = "deploy"
+
+// Build is what a build says of itself.
+type Build struct {
+	What    string   // it is of, for people
+	Outputs []string // files and folders that it makes
+	Deploy  bool     // its output is what a command left at DEPLOY_PKG
+}
+
+// Collect lists the files that a build made where it said it would, and the symbolic links between them. A device or a socket
 // among them is an error, and so is a link that leaves the outputs. seen is the path at which the build saw its folder.
-func collectOutputs(dir, seen string, job buildJob) ([]landfall.File, error) {
+func Collect(dir, seen string, b Build) ([]landfall.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	found := &outputs{root: root, seen: seen, what: job.what, deploy: job.deploy}
-	for _, out := range job.outputs {
+	found := &outputs{Build: b, root: root, seen: seen}
+	for _, out := range b.Outputs {
 		out = path.Clean(out)
 		info, err := root.Lstat(out)
 		switch {
@@ -42,34 +54,33 @@ func collectOutputs(dir, seen string, job buildJob) ([]landfall.File, error) {
 		}
 	}
 	if len(found.files) == 0 {
-		return nil, found.invalid("made no file in %s", found.shown(strings.Join(job.outputs, ", ")))
+		return nil, found.invalid("made no file in %s", found.shown(strings.Join(b.Outputs, ", ")))
 	}
 	slices.SortFunc(found.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
 	files := slices.CompactFunc(found.files, func(a, b landfall.File) bool { return a.Path == b.Path })
-	return files, found.checkLinks(files, job.outputs)
+	return files, found.checkLinks(files, b.Outputs)
 }
 
 // outputs is what was found of what a build made.
 type outputs struct {
+	Build
+
 	root  *os.Root
 	seen  string
-	what  string
 	files []landfall.File
 	bytes int64
-
-	deploy bool // they are what a command left at DEPLOY_PKG
 }
 
 func (o *outputs) invalid(format string, args ...any) error {
-	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + o.what + " " + fmt.Sprintf(format, args...)}
+	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + o.What + " " + fmt.Sprintf(format, args...)}
 }
 
 // shown returns the path of an output as whoever wrote the command knows it.
 func (o *outputs) shown(name string) string {
-	if !o.deploy {
+	if !o.Deploy {
 		return name
 	}
-	return "DEPLOY_PKG" + strings.TrimPrefix(name, deployName)
+	return "DEPLOY_PKG" + strings.TrimPrefix(name, Folder)
 }
 
 // add is a fs.WalkDirFunc.
@@ -101,8 +112,8 @@ func (o *outputs) add(name string, entry fs.DirEntry, err error) error {
 		f.Mode = landfall.Executable
 	}
 	o.files = append(o.files, f)
-	if o.bytes += f.Size; o.bytes > maxOutputBytes || len(o.files) > maxOutputFiles {
-		return o.invalid("made more than %d files or %d bytes", maxOutputFiles, int64(maxOutputBytes))
+	if o.bytes += f.Size; o.bytes > MaxBytes || len(o.files) > MaxFiles {
+		return o.invalid("made more than %d files or %d bytes", MaxFiles, int64(MaxBytes))
 	}
 	return nil
 }
@@ -133,4 +144,23 @@ func (o *outputs) checkLinks(files []landfall.File, made []string) error {
 		}
 	}
 	return nil
+}
+
+// Deployed returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of it: by the
+// name of the folder, which is gone.
+func Deployed(what string, made []landfall.File) ([]builder.ArchiveFile, error) {
+	files := make([]builder.ArchiveFile, 0, len(made))
+	for _, f := range made {
+		files = append(files, builder.ArchiveFile{Path: strings.TrimPrefix(strings.TrimPrefix(f.Path, Folder), "/"), File: f})
+	}
+	deployed := tree.Of(builder.InArchive(files))
+	for _, link := range deployed.Links() {
+		if _, inside := deployed.Follow(link); !inside {
+			f, _ := deployed.File(link)
+			return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
+				"the build of %s made the symbolic link %s, which leads out of DEPLOY_PKG, to %s, and back: name what it leads to from its own folder",
+				what, link, f.Target)}
+		}
+	}
+	return files, nil
 }

@@ -1,4 +1,4 @@
-package server
+package host
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/test/testkit"
 )
 
@@ -19,15 +18,12 @@ func TestLiveFunctions(t *testing.T) {
 	var said []*landfall.Function
 	var away error
 	var prepared []string
-	l := &liveFunctions{
-		source: func(context.Context) ([]*landfall.Function, error) { return said, away },
-		prepare: func(_ context.Context, functions map[string]*landfall.Function) {
+	l := NewLive(func(context.Context) ([]*landfall.Function, error) { return said, away },
+		func(_ context.Context, functions map[string]*landfall.Function) {
 			for id := range functions {
 				prepared = append(prepared, id)
 			}
-		},
-	}
-	l.table.Store(registry.New(nil))
+		}, nil)
 	warm := func(id string, n int) *landfall.Function {
 		return &landfall.Function{ID: id, Resources: landfall.Resources{KeepWarm: n}}
 	}
@@ -43,7 +39,7 @@ func TestLiveFunctions(t *testing.T) {
 		if err := l.ask(t.Context()); !errors.Is(err, step.away) {
 			t.Errorf("got %v, want %v", err, step.away)
 		}
-		testkit.Equal(t, "live functions", fmt.Sprint(slices.Sorted(maps.Keys(l.table.Load().Live()))), step.live)
+		testkit.Equal(t, "live functions", fmt.Sprint(slices.Sorted(maps.Keys(l.Table().Live()))), step.live)
 	}
 	testkit.Equal(t, "how often functions were made ready", len(prepared), 3)
 }

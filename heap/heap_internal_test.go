@@ -1,4 +1,4 @@
-package server
+package heap
 
 import (
 	"runtime/debug"
@@ -17,7 +17,7 @@ func TestHeap(t *testing.T) {
 		return sample[0].Value.Uint64()
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(usualPercent))
-	roomyHeap()
+	Watch()
 	deadline := time.Now().Add(time.Minute)
 	var kept [][]byte
 	for percent() == usualPercent && time.Now().Before(deadline) {

@@ -1,4 +1,4 @@
-package pipeline
+package preflight
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/artifact"
 	"landfall.dev/landfall/assets"
 	"landfall.dev/landfall/builder"
 	"landfall.dev/landfall/environment"
@@ -17,15 +18,15 @@ import (
 // Unrunnable finds the functions of a spec that cannot be run: their environment is none of ours, their entry point is no file of their
 // package, or it takes a WebSocket. Nothing is known of files that a build makes. The error is that of open, which opens files of the
 // app's folder.
-func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) ([]spec.Problem, error) {
-	entries, err := unrunnableEntries(ctx, s, files, open)
+func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
+	entries, err := entryProblems(ctx, s, committed(s, files, open))
 	return append(environment.Unknown(s), entries...), err
 }
 
-// MissingFiles finds what a spec names and the files of the app's folder do not have. A push fails with problems: archives that would be
+// missingFiles finds what a spec names and the files of the app's folder do not have. A push fails with problems: archives that would be
 // empty, and static files that are not there; with warnings it does not: globs of archives that match nothing beside others. Nothing is
 // said of what a build makes.
-func MissingFiles(s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem) {
+func missingFiles(s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem) {
 	if s.App != nil && s.App.Build != nil {
 		return nil, nil
 	}
@@ -56,7 +57,7 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 		return nil
 	}
 	var problems []spec.Problem
-	for i, rule := range rulesOf(app) {
+	for i, rule := range RulesOf(app) {
 		if _, _, err := assets.Select([]assets.Rule{rule}, files); !rule.Implicit && landfall.KindOf(err) == landfall.Invalid {
 			message := strings.TrimPrefix(landfall.MessageOf(err), rule.Where+": ")
 			problems = append(problems, spec.Problem{Pos: app.Static[i].Pos, Message: message})
@@ -65,24 +66,20 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	return problems
 }
 
-// unrunnableEntries finds the functions whose entry point is no file of their package, no function of its source, or takes a WebSocket.
-func unrunnableEntries(ctx context.Context, s *spec.Spec, files []landfall.File, open Opener) ([]spec.Problem, error) {
-	return entryProblems(ctx, s, committed(s, files, open))
-}
-
-// entryProblems finds those functions, of the packages whose files are known.
-func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]deployment) ([]spec.Problem, error) {
+// entryProblems finds the functions whose entry point is no file of their package, no function of its source, or takes a WebSocket, of
+// the packages whose files are known.
+func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]Deployment) ([]spec.Problem, error) {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
-		env, err := environmentOf(s, f.Environment)
+		env, err := EnvironmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
 		if err != nil || !ok {
 			continue // of the environment there is another problem
 		}
 		if known.compiled {
-			err = checkCompiled(ctx, env, f.FunctionName, known)
+			err = CheckCompiled(ctx, env, f.FunctionName, known)
 		} else {
-			_, _, err = checkEntry(ctx, env, f.FunctionName, known)
+			_, _, err = CheckEntry(ctx, env, f.FunctionName, known)
 		}
 		switch {
 		case landfall.KindOf(err) == landfall.Invalid:
@@ -98,10 +95,10 @@ func willNotRun(f spec.Function, why error) spec.Problem {
 	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
 }
 
-// checkEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket: Invalid, with what to
+// CheckEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket: Invalid, with what to
 // do. It returns the path and the text of the file that the entry point means; nothing where there is no need to look into it.
-func checkEntry(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (file string, source []byte, err error) {
-	if err := env.Missing(d.modes, entrypoint); err != nil {
+func CheckEntry(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (file string, source []byte, err error) {
+	if err := env.Missing(d.Modes, entrypoint); err != nil {
 		return "", nil, err
 	}
 	if file, source, err = readSource(ctx, env, entrypoint, d); err != nil {
@@ -112,14 +109,14 @@ func checkEntry(ctx context.Context, env environment.Environment, entrypoint str
 			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
 				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
 	}
-	return file, source, env.Undefined(d.modes, source, entrypoint)
+	return file, source, env.Undefined(d.Modes, source, entrypoint)
 }
 
-// checkCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with what to do.
-func checkCompiled(ctx context.Context, env environment.Environment, entrypoint string, source deployment) error {
+// CheckCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with what to do.
+func CheckCompiled(ctx context.Context, env environment.Environment, entrypoint string, source Deployment) error {
 	const most = 2 << 20 // bytes of all files: nobody writes more, and only the build, in its sandbox, reads what is larger
 	files, size := map[string][]byte{}, int64(0)
-	for name, f := range source.files {
+	for name, f := range source.Files {
 		if !env.Compiles(name) {
 			continue
 		}
@@ -134,8 +131,8 @@ func checkCompiled(ctx context.Context, env environment.Environment, entrypoint 
 	return env.Uncompiled(files, entrypoint)
 }
 
-func readAll(ctx context.Context, d deployment, f landfall.File) ([]byte, error) {
-	r, err := d.open(ctx, f)
+func readAll(ctx context.Context, d Deployment, f landfall.File) ([]byte, error) {
+	r, err := d.Open(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -144,9 +141,9 @@ func readAll(ctx context.Context, d deployment, f landfall.File) ([]byte, error)
 }
 
 // readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.
-func readSource(ctx context.Context, env environment.Environment, entrypoint string, d deployment) (name string, source []byte, err error) {
+func readSource(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (name string, source []byte, err error) {
 	const most = 256 << 10 // of a file that somebody wrote: a larger one is a bundle
-	file, found := d.files[env.Source(d.modes, entrypoint)]
+	file, found := d.Files[env.Source(d.Modes, entrypoint)]
 	if !found || file.Size > most {
 		return "", nil, nil
 	}
@@ -158,19 +155,19 @@ func readSource(ctx context.Context, env environment.Environment, entrypoint str
 }
 
 // committed returns the files of each package that no build command makes, and the sources of those that Fission's build compiles.
-func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]deployment {
+func committed(s *spec.Spec, files []landfall.File, open artifact.Opener) map[string]Deployment {
 	if s.App != nil && s.App.Build != nil {
 		return nil
 	}
-	archives := archivesOf(s)
-	packages := map[string]deployment{}
+	archives := ArchivesOf(s)
+	packages := map[string]Deployment{}
 	for _, p := range s.Packages {
 		ref, built, compiled := seenIn(s, p)
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
-		if built && !compiled || ref.Name == "" || err != nil || isZip(selected) { // of a zip it is seen when it is unpacked
+		if built && !compiled || ref.Name == "" || err != nil || artifact.IsZip(selected) { // of a zip it is seen when it is unpacked
 			continue
 		}
-		d := deploymentOf(selected, open)
+		d := DeploymentOf(selected, open)
 		d.compiled = compiled
 		packages[p.Name] = d
 	}
@@ -179,23 +176,9 @@ func committed(s *spec.Spec, files []landfall.File, open Opener) map[string]depl
 
 // seenIn returns the archive of a package that functions see, or that is built for them, and whether Fission's build compiles it.
 func seenIn(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
-	if env, err := environmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
-		command, _, _ := buildCommand(s, p, env)
+	if env, err := EnvironmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
+		command, _, _ := BuildCommand(s, p, env)
 		return p.Source, command != "", env.Compiled(command)
 	}
 	return p.Deployment, p.BuildCommand != "", false
-}
-
-// archivesOf returns what goes into the archives of a spec, by their names.
-func archivesOf(s *spec.Spec) map[string]builder.ArchiveSpec {
-	archives := make(map[string]builder.ArchiveSpec, len(s.Archives))
-	for _, a := range s.Archives {
-		archives[a.Name] = archiveOf(a)
-	}
-	return archives
-}
-
-func archiveOf(a spec.Archive) builder.ArchiveSpec {
-	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Lines: a.Lines,
-		Exclude: below(a.RootDir, a.Exclude)}
 }

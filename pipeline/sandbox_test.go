@@ -1,4 +1,4 @@
-package server
+package pipeline_test
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"landfall.dev/landfall/environment"
@@ -15,10 +14,18 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
+// TestMain is also the init of what the tests confine.
+func TestMain(m *testing.M) {
+	if code, handled := sandbox.Forward(os.Args[1:]); handled {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
 // What builds of an environment begin with is made once, and each gets a copy: what one does to it no other sees.
 func TestWarmup(t *testing.T) {
 	t.Parallel()
-	b := buildSandbox{sandbox: sandbox.Detect(t.Context(), sandbox.Off), warm: filepath.Join(t.TempDir(), "warm"), warming: new(sync.Mutex)}
+	b := &pipeline.BuildSandbox{Sandbox: sandbox.Detect(t.Context(), sandbox.Off), Warm: filepath.Join(t.TempDir(), "warm")}
 	made := filepath.Join(t.TempDir(), "made")
 	warmup := environment.Warmup{Command: "echo made >> " + made + "; mkdir -p cache/a && echo warm > cache/a/b", Folder: "cache", Note: "once"}
 	said := ""
@@ -42,7 +49,7 @@ func TestWarmup(t *testing.T) {
 	// Without it a build only takes longer.
 	testkit.Equal(t, "what a build without it found", build(environment.Warmup{Command: "exit 1", Folder: "cache"}), "0")
 	testkit.Equal(t, "what a build found of another one", build(environment.Warmup{Command: warmup.Command + "; echo other > cache/a/b", Folder: "cache"}), "other\n0")
-	if kept, err := os.ReadDir(b.warm); err != nil || len(kept) != 1 {
+	if kept, err := os.ReadDir(b.Warm); err != nil || len(kept) != 1 {
 		t.Errorf("%d are kept, %v; want the one that is used", len(kept), err)
 	}
 }

@@ -1,0 +1,39 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/function"
+)
+
+// Requests accepts the executions that people ask the API for, by the name of a function.
+type Requests struct {
+	*Recorder
+
+	Find func(ctx context.Context, ref landfall.Reference) (*landfall.Function, error)
+}
+
+// Accept stores an event with that JSON as its data, which a function is to answer, and returns the execution. Its errors are those of
+// Find and of Recorder.Accept.
+func (r Requests) Accept(ctx context.Context, ref landfall.Reference, input json.RawMessage) (landfall.Execution, error) {
+	f, err := r.Find(ctx, ref)
+	if err != nil {
+		return landfall.Execution{}, err
+	}
+	in := event.New()
+	in.SetID(uuid.NewString())
+	in.SetSource("/api/v1/executions")
+	in.SetType("dev.landfall.invoke")
+	in.SetTime(time.Now())
+	if len(input) > 0 {
+		in.SetDataContentType("application/json")
+		in.DataEncoded = input
+	}
+	return r.Recorder.Accept(ctx, function.Call{Function: f, Event: in})
+}
