@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/wire"
 )
 
 // patience is how long a test waits for what happens at once on a machine that has nothing else to do.
@@ -25,14 +26,14 @@ func echo() function {
 	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }
 }
 
-// wire is a connection on which a test writes what it likes.
-type wire struct {
+// connection is one on which a test writes what it likes.
+type connection struct {
 	net.Conn
 	answers *bufio.Reader
 }
 
 // dial connects to a site.
-func (s *site) dial(t *testing.T, text string) wire {
+func (s *site) dial(t *testing.T, text string) connection {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -42,12 +43,12 @@ func (s *site) dial(t *testing.T, text string) wire {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	w := wire{c, bufio.NewReader(c)}
+	w := connection{c, bufio.NewReader(c)}
 	w.write(t, text)
 	return w
 }
 
-func (w wire) write(t *testing.T, text string) {
+func (w connection) write(t *testing.T, text string) {
 	t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func (w wire) write(t *testing.T, text string) {
 }
 
 // next reads an answer.
-func (w wire) next(t *testing.T) response {
+func (w connection) next(t *testing.T) response {
 	t.Helper()
 	answer, err := http.ReadResponse(w.answers, nil)
 	if err != nil {
@@ -254,7 +255,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(gateway.Listener(listener)) }()
+	go func() { served <- server.Serve(wire.Listener(listener)) }()
 	s.url = "http://" + listener.Addr().String()
 	w := s.dial(t, post("Content-Length: 5", "Content-Type: text/plain")+"hello")
 	<-inside
