@@ -96,8 +96,8 @@ type ReleasePolicy struct {
 // DefaultKeepFiles holds where neither an app nor its policy says how long files are kept.
 const DefaultKeepFiles Age = "24h"
 
-// KeptFiles returns for how long after a release of the app was live its files are served; 0: never.
-func (a App) KeptFiles() Age { return cmp.Or(a.Policy.KeepFiles, a.KeepFiles, DefaultKeepFiles) }
+// FileRetention returns for how long after a release of the app was live its files are served; 0: never.
+func (a App) FileRetention() Age { return cmp.Or(a.Policy.KeepFiles, a.KeepFiles, DefaultKeepFiles) }
 
 // Keep limits.
 const (

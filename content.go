@@ -22,7 +22,7 @@ type StaticSpec struct {
 // ReadStaticSpec reads the spec of a version of a static unit. An error is Invalid.
 func ReadStaticSpec(stored json.RawMessage) (s StaticSpec, err error) {
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return s, unreadable(err)
+		return s, contentError(err)
 	}
 	return s, nil
 }
@@ -70,11 +70,11 @@ func ReadContent[Content StaticContent | PackageContent | FunctionContent](store
 		return c, nil
 	}
 	if err := json.Unmarshal(stored, &c); err != nil {
-		return c, unreadable(err)
+		return c, contentError(err)
 	}
 	return c, nil
 }
 
-func unreadable(err error) error {
+func contentError(err error) error {
 	return &Error{Op: "landfall.ReadContent", Kind: Invalid, Message: fmt.Sprintf("what is stored of it cannot be read: %v", err), Err: err}
 }

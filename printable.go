@@ -35,16 +35,18 @@ func Count(n int, thing string) string {
 }
 
 // Plain is Uncoloured without what is only there to set words apart, ends of lines included.
-func Plain(line string) string { return Printable(strings.Join(strings.Fields(unstyled(line)), " ")) }
-
-// Uncoloured returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
-// last carriage return, with blanks for tabs, and else Printable.
-func Uncoloured(line string) string {
-	return Printable(strings.ReplaceAll(unstyled(line), "\t", "    "))
+func Plain(line string) string {
+	return Printable(strings.Join(strings.Fields(stripEscapes(line)), " "))
 }
 
-// unstyled returns what is left of a line after its last carriage return without escape sequences.
-func unstyled(line string) string {
+// TerminalText returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
+// last carriage return, with blanks for tabs, and else Printable.
+func TerminalText(line string) string {
+	return Printable(strings.ReplaceAll(stripEscapes(line), "\t", "    "))
+}
+
+// stripEscapes returns what is left of a line after its last carriage return without escape sequences.
+func stripEscapes(line string) string {
 	line = strings.TrimRight(line, "\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder

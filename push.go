@@ -30,9 +30,9 @@ type Push struct {
 	Delivery    string        // the webhook delivery that brought it
 	Trace       string        // the span that it came in by, as a traceparent; empty: nobody traces
 
-	// Beside is the push that was the head when this one came, where what was heard could not tell which of the
+	// ConcurrentHead is the push that was the head when this one came, where what was heard could not tell which of the
 	// two is newer; 0 otherwise. The forge tells, before the commit is fetched.
-	Beside int64
+	ConcurrentHead int64
 }
 
 // Deleted reports whether the push removed its reference.

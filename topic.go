@@ -58,8 +58,8 @@ func TopicCovers(outer, inner string) bool {
 	}
 }
 
-// TopicsMeet reports whether there is a topic that both patterns name.
-func TopicsMeet(a, b string) bool {
+// TopicsOverlap reports whether there is a topic that both patterns name.
+func TopicsOverlap(a, b string) bool {
 	for {
 		wordA, restA, moreA := strings.Cut(a, ".")
 		wordB, restB, moreB := strings.Cut(b, ".")

@@ -244,7 +244,7 @@ func (d Doors) copyLog(ctx context.Context, id string, seen int64, from time.Tim
 			if line.Time.Before(from) {
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, landfall.Uncoloured(line.Text)); err != nil {
+			if _, err := fmt.Fprintf(w, "%-7s %s\n", line.Step, landfall.TerminalText(line.Text)); err != nil {
 				return seen, err
 			}
 		}

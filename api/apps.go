@@ -99,7 +99,7 @@ func (a *api) appOf(app landfall.App) client.App {
 	c := client.App{
 		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch, Specs: app.Specs,
 		Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held, URL: a.ReleaseURL(app.Name, ""), Created: app.Created,
-		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.KeptFiles(),
+		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.FileRetention(),
 	}
 	if app.Repository == "" {
 		c.BuiltIn, c.Repository = true, a.URL.JoinPath("git", app.Name+".git").String()

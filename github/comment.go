@@ -41,7 +41,7 @@ func (s *Sender) flushComment(ctx context.Context) (bool, error) {
 
 // tell makes one attempt at one comment, and records what came of it.
 func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
-	text := Text(comment.Says, s.URL)
+	text := Text(comment.Report, s.URL)
 	digest := landfall.DigestOf([]byte(text))
 	var v verdict
 	if comment.ID == 0 || comment.Body != digest {
@@ -73,8 +73,8 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 
 // appsOf returns the names of the apps that a comment has sections for.
 func appsOf(comment landfall.Comment) []string {
-	names := make([]string, 0, len(comment.Says.Apps))
-	for _, app := range comment.Says.Apps {
+	names := make([]string, 0, len(comment.Report.Apps))
+	for _, app := range comment.Report.Apps {
 		names = append(names, app.App)
 	}
 	return names
@@ -99,7 +99,7 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 			return response, nil
 		}
 		return s.edit(ctx, comment, text)
-	case comment.Says.Closed:
+	case comment.Report.Closed:
 		comment.ID = 0
 		return response, nil
 	}

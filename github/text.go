@@ -65,8 +65,8 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	}
 	field("Release", address(app.Release))
 	preview := address(app.Preview)
-	if preview != "" && app.Shows != app.Commit {
-		preview += " (still " + app.Shows.Short() + ")"
+	if preview != "" && app.PreviewCommit != app.Commit {
+		preview += " (still " + app.PreviewCommit.Short() + ")"
 	}
 	field("This pull request", preview)
 	field("Commit", app.Commit.Short())

@@ -57,8 +57,8 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	}
 	// P-008: nor does a comment say so before
 	for _, c := range s.WantComments(what, reports) {
-		if app := c.Says.Apps[0]; app.State != state || app.Commit != run.Commit || c.Says.Closed {
-			s.T.Errorf("%s: the comment says %+v, want %s", what, c.Says, state)
+		if app := c.Report.Apps[0]; app.State != state || app.Commit != run.Commit || c.Report.Closed {
+			s.T.Errorf("%s: the comment says %+v, want %s", what, c.Report, state)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (w kept) commitTx(ctx context.Context, tx *store.Tx) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Beside != 0 }) {
+	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.ConcurrentHead != 0 }) {
 		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled, Message: "a push that waits for its place has joined"}
 	}
 	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production })

@@ -95,7 +95,7 @@ func (w *attempt) learnBranch(ctx context.Context, remote builder.Remote) error 
 func (w *attempt) place(ctx context.Context, pushes []landfall.Push) error {
 	asked := map[landfall.RefName]bool{}
 	for _, push := range pushes {
-		if push.Beside == 0 || asked[push.Ref] {
+		if push.ConcurrentHead == 0 || asked[push.Ref] {
 			continue
 		}
 		asked[push.Ref] = true

@@ -70,7 +70,7 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 				return nil, err
 			}
 		default:
-			comment.Says = says
+			comment.Report = says
 			due = append(due, comment)
 		}
 		if len(due) == limit {
@@ -206,6 +206,6 @@ func (r *Runs) sectionOfTag(ctx context.Context, app landfall.App, pull store.Pu
 	if err != nil {
 		return err
 	}
-	s.Preview, s.Shows = r.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
+	s.Preview, s.PreviewCommit = r.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
 	return nil
 }

@@ -12,7 +12,7 @@ const commentColumns = `github_id, owner, name, number, comment_id, wanted, told
 func scanComment(row scanner) (landfall.Comment, error) {
 	var c landfall.Comment
 	var next int64
-	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Told, &c.Body,
+	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Reported, &c.Body,
 		&c.Attempts, &next, &c.Problem, &c.Dropped)
 	c.NextAt = moment(next)
 	return c, err

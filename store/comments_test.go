@@ -51,7 +51,7 @@ func testComments(t *testing.T, open opener) {
 		told.Wanted = 3
 		do(box.Told(ctx, told))
 		testkit.Same(t, "due when all is told", due(after(2), 10), []int{7})
-		told.Told = 3
+		told.Reported = 3
 		testkit.Same(t, "as told", testkit.Must(db.Comment(ctx, shop, 12))(t), told)
 
 		want(t, db, shop, 12, after(3))
@@ -59,7 +59,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, shop, 12, after(4))
 		testkit.Same(t, "due while it waits: what happens does not hurry it", due(after(59), 10), []int{7})
 		got := testkit.Must(box.Due(ctx, after(60), 10))(t)[1]
-		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Told != 3 {
+		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Reported != 3 {
 			t.Errorf("the postponed comment: got %+v, want 1 attempt, its problem, and what it was", got)
 		}
 		do(box.Drop(ctx, got, "gone"))

@@ -15,7 +15,7 @@ func scanPush(row scanner) (landfall.Push, error) {
 	var accepted int64
 	var apply, pull string
 	err := row.Scan(&p.ID, &p.App, &p.Source, &p.Ref, &p.Before, &p.After, &p.Forced, &p.Actor, &p.Message, &accepted,
-		&apply, &pull, &p.Delivery, &p.Trace, &p.Beside)
+		&apply, &pull, &p.Delivery, &p.Trace, &p.ConcurrentHead)
 	if err != nil {
 		return p, err
 	}
@@ -49,7 +49,7 @@ func (tx *Tx) CreatePush(ctx context.Context, p landfall.Push) (landfall.Push, e
 	}
 	return p, tx.exec(ctx, op, `INSERT INTO pushes (`+pushColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Trace, p.Beside)
+		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Trace, p.ConcurrentHead)
 }
 
 // optionalJSON returns v as JSON, and the empty string for nil.

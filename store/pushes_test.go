@@ -17,7 +17,7 @@ func testPushes(t *testing.T, open opener) {
 		full := landfall.Push{
 			App: app.ID, Source: landfall.FromApply, Ref: "refs/landfall/apply/1", Before: sha1, After: sha2, Forced: true, Actor: "ada",
 			Message: "It's done; DROP TABLE pushes", Accepted: noon, Apply: &landfall.ApplyRequest{Branch: "b", Clean: true, NoRelease: true, Commit: sha3},
-			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d", Beside: 4,
+			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d", ConcurrentHead: 4,
 		}
 		full = newPush(t, db, full)
 		bare := newPush(t, db, landfall.Push{App: app.ID})
@@ -27,7 +27,7 @@ func testPushes(t *testing.T, open opener) {
 			t.Errorf("ids: got %d, then %d, want them to ascend", full.ID, bare.ID)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.SetBeside(ctx, bare.ID, full.ID) })
-		bare.Beside = full.ID
+		bare.ConcurrentHead = full.ID
 		testkit.Same(t, "beside another", testkit.Must(db.Push(ctx, bare.ID))(t), bare)
 		testkit.Same(t, "the other", testkit.Must(db.Push(ctx, full.ID))(t), full)
 		_, err := db.Push(ctx, 99)
