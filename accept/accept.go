@@ -100,7 +100,7 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 		return a.wantOlder(ctx)
 	}
 	if order == unknown && !a.push.Deleted() { // it is no head before it has its place: see place
-		if err := a.tx.SetBeside(ctx, a.push.ID, a.head.Push); err != nil {
+		if err := a.tx.SetConcurrentHead(ctx, a.push.ID, a.head.Push); err != nil {
 			return "", err
 		}
 		return a.want(ctx)

@@ -85,7 +85,7 @@ func noApp(op landfall.Op, name, meant string) error {
 // Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
 // database any more takes nothing: another one may have the repositories.
 func (d Doors) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
-	if err := d.DB.CheckOwner(ctx); err != nil {
+	if err := d.DB.CheckLeader(ctx); err != nil {
 		return err
 	}
 	app, err := d.DB.App(ctx, repository.App)
@@ -123,7 +123,7 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 	var runs []string
 	var pushes []arrival
 	app := landfall.App{ID: repository.App, Name: repository.Name}
-	err = d.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	err = d.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		runs, pushes = nil, nil
 		for _, u := range inOrder(updates) {
 			push := landfall.Push{

@@ -34,7 +34,7 @@ func (in Intake) Secret(ctx context.Context, hook string) (string, error) {
 func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
 	var came outcome
 	intake.Trace = trace.Parent(ctx) // what is stored together has one context
-	err = in.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err = in.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
 		repeat = false
 		if intake.Repository.ID == 0 { // most of what GitHub sends, when a hook is not told what to send
 			stored = intake.Delivery

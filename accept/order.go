@@ -93,7 +93,7 @@ func (a *acceptance) orderAsHeard(ctx context.Context) (order, error) {
 	case a.head.SHA == a.push.Before && len(waiting) > 0:
 		return unknown, nil // one that waits for its place may be the newest
 	case a.head.SHA == a.push.Before:
-		return proven(newer)(a.tx.Ends(ctx, a.app.ID, a.push.Ref, a.push.After))
+		return proven(newer)(a.tx.EndsAt(ctx, a.app.ID, a.push.Ref, a.push.After))
 	}
 	return proven(older)(a.ledToHead(ctx))
 }
@@ -119,7 +119,7 @@ func (a *acceptance) ledToHead(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	ends, err := a.tx.Ends(ctx, a.app.ID, a.push.Ref, a.head.SHA)
+	ends, err := a.tx.EndsAt(ctx, a.app.ID, a.push.Ref, a.head.SHA)
 	if !ends {
 		return false, err
 	}

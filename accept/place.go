@@ -59,7 +59,7 @@ func (acceptor *Acceptor) placeAll(
 		return err
 	}
 	for _, push := range slices.Backward(waiting) {
-		if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
+		if err := tx.SetConcurrentHead(ctx, push.ID, 0); err != nil {
 			return err
 		}
 		if push.After == named[head.Ref] {

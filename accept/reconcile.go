@@ -119,7 +119,7 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 	}
 	acceptor.Logger.With(app.LogAttrs()...).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
 	var pushes []arrival
-	err = acceptor.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	err = acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		pushes = nil
 		for _, ref := range refs {
 			head, err := tx.Head(ctx, app.ID, ref)

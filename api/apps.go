@@ -121,7 +121,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 		return client.App{}, err
 	}
 	hook := landfall.Hook{ID: randomHex(16), App: app.ID, Secret: randomHex(32)}
-	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
+	err = a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { // whose repositories count
 		if err := tx.EnsureNamespace(ctx, app.Namespace, app.Created.UnixMicro()); err != nil {
 			return err
 		}
@@ -308,7 +308,7 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 	if err := checkBranch(in.Body.Branch); err != nil {
 		return nil, err
 	}
-	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
+	err = a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { // whose repositories count
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}

@@ -18,8 +18,8 @@ type Comments interface {
 	// Due returns at most limit comments that are owed and whose NextAt is not after now, with what each Says at this moment.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error)
 
-	// Told records that GitHub has a comment: its ID, its Body, and as much as was Wanted.
-	Told(ctx context.Context, comment landfall.Comment) error
+	// MarkWritten records that GitHub has a comment: its ID, its Body, and as much as was Wanted.
+	MarkWritten(ctx context.Context, comment landfall.Comment) error
 
 	// Postpone adds one to a comment's attempts, and sets when it is due again and what the problem is.
 	Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error
@@ -59,7 +59,7 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 	case v.problem == "":
 		log.Info("comment told", "comment", comment.ID)
 		comment.Body = digest
-		err := s.Comments.Told(ctx, comment)
+		err := s.Comments.MarkWritten(ctx, comment)
 		crashpoint.Here("report.told")
 		return err
 	case v.drop:

@@ -45,7 +45,7 @@ func (c *comments) change(number int, f func(comment *landfall.Comment)) {
 	}
 }
 
-func (c *comments) Told(_ context.Context, told landfall.Comment) error {
+func (c *comments) MarkWritten(_ context.Context, told landfall.Comment) error {
 	if c.lose > 0 {
 		c.lose--
 		return &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"}

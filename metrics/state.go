@@ -66,7 +66,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		}
 		return max(0, now.Sub(since).Seconds())
 	}
-	pulse, err := s.DB.Pulse(ctx, now)
+	pulse, err := s.DB.Stats(ctx, now)
 	if err != nil {
 		s.Logger.Warn("metrics of the database cannot be read", "error", err)
 		gauge(s.up, 0)
@@ -82,7 +82,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(s.oldest, age(pulse.Oldest))
 	gauge(s.waiting, age(pulse.Waiting))
-	for kind, owed := range map[string]store.Owed{"status": pulse.Statuses, "comment": pulse.Comments} {
+	for kind, owed := range map[string]store.Backlog{"status": pulse.Statuses, "comment": pulse.Comments} {
 		gauge(s.owed, float64(owed.Count), kind)
 		gauge(s.owedAge, age(owed.Since), kind)
 	}

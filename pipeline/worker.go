@@ -98,7 +98,7 @@ func (p *Pipeline) Beat(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return tx.Working(ctx, p.Worker, now.Add(p.lease()))
+		return tx.RecordWorker(ctx, p.Worker, now.Add(p.lease()))
 	})
 }
 
@@ -106,7 +106,7 @@ func (p *Pipeline) Beat(ctx context.Context) error {
 func (p *Pipeline) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, time.Time{}) })
+	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.RecordWorker(ctx, p.Worker, time.Time{}) })
 }
 
 // heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.

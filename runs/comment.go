@@ -66,7 +66,7 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 			}
 		case !ready:
 		case len(says.Apps) == 0: // its apps were deleted meanwhile
-			if err := c.Told(ctx, comment); err != nil {
+			if err := c.MarkWritten(ctx, comment); err != nil {
 				return nil, err
 			}
 		default:

@@ -139,7 +139,7 @@ func TestDeserted(t *testing.T) {
 	want("this process works them", false)
 	r.OthersWork = true
 	want("nobody does", true)
-	s.Update(func(tx *store.Tx) error { return tx.Working(t.Context(), "other", now.Add(time.Minute)) })
+	s.Update(func(tx *store.Tx) error { return tx.RecordWorker(t.Context(), "other", now.Add(time.Minute)) })
 	want("another one does", false)
 	now = now.Add(2 * time.Minute)
 	want("it was not heard of for long", true)

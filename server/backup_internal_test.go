@@ -112,7 +112,7 @@ func owning(t *testing.T, db *store.DB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	owned, ended := make(chan bool, 1), make(chan error, 1)
-	go func() { ended <- db.Own(ctx, func() { owned <- true }) }()
+	go func() { ended <- db.Lead(ctx, func() { owned <- true }) }()
 	select {
 	case <-owned:
 	case err := <-ended:

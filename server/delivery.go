@@ -219,7 +219,7 @@ func (g gateways) RefreshApp(ctx context.Context, app string) error {
 
 // Shown implements deploy.Gateways.
 func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
-	shown, err := g.db.Seen(ctx, g.process)
+	shown, err := g.db.AcknowledgedByAll(ctx, g.process)
 	if g.own != nil {
 		shown = min(shown, g.own.Shown(app))
 	}

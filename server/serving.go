@@ -261,7 +261,7 @@ func (s *serving) open(ctx context.Context) error {
 		return nil
 	}
 	// What changes from here on is waited for, so that nobody is told of a release that does not answer here.
-	if err := s.db.Beat(ctx, s.process, 0); err != nil {
+	if err := s.db.AcknowledgeChange(ctx, s.process, 0); err != nil {
 		return err
 	}
 	return s.registry.Open(ctx)

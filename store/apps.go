@@ -25,7 +25,7 @@ func scanApp(row scanner) (landfall.App, error) {
 		return a, err
 	}
 	a.Objects = cmp.Or(a.Objects, "apps/"+a.Namespace+"/"+a.Name+"/") // as programs have it that do not know the column
-	a.Created, a.Deleted, a.Removed = moment(created), moment(deleted), moment(removed)
+	a.Created, a.Deleted, a.Removed = timeOf(created), timeOf(deleted), timeOf(removed)
 	if a.UIDSpace, err = uuid.Parse(space); err != nil {
 		return a, err
 	}

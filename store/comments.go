@@ -14,7 +14,7 @@ func scanComment(row scanner) (landfall.Comment, error) {
 	var next int64
 	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Reported, &c.Body,
 		&c.Attempts, &next, &c.Problem, &c.Dropped)
-	c.NextAt = moment(next)
+	c.NextAt = timeOf(next)
 	return c, err
 }
 
@@ -59,9 +59,9 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2 + 0`, micros(now), limit)
 }
 
-// Told records that the forge has the comment: its ID, its Body, and as much as was Wanted when it was composed.
-func (c Comments) Told(ctx context.Context, comment landfall.Comment) error {
-	return c.update(ctx, commentsTold, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
+// MarkWritten records that the forge has the comment: its ID, its Body, and as much as was Wanted when it was composed.
+func (c Comments) MarkWritten(ctx context.Context, comment landfall.Comment) error {
+	return c.update(ctx, commentsWritten, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
 }
 
 // Postpone records that a comment is to be tried again at the given time, and why.
@@ -76,7 +76,7 @@ func (c Comments) Drop(ctx context.Context, comment landfall.Comment, problem st
 
 func (c Comments) update(ctx context.Context, counter string, comment landfall.Comment, set string, args ...any) error {
 	r := comment.Repository
-	return c.DB.UpdateAsOwner(ctx, func(tx *Tx) error {
+	return c.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}

@@ -28,10 +28,10 @@ type DB struct {
 	queries
 	engine  engine
 	upgrade Upgrade       // by Open
-	rung    chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
+	wake    chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
 
-	gathering gathering
-	ownership ownership
+	group      commitGroup
+	leadership leadership
 }
 
 // Tx is one transaction. It is valid only within the function that Update calls.
@@ -81,12 +81,12 @@ type noticeEngine interface {
 type peerEngine interface {
 	// now returns the time by the clock that all processes share; own is that of this process.
 	now(ctx context.Context, q queries, own time.Time) (time.Time, error)
-	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
-	own(ctx context.Context, o *ownership, owned func()) error
-	// beat notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
-	beat(ctx context.Context, process string, seen int64) error
-	// seen returns what all processes but one have seen that gave a sign of life lately.
-	seen(ctx context.Context, except string) (int64, error)
+	// lead keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
+	lead(ctx context.Context, o *leadership, owned func()) error
+	// acknowledge notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
+	acknowledge(ctx context.Context, process string, seen int64) error
+	// acknowledged returns what all processes but one have seen that gave a sign of life lately.
+	acknowledged(ctx context.Context, except string) (int64, error)
 }
 
 // transaction is one that has begun.
@@ -119,7 +119,9 @@ type conn interface {
 // number of processes may use, or else the SQLite file at a path. A file belongs to one process at a time: a second Open
 // of the same path is a Conflict that says so, and so is a database whose tables a newer program brought to a form that this
 // one does not know.
-func Open(ctx context.Context, where string) (*DB, error) { return openWith(ctx, where, ours()) }
+func Open(ctx context.Context, where string) (*DB, error) {
+	return openWith(ctx, where, currentSchema())
+}
 
 func openWith(ctx context.Context, where string, s schema) (*DB, error) {
 	if IsPostgres(where) {
@@ -139,8 +141,8 @@ type schema struct {
 	upTo       int64 // the form to bring the tables to; 0: the newest
 }
 
-// ours returns the forms that this program knows.
-func ours() schema {
+// currentSchema returns the forms that this program knows.
+func currentSchema() schema {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil { // its name is valid
 		files = migrations
@@ -168,7 +170,7 @@ func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql
 	sources := provider.ListSources()
 	change := Upgrade{To: sources[len(sources)-1].Version}
 	if s.upTo > change.To {
-		return change, newer(op, s.upTo, change.To)
+		return change, newerSchema(op, s.upTo, change.To)
 	}
 	if s.upTo != 0 {
 		change.To = s.upTo
@@ -177,13 +179,13 @@ func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql
 		return change, err
 	}
 	if change.From > change.To {
-		return change, newer(op, change.From, change.To)
+		return change, newerSchema(op, change.From, change.To)
 	}
 	_, err = provider.UpTo(ctx, change.To)
 	return change, err
 }
 
-func newer(op landfall.Op, form, known int64) error {
+func newerSchema(op landfall.Op, form, known int64) error {
 	return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 		"the database has the form %d of a newer landfall, and this program knows forms up to %d: start the newer program, "+
 			"or restore a backup that was made before the upgrade", form, known)}
@@ -220,7 +222,7 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	}
 	if len(tx.jobs) > 0 {
 		select {
-		case db.rung <- struct{}{}:
+		case db.wake <- struct{}{}:
 		default: // it rings already
 		}
 	}
@@ -271,9 +273,9 @@ func classify(op landfall.Op, err error) error {
 	return e
 }
 
-// portable makes arguments such that every engine takes them, and stores the same: truth values are 0 and 1, and text is
+// portableArgs makes arguments such that every engine takes them, and stores the same: truth values are 0 and 1, and text is
 // valid UTF-8 without the zero byte, which PostgreSQL has no room for.
-func portable(args []any) []any {
+func portableArgs(args []any) []any {
 	for i, arg := range args {
 		v := reflect.ValueOf(arg)
 		if v.Kind() == reflect.Bool {
@@ -294,7 +296,7 @@ type scanner interface{ Scan(dest ...any) error }
 
 // one reads the single row of a query: NotFound when there is none.
 func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	v, err := scan(q.conn.QueryRowContext(ctx, query, portable(args)...))
+	v, err := scan(q.conn.QueryRowContext(ctx, query, portableArgs(args)...))
 	if err != nil {
 		var zero T
 		return zero, classify(op, err)
@@ -304,7 +306,7 @@ func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanne
 
 // list reads all rows of a query.
 func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.conn.QueryContext(ctx, query, portable(args)...)
+	rows, err := q.conn.QueryContext(ctx, query, portableArgs(args)...)
 	if err != nil {
 		return nil, classify(op, err)
 	}
@@ -322,13 +324,13 @@ func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scann
 
 // exec runs a statement.
 func (q queries) exec(ctx context.Context, op landfall.Op, query string, args ...any) error {
-	_, err := q.conn.ExecContext(ctx, query, portable(args)...)
+	_, err := q.conn.ExecContext(ctx, query, portableArgs(args)...)
 	return classify(op, err)
 }
 
 // execOne runs a statement that must hit a row: otherwise miss, an error of the given kind and message.
 func (q queries) execOne(ctx context.Context, op landfall.Op, miss landfall.Error, query string, args ...any) error {
-	result, err := q.conn.ExecContext(ctx, query, portable(args)...)
+	result, err := q.conn.ExecContext(ctx, query, portableArgs(args)...)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -396,18 +398,20 @@ func (db *DB) Notices(ctx context.Context, listening func(), changed func(Change
 	return classify("store.Notices", db.engine.notices(ctx, listening, changed))
 }
 
-// Beat notes that this process's gateway is alive and shows all changes up to a number. It does nothing on SQLite.
-func (db *DB) Beat(ctx context.Context, process string, seen int64) error {
-	return classify("store.Beat", db.engine.beat(ctx, process, seen))
+// AcknowledgeChange notes that this process's gateway is alive and shows all changes up to a number. It does nothing on SQLite.
+func (db *DB) AcknowledgeChange(ctx context.Context, process string, seen int64) error {
+	return classify("store.Beat", db.engine.acknowledge(ctx, process, seen))
 }
 
 // Leave takes a Beat back: nobody need wait for this process's gateway any more.
-func (db *DB) Leave(ctx context.Context, process string) error { return db.Beat(ctx, process, -1) }
+func (db *DB) Leave(ctx context.Context, process string) error {
+	return db.AcknowledgeChange(ctx, process, -1)
+}
 
-// Seen returns the newest change that the gateways of all other processes show. Those that gave no sign of life for ten
+// AcknowledgedByAll returns the newest change that the gateways of all other processes show. Those that gave no sign of life for ten
 // seconds do not count; when there is none, it is math.MaxInt64.
-func (db *DB) Seen(ctx context.Context, process string) (int64, error) {
-	n, err := db.engine.seen(ctx, process)
+func (db *DB) AcknowledgedByAll(ctx context.Context, process string) (int64, error) {
+	n, err := db.engine.acknowledged(ctx, process)
 	return n, classify("store.Seen", err)
 }
 
@@ -433,16 +437,16 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// orForever stores a time before which something is; zero is after everything. An index finds where it stands.
-func orForever(t time.Time) int64 {
+// microsOrMax stores a time before which something is; zero is after everything. An index finds where it stands.
+func microsOrMax(t time.Time) int64 {
 	if t.IsZero() {
 		return math.MaxInt64
 	}
 	return t.UnixMicro()
 }
 
-// moment reads a time back.
-func moment(us int64) time.Time {
+// timeOf reads a time back.
+func timeOf(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}

@@ -44,7 +44,7 @@ func scanDelivery(row scanner) (landfall.Delivery, error) {
 	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched, &d.Repository); err != nil {
 		return d, err
 	}
-	d.Received = moment(received)
+	d.Received = timeOf(received)
 	return d, json.Unmarshal([]byte(runs), &d.Runs)
 }
 

@@ -34,7 +34,7 @@ func scanExecutionWith[T any](row scanner) (x landfall.Execution, more T, err er
 	if err := row.Scan(to...); err != nil {
 		return x, more, err
 	}
-	x.Created, x.Started, x.Finished = moment(created), moment(started), moment(finished)
+	x.Created, x.Started, x.Finished = timeOf(created), timeOf(started), timeOf(finished)
 	if x.State.Final() && started > 0 {
 		x.Duration = float64(finished-started) / float64(time.Millisecond/time.Microsecond)
 	}
@@ -101,20 +101,20 @@ func (tx *Tx) RecordExecutions(ctx context.Context, now time.Time, records []Exe
 	return nil
 }
 
-// Waiting bounds what of one app waits to be run.
-type Waiting struct {
+// WaitingLimit bounds what of one app waits to be run.
+type WaitingLimit struct {
 	Count int64
 	Bytes int64
 }
 
 // AcceptExecution stores an execution and the event that it is to answer, to be run by whoever leases it. Unavailable when more of
 // its app waits than may; NotFound when the app was deleted.
-func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event []byte, most Waiting) error {
+func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event []byte, most WaitingLimit) error {
 	const op landfall.Op = "store.AcceptExecution"
 	if _, err := tx.ActiveApp(ctx, x.AppID); err != nil && (x.AppID != "" || landfall.KindOf(err) != landfall.NotFound) {
 		return err
 	}
-	now, err := one(ctx, tx.queries, op, func(row scanner) (w Waiting, err error) {
+	now, err := one(ctx, tx.queries, op, func(row scanner) (w WaitingLimit, err error) {
 		err = row.Scan(&w.Count, &w.Bytes)
 		return w, err
 	}, `SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(event)), 0) AS BIGINT) FROM executions WHERE state = 'queued' AND app = $1`, x.AppID)
@@ -221,7 +221,7 @@ func (q queries) RunningExecutions(ctx context.Context) ([]RunningExecution, err
 	return list(ctx, q, "store.RunningExecutions", func(row scanner) (x RunningExecution, err error) {
 		var until int64
 		err = row.Scan(&x.ID, &x.Process, &x.Attempt, &until)
-		x.Until = moment(until)
+		x.Until = timeOf(until)
 		return x, err
 	}, `SELECT id, process, attempt, until FROM executions WHERE state = 'running'`)
 }
@@ -253,8 +253,8 @@ func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, no
 	return released, nil
 }
 
-// ofNoDeletedApp is true of an execution x unless its app was deleted.
-const ofNoDeletedApp = `NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = x.app AND a.deleted > 0)`
+// appNotDeleted is true of an execution x unless its app was deleted.
+const appNotDeleted = `NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = x.app AND a.deleted > 0)`
 
 // Execution returns an execution by id, with its result. NotFound when there is none, or its app was deleted.
 func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, error) {
@@ -265,7 +265,7 @@ func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, 
 			x.Result = json.RawMessage(result)
 		}
 		return x, err
-	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1 AND `+ofNoDeletedApp, id)
+	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1 AND `+appNotDeleted, id)
 	if landfall.Is(err, landfall.NotFound) {
 		return x, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no execution " + id}
 	}
@@ -277,7 +277,7 @@ func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, 
 func (q queries) ExecutionsFrom(ctx context.Context, prefix string, limit int) ([]landfall.Execution, error) {
 	const behind = "g" // every character of a UUID, in any collation
 	all, err := list(ctx, q, "store.ExecutionsFrom", scanExecution,
-		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+ofNoDeletedApp+` ORDER BY x.id LIMIT $3 + 0`,
+		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+appNotDeleted+` ORDER BY x.id LIMIT $3 + 0`,
 		prefix, prefix+behind, limit)
 	return slices.DeleteFunc(all, func(x landfall.Execution) bool { return !strings.HasPrefix(x.ID, prefix) }), err
 }
@@ -309,7 +309,7 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 		conditions[len(conditions)-1] += fmt.Sprintf(", $%d)", len(args))
 	}
 	if like.AppID == "" {
-		conditions = append(conditions, ofNoDeletedApp)
+		conditions = append(conditions, appNotDeleted)
 	}
 	query := `SELECT ` + executionColumns + ` FROM executions x`
 	if len(conditions) > 0 {
@@ -321,7 +321,7 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 func scanExecutionLog(row scanner) (l landfall.ExecutionLog, err error) {
 	var at int64
 	err = row.Scan(&l.Seq, &l.Execution, &at, &l.Text)
-	l.Time = moment(at)
+	l.Time = timeOf(at)
 	return l, err
 }
 
@@ -407,9 +407,9 @@ func (tx *Tx) TrimExecutionLogs(ctx context.Context, v landfall.Execution, keep 
 	return len(ids), nil
 }
 
-// GoneExecutions returns of which apps and versions of functions there are executions though they are gone: each with the app alone,
+// OrphanExecutions returns of which apps and versions of functions there are executions though they are gone: each with the app alone,
 // or with the version.
-func (q queries) GoneExecutions(ctx context.Context) ([]landfall.Execution, error) {
+func (q queries) OrphanExecutions(ctx context.Context) ([]landfall.Execution, error) {
 	const op landfall.Op = "store.GoneExecutions"
 	scan := func(row scanner) (x landfall.Execution, err error) {
 		err = row.Scan(&x.AppID, &x.Namespace, &x.Function, &x.Number)
@@ -427,9 +427,9 @@ func (q queries) GoneExecutions(ctx context.Context) ([]landfall.Execution, erro
 	return append(apps, versions...), err
 }
 
-// ForgetGoneExecutions deletes up to limit executions of an app or a version, as GoneExecutions returns it, with their logs, and
+// ForgetOrphanExecutions deletes up to limit executions of an app or a version, as OrphanExecutions returns it, with their logs, and
 // returns how many. One that runs stays; one that waits is not run any more.
-func (tx *Tx) ForgetGoneExecutions(ctx context.Context, of landfall.Execution, limit int) (int, error) {
+func (tx *Tx) ForgetOrphanExecutions(ctx context.Context, of landfall.Execution, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetGoneExecutions"
 	query, args := `app = $2`, []any{limit, of.AppID}
 	if of.AppID == "" {

@@ -18,7 +18,7 @@ func scanGroup(row scanner) (landfall.Group, error) {
 	if err != nil {
 		return g, err
 	}
-	g.Created = moment(created)
+	g.Created = timeOf(created)
 	if policy != "" {
 		return g, json.Unmarshal([]byte(policy), &g.Policy)
 	}
@@ -89,22 +89,22 @@ func (q queries) Groups(ctx context.Context, app string, before time.Time, limit
 	const unreleased = -1
 	return list(ctx, q, "store.Groups", func(row scanner) (e GroupEntry, err error) {
 		expired := int64(unreleased)
-		e.Group, err = scanGroup(withMore{row, []any{&expired}})
+		e.Group, err = scanGroup(extraColumns{row, []any{&expired}})
 		e.Released, e.Expired = expired != unreleased, expired > 0
 		return e, err
 	}, `SELECT `+groupColumns+`, COALESCE((SELECT r.expired FROM releases r WHERE r.app = g.app AND r.uid = g.uid), -1) FROM group_versions g
-		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, orForever(before), limit)
+		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, microsOrMax(before), limit)
 }
 
-// withMore is a row with more columns than a reader of its first ones knows.
-type withMore struct {
+// extraColumns is a row with more columns than a reader of its first ones knows.
+type extraColumns struct {
 	scanner
 
 	more []any
 }
 
 // Scan implements scanner.
-func (w withMore) Scan(dest ...any) error { return w.scanner.Scan(append(dest, w.more...)...) }
+func (w extraColumns) Scan(dest ...any) error { return w.scanner.Scan(append(dest, w.more...)...) }
 
 // GroupsOfCommit returns the group versions of a commit, newest first. The commit may be given by its first digits.
 func (q queries) GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error) {
@@ -118,7 +118,7 @@ func scanApply(row scanner) (landfall.Apply, error) {
 	var a landfall.Apply
 	var created int64
 	err := row.Scan(&a.ID, &a.App, &a.Group, &a.Ref, &a.Line, &a.Actor, &created)
-	a.Created = moment(created)
+	a.Created = timeOf(created)
 	return a, err
 }
 

@@ -53,8 +53,8 @@ func (q queries) HasContent(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-// Pushed returns the apps that are not deleted, have no repository elsewhere and were pushed to: their built-in repositories must be there.
-func (q queries) Pushed(ctx context.Context) ([]landfall.App, error) {
+// PushedApps returns the apps that are not deleted, have no repository elsewhere and were pushed to: their built-in repositories must be there.
+func (q queries) PushedApps(ctx context.Context) ([]landfall.App, error) {
 	apps, err := q.Apps(ctx)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ func scanNamespace(row scanner) (Namespace, error) {
 	var n Namespace
 	var created int64
 	err := row.Scan(&n.Name, &created)
-	n.Created = moment(created)
+	n.Created = timeOf(created)
 	return n, err
 }
 
@@ -86,7 +86,7 @@ func (q queries) UnitNotes(ctx context.Context, unit string) (Notes, error) {
 	return one(ctx, q, "store.UnitNotes", func(row scanner) (n Notes, err error) {
 		var created int64
 		err = row.Scan(&n.Annotations, &created)
-		n.Created = moment(created)
+		n.Created = timeOf(created)
 		return n, err
 	}, `SELECT u.annotations, (SELECT COALESCE(MIN(v.created), 0) FROM versions v WHERE v.unit = u.id) FROM units u WHERE u.id = $1`, unit)
 }

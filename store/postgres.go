@@ -32,8 +32,8 @@ type postgres struct {
 	sql  *sql.DB // the same pool, for the queries that every engine has
 	jobs *river.Client[pgx.Tx]
 
-	mu    sync.Mutex
-	known []string // keys of transactions whose outcome need not be asked for any more
+	mu          sync.Mutex
+	settledKeys []string // keys of transactions whose outcome need not be asked for any more
 }
 
 var _ engine = (*postgres)(nil)
@@ -42,7 +42,7 @@ var _ engine = (*postgres)(nil)
 const (
 	migrateLock = 0x6c616e6466616c6c // "landfall"
 	updateLock  = migrateLock + 1
-	ownLock     = migrateLock + 2
+	leadLock    = migrateLock + 2
 )
 
 const (
@@ -56,8 +56,8 @@ const (
 	resolveEvery   = 50 * time.Millisecond
 	rollbackLimit  = 5 * time.Second
 	// How long a start waits for an earlier process's lock, which ends when the database sees its connection end.
-	ownPatience = 5 * time.Second
-	ownEvery    = 250 * time.Millisecond
+	leadPatience = 5 * time.Second
+	leadEvery    = 250 * time.Millisecond
 	// How long a server may take for the least question; after that, another one is looked for.
 	answerLimit = 5 * time.Second
 	// After how long without a sign of life from the other machine's system a connection ends.
@@ -74,7 +74,7 @@ func openPostgres(ctx context.Context, url string, s schema) (*DB, error) {
 	}
 	change, err := e.open(ctx, s)
 	if err != nil {
-		return nil, errors.Join(e.unusable(op, err), e.close())
+		return nil, errors.Join(e.connectError(op, err), e.close())
 	}
 	return &DB{queries: queries{e.sql}, engine: e, upgrade: change}, nil
 }
@@ -107,7 +107,7 @@ func (e *postgres) migrate(ctx context.Context, s schema) (Upgrade, error) {
 	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return change, err
 	}
-	e.jobs, err = river.NewClient(own, inserting())
+	e.jobs, err = river.NewClient(own, insertOnlyConfig())
 	return change, err
 }
 
@@ -117,16 +117,16 @@ func (e *postgres) close() error {
 	return err
 }
 
-// own takes the lock that makes the database one process's, and keeps it: a connection that is lost is followed by another
+// lead takes the lock that makes the database one process's, and keeps it: a connection that is lost is followed by another
 // one, unless the lock is another process's by then. It tells owned when it has the lock and has left its key.
-func (e *postgres) own(ctx context.Context, o *ownership, owned func()) error {
-	defer o.lose("")
+func (e *postgres) lead(ctx context.Context, o *leadership, leading func()) error {
+	defer o.forget("")
 	for {
-		err := e.hold(ctx, o, owned)
+		err := e.hold(ctx, o, leading)
 		if kind := landfall.KindOf(classify("store.own", err)); ctx.Err() != nil || kind == landfall.Conflict {
 			return err
 		}
-		if err := sleep(ctx, ownEvery); err != nil {
+		if err := sleep(ctx, leadEvery); err != nil {
 			return err
 		}
 	}
@@ -134,16 +134,16 @@ func (e *postgres) own(ctx context.Context, o *ownership, owned func()) error {
 
 // hold holds the lock on one connection, for as long as that lives and nobody else has won. When it is lost with the connection
 // the key stays this process's: whether another one has won since is asked in each transaction, and none may have.
-func (e *postgres) hold(ctx context.Context, o *ownership, owned func()) error {
+func (e *postgres) hold(ctx context.Context, o *leadership, leading func()) error {
 	pooled, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	conn := pooled.Hijack() // its end is the lock's
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	for patience := time.Now().Add(ownPatience); ; {
+	for patience := time.Now().Add(leadPatience); ; {
 		var got bool
-		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(ownLock)).Scan(&got); err != nil {
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(leadLock)).Scan(&got); err != nil {
 			return err
 		}
 		if got {
@@ -153,33 +153,33 @@ func (e *postgres) hold(ctx context.Context, o *ownership, owned func()) error {
 			return &landfall.Error{Op: "store.own", Kind: landfall.Conflict, Message: "another landfall process uses this database: " +
 				"stop it, or give this one a database of its own with LANDFALL_DATABASE"}
 		}
-		if err := sleep(ctx, ownEvery); err != nil {
+		if err := sleep(ctx, leadEvery); err != nil {
 			return err
 		}
 	}
-	key, err := win(ctx, conn, o.current())
+	key, err := win(ctx, conn, o.currentKey())
 	if err != nil {
 		return err
 	}
-	lost := o.won(key)
-	owned()
+	lost := o.remember(key)
+	leading()
 	for {
 		select {
 		case <-lost:
-			return errLost
+			return errDeposed
 		default:
 		}
-		if err := sleep(ctx, ownEvery); err != nil {
+		if err := sleep(ctx, leadEvery); err != nil {
 			return err
 		}
-		if err := takesWrites(ctx, conn); err != nil {
+		if err := checkWritable(ctx, conn); err != nil {
 			return err
 		}
 	}
 }
 
-// errLost says that another process has won: the lock that this one has is one of a server that is not the database any more.
-var errLost = errors.New("another process has won the database")
+// errDeposed says that another process has won: the lock that this one has is one of a server that is not the database any more.
+var errDeposed = errors.New("another process has won the database")
 
 // win leaves a key on the connection that has the lock: on another one it might be left on another server. It waits for an Update
 // that is at work, which has asked for the key already.
@@ -188,13 +188,13 @@ func win(ctx context.Context, conn *pgx.Conn, before string) (key string, err er
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(updateLock)); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, winOwner, rand.Text(), before).Scan(&key)
+		return tx.QueryRow(ctx, winLeader, rand.Text(), before).Scan(&key)
 	})
 	return key, err
 }
 
-// takesWrites fails when the server at the other end of a connection takes no writes any more, or does not answer.
-func takesWrites(ctx context.Context, conn *pgx.Conn) error {
+// checkWritable fails when the server at the other end of a connection takes no writes any more, or does not answer.
+func checkWritable(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn.PgConn())
@@ -222,7 +222,7 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 		return nil, err
 	}
 	t := &postgresTx{Conn: conn, engine: e, key: rand.Text()}
-	known := e.takeKnown()
+	known := e.takeSettledKeys()
 	err = conn.Raw(func(c any) error {
 		direct, ok := c.(*stdlib.Conn)
 		if !ok {
@@ -247,7 +247,7 @@ func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
 
 func (*postgres) now(ctx context.Context, q queries, _ time.Time) (time.Time, error) {
 	us, err := one(ctx, q, "store.Now", scanValue[int64], `SELECT `+nowMicros)
-	return moment(us), err
+	return timeOf(us), err
 }
 
 func (*postgres) verify(context.Context) ([]string, error) { return nil, nil }
@@ -260,12 +260,12 @@ const beginning = `WITH left_behind AS (INSERT INTO outcomes (key, at) VALUES ($
 // keepOutcomes is how long a key stays whose process was killed: far longer than anybody asks for it.
 const keepOutcomes = time.Hour
 
-// takeKnown returns the keys that the next transaction takes away.
-func (e *postgres) takeKnown() []string {
+// takeSettledKeys returns the keys that the next transaction takes away.
+func (e *postgres) takeSettledKeys() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.known
-	e.known = nil
+	known := e.settledKeys
+	e.settledKeys = nil
 	return known
 }
 
@@ -306,7 +306,7 @@ func (t *postgresTx) commit(ctx context.Context) error {
 func (t *postgresTx) forget() {
 	t.engine.mu.Lock()
 	defer t.engine.mu.Unlock()
-	t.engine.known = append(t.engine.known, t.key)
+	t.engine.settledKeys = append(t.engine.settledKeys, t.key)
 }
 
 // resolve finds out what became of a transaction whose commit got no answer.
@@ -389,8 +389,8 @@ func (e *postgres) notify(ctx context.Context, tx *Tx, c Change) error {
 // changeFormat is a Change as a notice carries it.
 const changeFormat = "%d %s"
 
-// beat uses the database's clock, which is the same for all.
-func (e *postgres) beat(ctx context.Context, process string, seen int64) error {
+// acknowledge uses the database's clock, which is the same for all.
+func (e *postgres) acknowledge(ctx context.Context, process string, seen int64) error {
 	if seen < 0 {
 		_, err := e.pool.Exec(ctx, `DELETE FROM gateways WHERE process = $1`, process)
 		return err
@@ -402,7 +402,7 @@ func (e *postgres) beat(ctx context.Context, process string, seen int64) error {
 
 const nowMicros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-func (e *postgres) seen(ctx context.Context, except string) (int64, error) {
+func (e *postgres) acknowledged(ctx context.Context, except string) (int64, error) {
 	var seen int64
 	err := e.pool.QueryRow(ctx, `SELECT COALESCE(MIN(seen), $2) FROM gateways WHERE process <> $1 AND beat > `+nowMicros+` - $3`,
 		except, int64(math.MaxInt64), aliveFor.Microseconds()).Scan(&seen)
@@ -443,7 +443,7 @@ func nextNotice(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, erro
 		if err == nil || !waited || ctx.Err() != nil {
 			return notice, err
 		}
-		if err := takesWrites(ctx, conn); err != nil {
+		if err := checkWritable(ctx, conn); err != nil {
 			return nil, err
 		}
 	}

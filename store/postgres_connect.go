@@ -97,9 +97,9 @@ func hosts(c *pgx.ConnConfig) []string {
 	return all
 }
 
-// unusable says where the database is that cannot be used at a start, why, and which setting to change. What only another
+// connectError says where the database is that cannot be used at a start, why, and which setting to change. What only another
 // setting mends is Invalid; what may mend itself keeps its Kind.
-func (e *postgres) unusable(op landfall.Op, err error) error {
+func (e *postgres) connectError(op landfall.Op, err error) error {
 	kind, cause := landfall.KindOf(classify(op, err)), reason(err)
 	c := e.pool.Config().ConnConfig
 	where := fmt.Sprintf("PostgreSQL at %s, database %s", strings.Join(hosts(c), " and "), c.Database)

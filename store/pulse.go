@@ -8,18 +8,18 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Pulse is what operators watch: what waits, since when, and what there was in all.
-type Pulse struct {
+// Stats is what operators watch: what waits, since when, and what there was in all.
+type Stats struct {
 	Unfinished map[landfall.RunState]int // runs by state
 	Oldest     time.Time                 // when the oldest unfinished run was made; zero when there is none
 	Waiting    time.Time                 // since when the oldest run waits that could be worked on; zero when none does
-	Statuses   Owed
-	Comments   Owed
+	Statuses   Backlog
+	Comments   Backlog
 	Totals     Totals
 }
 
-// Owed is what the forge was not told yet.
-type Owed struct {
+// Backlog is what the forge was not told yet.
+type Backlog struct {
 	Count int
 	Since time.Time // since when the oldest is owed; zero when none is
 }
@@ -44,7 +44,7 @@ const (
 	buildsCached    = totalPrefix + "builds/cached"
 	statusesSent    = totalPrefix + "statuses/sent"
 	statusesDropped = totalPrefix + "statuses/dropped"
-	commentsTold    = totalPrefix + "comments/told"
+	commentsWritten = totalPrefix + "comments/told"
 	commentsDropped = totalPrefix + "comments/dropped"
 )
 
@@ -78,17 +78,17 @@ func (tx *Tx) countRun(ctx context.Context, r landfall.Run) error {
 	return nil
 }
 
-// Pulse returns what operators watch. It reads what is not done yet, by its own indexes, and a few counters.
-func (q queries) Pulse(ctx context.Context, now time.Time) (Pulse, error) {
-	p := Pulse{Unfinished: map[landfall.RunState]int{}}
+// Stats returns what operators watch. It reads what is not done yet, by its own indexes, and a few counters.
+func (q queries) Stats(ctx context.Context, now time.Time) (Stats, error) {
+	p := Stats{Unfinished: map[landfall.RunState]int{}}
 	err := q.unfinished(ctx, now, &p)
 	if err != nil {
 		return p, err
 	}
-	if p.Statuses, err = q.owed(ctx, `SELECT COUNT(*), COALESCE(MIN(created), 0) FROM reports WHERE sent = 0 AND dropped = 0`); err != nil {
+	if p.Statuses, err = q.backlog(ctx, `SELECT COUNT(*), COALESCE(MIN(created), 0) FROM reports WHERE sent = 0 AND dropped = 0`); err != nil {
 		return p, err
 	}
-	if p.Comments, err = q.owed(ctx, `SELECT COUNT(*), COALESCE(MIN(since), 0) FROM comments WHERE told < wanted AND dropped = 0`); err != nil {
+	if p.Comments, err = q.backlog(ctx, `SELECT COUNT(*), COALESCE(MIN(since), 0) FROM comments WHERE told < wanted AND dropped = 0`); err != nil {
 		return p, err
 	}
 	p.Totals, err = q.totals(ctx)
@@ -96,7 +96,7 @@ func (q queries) Pulse(ctx context.Context, now time.Time) (Pulse, error) {
 }
 
 // unfinished fills in what is known of the runs that are not over.
-func (q queries) unfinished(ctx context.Context, now time.Time, p *Pulse) error {
+func (q queries) unfinished(ctx context.Context, now time.Time, p *Stats) error {
 	type group struct {
 		state           landfall.RunState
 		count           int
@@ -106,7 +106,7 @@ func (q queries) unfinished(ctx context.Context, now time.Time, p *Pulse) error 
 		var g group
 		var oldest, waiting int64
 		err := row.Scan(&g.state, &g.count, &oldest, &waiting)
-		g.oldest, g.waiting = moment(oldest), moment(waiting)
+		g.oldest, g.waiting = timeOf(oldest), timeOf(waiting)
 		return g, err
 	}, `SELECT state, COUNT(*), MIN(created), COALESCE(MIN(CASE
 			WHEN state <> 'queued' OR next_at > $1 THEN NULL WHEN next_at > created THEN next_at ELSE created END), 0)
@@ -123,12 +123,12 @@ func (q queries) unfinished(ctx context.Context, now time.Time, p *Pulse) error 
 	return err
 }
 
-func (q queries) owed(ctx context.Context, query string) (Owed, error) {
-	return one(ctx, q, "store.Pulse", func(row scanner) (Owed, error) {
-		var o Owed
+func (q queries) backlog(ctx context.Context, query string) (Backlog, error) {
+	return one(ctx, q, "store.Pulse", func(row scanner) (Backlog, error) {
+		var o Backlog
 		var since int64
 		err := row.Scan(&o.Count, &since)
-		o.Since = moment(since)
+		o.Since = timeOf(since)
 		return o, err
 	}, query)
 }
@@ -146,7 +146,7 @@ func (q queries) totals(ctx context.Context) (Totals, error) {
 	}, `SELECT name, value FROM counters WHERE name LIKE $1`, totalPrefix+"%")
 	into := map[string]*int64{
 		bytesUploaded: &t.BytesUploaded, bytesUnchanged: &t.BytesUnchanged, buildsRun: &t.BuildsRun, buildsCached: &t.BuildsCached,
-		statusesSent: &t.StatusesSent, statusesDropped: &t.StatusesDropped, commentsTold: &t.CommentsWritten, commentsDropped: &t.CommentsDropped,
+		statusesSent: &t.StatusesSent, statusesDropped: &t.StatusesDropped, commentsWritten: &t.CommentsWritten, commentsDropped: &t.CommentsDropped,
 	}
 	for _, c := range counters {
 		if state, ok := strings.CutPrefix(c.name, runsEnded); ok {

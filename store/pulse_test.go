@@ -14,7 +14,7 @@ func testPulse(t *testing.T, open opener) {
 	t.Run("nothing ever happened", func(t *testing.T) {
 		t.Parallel()
 		db := open(t)
-		testkit.Same(t, "Pulse", testkit.Must(db.Pulse(t.Context(), noon))(t), store.Pulse{
+		testkit.Same(t, "Pulse", testkit.Must(db.Stats(t.Context(), noon))(t), store.Stats{
 			Unfinished: map[landfall.RunState]int{}, Totals: store.Totals{Runs: map[landfall.RunState]int64{}}})
 	})
 	t.Run("runs wait, are worked on, and end", func(t *testing.T) {
@@ -24,7 +24,7 @@ func testPulse(t *testing.T, open opener) {
 		for i, id := range []string{"r0", "r1", "r2", "r3"} {
 			newRun(t, db, app, id, sha1, after(i))
 		}
-		pulse := func(at time.Time) store.Pulse { return testkit.Must(db.Pulse(ctx, at))(t) }
+		pulse := func(at time.Time) store.Stats { return testkit.Must(db.Stats(ctx, at))(t) }
 		testkit.Same(t, "all wait", pulse(after(10)).Unfinished, map[landfall.RunState]int{landfall.RunQueued: 4})
 		testkit.Same(t, "the oldest commit", pulse(after(10)).Oldest, noon)
 		testkit.Same(t, "what waits longest", pulse(after(10)).Waiting, noon)
@@ -70,17 +70,17 @@ func testPulse(t *testing.T, open opener) {
 				t.Fatal(err)
 			}
 		}
-		pulse := func() store.Pulse { return testkit.Must(db.Pulse(ctx, after(99)))(t) }
+		pulse := func() store.Stats { return testkit.Must(db.Stats(ctx, after(99)))(t) }
 		for i := range 3 {
 			update(t, db, func(tx *store.Tx) error {
 				return tx.CreateReport(ctx, landfall.Report{App: "a", Commit: sha1, Context: "landfall/a", NextAt: after(i)})
 			})
 		}
 		do(box.Postpone(ctx, 1, after(50), "down"))
-		testkit.Same(t, "a postponed status is as old as before", pulse().Statuses, store.Owed{Count: 3, Since: noon})
+		testkit.Same(t, "a postponed status is as old as before", pulse().Statuses, store.Backlog{Count: 3, Since: noon})
 		do(box.Sent(ctx, 1, after(51)))
 		do(box.Drop(ctx, 2, "gone"))
-		testkit.Same(t, "what is left", pulse().Statuses, store.Owed{Count: 1, Since: after(2)})
+		testkit.Same(t, "what is left", pulse().Statuses, store.Backlog{Count: 1, Since: after(2)})
 
 		shop := landfall.GitHubRepository{ID: 1, Owner: "o", Name: "shop"}
 		want := func(at time.Time) {
@@ -88,16 +88,16 @@ func testPulse(t *testing.T, open opener) {
 		}
 		want(after(1))
 		want(after(2))
-		testkit.Same(t, "a comment is owed since the first of what it is to say", pulse().Comments, store.Owed{Count: 1, Since: after(1)})
+		testkit.Same(t, "a comment is owed since the first of what it is to say", pulse().Comments, store.Backlog{Count: 1, Since: after(1)})
 		comment := testkit.Must(db.Comment(ctx, shop, 12))(t)
-		do(comments.Told(ctx, comment))
-		testkit.Same(t, "a comment that was told is not owed", pulse().Comments, store.Owed{})
+		do(comments.MarkWritten(ctx, comment))
+		testkit.Same(t, "a comment that was told is not owed", pulse().Comments, store.Backlog{})
 		want(after(7))
-		testkit.Same(t, "owed again", pulse().Comments, store.Owed{Count: 1, Since: after(7)})
+		testkit.Same(t, "owed again", pulse().Comments, store.Backlog{Count: 1, Since: after(7)})
 		do(comments.Drop(ctx, comment, "gone"))
-		testkit.Same(t, "a dropped comment is not owed", pulse().Comments, store.Owed{})
+		testkit.Same(t, "a dropped comment is not owed", pulse().Comments, store.Backlog{})
 		want(after(8))
-		testkit.Same(t, "owed once more", pulse().Comments, store.Owed{Count: 1, Since: after(8)})
+		testkit.Same(t, "owed once more", pulse().Comments, store.Backlog{Count: 1, Since: after(8)})
 		testkit.Same(t, "all in all", pulse().Totals, store.Totals{Runs: map[landfall.RunState]int64{},
 			StatusesSent: 1, StatusesDropped: 1, CommentsWritten: 1, CommentsDropped: 1})
 	})

@@ -19,7 +19,7 @@ func scanPush(row scanner) (landfall.Push, error) {
 	if err != nil {
 		return p, err
 	}
-	p.Accepted = moment(accepted)
+	p.Accepted = timeOf(accepted)
 	if apply != "" {
 		if err := json.Unmarshal([]byte(apply), &p.Apply); err != nil {
 			return p, err
@@ -79,9 +79,9 @@ func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, s
 		WHERE app = $1 AND ref = $2 AND after_sha = $3 AND id < $4 ORDER BY id DESC LIMIT 1`, app, ref, sha, before)
 }
 
-// Ends reports whether a reference ends at sha, as far as was heard: it came there once more than it left, and no push that
+// EndsAt reports whether a reference ends at sha, as far as was heard: it came there once more than it left, and no push that
 // says so was told twice. When all its pushes were heard of, that is where it is. What a pull request told has no start.
-func (q queries) Ends(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (bool, error) {
+func (q queries) EndsAt(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (bool, error) {
 	return one(ctx, q, "store.Ends", scanValue[bool], `SELECT COUNT(*) = COUNT(DISTINCT before_sha || '>' || after_sha)
 			AND 1 = COALESCE(SUM(CASE WHEN after_sha = $3 THEN 1 ELSE -1 END), 0)
 		FROM pushes WHERE app = $1 AND ref = $2 AND (before_sha = $3 OR after_sha = $3) AND pull_request = ''`, app, ref, sha)
@@ -167,7 +167,7 @@ func (q queries) Unplaced(ctx context.Context, app string, ref landfall.RefName)
 			WHERE rr.push = p.id AND rr.withdrawn = 0 AND r.finished = 0) ORDER BY id DESC`, app, ref)
 }
 
-// SetBeside notes the head that a push could not be placed beside: it waits for its place. 0: it has it.
-func (tx *Tx) SetBeside(ctx context.Context, push, beside int64) error {
+// SetConcurrentHead notes the head that a push could not be placed beside: it waits for its place. 0: it has it.
+func (tx *Tx) SetConcurrentHead(ctx context.Context, push, beside int64) error {
 	return tx.exec(ctx, "store.SetBeside", `UPDATE pushes SET beside = $2 WHERE id = $1`, push, beside)
 }

@@ -26,7 +26,7 @@ func testPushes(t *testing.T, open opener) {
 		if full.ID <= 0 || bare.ID <= full.ID {
 			t.Errorf("ids: got %d, then %d, want them to ascend", full.ID, bare.ID)
 		}
-		update(t, db, func(tx *store.Tx) error { return tx.SetBeside(ctx, bare.ID, full.ID) })
+		update(t, db, func(tx *store.Tx) error { return tx.SetConcurrentHead(ctx, bare.ID, full.ID) })
 		bare.ConcurrentHead = full.ID
 		testkit.Same(t, "beside another", testkit.Must(db.Push(ctx, bare.ID))(t), bare)
 		testkit.Same(t, "the other", testkit.Must(db.Push(ctx, full.ID))(t), full)
@@ -68,7 +68,7 @@ func testPushes(t *testing.T, open opener) {
 			t.Helper()
 			var ends []landfall.CommitSHA
 			for _, sha := range []landfall.CommitSHA{"", sha1, sha2, sha3} {
-				if testkit.Must(db.Ends(ctx, app.ID, mainRef, sha))(t) {
+				if testkit.Must(db.EndsAt(ctx, app.ID, mainRef, sha))(t) {
 					ends = append(ends, sha)
 				}
 			}

@@ -40,9 +40,9 @@ func queueOf(topic string) string {
 	return river.QueueDefault
 }
 
-// inserting is for a client that only inserts. What fails is an error of the transaction; the library would say it to the process's
+// insertOnlyConfig is for a client that only inserts. What fails is an error of the transaction; the library would say it to the process's
 // standard error, too, in a form of its own.
-func inserting() *river.Config { return &river.Config{Logger: slog.New(slog.DiscardHandler)} }
+func insertOnlyConfig() *river.Config { return &river.Config{Logger: slog.New(slog.DiscardHandler)} }
 
 // Queue works the durable jobs.
 type Queue struct {
@@ -60,9 +60,9 @@ const (
 	fetchInterval = time.Second // for jobs whose time has come: of new ones the queue is told
 	stopGrace     = 20 * time.Second
 	reclaimEvery  = 2 * time.Second
-	doneFor       = time.Minute // a job that was done tells nobody anything, and a push has four
-	// markingFor is how long the library may try to mark a job as done: three times ten seconds, and 98 between them.
-	markingFor = 5 * time.Minute
+	keepDone      = time.Minute // a job that was done tells nobody anything, and a push has four
+	// markDoneLimit is how long the library may try to mark a job as done: three times ten seconds, and 98 between them.
+	markDoneLimit = 5 * time.Minute
 )
 
 // Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
@@ -85,7 +85,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		JobTimeout:                  -1, // each step of a run has a deadline of its own
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           fetchInterval,
-		CompletedJobRetentionPeriod: doneFor,
+		CompletedJobRetentionPeriod: keepDone,
 		Logger:                      slog.New(warnings{q.Logger.Handler()}),
 	})
 	if err != nil {
@@ -95,7 +95,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		return classify(op, err)
 	}
 	var group sync.WaitGroup
-	group.Go(func() { q.reclaimLost(ctx, &w.worked) })
+	group.Go(func() { q.reclaimLost(ctx, &w.doneAt) })
 	q.listen(ctx, client)
 	group.Wait()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -124,7 +124,7 @@ func (q *Queue) reclaimLost(ctx context.Context, worked *sync.Map) {
 		if err != nil {
 			continue // the library says what is wrong with the database
 		}
-		forgetDone(worked, time.Now().Add(-markingFor))
+		forgetDone(worked, time.Now().Add(-markDoneLimit))
 		seen := map[int64]bool{}
 		for _, j := range running {
 			if _, ok := worked.Load(j.id); ok {
@@ -187,7 +187,7 @@ func (q *Queue) listen(ctx context.Context, client jobClient) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-q.DB.rung:
+		case <-q.DB.wake:
 		}
 		if _, err := client.Insert(ctx, job{Topic: wakeTopic}, nil); err != nil && ctx.Err() == nil {
 			q.Logger.WarnContext(ctx, "jobs will be found by polling", "error", err)
@@ -203,13 +203,13 @@ type worker struct {
 	river.WorkerDefaults[job]
 	work   func(ctx context.Context, topic, id string) error
 	logger *slog.Logger
-	worked sync.Map // ids of jobs, to when they were done; to nothing while they are at work
+	doneAt sync.Map // ids of jobs, to when they were done; to nothing while they are at work
 }
 
 // Work implements river.Worker.
 func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
-	w.worked.Store(j.ID, nil)
-	defer func() { w.worked.Store(j.ID, time.Now()) }()
+	w.doneAt.Store(j.ID, nil)
+	defer func() { w.doneAt.Store(j.ID, time.Now()) }()
 	if j.Args.Topic == wakeTopic {
 		return nil
 	}

@@ -15,7 +15,7 @@ func scanRelease(row scanner) (landfall.Release, error) {
 	var r landfall.Release
 	var created, expired int64
 	err := row.Scan(&r.App, &r.ID, &r.Line, &r.Digest, &r.Commit, &r.Branch, &created, &expired, &r.WasLive)
-	r.Created, r.Expired = moment(created), moment(expired)
+	r.Created, r.Expired = timeOf(created), timeOf(expired)
 	return r, err
 }
 
@@ -75,7 +75,7 @@ func scanTag(row scanner) (landfall.Tag, error) {
 	var t landfall.Tag
 	var moved int64
 	err := row.Scan(&t.App, &t.Name, &t.Kind, &t.Release, &t.Ref, &moved)
-	t.Moved = moment(moved)
+	t.Moved = timeOf(moved)
 	return t, err
 }
 
@@ -112,7 +112,7 @@ func scanMove(row scanner) (landfall.Move, error) {
 	var m landfall.Move
 	var at int64
 	err := row.Scan(&m.ID, &m.App, &m.Pointer, &m.From, &m.To, &m.Actor, &m.Reason, &at, &m.Back)
-	m.At = moment(at)
+	m.At = timeOf(at)
 	return m, err
 }
 
@@ -149,7 +149,7 @@ func (q queries) LiveUntil(ctx context.Context, app string) (map[landfall.UID]ti
 			(SELECT 1 FROM moves m WHERE m.app = r.app AND m.pointer = $2 AND m.from_uid = r.uid)`, app, landfall.LivePointer)
 	until := make(map[landfall.UID]time.Time, len(rows))
 	for _, e := range rows {
-		until[e.release] = moment(e.at)
+		until[e.release] = timeOf(e.at)
 	}
 	return until, err
 }

@@ -14,7 +14,7 @@ func scanReport(row scanner) (landfall.Report, error) {
 	var next, sent int64
 	err := row.Scan(&r.ID, &r.App, &r.Run, &r.Repository.ID, &r.Repository.Owner, &r.Repository.Name, &r.Commit, &r.Context, &r.State,
 		&r.Description, &r.Target, &r.Attempts, &next, &sent, &r.Problem, &r.Dropped)
-	r.NextAt, r.Sent = moment(next), moment(sent)
+	r.NextAt, r.Sent = timeOf(next), timeOf(sent)
 	return r, err
 }
 
@@ -82,7 +82,7 @@ func (o Outbox) Drop(ctx context.Context, id int64, problem string) error {
 }
 
 func (o Outbox) update(ctx context.Context, counter, query string, args ...any) error {
-	return o.DB.UpdateAsOwner(ctx, func(tx *Tx) error {
+	return o.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func scanRun(row scanner) (landfall.Run, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Created, r.Started, r.Finished = moment(created), moment(started), moment(finished)
+	r.Created, r.Started, r.Finished = timeOf(created), timeOf(started), timeOf(finished)
 	return r, json.Unmarshal([]byte(stats), &r.Stats)
 }
 
@@ -83,20 +83,20 @@ func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, 
 		ORDER BY created LIMIT $4 + 0`, micros(now), app, share, limit)
 }
 
-// atWork counts the runs of a run's app that somebody works on at $1.
-const atWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > 0 AND other.lease > $1)`
+// runsAtWork counts the runs of a run's app that somebody works on at $1.
+const runsAtWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > 0 AND other.lease > $1)`
 
 // OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
 func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {
 	return one(ctx, q, "store.OldestUnfinished", func(row scanner) (time.Time, error) {
 		var us int64
 		err := row.Scan(&us)
-		return moment(us), err
+		return timeOf(us), err
 	}, `SELECT COALESCE(MIN(created), 0) FROM runs WHERE finished = 0`)
 }
 
-// lost is what a worker gets that no longer holds its run.
-func lost() landfall.Error {
+// leaseLost is what a worker gets that no longer holds its run.
+func leaseLost() landfall.Error {
 	return landfall.Error{Kind: landfall.Conflict, Message: "another worker has taken the run over"}
 }
 
@@ -105,9 +105,9 @@ func lost() landfall.Error {
 // same moment may be one more.
 func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time, share int) (landfall.Run, error) {
 	const op landfall.Op = "store.Lease"
-	err := tx.execOne(ctx, op, lost(), `UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
+	err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
 			started = CASE WHEN started = 0 THEN $1 ELSE started END
-		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+atWork+` < $5`,
+		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+runsAtWork+` < $5`,
 		micros(now), id, worker, micros(until), share)
 	if err != nil {
 		return landfall.Run{}, err
@@ -117,13 +117,13 @@ func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time
 
 // Fence fails with Conflict unless the attempt still holds the run: every write of a worker starts with it.
 func (tx *Tx) Fence(ctx context.Context, id string, attempt int64) error {
-	return tx.execOne(ctx, "store.Fence", lost(),
+	return tx.execOne(ctx, "store.Fence", leaseLost(),
 		`UPDATE runs SET attempt = attempt WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt)
 }
 
 // Renew extends a lease. Conflict when the attempt no longer holds the run.
 func (tx *Tx) Renew(ctx context.Context, id string, attempt int64, until time.Time) error {
-	return tx.execOne(ctx, "store.Renew", lost(),
+	return tx.execOne(ctx, "store.Renew", leaseLost(),
 		`UPDATE runs SET lease = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(until))
 }
 
@@ -134,7 +134,7 @@ func (tx *Tx) FreeLeases(ctx context.Context, worker string) error {
 
 // GiveBack lets go of a run, to be tried again at the given time; failed says whether the attempt counts as a failure.
 func (tx *Tx) GiveBack(ctx context.Context, id string, attempt int64, next time.Time, failed bool, reason string) error {
-	return tx.execOne(ctx, "store.GiveBack", lost(), `UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
+	return tx.execOne(ctx, "store.GiveBack", leaseLost(), `UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
 		WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(next), failed, reason)
 }
 

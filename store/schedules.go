@@ -22,17 +22,17 @@ const (
 
 // Firing is the one time that a schedule was due at a time: there is never a second one for that.
 type Firing struct {
-	App      string // its id
-	Trigger  string
-	Due      time.Time
-	Release  landfall.UID // the one whose trigger it is
-	State    FiringState
-	Process  string // that is at it
-	Attempt  int    // 1 is the first; another one follows when the process died
-	Beat     int64  // grows while the process lives
-	Fired    time.Time
-	Finished time.Time // zero while it is not over
-	Problem  string    // why it failed or was skipped
+	App       string // its id
+	Trigger   string
+	Due       time.Time
+	Release   landfall.UID // the one whose trigger it is
+	State     FiringState
+	Process   string // that is at it
+	Attempt   int    // 1 is the first; another one follows when the process died
+	Heartbeat int64  // grows while the process lives
+	Fired     time.Time
+	Finished  time.Time // zero while it is not over
+	Problem   string    // why it failed or was skipped
 }
 
 const firingColumns = `app, name, due, release_uid, state, process, attempt, beat, fired, finished, problem`
@@ -40,8 +40,8 @@ const firingColumns = `app, name, due, release_uid, state, process, attempt, bea
 func scanFiring(row scanner) (Firing, error) {
 	var f Firing
 	var due, fired, finished int64
-	err := row.Scan(&f.App, &f.Trigger, &due, &f.Release, &f.State, &f.Process, &f.Attempt, &f.Beat, &fired, &finished, &f.Problem)
-	f.Due, f.Fired, f.Finished = moment(due), moment(fired), moment(finished)
+	err := row.Scan(&f.App, &f.Trigger, &due, &f.Release, &f.State, &f.Process, &f.Attempt, &f.Heartbeat, &fired, &finished, &f.Problem)
+	f.Due, f.Fired, f.Finished = timeOf(due), timeOf(fired), timeOf(finished)
 	return f, err
 }
 
@@ -103,7 +103,7 @@ func (q queries) schedules(ctx context.Context, app string) (map[string]Schedule
 		var s Schedule
 		var since int64
 		err := row.Scan(&s.Trigger, &s.Release, &s.Expression, &since)
-		s.Since = moment(since)
+		s.Since = timeOf(since)
 		return s, err
 	}, `SELECT name, release_uid, expression, since FROM schedules WHERE app = $1`, app)
 	byName := make(map[string]Schedule, len(all))
@@ -155,7 +155,7 @@ func (tx *Tx) ClaimFiring(ctx context.Context, f Firing) (Firing, bool, error) {
 	f.State, f.Attempt = FiringRunning, 1
 	if running != 0 {
 		f.State, f.Finished = FiringSkipped, f.Fired
-		f.Problem = "the firing of " + moment(running).Format(time.RFC3339) + " was still running"
+		f.Problem = "the firing of " + timeOf(running).Format(time.RFC3339) + " was still running"
 	}
 	err = tx.exec(ctx, op, `INSERT INTO schedule_firings (`+firingColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10)`,
 		f.App, f.Trigger, micros(f.Due), f.Release, f.State, f.Process, f.Attempt, micros(f.Fired), micros(f.Finished), f.Problem)
@@ -181,14 +181,14 @@ func (tx *Tx) TakeFiring(ctx context.Context, f Firing, process string) (Firing,
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.Conflict, Message: "the firing is not what it was"},
 		`UPDATE schedule_firings SET process = $6, attempt = attempt + 1, state = $7
 		WHERE app = $1 AND name = $2 AND due = $3 AND process = $4 AND beat = $5 AND attempt = $8 AND finished = 0`,
-		f.App, f.Trigger, micros(f.Due), f.Process, f.Beat, process, FiringRunning, f.Attempt)
+		f.App, f.Trigger, micros(f.Due), f.Process, f.Heartbeat, process, FiringRunning, f.Attempt)
 	f.Process, f.State = process, FiringRunning
 	f.Attempt++
 	return f, err
 }
 
-// BeatFirings is a sign of life of a process that has firings.
-func (tx *Tx) BeatFirings(ctx context.Context, process string) error {
+// RenewFirings is a sign of life of a process that has firings.
+func (tx *Tx) RenewFirings(ctx context.Context, process string) error {
 	return tx.exec(ctx, "store.BeatFirings", `UPDATE schedule_firings SET beat = beat + 1 WHERE process = $1 AND finished = 0`, process)
 }
 

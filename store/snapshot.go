@@ -32,10 +32,10 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 	return classify(op, f(&Snapshot{queries{tx}}))
 }
 
-// dumped returns the tables of a dump, each behind those that its rows refer to. What is not among them is made again: what
+// dumpTables returns the tables of a dump, each behind those that its rows refer to. What is not among them is made again: what
 // builds made, whose bytes are a cache, and the jobs, which only say where there is something to do; or of no use without what is in
 // no dump: what became of messages.
-func dumped() []string {
+func dumpTables() []string {
 	return []string{
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
 		"run_steps", "run_log", "units", "versions", "aliases", "alias_moves", "group_versions", "group_units", "applies", "releases", "tags",
@@ -44,8 +44,8 @@ func dumped() []string {
 	}
 }
 
-// everything asks for all columns of a table, whatever there are: a dump names them.
-func everything(table string) string {
+// selectAll asks for all columns of a table, whatever there are: a dump names them.
+func selectAll(table string) string {
 	return strings.Join([]string{"SELECT", "*", "FROM", table}, " ")
 }
 
@@ -73,7 +73,7 @@ func (q queries) Prefixes(ctx context.Context) ([]string, error) {
 func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
 	out := bufio.NewWriter(w)
 	var total int64
-	for _, table := range dumped() {
+	for _, table := range dumpTables() {
 		n, err := s.dumpTable(ctx, out, table)
 		if err != nil {
 			return total, err
@@ -85,7 +85,7 @@ func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
 
 func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (int64, error) {
 	const op landfall.Op = "store.Dump"
-	rows, err := s.conn.QueryContext(ctx, everything(table))
+	rows, err := s.conn.QueryContext(ctx, selectAll(table))
 	if err != nil {
 		return 0, classify(op, err)
 	}
@@ -122,9 +122,9 @@ func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (in
 // Conflict when it is not empty, or the form is newer than this program; Invalid when the dump is not one.
 func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows int64, err error) {
 	if form < 1 {
-		return 0, notDumped(fmt.Sprintf("its form is %d", form))
+		return 0, dumpError(fmt.Sprintf("its form is %d", form))
 	}
-	s := ours()
+	s := currentSchema()
 	s.upTo = form
 	db, err := openWith(ctx, where, s)
 	if err != nil {
@@ -148,7 +148,7 @@ func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows i
 
 // checkEmpty fails with Conflict when a table has rows.
 func (q queries) checkEmpty(ctx context.Context) error {
-	for _, table := range dumped() {
+	for _, table := range dumpTables() {
 		if err := q.checkEmptyTable(ctx, table); err != nil {
 			return err
 		}
@@ -173,13 +173,13 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 	var n int64
 	var insert string
 	var columns int
-	expected := dumped()
+	expected := dumpTables()
 	for lines.Scan() {
 		line := lines.Bytes()
 		if bytes.HasPrefix(line, []byte("{")) {
 			var h heading
 			if err := json.Unmarshal(line, &h); err != nil || len(expected) == 0 || h.Table != expected[0] {
-				return n, notDumped(fmt.Sprintf("the table %q is not where it is expected", h.Table))
+				return n, dumpError(fmt.Sprintf("the table %q is not where it is expected", h.Table))
 			}
 			expected = expected[1:]
 			if err := tx.checkColumns(ctx, h); err != nil {
@@ -190,7 +190,7 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 		}
 		values, err := rowOf(line)
 		if err != nil || len(values) != columns || insert == "" {
-			return n, notDumped(fmt.Sprintf("the row %d is not one", n+1))
+			return n, dumpError(fmt.Sprintf("the row %d is not one", n+1))
 		}
 		if err := tx.exec(ctx, "store.Fill", insert, values...); err != nil {
 			return n, err
@@ -201,14 +201,14 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 		return n, err
 	}
 	if len(expected) > 0 {
-		return n, notDumped("the table " + expected[0] + " is missing")
+		return n, dumpError("the table " + expected[0] + " is missing")
 	}
 	return n, nil
 }
 
 // checkColumns fails unless a table has the columns that a dump names: they become part of a statement.
 func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
-	rows, err := tx.conn.QueryContext(ctx, everything(h.Table)+` WHERE 1 = 0`)
+	rows, err := tx.conn.QueryContext(ctx, selectAll(h.Table)+` WHERE 1 = 0`)
 	if err != nil {
 		return classify("store.Fill", err)
 	}
@@ -221,7 +221,7 @@ func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
 		return classify("store.Fill", err)
 	}
 	if !slices.Equal(slices.Sorted(slices.Values(columns)), slices.Sorted(slices.Values(h.Columns))) {
-		return notDumped(fmt.Sprintf("the table %s has the columns %q here and %q there", h.Table, columns, h.Columns))
+		return dumpError(fmt.Sprintf("the table %s has the columns %q here and %q there", h.Table, columns, h.Columns))
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func rowOf(line []byte) ([]any, error) {
 	return values, nil
 }
 
-func notDumped(why string) error {
+func dumpError(why string) error {
 	return &landfall.Error{Op: "store.Fill", Kind: landfall.Invalid, Message: "the rows of the backup cannot be used: " + why}
 }
 
@@ -280,9 +280,9 @@ func CheckVacant(ctx context.Context, where string) error {
 	q := queries{e.sql}
 	tables, err := list(ctx, q, op, scanValue[string], `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
 	if err != nil {
-		return e.unusable(op, err)
+		return e.connectError(op, err)
 	}
-	for _, table := range dumped() {
+	for _, table := range dumpTables() {
 		if !slices.Contains(tables, table) {
 			continue
 		}
@@ -295,7 +295,7 @@ func CheckVacant(ctx context.Context, where string) error {
 
 // CheckForm returns a Conflict unless this program knows a form of the tables.
 func CheckForm(form int64) error {
-	names, err := fs.Glob(ours().migrations, "*.sql")
+	names, err := fs.Glob(currentSchema().migrations, "*.sql")
 	if err != nil {
 		return classify("store.CheckForm", err)
 	}
@@ -308,7 +308,7 @@ func CheckForm(form int64) error {
 		known = max(known, number)
 	}
 	if form > known {
-		return newer("store.CheckForm", form, known)
+		return newerSchema("store.CheckForm", form, known)
 	}
 	return nil
 }

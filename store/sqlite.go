@@ -51,7 +51,7 @@ func openSQLite(ctx context.Context, path string, s schema) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(classify(op, err), e.close())
 	}
-	return &DB{queries: queries{e.read}, engine: e, upgrade: change, rung: make(chan struct{}, 1), ownership: ownership{alone: true}}, nil
+	return &DB{queries: queries{e.read}, engine: e, upgrade: change, wake: make(chan struct{}, 1), leadership: leadership{exclusive: true}}, nil
 }
 
 func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Upgrade, err error) {
@@ -79,7 +79,7 @@ func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Up
 	if e.read, err = openPool(path, max(4, runtime.NumCPU()), "_pragma=query_only(1)"); err != nil {
 		return change, err
 	}
-	e.jobs, err = river.NewClient(riversqlite.New(e.write), inserting())
+	e.jobs, err = river.NewClient(riversqlite.New(e.write), insertOnlyConfig())
 	return change, err
 }
 
@@ -239,18 +239,18 @@ func (e *sqliteFile) running(ctx context.Context, _ string) ([]runningJob, error
 	return list(ctx, queries{e.read}, "store.running", scanRunningJob, selectRunning)
 }
 
-// own: the file is locked since it was opened, and the key is left when it is needed first.
-func (e *sqliteFile) own(ctx context.Context, _ *ownership, owned func()) error {
-	owned()
+// lead: the file is locked since it was opened, and the key is left when it is needed first.
+func (e *sqliteFile) lead(ctx context.Context, _ *leadership, leading func()) error {
+	leading()
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 func (e *sqliteFile) notify(context.Context, *Tx, Change) error { return nil }
 
-func (e *sqliteFile) beat(context.Context, string, int64) error { return nil }
+func (e *sqliteFile) acknowledge(context.Context, string, int64) error { return nil }
 
-func (e *sqliteFile) seen(context.Context, string) (int64, error) { return math.MaxInt64, nil }
+func (e *sqliteFile) acknowledged(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 func (e *sqliteFile) notices(ctx context.Context, _ func(), _ func(Change)) error {
 	<-ctx.Done()

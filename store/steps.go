@@ -11,7 +11,7 @@ import (
 // StartStep records that an attempt entered a step, and that the run is there.
 func (tx *Tx) StartStep(ctx context.Context, run string, attempt int64, step landfall.Step, at time.Time) error {
 	const op landfall.Op = "store.StartStep"
-	if err := tx.execOne(ctx, op, lost(), `UPDATE runs SET step = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, run, attempt, step); err != nil {
+	if err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET step = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, run, attempt, step); err != nil {
 		return err
 	}
 	return tx.exec(ctx, op, `INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, 0, '')
@@ -30,7 +30,7 @@ func (q queries) Steps(ctx context.Context, run string) ([]landfall.StepRecord, 
 		var s landfall.StepRecord
 		var started, finished int64
 		err := row.Scan(&s.Step, &s.Attempt, &started, &finished, &s.Message)
-		s.Started, s.Finished = moment(started), moment(finished)
+		s.Started, s.Finished = timeOf(started), timeOf(finished)
 		return s, err
 	}, `SELECT step, attempt, started, finished, message FROM run_steps WHERE run = $1 ORDER BY started, attempt`, run)
 }
@@ -75,7 +75,7 @@ func (q queries) Log(ctx context.Context, run string, after int64, limit int) ([
 		var l landfall.LogLine
 		var at int64
 		err := row.Scan(&l.Seq, &at, &l.Step, &l.Text)
-		l.Time = moment(at)
+		l.Time = timeOf(at)
 		return l, err
 	}, `SELECT seq, at, step, text FROM run_log WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 0`, run, after, limit)
 }

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxTogether is how many functions share a transaction at most: nobody waits long for others.
-	maxTogether = 64
-	// togetherLimit is when a database that does not answer is given up: GitHub does so with a delivery.
-	togetherLimit = 10 * time.Second
+	// maxGroup is how many functions share a transaction at most: nobody waits long for others.
+	maxGroup = 64
+	// groupCommitLimit is when a database that does not answer is given up: GitHub does so with a delivery.
+	groupCommitLimit = 10 * time.Second
 )
 
-// gathering is where functions wait for the transaction that they will share.
-type gathering struct {
+// commitGroup is where functions wait for the transaction that they will share.
+type commitGroup struct {
 	mu      sync.Mutex
 	leading bool // somebody's transaction is at work, or about to be
 	waiting []*member
@@ -26,23 +26,23 @@ type gathering struct {
 
 // member is a function of Together that waits.
 type member struct {
-	f    func(context.Context, *Tx) error
-	gone func() error  // why nobody waits for it any more
-	err  error         // its own
-	lead chan struct{} // gets one when it is the member's turn to lead
-	done chan error
+	f         func(context.Context, *Tx) error
+	abandoned func() error  // why nobody waits for it any more
+	err       error         // its own
+	lead      chan struct{} // gets one when it is the member's turn to lead
+	done      chan error
 }
 
-// Together is Update for functions of which many may come at once: those that wait at the same time share one transaction, and
+// GroupCommit is Update for functions of which many may come at once: those that wait at the same time share one transaction, and
 // with it the time until it is on the disk. Each of them takes effect, or not, by itself, as if it had a transaction of its own;
 // only when the transaction they share fails, all fail. f has to use the context that it is given, which nobody's leaving ends,
 // and may be called twice: what it did is undone before, as is what the database holds of it.
-func (db *DB) Together(ctx context.Context, f func(context.Context, *Tx) error) error {
+func (db *DB) GroupCommit(ctx context.Context, f func(context.Context, *Tx) error) error {
 	m := &member{
-		f: f, gone: func() error { return classify("store.Together", ctx.Err()) },
+		f: f, abandoned: func() error { return classify("store.Together", ctx.Err()) },
 		lead: make(chan struct{}, 1), done: make(chan error, 1),
 	}
-	if !db.gathering.enter(m) {
+	if !db.group.enter(m) {
 		select {
 		case err := <-m.done:
 			return err
@@ -50,13 +50,13 @@ func (db *DB) Together(ctx context.Context, f func(context.Context, *Tx) error) 
 		}
 	}
 	runtime.Gosched()                                        // those that are about to come, come first
-	db.lead(context.WithoutCancel(ctx), db.gathering.take()) // a statement that was interrupted would take the others along
+	db.runGroup(context.WithoutCancel(ctx), db.group.take()) // a statement that was interrupted would take the others along
 	return <-m.done
 }
 
-// lead runs all members in one transaction, and tells each how it went, even when one of them panics.
-func (db *DB) lead(ctx context.Context, members []*member) {
-	ctx, cancel := context.WithTimeout(ctx, togetherLimit)
+// runGroup runs all members in one transaction, and tells each how it went, even when one of them panics.
+func (db *DB) runGroup(ctx context.Context, members []*member) {
+	ctx, cancel := context.WithTimeout(ctx, groupCommitLimit)
 	defer cancel()
 	const op landfall.Op = "store.Together"
 	var err error
@@ -65,14 +65,14 @@ func (db *DB) lead(ctx context.Context, members []*member) {
 		if !ended {
 			err = &landfall.Error{Op: op, Kind: landfall.Internal, Message: "the transaction that was shared did not end"}
 		}
-		db.gathering.pass()
+		db.group.pass()
 		for _, m := range members {
 			m.done <- errors.Join(err, m.err)
 		}
 	}()
-	err = db.runAll(ctx, members, (*Tx).along)
+	err = db.runAll(ctx, members, (*Tx).runInGroup)
 	if errors.Is(err, errFailed) {
-		err = db.runAll(ctx, members, (*Tx).apart)
+		err = db.runAll(ctx, members, (*Tx).runInSavepoint)
 	}
 	ended = true
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -81,7 +81,7 @@ func (db *DB) lead(ctx context.Context, members []*member) {
 }
 
 // enter makes m wait, and reports whether it is to lead at once.
-func (g *gathering) enter(m *member) bool {
+func (g *commitGroup) enter(m *member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, m)
@@ -91,17 +91,17 @@ func (g *gathering) enter(m *member) bool {
 }
 
 // take returns those that waited longest; the first of them leads.
-func (g *gathering) take() []*member {
+func (g *commitGroup) take() []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := min(len(g.waiting), maxTogether)
+	n := min(len(g.waiting), maxGroup)
 	members := g.waiting[:n:n]
 	g.waiting = g.waiting[n:]
 	return members
 }
 
 // pass makes the next one lead.
-func (g *gathering) pass() {
+func (g *commitGroup) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.leading = len(g.waiting) > 0
@@ -116,7 +116,7 @@ var errFailed = errors.New("a function that shares the transaction failed")
 func (db *DB) runAll(ctx context.Context, members []*member, run func(*Tx, context.Context, *member) error) error {
 	return db.Update(ctx, func(tx *Tx) error {
 		for _, m := range members {
-			if m.err = m.gone(); m.err != nil {
+			if m.err = m.abandoned(); m.err != nil {
 				continue
 			}
 			if err := run(tx, ctx, m); err != nil {
@@ -127,16 +127,16 @@ func (db *DB) runAll(ctx context.Context, members []*member, run func(*Tx, conte
 	})
 }
 
-// along runs a member without a way to undo it alone, which would be the greater part of the work for one that does little.
-func (tx *Tx) along(ctx context.Context, m *member) error {
+// runInGroup runs a member without a way to undo it alone, which would be the greater part of the work for one that does little.
+func (tx *Tx) runInGroup(ctx context.Context, m *member) error {
 	if m.f(ctx, tx) != nil {
 		return errFailed
 	}
 	return nil
 }
 
-// apart runs a member so that it can be undone alone.
-func (tx *Tx) apart(ctx context.Context, m *member) error {
+// runInSavepoint runs a member so that it can be undone alone.
+func (tx *Tx) runInSavepoint(ctx context.Context, m *member) error {
 	const op = "store.Together"
 	if err := tx.exec(ctx, op, `SAVEPOINT together`); err != nil {
 		return err

@@ -10,7 +10,7 @@ func scanToken(row scanner) (landfall.Token, error) {
 	var t landfall.Token
 	var created int64
 	err := row.Scan(&t.Hash, &t.Name, &t.Scope, &t.App, &created)
-	t.Created = moment(created)
+	t.Created = timeOf(created)
 	return t, err
 }
 

@@ -36,8 +36,8 @@ func (q queries) Tombstone(ctx context.Context, app string) (t Tombstone, there 
 	return t, true, err
 }
 
-// WithoutTombstone returns the deleted apps of which an earlier program closed only the addresses.
-func (q queries) WithoutTombstone(ctx context.Context) ([]landfall.App, error) {
+// DeletedWithoutTombstone returns the deleted apps of which an earlier program closed only the addresses.
+func (q queries) DeletedWithoutTombstone(ctx context.Context) ([]landfall.App, error) {
 	return list(ctx, q, "store.WithoutTombstone", scanApp, `SELECT `+appColumns+` FROM apps WHERE deleted > 0 AND closed = '' ORDER BY name`)
 }
 

@@ -89,7 +89,7 @@ func scanVersion(row scanner) (landfall.Version, error) {
 	var created int64
 	err := row.Scan(&v.Unit.Kind, &v.Unit.Name, &v.Namespace, &v.App, &v.Number, &v.UID, &v.Label, &v.Description, &v.Digest,
 		&spec, &content, &v.Commit, &created, &v.Production, &v.Retired)
-	v.Created = moment(created)
+	v.Created = timeOf(created)
 	v.Spec = json.RawMessage(spec)
 	if content != "" {
 		v.Content = json.RawMessage(content)
@@ -209,9 +209,9 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 	return v, err
 }
 
-// Unheld returns the versions of an app that nothing keeps: that left the spec, or that only other branches than
+// UnheldVersions returns the versions of an app that nothing keeps: that left the spec, or that only other branches than
 // production had, and that no accessible release holds, no alias, and no execution that is not over.
-func (q queries) Unheld(ctx context.Context, app string) ([]UnitNumber, error) {
+func (q queries) UnheldVersions(ctx context.Context, app string) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber, `SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp

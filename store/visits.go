@@ -52,7 +52,7 @@ func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, 
 func scanTime(row scanner) (time.Time, error) {
 	var at int64
 	err := row.Scan(&at)
-	return moment(at), err
+	return timeOf(at), err
 }
 
 // VisitToken returns the token of whoever has secret and visits a host. NotFound when they do not, or are not signed in any more.

@@ -8,9 +8,9 @@ import (
 // forgetWorkers is when a worker that said nothing more is forgotten.
 const forgetWorkers = 24 * time.Hour
 
-// Working notes that a worker is alive until a time; the zero time, that it is no more. Those that were killed long before are
+// RecordWorker notes that a worker is alive until a time; the zero time, that it is no more. Those that were killed long before are
 // forgotten.
-func (tx *Tx) Working(ctx context.Context, worker string, until time.Time) error {
+func (tx *Tx) RecordWorker(ctx context.Context, worker string, until time.Time) error {
 	dead := ""
 	if until.IsZero() {
 		dead = worker

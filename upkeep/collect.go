@@ -22,7 +22,7 @@ func (u *Upkeep) Collect(ctx context.Context, appID string) error {
 }
 
 func (u *Upkeep) collect(ctx context.Context, appID string) error {
-	owner, err := u.DB.Owner(ctx)
+	owner, err := u.DB.Leader(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 		if expired, err = u.expire(ctx, tx, app); err != nil {
 			return err
 		}
-		unheld, err := tx.Unheld(ctx, appID)
+		unheld, err := tx.UnheldVersions(ctx, appID)
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func newHoldings(t *testing.T) *shop {
 		_, aliased := versioning.SetAlias(ctx, tx, row, versioning.Pointing{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
 		called := landfall.Execution{ID: "called", AppID: app.ID, Namespace: app.Namespace, Function: function.Name, Number: 5, Group: "called",
 			State: landfall.ExecutionQueued, Async: true, Created: noon}
-		return errors.Join(err, found, aliased, tx.AcceptExecution(ctx, called, []byte("{}"), store.Waiting{Count: 1, Bytes: 10}))
+		return errors.Join(err, found, aliased, tx.AcceptExecution(ctx, called, []byte("{}"), store.WaitingLimit{Count: 1, Bytes: 10}))
 	})
 	return s
 }

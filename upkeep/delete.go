@@ -76,13 +76,13 @@ func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, b
 // FinishDeletions takes away what earlier programs left of the apps that they deleted. It begins where it was broken off when it is called
 // again.
 func (u *Upkeep) FinishDeletions(ctx context.Context) error {
-	apps, err := u.DB.WithoutTombstone(ctx)
+	apps, err := u.DB.DeletedWithoutTombstone(ctx)
 	if err != nil {
 		return err
 	}
 	for _, app := range apps {
 		by := deploy.Mover{Actor: "landfall", Reason: "the app was deleted", At: u.Now()}
-		if err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { return u.takeDown(ctx, tx, app, by) }); err != nil {
+		if err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { return u.takeDown(ctx, tx, app, by) }); err != nil {
 			return err
 		}
 		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "closed what was left open when the app was deleted")
@@ -96,7 +96,7 @@ func (u *Upkeep) RingRemovals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
 			if app.Removed.IsZero() && u.keptEnough(app) {
 				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
@@ -117,7 +117,7 @@ const lateFor = time.Hour
 
 // remove removes the content of a deleted app, once it was kept for as long as it is to be: objects, repository, mirror, and what builds
 // made. It may be repeated: what is gone already is passed over.
-func (u *Upkeep) remove(ctx context.Context, owner store.Owner, app landfall.App) error {
+func (u *Upkeep) remove(ctx context.Context, owner store.Leader, app landfall.App) error {
 	now := u.Now()
 	if !u.keptEnough(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > lateFor {
 		return nil

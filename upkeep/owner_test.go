@@ -21,7 +21,7 @@ func owns(t *testing.T, db *store.DB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	owned, ended := make(chan bool, 10), make(chan error, 1)
-	go func() { ended <- db.Own(ctx, func() { owned <- true }) }()
+	go func() { ended <- db.Lead(ctx, func() { owned <- true }) }()
 	select {
 	case <-owned:
 	case err := <-ended:
@@ -137,12 +137,12 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 	t.Run("lost meanwhile", func(t *testing.T) {
 		t.Parallel()
 		address := storetest.Postgres(t)
-		line := storetest.NewLine(t, address)
+		line := storetest.NewProxy(t, address)
 		ours, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 		l := newLitter(t, ours)
 		stopOurs := owns(t, ours)
 		resume := line.Stall()
-		storetest.EndOwner(t, address)
+		storetest.EndLeader(t, address)
 		stop := owns(t, other)
 		resume()
 		err := l.upkeep.Collect(t.Context(), accepttest.AppID)

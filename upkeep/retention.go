@@ -66,10 +66,10 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 
 // forgetGone deletes the executions of apps and versions that are gone.
 func (u *Upkeep) forgetGone(ctx context.Context) error {
-	gone, err := u.DB.GoneExecutions(ctx)
+	gone, err := u.DB.OrphanExecutions(ctx)
 	for _, of := range gone {
 		err = errors.Join(err, u.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {
-			return tx.ForgetGoneExecutions(ctx, of, forgetBatch)
+			return tx.ForgetOrphanExecutions(ctx, of, forgetBatch)
 		}))
 	}
 	return err
@@ -80,7 +80,7 @@ func (u *Upkeep) forgetAll(ctx context.Context, what string, forget func(*store.
 	gone := 0
 	for more := true; more; {
 		var n int
-		err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 			var err error
 			n, err = forget(tx)
 			return err

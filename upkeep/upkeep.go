@@ -61,7 +61,7 @@ func (u *Upkeep) RingCollect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
 			tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 		}
@@ -71,7 +71,7 @@ func (u *Upkeep) RingCollect(ctx context.Context) error {
 
 // RingForget rings for Forget.
 func (u *Upkeep) RingForget(ctx context.Context) error {
-	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		tx.EnqueueOnce(TopicForget, "", 0)
 		return nil
 	})

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Line is a line to a PostgreSQL server that can be cut.
-type Line struct {
+// Proxy is a line to a PostgreSQL server that can be cut.
+type Proxy struct {
 	URL      string // of the same database, over the line
 	target   string
 	listener net.Listener
@@ -29,8 +29,8 @@ const (
 	fired
 )
 
-// NewLine lays a line to the database at an address, which ends with t.
-func NewLine(t testing.TB, address string) *Line {
+// NewProxy lays a line to the database at an address, which ends with t.
+func NewProxy(t testing.TB, address string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
@@ -40,7 +40,7 @@ func NewLine(t testing.TB, address string) *Line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Line{target: u.Host, listener: listener}
+	l := &Proxy{target: u.Host, listener: listener}
 	u.Host = listener.Addr().String()
 	l.URL = u.String()
 	var group sync.WaitGroup
@@ -61,7 +61,7 @@ func NewLine(t testing.TB, address string) *Line {
 }
 
 // carry copies both ways until one side ends.
-func (l *Line) carry(from net.Conn) {
+func (l *Proxy) carry(from net.Conn) {
 	to, err := new(net.Dialer).Dial("tcp", l.target)
 	if err != nil {
 		_ = from.Close()
@@ -109,13 +109,13 @@ func (l *Line) carry(from net.Conn) {
 }
 
 // Close ends all connections, and takes no more.
-func (l *Line) Close() {
+func (l *Proxy) Close() {
 	_ = l.listener.Close()
 	l.Cut()
 }
 
 // Cut ends all connections.
-func (l *Line) Cut() {
+func (l *Proxy) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.open {
@@ -125,7 +125,7 @@ func (l *Line) Cut() {
 }
 
 // CutAtCommit ends the connection of the next commit: before it arrives, or before its answer does.
-func (l *Line) CutAtCommit(before bool) {
+func (l *Proxy) CutAtCommit(before bool) {
 	if before {
 		l.armed.Store(armedBefore)
 		return
@@ -134,7 +134,7 @@ func (l *Line) CutAtCommit(before bool) {
 }
 
 // CloseAtCommit is CutAtCommit that ends the whole line at that moment, with a close of the channel that it returns.
-func (l *Line) CloseAtCommit(before bool) (closed <-chan struct{}) {
+func (l *Proxy) CloseAtCommit(before bool) (closed <-chan struct{}) {
 	done := make(chan struct{})
 	l.then.Store(func() {
 		l.Close()
@@ -145,20 +145,20 @@ func (l *Line) CloseAtCommit(before bool) (closed <-chan struct{}) {
 }
 
 // atCut does what else is to happen at the cut.
-func (l *Line) atCut() {
+func (l *Proxy) atCut() {
 	if then, ok := l.then.Load().(func()); ok {
 		then()
 	}
 }
 
 // Stall lets nothing through any more, as when the other machine is gone, until it is told to resume.
-func (l *Line) Stall() (resume func()) {
+func (l *Proxy) Stall() (resume func()) {
 	l.stall.Lock()
 	return l.stall.Unlock
 }
 
 // write passes bytes on, unless the line is stalled: then it waits.
-func (l *Line) write(to net.Conn, data []byte) error {
+func (l *Proxy) write(to net.Conn, data []byte) error {
 	l.stall.RLock()
 	defer l.stall.RUnlock()
 	_, err := to.Write(data)
@@ -166,4 +166,4 @@ func (l *Line) write(to net.Conn, data []byte) error {
 }
 
 // WasCut reports whether the connection was ended at the commit.
-func (l *Line) WasCut() bool { return l.armed.Load() == fired }
+func (l *Proxy) WasCut() bool { return l.armed.Load() == fired }

@@ -143,8 +143,8 @@ func Hold(t testing.TB, address, table string) (waiting func() bool, release fun
 	return waiting, release
 }
 
-// EndOwner ends the connection that has the lock of the owner of the database at an address, as far as the server is concerned.
-func EndOwner(t testing.TB, address string) {
+// EndLeader ends the connection that has the lock of the owner of the database at an address, as far as the server is concerned.
+func EndLeader(t testing.TB, address string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), address)
 	if err != nil {
@@ -224,10 +224,10 @@ const (
 	startPoll     = 20 * time.Millisecond
 )
 
-// watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
+// serverScript runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
 // server and its folder away. A line of the input is a signal that ends the server, which is then started anew, unless the line says
 // that this is the end.
-const watched = `while :; do
+const serverScript = `while :; do
 	"$@" </dev/null >>server.log 2>&1 & pid=$!
 	if read -r signal end; then kill -"$signal" $pid; wait $pid; [ -z "$end" ] || break; else kill -QUIT $pid; wait $pid; break; fi
 done
@@ -259,7 +259,7 @@ func startAt(port string, fill func(cluster) error) (*server, error) {
 	if err := fill(c); err != nil {
 		return nil, err
 	}
-	serve := c.command("sh", "-c", watched, c.dir,
+	serve := c.command("sh", "-c", serverScript, c.dir,
 		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
 	alive, err := serve.StdinPipe()

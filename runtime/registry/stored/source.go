@@ -47,7 +47,7 @@ func (s Source) Notices(ctx context.Context, listening func(), changed func(regi
 
 // Beat implements registry.Peers.
 func (s Source) Beat(ctx context.Context, seen int64) error {
-	return s.DB.Beat(ctx, s.Process, seen)
+	return s.DB.AcknowledgeChange(ctx, s.Process, seen)
 }
 
 // Apps implements registry.Source.
