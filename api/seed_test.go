@@ -254,7 +254,7 @@ func (w *world) makeRecords() {
 			return err
 		}
 		to := []versioning.Weight{{Selector: "1", Percent: 100}}
-		_, err = versioning.SetAlias(ctx, tx, row, versioning.Pointing{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
+		_, err = versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
 		done := store.ExecutionRecord{Log: []string{"a line of the log\n"}, Execution: landfall.Execution{
 			ID: executionID, AppID: shopID, Namespace: landfall.DefaultNamespace, Function: "hello", Number: 1,
 			State: landfall.ExecutionSucceeded, Created: time.Now(), Started: time.Now(), Finished: time.Now(),

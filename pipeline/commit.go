@@ -183,7 +183,7 @@ func (w kept) group(
 	}
 	apply := versioning.Apply{
 		App: app, UID: uid, Commit: w.run.Commit, Production: production, Units: w.units, Stored: w.stored, At: w.Now(),
-		Unreleased: unreleased(pushes), Again: w.run.Rebuild}
+		Unreleased: unreleased(pushes), StoreAgain: w.run.Rebuild}
 	units, err := apply.Versions(ctx, tx)
 	if err != nil {
 		return landfall.Group{}, nil, err

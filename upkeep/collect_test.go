@@ -75,7 +75,7 @@ func newHoldings(t *testing.T) *shop {
 		err = errors.Join(err, reserved, deploy.MoveLive(ctx, tx, &app, "waslive", by), deploy.MoveLive(ctx, tx, &app, "live", by),
 			deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: "spare", Kind: landfall.HandTag, Release: "tagged"}, by))
 		row, found := tx.Unit(ctx, app, function)
-		_, aliased := versioning.SetAlias(ctx, tx, row, versioning.Pointing{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
+		_, aliased := versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
 		called := landfall.Execution{ID: "called", AppID: app.ID, Namespace: app.Namespace, Function: function.Name, Number: 5, Group: "called",
 			State: landfall.ExecutionQueued, Async: true, Created: noon}
 		return errors.Join(err, found, aliased, tx.AcceptExecution(ctx, called, []byte("{}"), store.WaitingLimit{Count: 1, Bytes: 10}))

@@ -54,7 +54,7 @@ func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Ref
 }
 
 // AliasOf returns an alias of a function. NotFound, with the command that lists those that there are, when it has none of the name.
-func AliasOf(ctx context.Context, r names, row store.Unit, name string) (landfall.Alias, error) {
+func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (landfall.Alias, error) {
 	a, err := r.Alias(ctx, row.ID, name)
 	if landfall.Is(err, landfall.NotFound) {
 		err = &landfall.Error{Op: "versioning.AliasOf", Kind: landfall.NotFound, Message: fmt.Sprintf(
@@ -78,7 +78,7 @@ func checkAlias(name string, versions []landfall.Version) error {
 		why = "digits alone are the number of a version"
 	case strings.HasPrefix(name, "sha256:"):
 		why = "it would be taken for a digest"
-	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, unformatted):
+	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, isAliasSyntax):
 		why = fmt.Sprintf("an alias has at most %d characters, without spaces, slashes, commas, = and control characters", maxAlias)
 	case slices.ContainsFunc(versions, func(v landfall.Version) bool { return string(v.UID) == name || v.Label == name }):
 		why = "a version of the function is called so"
@@ -91,8 +91,8 @@ func checkAlias(name string, versions []landfall.Version) error {
 // maxAliases is how many aliases a function may have: each holds the versions that it points to.
 const maxAliases = 100
 
-// checkRoom returns a Conflict when a function has as many aliases as may be.
-func checkRoom(ctx context.Context, tx *store.Tx, row store.Unit) error {
+// checkAliasCount returns a Conflict when a function has as many aliases as may be.
+func checkAliasCount(ctx context.Context, tx *store.Tx, row store.Unit) error {
 	aliases, err := tx.Aliases(ctx, row.ID)
 	if err == nil && len(aliases) >= maxAliases {
 		err = &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
@@ -101,8 +101,8 @@ func checkRoom(ctx context.Context, tx *store.Tx, row store.Unit) error {
 	return err
 }
 
-// unformatted reports whether a character cannot stand in an alias: commands write VERSION=PERCENT,VERSION=PERCENT.
-func unformatted(r rune) bool {
+// isAliasSyntax reports whether a character cannot stand in an alias: commands write VERSION=PERCENT,VERSION=PERCENT.
+func isAliasSyntax(r rune) bool {
 	return unicode.IsSpace(r) || unicode.In(r, unicode.C) || strings.ContainsRune("/,=?#%", r)
 }
 
@@ -116,8 +116,8 @@ type Weight struct {
 	Percent  int
 }
 
-// Pointing is how an alias is set.
-type Pointing struct {
+// NewAlias is how an alias is set.
+type NewAlias struct {
 	Name   string
 	To     []Weight // one or two; their percents sum to 100
 	Create bool     // Conflict when it exists; else NotFound when it does not
@@ -127,7 +127,7 @@ type Pointing struct {
 
 // SetAlias makes an alias of a function, or moves it. Invalid when it cannot be called so, or its weights are wrong; NotFound, with
 // the nearest, when the function has no such version.
-func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (landfall.Alias, error) {
+func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (landfall.Alias, error) {
 	old, err := AliasOf(ctx, tx, row, p.Name)
 	switch {
 	case err == nil && p.Create:
@@ -144,7 +144,7 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (la
 		if err := checkAlias(p.Name, versions); err != nil {
 			return old, err
 		}
-		if err := checkRoom(ctx, tx, row); err != nil {
+		if err := checkAliasCount(ctx, tx, row); err != nil {
 			return old, err
 		}
 	}

@@ -29,8 +29,8 @@ type Apply struct {
 	Stored     map[landfall.UnitID]Stored // of the units that the run stored; the others must be stored already
 	At         time.Time
 
-	// Again says that what the run stored is to be taken in place of what was stored before, which is damaged.
-	Again bool
+	// StoreAgain says that what the run stored is to be taken in place of what was stored before, which is damaged.
+	StoreAgain bool
 	// Unreleased says that nobody can reach what the apply makes: static units then need no stored content.
 	Unreleased bool
 }
@@ -145,7 +145,7 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 	case err == nil && missing && v.Content == nil:
 		return v, ErrPlanAgain
 	case err == nil:
-		return v, a.reuse(ctx, tx, row, v, u, stored, have && a.Again)
+		return v, a.reuse(ctx, tx, row, v, u, stored, have && a.StoreAgain)
 	case landfall.KindOf(err) != landfall.NotFound:
 		return v, err
 	case missing:

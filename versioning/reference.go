@@ -13,14 +13,14 @@ import (
 
 // Reader is what resolving a reference reads; a store's database and its transactions are Readers.
 type Reader interface {
-	names
+	aliasReader
 
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
 }
 
-// names are what versions are called that is not theirs: it moves.
-type names interface {
+// aliasReader are what versions are called that is not theirs: it moves.
+type aliasReader interface {
 	LatestNumber(ctx context.Context, unit string) (int64, error)
 	LiveNumber(ctx context.Context, unit string) (int64, error)
 	Alias(ctx context.Context, unit, name string) (landfall.Alias, error)
@@ -66,7 +66,7 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 		if err != nil {
 			return landfall.Version{}, err
 		}
-		hint, what = hint+listed(aliases), "version or alias"
+		hint, what = hint+listAliases(aliases), "version or alias"
 	}
 	return landfall.Version{}, &landfall.Error{Op: "versioning.Select", Kind: landfall.NotFound, Message: fmt.Sprintf(
 		"%s has no %s %q%s", row.Unit, what, selector, hint)}
@@ -77,8 +77,8 @@ func mayBeAlias(unit landfall.UnitID, selector string) bool {
 	return unit.Kind == landfall.FunctionUnit && checkAlias(selector, nil) == nil
 }
 
-// listed says which aliases there are, the first few by name.
-func listed(aliases []landfall.Alias) string {
+// listAliases says which aliases there are, the first few by name.
+func listAliases(aliases []landfall.Alias) string {
 	const most = 5
 	var names []string
 	for _, a := range aliases[:min(most, len(aliases))] {
