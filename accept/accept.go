@@ -183,7 +183,7 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if still, err := deploy.PinnedStill(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
+	if still, err := deploy.SecretsUnchanged(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
 		return false, err
 	}
 	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
@@ -299,7 +299,7 @@ func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfal
 	if _, err := deploy.RemoveTag(ctx, tx, app.ID, name, by); err != nil {
 		return err
 	}
-	err = deploy.ExpireReleased(ctx, tx, app, func(r landfall.Release) bool { return r.ID == old.Release || with(r) }, by.At)
+	err = deploy.ExpireUnheld(ctx, tx, app, func(r landfall.Release) bool { return r.ID == old.Release || with(r) }, by.At)
 	if err != nil {
 		return err
 	}

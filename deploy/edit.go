@@ -14,8 +14,8 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Edited is what became of a change that a person made beside the repository.
-type Edited struct {
+// EditResult is what became of a change that a person made beside the repository.
+type EditResult struct {
 	Added   bool         // the unit was not in force before
 	Release landfall.UID // that has the change; empty: nothing changed
 	Note    string       // what else there is to know
@@ -49,7 +49,7 @@ type edit struct {
 // the app was applied yet.
 func (editor *Editor) edit(
 	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, e *edit) (message string, added bool, err error),
-) (made Edited, err error) {
+) (made EditResult, err error) {
 	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
 		e, err := editor.newEdit(ctx, tx, app.ID, actor)
 		if err != nil {
@@ -94,8 +94,8 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	return e, err
 }
 
-// at returns where the unit stands among those in force; -1: nowhere.
-func (e *edit) at(id landfall.UnitID) int {
+// index returns where the unit stands among those in force; -1: nowhere.
+func (e *edit) index(id landfall.UnitID) int {
 	return slices.IndexFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
 }
 
@@ -106,7 +106,7 @@ func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err 
 	if err != nil {
 		return false, err
 	}
-	at := e.at(d.Unit)
+	at := e.index(d.Unit)
 	if at >= 0 && e.units[at].Digest == unit.Digest {
 		return false, nil
 	}
@@ -114,7 +114,7 @@ func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err 
 		App: e.app, UID: e.uid, Commit: e.base.Commit, Production: true, At: e.by.Now(), Units: []versioning.Unit{unit},
 	}
 	for _, ref := range d.Refs { // a function's version names the version of its package
-		if i := e.at(ref); i >= 0 {
+		if i := e.index(ref); i >= 0 {
 			apply.Units = append(apply.Units, versioning.Unit{Declared: versioning.Declared{Unit: ref}, Digest: e.units[i].Digest})
 		}
 	}
@@ -159,7 +159,7 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	if err != nil {
 		return "", "", err
 	}
-	complete, err := whole(ctx, e.tx, g)
+	complete, err := isComplete(ctx, e.tx, g)
 	if err != nil {
 		return "", "", err
 	}
@@ -213,7 +213,7 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 	}
 	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: true, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
 	reason := strings.ToLower(message[:1]) + message[1:]
-	if err := u.produce(ctx, true, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
+	if err := u.applyProduction(ctx, true, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
 		return "", err
 	}
 	_, notes, err := u.Settle(ctx)
@@ -230,7 +230,7 @@ type NewTrigger struct {
 
 // PutTrigger lets a trigger be as it is said, and releases the app with it. Conflict when a trigger of another kind has the name, and
 // with Add when any has.
-func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (Edited, error) {
+func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (EditResult, error) {
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutTrigger"
@@ -254,7 +254,7 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 			return "", false, err
 		}
 		d := versioning.Declared{Unit: id, Spec: t.Spec}
-		if err := e.leads(t); err != nil {
+		if err := e.checkFunctions(t); err != nil {
 			return "", false, err
 		}
 		if d.Pinned, err = PinnedDigests(ctx, e.tx, e.app, t); err != nil {
@@ -268,10 +268,10 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 	})
 }
 
-// leads fails with NotFound unless the app has the functions that a trigger names.
-func (e *edit) leads(t spec.Trigger) error {
-	for _, name := range namedBy(t) {
-		if e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
+// checkFunctions fails with NotFound unless the app has the functions that a trigger names.
+func (e *edit) checkFunctions(t spec.Trigger) error {
+	for _, name := range functionsOf(t) {
+		if e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
 			return &landfall.Error{Op: "deploy.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
 				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, name)}
 		}
@@ -279,8 +279,8 @@ func (e *edit) leads(t spec.Trigger) error {
 	return nil
 }
 
-// namedBy returns the functions that a trigger names.
-func namedBy(t spec.Trigger) []string {
+// functionsOf returns the functions that a trigger names.
+func functionsOf(t spec.Trigger) []string {
 	var names []string
 	if t.Function.Name != "" {
 		names = append(names, t.Function.Name)
@@ -312,7 +312,7 @@ func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 }
 
 // DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has none of the name; Conflict when it has several.
-func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
 		before := len(e.units)
@@ -338,28 +338,28 @@ type NewFunction struct {
 
 // PutFunction lets a function have other resources, or makes one that is as another is, and releases the app with it. A function that
 // is there can be named by Like only with the version that is in force; else Conflict.
-func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (Edited, error) {
+func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutFunction"
 		if err := spec.CheckName(f.Name); err != nil {
 			return "", false, err
 		}
 		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}
-		there := e.at(id) >= 0
+		there := e.index(id) >= 0
 		from := id
 		if f.Like.Name != "" {
 			from.Name = f.Like.Name
 		}
-		if there && from != id || e.at(from) < 0 {
+		if there && from != id || e.index(from) < 0 {
 			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new one like one that %s has",
 				id, from, app.Name)}
 		}
-		v, err := e.version(ctx, e.units[e.at(from)])
+		v, err := e.version(ctx, e.units[e.index(from)])
 		if err != nil {
 			return "", false, err
 		}
-		if err := e.current(ctx, v, f.Like); err != nil {
+		if err := e.checkCurrent(ctx, v, f.Like); err != nil {
 			return "", false, err
 		}
 		if editor.RequireTests {
@@ -383,8 +383,8 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 	})
 }
 
-// current fails with Conflict unless a reference means a version that is in force.
-func (e *edit) current(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
+// checkCurrent fails with Conflict unless a reference means a version that is in force.
+func (e *edit) checkCurrent(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
 	if ref.Name == "" {
 		return nil
 	}
@@ -399,13 +399,13 @@ func (e *edit) current(ctx context.Context, v landfall.Version, ref landfall.Ref
 
 // DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when it has none of the name,
 // and Conflict, with what names it, while a trigger or an alias does.
-func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
-		at := e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
+		at := e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
 		if at < 0 {
 			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
 		}
-		if err := e.unused(ctx, e.units[at]); err != nil {
+		if err := e.checkUnused(ctx, e.units[at]); err != nil {
 			return "", false, err
 		}
 		e.units = slices.Delete(e.units, at, at+1)
@@ -413,8 +413,8 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 	})
 }
 
-// unused fails with Conflict while triggers or aliases name a function.
-func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
+// checkUnused fails with Conflict while triggers or aliases name a function.
+func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	inUse := func(format string, args ...any) error {
 		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict, Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
 	}
@@ -423,7 +423,7 @@ func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
 		return err
 	}
 	for _, t := range triggers {
-		if slices.Contains(namedBy(t), f.Unit.Name) {
+		if slices.Contains(functionsOf(t), f.Unit.Name) {
 			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)", e.app.Name, t.Name)
 		}
 	}
@@ -461,7 +461,7 @@ func (e *edit) dropSecrets(ctx context.Context) error {
 
 // PutConfig lets an app have a configuration, canonical JSON of an object, and releases it with that; without one it has none. The
 // annotations are the app's.
-func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (Edited, error) {
+func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const message = "Set the configuration"
 		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}

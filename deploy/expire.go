@@ -69,7 +69,7 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 	if err != nil {
 		return nil, err
 	}
-	held, err := holds(ctx, tx, app, at)
+	held, err := heldReleases(ctx, tx, app, at)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,8 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 	return surplus, nil
 }
 
-// holds returns the releases that do not expire by themselves: live, the one live before it, and what tags hold.
-func holds(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) (map[landfall.UID]bool, error) {
+// heldReleases returns the releases that do not expire by themselves: live, the one live before it, and what tags hold.
+func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) (map[landfall.UID]bool, error) {
 	held := map[landfall.UID]bool{app.Live: true}
 	previous, err := Previous(ctx, tx, app)
 	if err != nil {
@@ -130,14 +130,14 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 	return tx.PutRelease(ctx, r)
 }
 
-// ExpireReleased expires, of the given preview releases, those that nothing holds any more: their branch was deleted,
+// ExpireUnheld expires, of the given preview releases, those that nothing holds any more: their branch was deleted,
 // or their pull request closed.
-func ExpireReleased(ctx context.Context, tx *store.Tx, app landfall.App, of func(landfall.Release) bool, at time.Time) error {
+func ExpireUnheld(ctx context.Context, tx *store.Tx, app landfall.App, of func(landfall.Release) bool, at time.Time) error {
 	releases, err := tx.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return err
 	}
-	held, err := holds(ctx, tx, app, at)
+	held, err := heldReleases(ctx, tx, app, at)
 	if err != nil {
 		return err
 	}

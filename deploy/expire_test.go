@@ -368,7 +368,7 @@ func TestExpireReleased(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return deploy.ExpireReleased(t.Context(), tx, s.app, func(r landfall.Release) bool { return r.Branch == branch }, s.now)
+			return deploy.ExpireUnheld(t.Context(), tx, s.app, func(r landfall.Release) bool { return r.Branch == branch }, s.now)
 		})
 	}
 	drop("f")

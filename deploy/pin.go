@@ -31,16 +31,16 @@ func Pin(ctx context.Context, r pinReader, app landfall.App, name string, line l
 			return store.GroupUnit{}, err
 		}
 		if _, err := NewestSecret(ctx, r, row, line, true); row.ID != "" && err == nil {
-			return store.GroupUnit{}, unset(app, name, "which builds alone get")
+			return store.GroupUnit{}, secretMissing(app, name, "which builds alone get")
 		}
-		return store.GroupUnit{}, unset(app, name, "which the app does not have")
+		return store.GroupUnit{}, secretMissing(app, name, "which the app does not have")
 	}
 	content, err := secret.ReadContent(v.Content)
 	if err != nil {
 		return store.GroupUnit{}, err
 	}
 	if !content.Revoked.IsZero() {
-		return store.GroupUnit{}, unset(app, name, fmt.Sprintf("whose last value (no. %d) was revoked", v.Number))
+		return store.GroupUnit{}, secretMissing(app, name, fmt.Sprintf("whose last value (no. %d) was revoked", v.Number))
 	}
 	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number, Digest: v.Digest}}, nil
 }
@@ -62,13 +62,13 @@ func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfal
 	return r.NewestVersion(ctx, row.ID, secret.Spec{Build: build}.JSON())
 }
 
-func unset(app landfall.App, name, why string) error {
+func secretMissing(app landfall.App, name, why string) error {
 	return &landfall.Error{Op: "deploy.Pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN", name, why, app.Name, name)}
 }
 
-// PinnedStill reports whether a group version has the secrets that a new release of a line would have.
-func PinnedStill(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit, line landfall.Line) (bool, error) {
+// SecretsUnchanged reports whether a group version has the secrets that a new release of a line would have.
+func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit, line landfall.Line) (bool, error) {
 	for _, u := range units {
 		if u.Unit.Kind != landfall.SecretUnit {
 			continue

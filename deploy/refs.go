@@ -52,7 +52,7 @@ func (u *RefUpdate) Point(ctx context.Context, push landfall.Push) error {
 	}
 	by := Mover{Actor: push.Actor, Reason: "push of " + push.After.Short(), At: at}
 	if line == landfall.Production {
-		if err := u.produce(ctx, release, by); err != nil {
+		if err := u.applyProduction(ctx, release, by); err != nil {
 			return err
 		}
 	}
@@ -70,8 +70,8 @@ func ApplyRef(push landfall.Push) landfall.RefName {
 	return push.Ref
 }
 
-// produce does what only the production line does.
-func (u *RefUpdate) produce(ctx context.Context, release bool, by Mover) error {
+// applyProduction does what only the production line does.
+func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover) error {
 	u.production = true
 	if err := u.Tx.MarkProduction(ctx, u.App.ID, u.Group.UID); err != nil {
 		return err

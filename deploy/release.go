@@ -16,7 +16,7 @@ type Mover struct {
 	Reason string
 	At     time.Time
 
-	back bool // the mover goes back in the history of live
+	rollback bool // the mover goes back in the history of live
 }
 
 // Create makes a group version reachable, or reachable again. A release that is accessible already only may change its
@@ -96,7 +96,7 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE", app.Name, app.Name)}
 		}
 	}
-	by.back = true
+	by.rollback = true
 	if err := MoveLive(ctx, tx, app, to, by); err != nil {
 		return err
 	}
@@ -113,15 +113,15 @@ func Hold(ctx context.Context, tx *store.Tx, app *landfall.App, held bool) error
 // manyMoves bounds how far back the history of live is read.
 const manyMoves = 1000
 
-// reader is what looking at releases needs; a store's database and its transactions have it.
-type reader interface {
+// moveReader is what looking at releases needs; a store's database and its transactions have it.
+type moveReader interface {
 	Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error)
 	AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error)
 }
 
 // Previous returns the accessible release that was live before the one that is live now, or nothing. Going back twice
 // goes back two: what was gone back from is no longer part of the history, until it becomes live again.
-func Previous(ctx context.Context, r reader, app landfall.App) (landfall.UID, error) {
+func Previous(ctx context.Context, r moveReader, app landfall.App) (landfall.UID, error) {
 	accessible, err := r.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return "", err
@@ -165,5 +165,5 @@ func lastIndex(all []landfall.UID, uid landfall.UID) int {
 }
 
 func move(app, pointer string, from, to landfall.UID, by Mover) landfall.Move {
-	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At, Back: by.back}
+	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At, Back: by.rollback}
 }

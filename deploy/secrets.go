@@ -23,17 +23,17 @@ type NewSecret struct {
 	Actor     string
 }
 
-// SecretSet is what became of it.
-type SecretSet struct {
+// SetSecretResult is what became of it.
+type SetSecretResult struct {
 	Version landfall.Version
-	Made    bool         // false: the value was that already
+	Created bool         // false: the value was that already
 	Release landfall.UID // that has it; empty: none was made
 	Note    string       // why none was made, or what else there is to know
 }
 
 // SetSecret makes a version of a secret, unless the last one has the value already, and a release of the app's last version with it.
 // When the release cannot be made, there is no version either. Unavailable when this process has no key.
-func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecret) (set SecretSet, err error) {
+func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecret) (set SetSecretResult, err error) {
 	if err := secret.CheckName(s.Name); err != nil {
 		return set, err
 	}
@@ -79,7 +79,7 @@ func NoKey(op landfall.Op) error {
 		"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE"}
 }
 
-func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SecretSet, err error) {
+func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SetSecretResult, err error) {
 	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return set, err
@@ -107,7 +107,7 @@ func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string,
 		if err := tx.CreateVersion(ctx, row.ID, v); err != nil {
 			return set, err
 		}
-		set.Version, set.Made = v, true
+		set.Version, set.Created = v, true
 	}
 	switch {
 	case s.Build && s.Preview:
@@ -157,7 +157,7 @@ func (editor *Editor) sameValue(app landfall.App, v landfall.Version, s NewSecre
 
 // releaseSecrets makes a group version of what production applied last with the secrets as they are now, and releases it as a push
 // does.
-func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SecretSet, uid landfall.UID, s NewSecret) error {
+func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SetSecretResult, uid landfall.UID, s NewSecret) error {
 	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
 		set.Note = "nothing of the app was applied yet; the next release uses it"

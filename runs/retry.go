@@ -117,7 +117,7 @@ func (r *Runs) Reach(ctx context.Context, app landfall.App, uid landfall.UID, ac
 		if err != nil {
 			return err
 		}
-		whole, err := deploy.Reach(ctx, tx, app, group, r.Now())
+		whole, err := deploy.MakeReachable(ctx, tx, app, group, r.Now())
 		if err != nil || whole {
 			return err
 		}
