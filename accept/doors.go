@@ -205,7 +205,7 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 		if seen, err = d.copyLog(ctx, id, seen, from, w); err != nil {
 			return err
 		}
-		if d.Runs.Shown(ctx, run).State.Final() {
+		if d.Runs.View(ctx, run).State.Final() {
 			return d.verdict(ctx, run, from, w)
 		}
 		if !d.Now().Before(ask) {
@@ -224,7 +224,7 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 
 // tellDeserted says that a run waits for a worker, unless that was told already, and returns whether it is told.
 func (d Doors) tellDeserted(ctx context.Context, told bool, w io.Writer) (bool, error) {
-	deserted, err := d.Runs.Deserted(ctx)
+	deserted, err := d.Runs.NoWorker(ctx)
 	if deserted && !told {
 		_, err = io.WriteString(w, "waiting for a worker: none is alive\n")
 	}

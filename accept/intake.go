@@ -240,7 +240,7 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 	if err != nil || pull.Fork {
 		return "", err
 	}
-	if in.Runs.CommentsOn(app) {
+	if in.Runs.CommentsEnabled(app) {
 		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
 			return "", err
 		}

@@ -63,7 +63,7 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 	if err != nil {
 		return nil, err
 	}
-	deserted, err := a.Runs.Deserted(ctx)
+	deserted, err := a.Runs.NoWorker(ctx)
 	if err != nil {
 		return nil, err
 	}

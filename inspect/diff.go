@@ -89,11 +89,11 @@ func (c *Contents) staticChange(ctx context.Context, before, after json.RawMessa
 
 // packageChange counts what differs between the archives of two versions of a package. NotFound when one is not there.
 func (c *Contents) packageChange(ctx context.Context, before, after json.RawMessage) (landfall.FileChange, error) {
-	old, err := c.archived(ctx, before)
+	old, err := c.archivedFiles(ctx, before)
 	if err != nil {
 		return landfall.FileChange{}, err
 	}
-	files, err := c.archived(ctx, after)
+	files, err := c.archivedFiles(ctx, after)
 	if err != nil {
 		return landfall.FileChange{}, err
 	}
@@ -114,8 +114,8 @@ func (c *Contents) packageChange(ctx context.Context, before, after json.RawMess
 	return change, nil
 }
 
-// archived lists the files of a package's archives; of a source that is the deployment, once.
-func (c *Contents) archived(ctx context.Context, content json.RawMessage) (map[string]builder.ArchivedFile, error) {
+// archivedFiles lists the files of a package's archives; of a source that is the deployment, once.
+func (c *Contents) archivedFiles(ctx context.Context, content json.RawMessage) (map[string]builder.ArchivedFile, error) {
 	all := map[string]builder.ArchivedFile{}
 	stored, err := landfall.ReadContent[landfall.PackageContent](content)
 	if err != nil {

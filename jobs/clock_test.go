@@ -98,8 +98,8 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	if err != nil || run.Attempt != 1 || run.State != landfall.RunRunning {
 		t.Errorf("got the run %+v, %v, want it at its first worker still", run, err)
 	}
-	apart := runs.Runs{DB: db, Now: ahead.Pipeline.Now, OthersWork: true} // as for a process that has no worker
-	if deserted, err := apart.Deserted(t.Context()); err != nil || deserted {
+	apart := runs.Runs{DB: db, Now: ahead.Pipeline.Now, RemoteWorkers: true} // as for a process that has no worker
+	if deserted, err := apart.NoWorker(t.Context()); err != nil || deserted {
 		t.Errorf("got %v, %v, want to be told that a worker is alive", deserted, err)
 	}
 }

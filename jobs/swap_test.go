@@ -38,7 +38,7 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	if err != nil || run.State != landfall.RunSucceeded || run.Release == "" {
 		s.T.Errorf("%s: got %+v and the error %v, want it stored as succeeded with a release", what, run, err)
 	}
-	shown := s.Doors.Runs.Shown(s.T.Context(), run)
+	shown := s.Doors.Runs.View(s.T.Context(), run)
 	if over := state.Final(); shown.State != state || (shown.Release != "") != over || shown.Finished.IsZero() == over {
 		s.T.Errorf("%s: people see %+v, want it %s", what, shown, state)
 	}

@@ -11,14 +11,14 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// CommentsOn reports whether the forge is to hear of an app's pull requests in comments.
-func (r *Runs) CommentsOn(app landfall.App) bool {
+// CommentsEnabled reports whether the forge is to hear of an app's pull requests in comments.
+func (r *Runs) CommentsEnabled(app landfall.App) bool {
 	return r.Reporting && r.Commenting && app.GitHub.Name != ""
 }
 
-// wantComments notes that there is news of a commit for the comments of the open pull requests whose head it is.
-func (r *Runs) wantComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
-	if !r.CommentsOn(app) {
+// queueComments notes that there is news of a commit for the comments of the open pull requests whose head it is.
+func (r *Runs) queueComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+	if !r.CommentsEnabled(app) {
 		return nil
 	}
 	numbers, err := tx.PullRequestsAt(ctx, app.ID, commit)

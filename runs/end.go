@@ -27,7 +27,7 @@ func (r *Runs) End(ctx context.Context, tx *store.Tx, app landfall.App, run land
 	if run.Release != "" {
 		target = r.ReleaseURL(app.Name, run.Release)
 	}
-	if err := r.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
+	if err := r.queueStatus(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
 		return err
 	}
 	return tx.EndLog(ctx, run.ID, run.Step, run.Finished, lastLines(run)...)
@@ -45,8 +45,8 @@ func lastLines(run landfall.Run) []string {
 	return []string{string(run.State) + ": " + reason}
 }
 
-// owe adds a commit status to the outbox, and wants the comments that say the same, if the forge is to hear of this app.
-func (r *Runs) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
+// queueStatus adds a commit status to the outbox, and wants the comments that say the same, if the forge is to hear of this app.
+func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
 	if !r.Reporting || app.GitHub.Name == "" {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (r *Runs) owe(ctx context.Context, tx *store.Tx, app landfall.App, run land
 	if err != nil {
 		return err
 	}
-	return r.wantComments(ctx, tx, app, run.Commit)
+	return r.queueComments(ctx, tx, app, run.Commit)
 }
 
 // statusOf says what the forge hears of a run's state.

@@ -24,6 +24,6 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 			return false
 		}
 		run, err := o.DB.Run(ctx, r.Run)
-		return err == nil && o.Runs.Shown(ctx, run).State != run.State
+		return err == nil && o.Runs.View(ctx, run).State != run.State
 	}), err
 }

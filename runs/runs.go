@@ -22,11 +22,11 @@ type Runs struct {
 	Rollout  *deploy.Rollout
 	Contents *inspect.Contents // of releases, for comments
 
-	RunURL     func(run string) string                        // where people read about a run
-	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
-	Reporting  bool                                           // whether commit statuses are owed to the forge
-	Commenting bool                                           // whether comments on pull requests are, where statuses are
-	OthersWork bool                                           // whether only other processes take runs through the steps
+	RunURL        func(run string) string                        // where people read about a run
+	ReleaseURL    func(app string, selector landfall.UID) string // where a release answers
+	Reporting     bool                                           // whether commit statuses are owed to the forge
+	Commenting    bool                                           // whether comments on pull requests are, where statuses are
+	RemoteWorkers bool                                           // whether only other processes take runs through the steps
 
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -74,7 +74,7 @@ func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run la
 			return err
 		}
 	}
-	if err := r.owe(ctx, tx, app, run, landfall.StatusPending, why, ""); err != nil {
+	if err := r.queueStatus(ctx, tx, app, run, landfall.StatusPending, why, ""); err != nil {
 		return err
 	}
 	tx.Enqueue(Topic, run.ID, time.Time{})
@@ -104,9 +104,9 @@ func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, erro
 	return r.DB.Run(ctx, id)
 }
 
-// Shown returns a run as people may see it: one that made a release is over once gateways show that. One that ended long
+// View returns a run as people may see it: one that made a release is over once gateways show that. One that ended long
 // ago is over, whatever became of a gateway since.
-func (r *Runs) Shown(ctx context.Context, run landfall.Run) landfall.Run {
+func (r *Runs) View(ctx context.Context, run landfall.Run) landfall.Run {
 	if run.State != landfall.RunSucceeded || r.Now().Sub(run.Finished) > swapLimit || r.Rollout.Shows(ctx, run.App, run.Change) {
 		return run
 	}
@@ -117,9 +117,9 @@ func (r *Runs) Shown(ctx context.Context, run landfall.Run) landfall.Run {
 // swapLimit is how long a run may be told as not over for want of gateways.
 const swapLimit = time.Minute
 
-// Deserted reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
-func (r *Runs) Deserted(ctx context.Context) (bool, error) {
-	if !r.OthersWork {
+// NoWorker reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
+func (r *Runs) NoWorker(ctx context.Context) (bool, error) {
+	if !r.RemoteWorkers {
 		return false, nil
 	}
 	now, err := r.DB.Now(ctx, r.Now())

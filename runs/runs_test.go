@@ -87,11 +87,11 @@ func TestNobodyIsToHear(t *testing.T) {
 	s.ends(run)
 	testkit.EqualList(t, "reports", s.reported(run), nil)
 	app := testkit.Must(s.Doors.DB.App(t.Context(), accepttest.AppID))(t)
-	testkit.Equal(t, "whether comments are owed", s.Doors.Runs.CommentsOn(app), false)
+	testkit.Equal(t, "whether comments are owed", s.Doors.Runs.CommentsEnabled(app), false)
 	s.Doors.Runs.Reporting = true
-	testkit.Equal(t, "whether comments are owed", s.Doors.Runs.CommentsOn(app), true)
+	testkit.Equal(t, "whether comments are owed", s.Doors.Runs.CommentsEnabled(app), true)
 	app.GitHub = landfall.GitHubRepository{}
-	testkit.Equal(t, "whether comments of no repository are owed", s.Doors.Runs.CommentsOn(app), false)
+	testkit.Equal(t, "whether comments of no repository are owed", s.Doors.Runs.CommentsEnabled(app), false)
 }
 
 // A run that made a release is at its swap for people, and its report is not due, until gateways show the release, or until it is long over.
@@ -111,7 +111,7 @@ func TestShown(t *testing.T) {
 	s.ends(run)
 	want := func(what string, state landfall.RunState, due int) {
 		t.Helper()
-		shown := s.Doors.Runs.Shown(t.Context(), testkit.Must(s.Doors.DB.Run(t.Context(), run.ID))(t))
+		shown := s.Doors.Runs.View(t.Context(), testkit.Must(s.Doors.DB.Run(t.Context(), run.ID))(t))
 		testkit.Equal(t, what+": state", shown.State, state)
 		testkit.Equal(t, what+": whether it has a release", shown.Release != "", state.Final())
 		testkit.Equal(t, what+": whether it is over", !shown.Finished.IsZero(), state.Final())
@@ -134,10 +134,10 @@ func TestDeserted(t *testing.T) {
 	r := &runs.Runs{DB: s.Doors.DB, Now: func() time.Time { return now }}
 	want := func(what string, want bool) {
 		t.Helper()
-		testkit.Equal(t, what, testkit.Must(r.Deserted(t.Context()))(t), want)
+		testkit.Equal(t, what, testkit.Must(r.NoWorker(t.Context()))(t), want)
 	}
 	want("this process works them", false)
-	r.OthersWork = true
+	r.RemoteWorkers = true
 	want("nobody does", true)
 	s.Update(func(tx *store.Tx) error { return tx.RecordWorker(t.Context(), "other", now.Add(time.Minute)) })
 	want("another one does", false)

@@ -52,7 +52,7 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	contents := &inspect.Contents{DB: s.db, Objects: s.objects, Manifests: s.manifests}
 	all := &runs.Runs{
 		DB: s.db, Rollout: rollout, Contents: contents, RunURL: s.runURL, ReleaseURL: s.releaseURL,
-		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, OthersWork: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, RemoteWorkers: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
 	}
 	acceptor := newAcceptor(s, all)
 	trials, err := newTrials(s)

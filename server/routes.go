@@ -220,7 +220,7 @@ func (s *control) readiness(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if s.config.has(roleAPI) {
-		if deserted, err := s.delivery.runs.Deserted(ctx); err == nil && deserted {
+		if deserted, err := s.delivery.runs.NoWorker(ctx); err == nil && deserted {
 			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 		}
 	}
