@@ -16,14 +16,14 @@ import (
 
 // Acceptor lets pushes become runs.
 type Acceptor struct {
-	DB        *store.DB
-	Runs      *runs.Runs
-	Rollout   *deploy.Rollout
-	Mirrors   *builder.Mirrors
-	Remote    Remote
-	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
-	Now       func() time.Time
-	Logger    *slog.Logger
+	DB         *store.DB
+	Runs       *runs.Runs
+	Rollout    *deploy.Rollout
+	Mirrors    *builder.Mirrors
+	Remote     Remote
+	PeerRemote *PeerRemote // where the built-in remote is when it is another process's
+	Now        func() time.Time
+	Logger     *slog.Logger
 
 	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it; since when it is looked at again
 }
@@ -51,8 +51,8 @@ type References interface {
 	Lacks(ctx context.Context, app string, commits []landfall.CommitSHA) ([]landfall.CommitSHA, error)
 }
 
-// Elsewhere is the built-in remote of another process.
-type Elsewhere struct {
+// PeerRemote is the built-in remote of another process.
+type PeerRemote struct {
 	URL      func(app string) string // of the repository of the app with that name
 	Password secret.Text
 }
@@ -64,8 +64,8 @@ func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App, pushes [
 	for _, push := range pushes {
 		local = local || push.Apply != nil
 	}
-	if local && acceptor.Elsewhere != nil {
-		remote.URL, remote.Password = acceptor.Elsewhere.URL(app.Name), acceptor.Elsewhere.Password
+	if local && acceptor.PeerRemote != nil {
+		remote.URL, remote.Password = acceptor.PeerRemote.URL(app.Name), acceptor.PeerRemote.Password
 		return remote, nil
 	}
 	if local {
@@ -84,7 +84,7 @@ func (acceptor *Acceptor) Apply(ctx context.Context, app landfall.App, push land
 		return err
 	})
 	if err == nil {
-		acceptor.logArrivals(ctx, []arrival{{app, push, run}})
+		acceptor.logAccepted(ctx, []acceptedPush{{app, push, run}})
 		acceptor.Rollout.Show(ctx, app) // the push may have joined a run that succeeded
 	}
 	return run, err

@@ -16,25 +16,25 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Doors is an Acceptor as the built-in remote knows it.
-type Doors struct{ *Acceptor }
+// GitReceiver is an Acceptor as the built-in remote knows it.
+type GitReceiver struct{ *Acceptor }
 
-var _ remote.Doors = Doors{}
+var _ remote.Doors = GitReceiver{}
 
 // Open implements remote.Doors. The token's scope decides, and the app's name is looked up only for a known token.
-func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
+func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
 	const op landfall.Op = "accept.Open"
-	t, err := d.DB.Token(ctx, token)
+	t, err := r.DB.Token(ctx, token)
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
 			return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Unauthorized, Message: "the token is not known"}
 		}
 		return remote.Repository{}, err
 	}
-	app, err := d.DB.AppByName(ctx, name)
+	app, err := r.DB.AppByName(ctx, name)
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
-			meant, err := d.meant(ctx, t, name)
+			meant, err := r.suggestName(ctx, t, name)
 			return remote.Repository{}, cmp.Or(err, noApp(op, name, meant))
 		}
 		return remote.Repository{}, err
@@ -51,16 +51,16 @@ func (d Doors) Open(ctx context.Context, name, token string, write bool) (remote
 	}
 	pushed := false
 	if app.Repository == "" {
-		if pushed, err = d.DB.HasHeads(ctx, app.ID); err != nil {
+		if pushed, err = r.DB.HasHeads(ctx, app.ID); err != nil {
 			return remote.Repository{}, err
 		}
 	}
 	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name, Pushed: pushed}, nil
 }
 
-// meant returns the name that was meant by one of no app, among those that a token may read; "" when none is near.
-func (d Doors) meant(ctx context.Context, t landfall.Token, name string) (string, error) {
-	apps, err := d.DB.Apps(ctx)
+// suggestName returns the name that was meant by one of no app, among those that a token may read; "" when none is near.
+func (r GitReceiver) suggestName(ctx context.Context, t landfall.Token, name string) (string, error) {
+	apps, err := r.DB.Apps(ctx)
 	readable := map[string]bool{}
 	for _, app := range apps {
 		if app.Deleted.IsZero() && t.Allows(landfall.ScopeRead, app.ID) {
@@ -84,11 +84,11 @@ func noApp(op landfall.Op, name, meant string) error {
 
 // Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
 // database any more takes nothing: another one may have the repositories.
-func (d Doors) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
-	if err := d.DB.CheckLeader(ctx); err != nil {
+func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
+	if err := r.DB.CheckLeader(ctx); err != nil {
 		return err
 	}
-	app, err := d.DB.App(ctx, repository.App)
+	app, err := r.DB.App(ctx, repository.App)
 	if err != nil {
 		return err
 	}
@@ -109,32 +109,32 @@ func (d Doors) Check(ctx context.Context, repository remote.Repository, updates 
 
 // Accept implements remote.Doors: all references of one push are accepted in one transaction. None of them moves meanwhile,
 // so what they name tells which of their pushes is the newest.
-func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
+func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
 	crashpoint.Here("remote.moved")
 	refs := make([]landfall.RefName, 0, len(updates))
 	for _, u := range updates {
 		refs = append(refs, u.Ref)
 	}
-	named, err := d.Remote.Named(ctx, repository.App, refs)
+	named, err := r.Remote.Named(ctx, repository.App, refs)
 	if err != nil {
-		d.unrecorded.Store(repository.App, d.Now())
+		r.unrecorded.Store(repository.App, r.Now())
 		return nil, err
 	}
 	var runs []string
-	var pushes []arrival
+	var pushes []acceptedPush
 	app := landfall.App{ID: repository.App, Name: repository.Name}
-	err = d.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
+	err = r.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		runs, pushes = nil, nil
 		for _, u := range inOrder(updates) {
 			push := landfall.Push{
 				App: repository.App, Source: landfall.FromRemote, Ref: u.Ref, Before: u.Before, After: u.After, Forced: u.Forced,
 				Actor: repository.Actor, Message: u.Message, Trace: trace.Parent(ctx),
 			}
-			run, err := d.accept(ctx, tx, push, named)
+			run, err := r.accept(ctx, tx, push, named)
 			if err != nil {
 				return err
 			}
-			pushes = append(pushes, arrival{app, push, run})
+			pushes = append(pushes, acceptedPush{app, push, run})
 			if run != "" && !slices.Contains(runs, run) {
 				runs = append(runs, run)
 			}
@@ -142,13 +142,13 @@ func (d Doors) Accept(ctx context.Context, repository remote.Repository, updates
 		return nil
 	})
 	if err != nil {
-		d.unrecorded.Store(repository.App, d.Now())
+		r.unrecorded.Store(repository.App, r.Now())
 		return nil, err
 	}
 	crashpoint.Here("accept.committed")
-	d.logArrivals(ctx, pushes)
-	d.Rollout.Refresh(ctx, app)
-	d.followHead(ctx, repository.App, updates)
+	r.logAccepted(ctx, pushes)
+	r.Rollout.Refresh(ctx, app)
+	r.followHead(ctx, repository.App, updates)
 	return runs, nil
 }
 
@@ -167,50 +167,50 @@ func rank(ref landfall.RefName) int {
 }
 
 // followHead makes clones check out the production branch once it is pushed.
-func (d Doors) followHead(ctx context.Context, appID string, updates []remote.Update) {
-	app, err := d.DB.App(ctx, appID)
+func (r GitReceiver) followHead(ctx context.Context, appID string, updates []remote.Update) {
+	app, err := r.DB.App(ctx, appID)
 	for _, u := range updates {
 		if branch, ok := u.Ref.Branch(); err == nil && ok && u.Before.IsZero() && branch == app.Branch {
-			err = d.Remote.SetHead(ctx, appID, branch)
+			err = r.Remote.SetHead(ctx, appID, branch)
 		}
 	}
 	if err != nil {
-		d.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID, "error", err)
+		r.Logger.WarnContext(ctx, "clones will check out another branch than production", "app", app.Name, "app_id", appID, "error", err)
 	}
 }
 
 const (
 	followEvery = 25 * time.Millisecond
 	// How long a push waits before it asks whether there is a worker at all.
-	quiet = 3 * time.Second
+	noWorkerAfter = 3 * time.Second
 )
 
 // Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
-func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
+func (r GitReceiver) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
 	since = since.Truncate(time.Microsecond) // as the store keeps times
 	var seen int64
 	var from time.Time
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	ask, told := d.Now().Add(quiet), false
+	ask, told := r.Now().Add(noWorkerAfter), false
 	for first := true; ; first = false {
 		// The run before its log: lines that were there when it ended are then all seen.
-		run, err := d.DB.Run(ctx, id)
+		run, err := r.DB.Run(ctx, id)
 		if err != nil {
 			return err
 		}
 		if first && run.State == landfall.RunSucceeded && run.Finished.Before(since) {
 			from = since // an earlier push's run: its log would read as if all of it happened now
 		}
-		if seen, err = d.copyLog(ctx, id, seen, from, w); err != nil {
+		if seen, err = r.copyLog(ctx, id, seen, from, w); err != nil {
 			return err
 		}
-		if d.Runs.View(ctx, run).State.Final() {
-			return d.verdict(ctx, run, from, w)
+		if r.Runs.View(ctx, run).State.Final() {
+			return r.writeOutcome(ctx, run, from, w)
 		}
-		if !d.Now().Before(ask) {
-			ask = d.Now().Add(quiet)
-			if told, err = d.tellDeserted(ctx, told, w); err != nil {
+		if !r.Now().Before(ask) {
+			ask = r.Now().Add(noWorkerAfter)
+			if told, err = r.reportNoWorker(ctx, told, w); err != nil {
 				return err
 			}
 		}
@@ -222,9 +222,9 @@ func (d Doors) Follow(ctx context.Context, id string, since time.Time, w io.Writ
 	}
 }
 
-// tellDeserted says that a run waits for a worker, unless that was told already, and returns whether it is told.
-func (d Doors) tellDeserted(ctx context.Context, told bool, w io.Writer) (bool, error) {
-	deserted, err := d.Runs.NoWorker(ctx)
+// reportNoWorker says that a run waits for a worker, unless that was told already, and returns whether it is told.
+func (r GitReceiver) reportNoWorker(ctx context.Context, told bool, w io.Writer) (bool, error) {
+	deserted, err := r.Runs.NoWorker(ctx)
 	if deserted && !told {
 		_, err = io.WriteString(w, "waiting for a worker: none is alive\n")
 	}
@@ -232,10 +232,10 @@ func (d Doors) tellDeserted(ctx context.Context, told bool, w io.Writer) (bool, 
 }
 
 // copyLog writes the lines after number seen that are not older than from, and returns the number of the last one.
-func (d Doors) copyLog(ctx context.Context, id string, seen int64, from time.Time, w io.Writer) (int64, error) {
+func (r GitReceiver) copyLog(ctx context.Context, id string, seen int64, from time.Time, w io.Writer) (int64, error) {
 	const page = 500
 	for {
-		lines, err := d.DB.Log(ctx, id, seen, page)
+		lines, err := r.DB.Log(ctx, id, seen, page)
 		if err != nil {
 			return seen, err
 		}
@@ -254,22 +254,22 @@ func (d Doors) copyLog(ctx context.Context, id string, seen int64, from time.Tim
 	}
 }
 
-// verdict writes what a run came to; the release's address stands on a line of its own. That it is live is news only when live
+// writeOutcome writes what a run came to; the release's address stands on a line of its own. That it is live is news only when live
 // has moved since from.
-func (d Doors) verdict(ctx context.Context, run landfall.Run, from time.Time, w io.Writer) error {
-	app, err := d.DB.App(ctx, run.App)
+func (r GitReceiver) writeOutcome(ctx context.Context, run landfall.Run, from time.Time, w io.Writer) error {
+	app, err := r.DB.App(ctx, run.App)
 	if err != nil {
 		return err
 	}
-	moves, err := d.DB.Moves(ctx, run.App, landfall.LivePointer, 1)
+	moves, err := r.DB.Moves(ctx, run.App, landfall.LivePointer, 1)
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", d.Runs.RunURL(run.ID), run.ID)
+	text := fmt.Sprintf("The push was kept, but made no release. The run: %s (landfall run show %s)\n", r.Runs.RunURL(run.ID), run.ID)
 	if run.Release != "" {
-		text = d.Runs.ReleaseURL(app.Name, run.Release) + "\n"
+		text = r.Runs.ReleaseURL(app.Name, run.Release) + "\n"
 		if app.Live == run.Release && len(moves) > 0 && !moves[0].At.Before(from) {
-			text += "It is live: " + d.Runs.ReleaseURL(app.Name, "") + "\n"
+			text += "It is live: " + r.Runs.ReleaseURL(app.Name, "") + "\n"
 		}
 	}
 	_, err = io.WriteString(w, text)

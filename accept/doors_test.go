@@ -27,11 +27,11 @@ func newShop(t *testing.T) *shop {
 // wantHead fails the test unless the branch is at a commit, and only the run of that commit is not over.
 func (s *shop) wantHead(what string, want landfall.CommitSHA) {
 	s.T.Helper()
-	head, err := s.Doors.DB.Head(s.T.Context(), accepttest.AppID, s.Ref)
+	head, err := s.Receiver.DB.Head(s.T.Context(), accepttest.AppID, s.Ref)
 	if err != nil || head.SHA != want {
 		s.T.Errorf("%s: got the head %q and the error %v, want %q", what, head.SHA, err, want)
 	}
-	unfinished, err := s.Doors.DB.UnfinishedOfApp(s.T.Context(), accepttest.AppID)
+	unfinished, err := s.Receiver.DB.UnfinishedOfApp(s.T.Context(), accepttest.AppID)
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -52,10 +52,10 @@ func TestAcceptFollowsTheReference(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		a, b := s.Commit("a"), s.Commit("b")
-		s.Accepts(s.Moves(a, b)...)
+		s.AcceptAll(s.MoveRef(a, b)...)
 		s.wantHead("before", b)
-		late := s.Moves(a, b)
-		s.Accepts(late[1], late[0])
+		late := s.MoveRef(a, b)
+		s.AcceptAll(late[1], late[0])
 		// L-002: the branch's head is where the reference is
 		s.wantHead("after a force push and its undoing", b)
 	})
@@ -63,9 +63,9 @@ func TestAcceptFollowsTheReference(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		a, b, c := s.Commit("a"), s.Commit("b"), s.Commit("c")
-		s.Accepts(s.Moves(a, b)...)
-		s.Moves(c) // the store was down
-		s.Accepts(s.Moves(a)...)
+		s.AcceptAll(s.MoveRef(a, b)...)
+		s.MoveRef(c) // the store was down
+		s.AcceptAll(s.MoveRef(a)...)
 		// L-002: the next one counts, though it goes where the branch came from
 		s.wantHead("after a push back to the first commit", a)
 	})
@@ -73,11 +73,11 @@ func TestAcceptFollowsTheReference(t *testing.T) {
 		t.Parallel()
 		s := newShop(t)
 		a, b := s.Commit("a"), s.Commit("b")
-		made := s.Moves(a, "", b)
-		s.Accepts(made[1], made[2], made[0])
+		made := s.MoveRef(a, "", b)
+		s.AcceptAll(made[1], made[2], made[0])
 		s.wantHead("after it was made again", b)
-		gone := s.Moves("", a, "")
-		s.Accepts(gone[2], gone[1], gone[0])
+		gone := s.MoveRef("", a, "")
+		s.AcceptAll(gone[2], gone[1], gone[0])
 		s.wantHead("after it was deleted", "")
 	})
 	t.Run("a tag that was moved there and back", func(t *testing.T) {
@@ -85,9 +85,9 @@ func TestAcceptFollowsTheReference(t *testing.T) {
 		s := newShop(t)
 		s.Ref = "refs/tags/v1"
 		a, b := s.Commit("a"), s.Commit("b")
-		s.Accepts(s.Moves(a)...)
-		late := s.Moves(b, a, b)
-		s.Accepts(late[2], late[0], late[1])
+		s.AcceptAll(s.MoveRef(a)...)
+		late := s.MoveRef(b, a, b)
+		s.AcceptAll(late[2], late[0], late[1])
 		s.wantHead("after the tag was moved", b)
 	})
 }
@@ -110,17 +110,17 @@ func TestReconcileFollowsTheReference(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	a, b := s.Commit("a"), s.Commit("b")
-	s.Accepts(s.Moves(a, b)...)
-	s.Moves(a) // and the server was killed
-	s.Doors.Remote = interrupted{s.Repos, func() {}}
-	if err := s.Doors.Reconcile(t.Context()); err != nil {
+	s.AcceptAll(s.MoveRef(a, b)...)
+	s.MoveRef(a) // and the server was killed
+	s.Receiver.Remote = interrupted{s.Repos, func() {}}
+	if err := s.Receiver.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantHead("after the start", a)
 
-	s.Moves(b)
-	s.Doors.Remote = interrupted{s.Repos, func() { s.Accepts(s.Moves(a)...) }}
-	if err := s.Doors.Reconcile(t.Context()); err != nil {
+	s.MoveRef(b)
+	s.Receiver.Remote = interrupted{s.Repos, func() { s.AcceptAll(s.MoveRef(a)...) }}
+	if err := s.Receiver.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// L-002: the push that came meanwhile is the newest
@@ -132,15 +132,15 @@ func TestReconcileLeavesOutABrokenRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	const broken = "broken-id"
-	s.AlsoApp(broken, "broken")
+	s.AddApp(broken, "broken")
 	if err := os.WriteFile(filepath.Join(s.Repos.Path(broken), "packed-refs"), []byte("garbage\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s.Doors.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s.Receiver.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	a := s.Commit("a")
-	s.Moves(a) // and the server was killed
-	if err := s.Doors.Reconcile(t.Context()); err != nil {
+	s.MoveRef(a) // and the server was killed
+	if err := s.Receiver.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantHead("after the start", a)
@@ -154,19 +154,19 @@ func TestReconcileLeavesOutAnOlderCopy(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	a := s.Commit("a")
-	s.Accepts(s.Moves(a)...)
+	s.AcceptAll(s.MoveRef(a)...)
 	copied := filepath.Join(t.TempDir(), "older.git")
 	if err := os.CopyFS(copied, os.DirFS(s.Repos.Path(accepttest.AppID))); err != nil {
 		t.Fatal(err)
 	}
 	b := s.Commit("b")
-	s.Accepts(s.Moves(b)...)
+	s.AcceptAll(s.MoveRef(b)...)
 	if err := errors.Join(os.RemoveAll(s.Repos.Path(accepttest.AppID)), os.Rename(copied, s.Repos.Path(accepttest.AppID))); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s.Doors.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	if err := s.Doors.Reconcile(t.Context()); err != nil {
+	s.Receiver.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	if err := s.Receiver.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.wantHead("after the start with an older copy", b)
@@ -179,7 +179,7 @@ func TestReconcileLeavesOutAnOlderCopy(t *testing.T) {
 func TestNoAppOfThatName(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	err := s.Doors.DB.Update(t.Context(), func(tx *store.Tx) error {
+	err := s.Receiver.DB.Update(t.Context(), func(tx *store.Tx) error {
 		for name, app := range map[string]string{"all": "", "shop's": accepttest.AppID, "another's": "another-id"} {
 			if err := tx.PutToken(t.Context(), landfall.Token{Hash: landfall.DigestOf([]byte("secret of " + name)), Name: name, Scope: landfall.ScopeRead, App: app}); err != nil {
 				return err
@@ -196,7 +196,7 @@ func TestNoAppOfThatName(t *testing.T) {
 		{"shpo", "another's", `there is no app "shpo"; make it with: landfall app create shpo`},
 		{"museum", "all", `there is no app "museum"; make it with: landfall app create museum`},
 	} {
-		_, err := s.Doors.Open(t.Context(), test.app, "secret of "+test.token, false)
+		_, err := s.Receiver.Open(t.Context(), test.app, "secret of "+test.token, false)
 		if got := landfall.MessageOf(err); got != test.want || !landfall.Is(err, landfall.NotFound) {
 			t.Errorf("%s with the token %s: got %q, want %q", test.app, test.token, got, test.want)
 		}

@@ -12,41 +12,41 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// Intake is an Acceptor as the webhook's door knows it.
-type Intake struct {
+// WebhookReceiver is an Acceptor as the webhook's door knows it.
+type WebhookReceiver struct {
 	*Acceptor
 	// InstallationSecret is the secret of the hook that belongs to no single repository; empty: it is refused.
 	InstallationSecret string
 }
 
-var _ webhook.Store = Intake{}
+var _ webhook.Store = WebhookReceiver{}
 
 // Secret implements webhook.Store.
-func (in Intake) Secret(ctx context.Context, hook string) (string, error) {
+func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error) {
 	if hook == "" {
-		return in.InstallationSecret, nil
+		return r.InstallationSecret, nil
 	}
-	h, err := in.DB.Hook(ctx, hook)
+	h, err := r.DB.Hook(ctx, hook)
 	return h.Secret, err
 }
 
 // Accept implements webhook.Store.
-func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
+func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
 	var came outcome
-	intake.Trace = trace.Parent(ctx) // what is stored together has one context
-	err = in.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
+	event.Trace = trace.Parent(ctx) // what is stored together has one context
+	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
 		repeat = false
-		if intake.Repository.ID == 0 { // most of what GitHub sends, when a hook is not told what to send
-			stored = intake.Delivery
-			if recorded, err := tx.RecordDelivery(ctx, stored, intake.Secret); err != nil || recorded {
+		if event.Repository.ID == 0 { // most of what GitHub sends, when a hook is not told what to send
+			stored = event.Delivery
+			if recorded, err := tx.RecordDelivery(ctx, stored, event.Secret); err != nil || recorded {
 				return err
 			}
 		}
-		owner, err := ownerOf(ctx, tx, intake)
+		owner, err := ownerOf(ctx, tx, event)
 		if err != nil {
 			return err
 		}
-		stored, err = tx.Delivery(ctx, intake.Delivery.Hook, intake.Delivery.ID)
+		stored, err = tx.Delivery(ctx, event.Delivery.Hook, event.Delivery.ID)
 		switch {
 		case err == nil && !stored.Unmatched:
 			repeat = true
@@ -57,18 +57,18 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 		if landfall.Ignore(err, landfall.NotFound) != nil {
 			return err
 		}
-		stored = intake.Delivery
-		apps, err := in.appsOf(ctx, tx, owner, intake)
+		stored = event.Delivery
+		apps, err := r.appsOf(ctx, tx, owner, event)
 		if err != nil {
 			return err
 		}
-		if len(apps) == 0 && intake.Repository.ID != 0 {
+		if len(apps) == 0 && event.Repository.ID != 0 {
 			stored.Unmatched = true
-			if stored.Decision, err = unconcerned(ctx, tx, owner, intake); err != nil {
+			if stored.Decision, err = unmatchedReason(ctx, tx, owner, event); err != nil {
 				return err
 			}
 		}
-		if came, err = in.actAll(ctx, tx, apps, intake); err != nil {
+		if came, err = r.actAll(ctx, tx, apps, event); err != nil {
 			return err
 		}
 		stored.Runs = came.runs
@@ -80,9 +80,9 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 	})
 	if err == nil && !repeat {
 		crashpoint.Here("intake.stored")
-		in.logArrivals(ctx, came.pushes)
+		r.logAccepted(ctx, came.pushes)
 		for _, app := range came.changed {
-			in.Rollout.Refresh(ctx, app)
+			r.Rollout.Refresh(ctx, app)
 		}
 	}
 	return stored, repeat, err
@@ -91,23 +91,23 @@ func (in Intake) Accept(ctx context.Context, intake webhook.Intake) (stored land
 // outcome is what came of a delivery.
 type outcome struct {
 	runs    []string
-	pushes  []arrival
+	pushes  []acceptedPush
 	changed []landfall.App // those that gateways have to read again
 }
 
 // actAll does what a delivery asks for in each app that it concerns.
-func (in Intake) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, intake webhook.Intake) (outcome, error) {
+func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, event webhook.Intake) (outcome, error) {
 	var came outcome
 	for _, app := range apps {
-		run, err := in.act(ctx, tx, app, intake)
+		run, err := r.act(ctx, tx, app, event)
 		if err != nil {
 			return outcome{}, err
 		}
 		if run != "" {
 			came.runs = append(came.runs, run)
 		}
-		if push, ok := pushOf(intake); ok {
-			came.pushes = append(came.pushes, arrival{app, push, run})
+		if push, ok := pushOf(event); ok {
+			came.pushes = append(came.pushes, acceptedPush{app, push, run})
 		}
 		if tx.HasChanged(app.ID) {
 			came.changed = append(came.changed, app)
@@ -118,12 +118,12 @@ func (in Intake) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, 
 
 // appsOf returns the apps that a delivery may act on, with the repository's identity bound to them: the owner of its hook alone,
 // when it has one.
-func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, intake webhook.Intake) ([]landfall.App, error) {
-	if intake.Repository.ID == 0 {
+func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Intake) ([]landfall.App, error) {
+	if event.Repository.ID == 0 {
 		return nil, nil
 	}
 	candidates := []landfall.App{owner}
-	if intake.Delivery.Hook == "" {
+	if event.Delivery.Hook == "" {
 		var err error
 		if candidates, err = tx.Apps(ctx); err != nil {
 			return nil, err
@@ -131,11 +131,11 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, i
 	}
 	var apps []landfall.App
 	for _, app := range candidates {
-		shared := intake.Delivery.Hook == ""
-		if !names(app, intake.Repository, shared) {
+		shared := event.Delivery.Hook == ""
+		if !matchesRepository(app, event.Repository, shared) {
 			continue
 		}
-		bound := landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name}
+		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}
 		renames := app.GitHub.ID == 0 || shared // one repository's hook cannot send reports to another one
 		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
 			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
@@ -148,14 +148,14 @@ func (in Intake) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, i
 	return apps, nil
 }
 
-// unconcerned says why a delivery that names a repository acts on no app.
-func unconcerned(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (string, error) {
-	named := landfall.GitHubRepository{ID: intake.Repository.ID, Owner: intake.Repository.Owner, Name: intake.Repository.Name}.Title()
+// unmatchedReason says why a delivery that names a repository acts on no app.
+func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Intake) (string, error) {
+	named := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}.Title()
 	switch {
-	case intake.Delivery.Hook == "":
+	case event.Delivery.Hook == "":
 		apps, err := tx.Apps(ctx)
 		for _, app := range apps {
-			if app.Deleted.IsZero() && app.GitHub.ID == intake.Repository.ID {
+			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID {
 				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if the repository was "+
 					"renamed, or moved, let it call the app's own hook (landfall app hook %s).", named, app.Name, app.Name), nil
 			}
@@ -174,73 +174,73 @@ func unconcerned(ctx context.Context, tx *store.Tx, app landfall.App, intake web
 // ownerOf returns the app that a delivery's hook was made for; none for the installation's hook, and for a delivery that names no
 // repository, which acts on no app. Unauthorized when the hook has another secret by now than the one that the delivery was
 // verified with, or is gone.
-func ownerOf(ctx context.Context, tx *store.Tx, intake webhook.Intake) (landfall.App, error) {
-	if intake.Delivery.Hook == "" {
+func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Intake) (landfall.App, error) {
+	if event.Delivery.Hook == "" {
 		return landfall.App{}, nil
 	}
-	h, err := tx.Hook(ctx, intake.Delivery.Hook)
+	h, err := tx.Hook(ctx, event.Delivery.Hook)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
 		return landfall.App{}, err
 	}
-	if err != nil || h.Secret != intake.Secret {
+	if err != nil || h.Secret != event.Secret {
 		return landfall.App{}, &landfall.Error{
 			Op: "accept.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
 	}
-	if intake.Repository.ID == 0 {
+	if event.Repository.ID == 0 {
 		return landfall.App{}, nil
 	}
 	return tx.App(ctx, h.App)
 }
 
-// names reports whether a repository of a payload is an app's: by its numeric id once that is bound. An id that only the app's own hook
+// matchesRepository reports whether a repository of a payload is an app's: by its numeric id once that is bound. An id that only the app's own hook
 // has named tells nothing of what came to the shared one, unless the repository's address is the app's: else an app could hear of any
 // repository.
-func names(app landfall.App, r webhook.Repository, shared bool) bool {
+func matchesRepository(app landfall.App, repository webhook.Repository, shared bool) bool {
 	switch {
-	case !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID != 0 && app.GitHub.ID != r.ID:
+	case !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID != 0 && app.GitHub.ID != repository.ID:
 		return false
 	case app.GitHub.ID == 0 || shared && !app.GitHubConfirmed:
-		return r.Matches(app.Repository)
+		return repository.Matches(app.Repository)
 	}
 	return true
 }
 
 // pushOf returns what an event says was pushed, as the log names it; false when it says nothing of that.
-func pushOf(intake webhook.Intake) (landfall.Push, bool) {
-	switch pull := intake.PullRequest; {
-	case intake.Push != nil:
-		push := *intake.Push
-		push.Delivery = intake.Delivery.ID
+func pushOf(event webhook.Intake) (landfall.Push, bool) {
+	switch pull := event.PullRequest; {
+	case event.Push != nil:
+		push := *event.Push
+		push.Delivery = event.Delivery.ID
 		return push, true
 	case pull != nil && !pull.Fork && !pull.Closed:
-		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: intake.Delivery.ID}, true
+		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: event.Delivery.ID}, true
 	}
 	return landfall.Push{}, false
 }
 
 // act does for one app what an event asks for.
-func (in Intake) act(ctx context.Context, tx *store.Tx, app landfall.App, intake webhook.Intake) (run string, err error) {
-	if intake.PullRequest != nil {
-		return in.pullRequest(ctx, tx, app, *intake.PullRequest, intake)
+func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Intake) (run string, err error) {
+	if event.PullRequest != nil {
+		return r.pullRequest(ctx, tx, app, *event.PullRequest, event)
 	}
-	if intake.Push == nil {
+	if event.Push == nil {
 		return "", nil
 	}
-	push := *intake.Push
-	push.App, push.Delivery, push.Trace = app.ID, intake.Delivery.ID, intake.Trace
-	return in.Acceptor.Accept(ctx, tx, push)
+	push := *event.Push
+	push.App, push.Delivery, push.Trace = app.ID, event.Delivery.ID, event.Trace
+	return r.Acceptor.Accept(ctx, tx, push)
 }
 
 // pullRequest records a pull request, and gives its head a release unless the head is another repository's: nothing of
 // that is fetched, built or run.
-func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, intake webhook.Intake) (string, error) {
-	now := in.Now()
+func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, event webhook.Intake) (string, error) {
+	now := r.Now()
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)
 	if err != nil || pull.Fork {
 		return "", err
 	}
-	if in.Runs.CommentsEnabled(app) {
+	if r.Runs.CommentsEnabled(app) {
 		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
 			return "", err
 		}
@@ -248,10 +248,10 @@ func (in Intake) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App
 	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
 	if pull.Closed {
 		branch, _ := pull.Head.Branch()
-		return "", in.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool { return r.Branch == branch && branch != app.Branch })
+		return "", r.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool { return r.Branch == branch && branch != app.Branch })
 	}
-	return in.Acceptor.Accept(ctx, tx, landfall.Push{
+	return r.Acceptor.Accept(ctx, tx, landfall.Push{
 		App: app.ID, Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Actor: pull.Actor,
-		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: intake.Delivery.ID, Trace: intake.Trace,
+		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: event.Delivery.ID, Trace: event.Trace,
 	})
 }

@@ -25,27 +25,27 @@ func (a *acceptance) order(ctx context.Context) (order, error) {
 		return newer, err
 	}
 	a.head = head
-	if a.named != nil {
-		if now := a.named[a.push.Ref]; now != a.push.After {
+	if a.currentRefs != nil {
+		if now := a.currentRefs[a.push.Ref]; now != a.push.After {
 			a.head.SHA = now // what another push of the reference came to, which was the last
 			return older, nil
 		}
 		return newer, nil
 	}
 	if landfall.KindOf(err) == landfall.NotFound { // the first that was heard of
-		a.askIf(a.push.Deleted())
+		a.verifyIf(a.push.Deleted())
 		return newer, nil
 	}
-	placed, err := a.orderAsHeard(ctx)
+	placed, err := a.orderFromHistory(ctx)
 	_, isTag := a.push.Ref.Tag()
 	switch {
 	case err != nil:
 		return newer, err
 	case a.push.Deleted(): // it has no run that could wait for its place
-		a.askIf(placed != repeated)
+		a.verifyIf(placed != repeated)
 		return placed.orNewer(), nil
 	case isTag: // seldom moved, and an annotated tag came from a tag's object, which is no head
-		a.askIf(placed == unknown)
+		a.verifyIf(placed == unknown)
 		return placed.orNewer(), nil
 	}
 	return placed, nil
@@ -58,17 +58,17 @@ func (o order) orNewer() order {
 	return o
 }
 
-// askIf lets the forge be asked soon about the push's reference, when the push was taken at its word.
-func (a *acceptance) askIf(doubtful bool) {
+// verifyIf lets the forge be asked soon about the push's reference, when the push was taken at its word.
+func (a *acceptance) verifyIf(doubtful bool) {
 	if doubtful && a.app.Repository != "" {
 		a.tx.Enqueue(TopicPlace, a.app.ID+" "+string(a.push.Ref), time.Time{})
 	}
 }
 
-// orderAsHeard places the push by what was heard of its reference, where that is a proof. Pushes come in any order, more
+// orderFromHistory places the push by what was heard of its reference, where that is a proof. Pushes come in any order, more
 // than once or not at all, and a reference may come back to where it was before. But whoever left a place and came to
 // another one, over and over, is where they came to once more than they left.
-func (a *acceptance) orderAsHeard(ctx context.Context) (order, error) {
+func (a *acceptance) orderFromHistory(ctx context.Context) (order, error) {
 	last, err := a.tx.Push(ctx, a.head.Push)
 	if err != nil {
 		return newer, err
@@ -89,17 +89,17 @@ func (a *acceptance) orderAsHeard(ctx context.Context) (order, error) {
 	case a.head.SHA == a.push.Before && a.push.Deleted():
 		return newer, nil
 	case a.push.Deleted(): // of what the reference has left since, it is old; of what nobody heard of, it is news
-		return proven(older)(a.came(ctx, a.push.Before))
+		return orderIf(older)(a.reachedBefore(ctx, a.push.Before))
 	case a.head.SHA == a.push.Before && len(waiting) > 0:
 		return unknown, nil // one that waits for its place may be the newest
 	case a.head.SHA == a.push.Before:
-		return proven(newer)(a.tx.EndsAt(ctx, a.app.ID, a.push.Ref, a.push.After))
+		return orderIf(newer)(a.tx.EndsAt(ctx, a.app.ID, a.push.Ref, a.push.After))
 	}
-	return proven(older)(a.ledToHead(ctx))
+	return orderIf(older)(a.precedesHead(ctx))
 }
 
-// proven returns a function that makes a proof of an order the order.
-func proven(o order) func(proof bool, err error) (order, error) {
+// orderIf returns a function that makes a proof of an order the order.
+func orderIf(o order) func(proof bool, err error) (order, error) {
 	return func(proof bool, err error) (order, error) {
 		if proof {
 			return o, err
@@ -108,14 +108,14 @@ func proven(o order) func(proof bool, err error) (order, error) {
 	}
 }
 
-// ledToHead reports whether the head came after the push: a chain of pushes leads from one to the other, and the reference
+// precedesHead reports whether the head came after the push: a chain of pushes leads from one to the other, and the reference
 // ends there. A push from where nobody saw the reference, or one that rewrote history, may have come after all of them.
-func (a *acceptance) ledToHead(ctx context.Context) (bool, error) {
+func (a *acceptance) precedesHead(ctx context.Context) (bool, error) {
 	if a.push.Forced {
 		return false, nil
 	}
 	if a.push.Before != "" {
-		if came, err := a.came(ctx, a.push.Before); !came {
+		if came, err := a.reachedBefore(ctx, a.push.Before); !came {
 			return false, err
 		}
 	}
@@ -137,8 +137,8 @@ func (a *acceptance) ledToHead(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// came reports whether a push before this one had left the reference at sha.
-func (a *acceptance) came(ctx context.Context, sha landfall.CommitSHA) (bool, error) {
+// reachedBefore reports whether a push before this one had left the reference at sha.
+func (a *acceptance) reachedBefore(ctx context.Context, sha landfall.CommitSHA) (bool, error) {
 	_, err := a.tx.PushTo(ctx, a.app.ID, a.push.Ref, sha, a.push.ID)
 	return err == nil, landfall.Ignore(err, landfall.NotFound)
 }

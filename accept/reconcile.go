@@ -32,11 +32,11 @@ func (acceptor *Acceptor) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// readAgain is how long a repository that could not be read is left alone.
-const readAgain = time.Minute
+// retryReadAfter is how long a repository that could not be read is left alone.
+const retryReadAfter = time.Minute
 
-// RecordKept accepts the pushes that were kept when the store failed.
-func (acceptor *Acceptor) RecordKept(ctx context.Context) error {
+// RetryUnrecorded accepts the pushes that were kept when the store failed.
+func (acceptor *Acceptor) RetryUnrecorded(ctx context.Context) error {
 	var errs []error
 	acceptor.unrecorded.Range(func(id, since any) bool {
 		if since, ok := since.(time.Time); ok && acceptor.Now().Before(since) {
@@ -56,16 +56,16 @@ func (acceptor *Acceptor) RecordKept(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leaveOut goes on without an app whose repository could not be read: it is looked at again later. One that is not there has nothing to
+// deferApp goes on without an app whose repository could not be read: it is looked at again later. One that is not there has nothing to
 // accept: it was never pushed to, or is gone, which deletes no branch. Canceled when ctx ended.
-func (acceptor *Acceptor) leaveOut(ctx context.Context, app landfall.App, err error) error {
+func (acceptor *Acceptor) deferApp(ctx context.Context, app landfall.App, err error) error {
 	if ctx.Err() != nil {
 		return &landfall.Error{Op: "accept.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}
 	}
 	if landfall.KindOf(err) != landfall.NotFound {
 		acceptor.Logger.With(app.LogAttrs()...).ErrorContext(ctx, "the repository is left out: what moved in it was not accepted",
 			"repository", acceptor.Remote.Path(app.ID), "error", err)
-		acceptor.unrecorded.LoadOrStore(app.ID, acceptor.Now().Add(readAgain)) // git may have failed for want of memory, or disk
+		acceptor.unrecorded.LoadOrStore(app.ID, acceptor.Now().Add(retryReadAfter)) // git may have failed for want of memory, or disk
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 	}
 	found, err := acceptor.Remote.Heads(ctx, app.ID)
 	if err != nil {
-		return acceptor.leaveOut(ctx, app, err)
+		return acceptor.deferApp(ctx, app, err)
 	}
 	known := make(map[landfall.RefName]store.Head, len(heads))
 	for _, h := range heads {
@@ -115,10 +115,10 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 		return nil
 	}
 	if err := acceptor.checkCopy(ctx, app, refs, known); err != nil {
-		return acceptor.leaveOut(ctx, app, err)
+		return acceptor.deferApp(ctx, app, err)
 	}
 	acceptor.Logger.With(app.LogAttrs()...).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
-	var pushes []arrival
+	var pushes []acceptedPush
 	err = acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		pushes = nil
 		for _, ref := range refs {
@@ -135,12 +135,12 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 			if err != nil {
 				return err
 			}
-			pushes = append(pushes, arrival{app, push, run})
+			pushes = append(pushes, acceptedPush{app, push, run})
 		}
 		return nil
 	})
 	if err == nil {
-		acceptor.logArrivals(ctx, pushes)
+		acceptor.logAccepted(ctx, pushes)
 	}
 	return err
 }

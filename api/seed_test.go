@@ -221,7 +221,7 @@ func (w *world) commit(ref landfall.RefName, page string) remote.Update {
 func (w *world) push(branch, page string) {
 	w.t.Helper()
 	update := w.commit(landfall.RefName(landfall.BranchPrefix+branch), page)
-	runs := testkit.Must(accept.Doors{Acceptor: w.acceptor}.Accept(
+	runs := testkit.Must(accept.GitReceiver{Acceptor: w.acceptor}.Accept(
 		w.t.Context(), remote.Repository{App: shopID, Name: "shop", Actor: "ada"}, []remote.Update{update}))(w.t)
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)

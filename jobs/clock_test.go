@@ -46,7 +46,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	worker := func(name string, off time.Duration) (w *jobs.Worker, asked *atomic.Int64) {
 		asked = new(atomic.Int64)
 		p := &pipeline.Pipeline{
-			DB: db, Rollout: s.Doors.Rollout, Runs: s.Doors.Runs, Acceptor: s.Doors.Acceptor, Logger: s.Doors.Logger,
+			DB: db, Rollout: s.Receiver.Rollout, Runs: s.Receiver.Runs, Acceptor: s.Receiver.Acceptor, Logger: s.Receiver.Logger,
 			Worker: name, Lease: 3 * time.Second, Scratch: filepath.Join(t.TempDir(), "scratch"),
 			Mirrors: &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{AllowedHosts: []string{host}}},
 			Now: func() time.Time {
@@ -55,7 +55,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 			},
 		}
 		return &jobs.Worker{
-			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.Doors.Acceptor, Pipeline: p, Logger: p.Logger,
+			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.Receiver.Acceptor, Pipeline: p, Logger: p.Logger,
 			Upkeep: &upkeep.Upkeep{DB: db, Mirrors: p.Mirrors, Now: p.Now, Logger: p.Logger},
 		}, asked
 	}

@@ -95,7 +95,7 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		}
 		sweeps.Go(func() { w.every(ctx, upkeep.CollectEvery, w.Upkeep.RingCollect) })
 		sweeps.Go(func() { w.every(ctx, w.Upkeep.Retention.Every(), w.Upkeep.RingForget) })
-		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Acceptor.RecordKept) })
+		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers

@@ -26,8 +26,8 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 	if _, _, err := in.Accept(t.Context(), s.Opens("one", commit)); err != nil {
 		t.Fatal(err)
 	}
-	gateways := accepttest.Gate{Asked: make(chan struct{}), Let: make(chan struct{})}
-	s.Doors.Rollout.Gateways = gateways
+	gateways := accepttest.Gate{Waiting: make(chan struct{}), Release: make(chan struct{})}
+	s.Receiver.Rollout.Gateways = gateways
 	ended := make(chan error, 1)
 	closed := s.Opens("two", commit)
 	closed.PullRequest.Closed = true
@@ -36,12 +36,12 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 		ended <- err
 	}()
 	select {
-	case <-gateways.Asked:
+	case <-gateways.Waiting:
 	case err := <-ended:
 		t.Fatalf("the delivery was accepted without the gateways, with the error %v", err)
 	}
 	s.WantComments("while the gateways take the table", 0)
-	close(gateways.Let)
+	close(gateways.Release)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 		return tx.UpdateApp(t.Context(), app)
 	})
 	s.WantComments("one app was deleted", 1)
-	if c, err := s.Doors.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"}, 12); err != nil || c.Reported != c.Wanted {
+	if c, err := s.Receiver.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"}, 12); err != nil || c.Reported != c.Wanted {
 		t.Errorf("got %+v and the error %v, want nothing owed for a deleted app", c, err)
 	}
 }

@@ -81,16 +81,16 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 // newAcceptor returns what accepts pushes, and fetches them: also from the process with the role api, where this one has not got it.
 func newAcceptor(s *shared, all *runs.Runs) *accept.Acceptor {
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts, Proxy: s.config.Proxy}
-	var elsewhere *accept.Elsewhere
+	var elsewhere *accept.PeerRemote
 	if !s.config.has(roleAPI) {
 		own := hostPort(s.config.URL)
 		dialer = &builder.Dialer{AllowedHosts: append(slices.Clone(s.config.AllowedHosts), own), Proxy: s.config.Proxy.Except(own)}
-		elsewhere = &accept.Elsewhere{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
+		elsewhere = &accept.PeerRemote{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
 			return s.config.URL.JoinPath("git", app+".git").String()
 		}}
 	}
 	return &accept.Acceptor{
-		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), Elsewhere: elsewhere, Now: time.Now, Logger: s.logger,
+		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: elsewhere, Now: time.Now, Logger: s.logger,
 		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 	}
 }
@@ -134,8 +134,8 @@ func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials, coun
 
 func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *upkeep.Upkeep {
 	var elsewhere func(app string) string
-	if acceptor.Elsewhere != nil {
-		elsewhere = acceptor.Elsewhere.URL
+	if acceptor.PeerRemote != nil {
+		elsewhere = acceptor.PeerRemote.URL
 	}
 	return &upkeep.Upkeep{
 		DB: s.db, Runs: acceptor.Runs, Rollout: acceptor.Rollout, Objects: s.objects, Mirrors: acceptor.Mirrors, Repositories: s.remote(), Builds: builds,

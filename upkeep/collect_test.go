@@ -95,14 +95,14 @@ func (s *shop) wantHeld(what string, pages, packages []string) {
 	}
 	slices.Sort(keys)
 	testkit.EqualList(s.T, what+": objects", s.objects.keys(""), keys)
-	row := testkit.Must(s.Doors.DB.Unit(s.T.Context(), s.app(), packaged))(s.T)
+	row := testkit.Must(s.Receiver.DB.Unit(s.T.Context(), s.app(), packaged))(s.T)
 	var versions []string
-	for _, v := range testkit.Must(s.Doors.DB.Versions(s.T.Context(), row.ID, true))(s.T) {
+	for _, v := range testkit.Must(s.Receiver.DB.Versions(s.T.Context(), row.ID, true))(s.T) {
 		versions = append(versions, string(v.UID))
 	}
 	slices.Sort(versions)
 	testkit.EqualList(s.T, what+": versions of the package", versions, packages)
-	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Doors.DB.Prefixes(s.T.Context()))(s.T)), len(pages)+len(packages))
+	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Receiver.DB.Prefixes(s.T.Context()))(s.T)), len(pages)+len(packages))
 }
 
 // A collection leaves what is live or was, what has a tag, what an alias or a call still needs, what a run reserves, and what is shared

@@ -14,7 +14,7 @@ import (
 
 // told is gateways that note what they were given to read.
 type told struct {
-	accepttest.Nowhere
+	accepttest.NoGateways
 
 	apps []string
 }
@@ -29,8 +29,8 @@ func TestReleasesThatTimeLetsGo(t *testing.T) {
 	t.Parallel()
 	l := newLitter(t, storetest.Open(t, storetest.SQLite(t)))
 	gateways := &told{}
-	l.Doors.Rollout.Gateways = gateways
-	ctx, db := t.Context(), l.Doors.DB
+	l.Receiver.Rollout.Gateways = gateways
+	ctx, db := t.Context(), l.Receiver.DB
 	const many = 12 // more than are kept
 	longAgo := time.Now().Add(-100 * 24 * time.Hour)
 	err := db.Update(ctx, func(tx *store.Tx) error {

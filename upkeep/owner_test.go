@@ -71,7 +71,7 @@ func newLitter(t *testing.T, db *store.DB) litter {
 // there reports whether the object and the record are there.
 func (l litter) there() (object, record bool) {
 	l.T.Helper()
-	deliveries, err := l.Doors.DB.Deliveries(l.T.Context(), 10)
+	deliveries, err := l.Receiver.DB.Deliveries(l.T.Context(), 10)
 	if err != nil {
 		l.T.Fatal(err)
 	}
@@ -86,12 +86,12 @@ func (l litter) wantRefused(want landfall.Kind) {
 	for what, do := range map[string]func() error{
 		"collection":     func() error { return l.upkeep.Collect(ctx, accepttest.AppID) },
 		"retention":      func() error { return l.upkeep.Forget(ctx) },
-		"a push's check": func() error { return l.Doors.Check(ctx, remote.Repository{App: accepttest.AppID}, updates) },
+		"a push's check": func() error { return l.Receiver.Check(ctx, remote.Repository{App: accepttest.AppID}, updates) },
 		"a push": func() error {
-			_, err := l.Doors.Accept(ctx, remote.Repository{App: accepttest.AppID, Actor: "ada"}, updates)
+			_, err := l.Receiver.Accept(ctx, remote.Repository{App: accepttest.AppID, Actor: "ada"}, updates)
 			return err
 		},
-		"a report that was sent": func() error { return store.Outbox{DB: l.Doors.DB}.Sent(ctx, 1, time.Now()) },
+		"a report that was sent": func() error { return store.Outbox{DB: l.Receiver.DB}.Sent(ctx, 1, time.Now()) },
 	} {
 		if err := do(); err == nil || landfall.KindOf(err) != want {
 			l.T.Errorf("%s: got %v, want it refused as %s", what, err, want)
