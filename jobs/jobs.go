@@ -28,8 +28,8 @@ type Worker struct {
 	Logger   *slog.Logger
 }
 
-// keeping is the queue of what one process does for all: of the jobs whose topics begin with it.
-const keeping = "keep"
+// upkeepQueue is the queue of what one process does for all: of the jobs whose topics begin with it.
+const upkeepQueue = "keep"
 
 // Duties are what a process does.
 type Duties struct {
@@ -83,19 +83,19 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		if err := w.Upkeep.FinishDeletions(ctx); err != nil {
 			return err
 		}
-		if err := w.Upkeep.RingRemovals(ctx); err != nil {
+		if err := w.Upkeep.WakeRemovals(ctx); err != nil {
 			return err
 		}
 		if err := w.Acceptor.Reconcile(ctx); err != nil {
 			return err
 		}
-		queues[keeping] = 1
-		if err := w.Upkeep.RingForget(ctx); err != nil { // also where the process never lives for long
+		queues[upkeepQueue] = 1
+		if err := w.Upkeep.WakeForget(ctx); err != nil { // also where the process never lives for long
 			return err
 		}
-		sweeps.Go(func() { w.every(ctx, upkeep.CollectEvery, w.Upkeep.RingCollect) })
-		sweeps.Go(func() { w.every(ctx, w.Upkeep.Retention.Every(), w.Upkeep.RingForget) })
-		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
+		sweeps.Go(func() { w.repeat(ctx, upkeep.CollectEvery, w.Upkeep.WakeCollect) })
+		sweeps.Go(func() { w.repeat(ctx, w.Upkeep.Retention.Every(), w.Upkeep.WakeForget) })
+		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers
@@ -107,13 +107,13 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 			if err := w.Pipeline.Beat(ctx); err != nil {
 				return err
 			}
-			sweeps.Go(func() { w.every(ctx, w.Pipeline.BeatEvery(), w.Pipeline.Beat) })
+			sweeps.Go(func() { w.repeat(ctx, w.Pipeline.BeatEvery(), w.Pipeline.Beat) })
 		}
-		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Pipeline.RingLost) })
+		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Pipeline.RingLost) })
 	}
 	sweeps.Go(func() {
 		w.sweep(ctx, w.Upkeep.SweepRemoved) // what was removed while this process was not there
-		w.every(ctx, upkeep.CollectEvery, w.Upkeep.SweepRemoved)
+		w.repeat(ctx, upkeep.CollectEvery, w.Upkeep.SweepRemoved)
 	})
 	queue := store.Queue{DB: w.DB, Process: w.Process, Queues: queues, Work: w.work, Logger: w.Logger}
 	return queue.Run(ctx)
@@ -154,8 +154,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
 }
 
-// every does something now and then until ctx ends.
-func (w *Worker) every(ctx context.Context, interval time.Duration, do func(context.Context) error) {
+// repeat does something now and then until ctx ends.
+func (w *Worker) repeat(ctx context.Context, interval time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

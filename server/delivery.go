@@ -139,7 +139,7 @@ func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *u
 	}
 	return &upkeep.Upkeep{
 		DB: s.db, Runs: acceptor.Runs, Rollout: acceptor.Rollout, Objects: s.objects, Mirrors: acceptor.Mirrors, Repositories: s.remote(), Builds: builds,
-		ElsewhereURL: elsewhere, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
+		RemoteURL: elsewhere, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
 	}
 }
 

@@ -18,18 +18,18 @@ import (
 // what wants nothing to be collected meanwhile. Only the owner of the database collects: in another process it does nothing but fail, and
 // it ends when another process wins the database meanwhile.
 func (u *Upkeep) Collect(ctx context.Context, appID string) error {
-	return u.Uncollected(ctx, func() error { return u.collect(ctx, appID) })
+	return u.WithoutCollection(ctx, func() error { return u.collect(ctx, appID) })
 }
 
 func (u *Upkeep) collect(ctx context.Context, appID string) error {
-	owner, err := u.DB.Leader(ctx)
+	leader, err := u.DB.Leader(ctx)
 	if err != nil {
 		return err
 	}
 	var app landfall.App
 	var expired []landfall.Release
 	var prefixes []string
-	err = owner.Update(ctx, func(tx *store.Tx) error {
+	err = leader.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
 			return err
@@ -53,7 +53,7 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return u.remove(ctx, owner, app)
+		return u.remove(ctx, leader, app)
 	}
 	crashpoint.Here("collect.marked")
 	if len(expired) > 0 {
@@ -65,14 +65,14 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 	// in which a database gives up its connection, and a run would have to store the same content under the same uid right then;
 	// fsck finds it, and landfall run retry --rebuild stores it again.
 	collector := assets.Collector{Check: func(ctx context.Context) error {
-		return owner.Update(ctx, func(*store.Tx) error { return nil })
+		return leader.Update(ctx, func(*store.Tx) error { return nil })
 	}}
 	for _, prefix := range prefixes {
 		if err := collector.DeletePrefix(ctx, u.Objects, prefix); err != nil {
 			return err
 		}
 		crashpoint.Here("collect.deleted")
-		if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.DropPrefix(ctx, prefix) }); err != nil {
+		if err := leader.Update(ctx, func(tx *store.Tx) error { return tx.DropPrefix(ctx, prefix) }); err != nil {
 			return err
 		}
 	}
@@ -95,9 +95,9 @@ func (u *Upkeep) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]
 	return expired, err
 }
 
-// Uncollected runs f while nothing is collected. It waits for a collection that is at work.
-func (u *Upkeep) Uncollected(ctx context.Context, f func() error) error {
-	tick := time.NewTicker(uncollectedEvery)
+// WithoutCollection runs f while nothing is collected. It waits for a collection that is at work.
+func (u *Upkeep) WithoutCollection(ctx context.Context, f func() error) error {
+	tick := time.NewTicker(collectionPoll)
 	defer tick.Stop()
 	for !u.collecting.TryLock() {
 		select {
@@ -110,7 +110,7 @@ func (u *Upkeep) Uncollected(ctx context.Context, f func() error) error {
 	return f()
 }
 
-const uncollectedEvery = 20 * time.Millisecond
+const collectionPoll = 20 * time.Millisecond
 
 // repack joins the packs of an app's built-in repository, which git is not left to do by itself.
 func (u *Upkeep) repack(ctx context.Context, app landfall.App) error {

@@ -21,7 +21,7 @@ func TestCollectionWaits(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	collected := make(chan error, 1)
-	err := s.upkeep.Uncollected(t.Context(), func() error {
+	err := s.upkeep.WithoutCollection(t.Context(), func() error {
 		go func() { collected <- s.upkeep.Collect(t.Context(), accepttest.AppID) }()
 		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()

@@ -90,15 +90,15 @@ func (u *Upkeep) FinishDeletions(ctx context.Context) error {
 	return nil
 }
 
-// RingRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
-func (u *Upkeep) RingRemovals(ctx context.Context) error {
+// WakeRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
+func (u *Upkeep) WakeRemovals(ctx context.Context) error {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
 	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			if app.Removed.IsZero() && u.keptEnough(app) {
+			if app.Removed.IsZero() && u.retentionOver(app) {
 				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 			}
 		}
@@ -106,27 +106,27 @@ func (u *Upkeep) RingRemovals(ctx context.Context) error {
 	})
 }
 
-// keptEnough reports whether an app was deleted, and its content is kept for as long as it is to be.
-func (u *Upkeep) keptEnough(app landfall.App) bool {
+// retentionOver reports whether an app was deleted, and its content is kept for as long as it is to be.
+func (u *Upkeep) retentionOver(app landfall.App) bool {
 	return !app.Deleted.IsZero() && !u.Now().Before(app.Deleted.Add(u.KeepDeleted))
 }
 
-// lateFor is how long after the removal of an app's content it is looked at again: a run that was at work then may have stored something
+// recheckAfter is how long after the removal of an app's content it is looked at again: a run that was at work then may have stored something
 // before it noticed that it was over.
-const lateFor = time.Hour
+const recheckAfter = time.Hour
 
 // remove removes the content of a deleted app, once it was kept for as long as it is to be: objects, repository, mirror, and what builds
 // made. It may be repeated: what is gone already is passed over.
-func (u *Upkeep) remove(ctx context.Context, owner store.Leader, app landfall.App) error {
+func (u *Upkeep) remove(ctx context.Context, leader store.Leader, app landfall.App) error {
 	now := u.Now()
-	if !u.keptEnough(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > lateFor {
+	if !u.retentionOver(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > recheckAfter {
 		return nil
 	}
-	if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.ForgetContent(ctx, app.ID) }); err != nil {
+	if err := leader.Update(ctx, func(tx *store.Tx) error { return tx.ForgetContent(ctx, app.ID) }); err != nil {
 		return err
 	}
 	crashpoint.Here("remove.marked")
-	collector := assets.Collector{Check: func(ctx context.Context) error { return owner.Update(ctx, func(*store.Tx) error { return nil }) }}
+	collector := assets.Collector{Check: func(ctx context.Context) error { return leader.Update(ctx, func(*store.Tx) error { return nil }) }}
 	if err := collector.DeletePrefix(ctx, u.Objects, app.Objects); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (u *Upkeep) remove(ctx context.Context, owner store.Leader, app landfall.Ap
 	if !app.Removed.IsZero() {
 		return nil
 	}
-	err := owner.Update(ctx, func(tx *store.Tx) error {
+	err := leader.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.SetRemoved(ctx, app.ID, now); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (u *Upkeep) remove(ctx context.Context, owner store.Leader, app landfall.Ap
 
 // SweepRemoved removes from this machine what it has for apps whose content was removed: mirrors, and what builds made.
 func (u *Upkeep) SweepRemoved(ctx context.Context) error {
-	if err := u.Mirrors.Sweep(ctx, u.mirrored); err != nil {
+	if err := u.Mirrors.Sweep(ctx, u.mirroredRepositories); err != nil {
 		return err
 	}
 	apps, err := u.DB.Apps(ctx)
@@ -172,8 +172,8 @@ func (u *Upkeep) SweepRemoved(ctx context.Context) error {
 	return nil
 }
 
-// mirrored returns the repositories that this process may have mirrors of: those of all apps whose content is there.
-func (u *Upkeep) mirrored(ctx context.Context) ([]builder.Remote, error) {
+// mirroredRepositories returns the repositories that this process may have mirrors of: those of all apps whose content is there.
+func (u *Upkeep) mirroredRepositories(ctx context.Context) ([]builder.Remote, error) {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return nil, err
@@ -186,8 +186,8 @@ func (u *Upkeep) mirrored(ctx context.Context) ([]builder.Remote, error) {
 		if app.Repository != "" {
 			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: app.Repository})
 		}
-		if u.ElsewhereURL != nil {
-			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: u.ElsewhereURL(app.Name)})
+		if u.RemoteURL != nil {
+			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: u.RemoteURL(app.Name)})
 		}
 	}
 	return remotes, nil

@@ -61,11 +61,11 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 			return err
 		}
 	}
-	return u.forgetGone(ctx)
+	return u.forgetOrphans(ctx)
 }
 
-// forgetGone deletes the executions of apps and versions that are gone.
-func (u *Upkeep) forgetGone(ctx context.Context) error {
+// forgetOrphans deletes the executions of apps and versions that are gone.
+func (u *Upkeep) forgetOrphans(ctx context.Context) error {
 	gone, err := u.DB.OrphanExecutions(ctx)
 	for _, of := range gone {
 		err = errors.Join(err, u.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {

@@ -21,7 +21,7 @@ type Upkeep struct {
 	Objects      assets.Store
 	Mirrors      *builder.Mirrors
 	Repositories Repositories
-	ElsewhereURL func(app string) string // of the repository of the app with that name, when the built-in remote is another process's; else nil
+	RemoteURL    func(app string) string // of the repository of the app with that name, when the built-in remote is another process's; else nil
 	Builds       Builds
 
 	Retention   Retention
@@ -52,11 +52,11 @@ type Repositories interface {
 // TopicForget is the topic of the job that deletes the records that are too old.
 const TopicForget = "keep/forget"
 
-// CollectEvery is how often RingCollect is called.
+// CollectEvery is how often WakeCollect is called.
 const CollectEvery = 10 * time.Minute
 
-// RingCollect rings for a collection of each app.
-func (u *Upkeep) RingCollect(ctx context.Context) error {
+// WakeCollect rings for a collection of each app.
+func (u *Upkeep) WakeCollect(ctx context.Context) error {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
@@ -69,8 +69,8 @@ func (u *Upkeep) RingCollect(ctx context.Context) error {
 	})
 }
 
-// RingForget rings for Forget.
-func (u *Upkeep) RingForget(ctx context.Context) error {
+// WakeForget rings for Forget.
+func (u *Upkeep) WakeForget(ctx context.Context) error {
 	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		tx.EnqueueOnce(TopicForget, "", 0)
 		return nil
