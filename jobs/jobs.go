@@ -99,17 +99,17 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers
-		if err := w.Pipeline.RingLost(ctx); err != nil {
+		if err := w.Pipeline.WakeLost(ctx); err != nil {
 			return err
 		}
 		if !duties.Keep { // that one is asked whether anybody works, and knows of itself
 			defer w.Pipeline.Leave(ctx)
-			if err := w.Pipeline.Beat(ctx); err != nil {
+			if err := w.Pipeline.Heartbeat(ctx); err != nil {
 				return err
 			}
-			sweeps.Go(func() { w.repeat(ctx, w.Pipeline.BeatEvery(), w.Pipeline.Beat) })
+			sweeps.Go(func() { w.repeat(ctx, w.Pipeline.HeartbeatEvery(), w.Pipeline.Heartbeat) })
 		}
-		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Pipeline.RingLost) })
+		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Pipeline.WakeLost) })
 	}
 	sweeps.Go(func() {
 		w.sweep(ctx, w.Upkeep.SweepRemoved) // what was removed while this process was not there

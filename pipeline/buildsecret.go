@@ -27,10 +27,10 @@ type buildSecrets struct {
 }
 
 // findBuildSecrets finds the values that builds of a line get: those that were set last. One that was revoked is left out.
-func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
+func (s source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
 	building := buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{}, marks: map[string]string{}}
 	versions := map[string]secret.Text{} // all, by the names that logs show
-	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
+	owned, err := s.DB.UnitsOf(ctx, s.app.ID)
 	if err != nil {
 		return building, err
 	}
@@ -39,7 +39,7 @@ func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (build
 			continue
 		}
 		name := row.Unit.Name
-		v, err := deploy.NewestSecret(ctx, w.DB, row, line, true)
+		v, err := deploy.NewestSecret(ctx, s.DB, row, line, true)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
@@ -51,26 +51,26 @@ func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (build
 			return building, err
 		}
 		if !content.Revoked.IsZero() {
-			w.sayf("the secret %s (no. %d) was revoked: builds do not get it", name, v.Number)
+			s.logf("the secret %s (no. %d) was revoked: builds do not get it", name, v.Number)
 			continue
 		}
-		if w.Secrets == nil {
+		if s.Secrets == nil {
 			return building, deploy.NoKey("pipeline.findBuildSecrets")
 		}
-		owner := secret.Owner{App: w.app.ID, Name: name}
-		value, err := w.Secrets.Open(owner, content.Sealed)
+		owner := secret.Owner{App: s.app.ID, Name: name}
+		value, err := s.Secrets.Open(owner, content.Sealed)
 		if err != nil {
 			return building, err
 		}
 		versions[fmt.Sprintf("%s:%d", name, v.Number)] = value
-		if name == secret.DockerConfig || slices.ContainsFunc(w.spec.Environments, func(e spec.Environment) bool { return pullSecret(e) == name }) {
+		if name == secret.DockerConfig || slices.ContainsFunc(s.spec.Environments, func(e spec.Environment) bool { return pullSecret(e) == name }) {
 			building.images[name] = value
 			continue
 		}
 		building.values[name] = value
-		building.marks[name] = hex.EncodeToString(w.Secrets.Fingerprint(owner, value))
+		building.marks[name] = hex.EncodeToString(s.Secrets.Fingerprint(owner, value))
 	}
-	w.hide, err = w.redactor(ctx, w.app, versions) // one may have been set since the run began
+	s.hide, err = s.redactor(ctx, s.app, versions) // one may have been set since the run began
 	return building, err
 }
 

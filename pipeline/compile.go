@@ -23,7 +23,7 @@ type entryFile struct {
 
 // compile fails for the first of the files that is not of its language, with its line. Files of one language are looked at together, by
 // their interpreter and in the sandbox: where nothing can hold a command, or functions run elsewhere, nobody looks.
-func (w built) compile(ctx context.Context, files []entryFile) error {
+func (b builtPlan) compile(ctx context.Context, files []entryFile) error {
 	var mine []entryFile
 	var sources [][]byte
 	for _, f := range files {
@@ -31,11 +31,11 @@ func (w built) compile(ctx context.Context, files []entryFile) error {
 			mine, sources = append(mine, f), append(sources, f.source)
 		}
 	}
-	if len(mine) == 0 || w.HasFastAPI == nil { // the interpreter of the machine where functions run may be another one
+	if len(mine) == 0 || b.HasFastAPI == nil { // the interpreter of the machine where functions run may be another one
 		return nil
 	}
 	command, content := mine[0].env.Compile(sources)
-	printed, err := w.runAlone(ctx, command, content)
+	printed, err := b.runAlone(ctx, command, content)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (w built) compile(ctx context.Context, files []entryFile) error {
 
 // runAlone runs a command in the sandbox, without a network, in a folder with some files, and returns what it prints; nothing when nothing
 // here can hold it.
-func (w built) runAlone(ctx context.Context, command string, files map[string][]byte) (printed string, err error) {
-	dir := filepath.Join(w.Scratch, w.run.ID+"-compile")
+func (b builtPlan) runAlone(ctx context.Context, command string, files map[string][]byte) (printed string, err error) {
+	dir := filepath.Join(b.Scratch, b.run.ID+"-compile")
 	defer func() { _ = os.RemoveAll(dir) }() // of what stays, the folder is emptied by the next start
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return "", err
@@ -63,7 +63,7 @@ func (w built) runAlone(ctx context.Context, command string, files map[string][]
 		}
 	}
 	var output bytes.Buffer
-	_, err = w.Sandbox.Build(ctx, BuildCommand{Shell: command, Dir: dir, Output: &output, Logger: w.logger})
+	_, err = b.Sandbox.Build(ctx, BuildCommand{Shell: command, Dir: dir, Output: &output, Logger: b.logger})
 	if landfall.Is(err, landfall.Forbidden) {
 		return "", nil
 	}

@@ -27,11 +27,11 @@ type Builds struct {
 	sizes map[string]int64 // of builds' folders, which do not change
 }
 
-// perBuilt is what a file costs beside its bytes.
-const perBuilt = 4 << 10
+// fileOverhead is what a file costs beside its bytes.
+const fileOverhead = 4 << 10
 
-// keptBuild is the record of what a build made.
-type keptBuild struct {
+// storedBuild is the record of what a build made.
+type storedBuild struct {
 	Folder string          `json:"folder"`
 	Files  []landfall.File `json:"files"`
 }
@@ -124,24 +124,24 @@ func (b *Builds) Drop(app string) error {
 // Check returns the names of the files of a kept build that are not what the build made. What is not there is no damage: it is
 // built again when it is needed.
 func (b *Builds) Check(record store.Build) ([]string, error) {
-	var kept keptBuild
+	var kept storedBuild
 	if err := json.Unmarshal(record.Output, &kept); err != nil {
 		return nil, &landfall.Error{Op: "pipeline.Check", Message: "the record of a build cannot be read", Err: err}
 	}
 	folder := b.hold(kept.Folder)
-	defer b.letGo(kept.Folder)
+	defer b.releaseOne(kept.Folder)
 	var damaged []string
 	for _, f := range kept.Files {
 		at := filepath.Join(folder, filepath.FromSlash(f.Path))
-		if _, err := os.Lstat(at); err == nil && !isKept(f, at, true) {
+		if _, err := os.Lstat(at); err == nil && !isStored(f, at, true) {
 			damaged = append(damaged, at)
 		}
 	}
 	return damaged, nil
 }
 
-// letGo undoes hold.
-func (b *Builds) letGo(name string) {
+// releaseOne undoes hold.
+func (b *Builds) releaseOne(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.users[name]--
@@ -158,46 +158,46 @@ func sizeOf(folder fs.FS, name string) (size int64, err error) {
 		}
 		info, err := entry.Info()
 		if err == nil {
-			size += info.Size() + perBuilt
+			size += info.Size() + fileOverhead
 		}
 		return err
 	})
 	return size, err
 }
 
-// useBuild keeps a build's folder until the worker is done, and returns where it is.
-func (w *attempt) useBuild(name string) string {
-	w.builtIn = append(w.builtIn, name)
-	return w.Builds.hold(name)
+// holdBuild keeps a build's folder until the worker is done, and returns where it is.
+func (a *attempt) holdBuild(name string) string {
+	a.buildFolders = append(a.buildFolders, name)
+	return a.Builds.hold(name)
 }
 
 // releaseBuilds lets go of the folders of builds, and removes what is then too much; when the run was broken off, the next
 // one does.
-func (w *attempt) releaseBuilds(ctx context.Context) {
-	if len(w.builtIn) == 0 {
+func (a *attempt) releaseBuilds(ctx context.Context) {
+	if len(a.buildFolders) == 0 {
 		return
 	}
-	w.Builds.release(w.builtIn, w.Now())
+	a.Builds.release(a.buildFolders, a.Now())
 	if ctx.Err() != nil {
 		return
 	}
-	err := w.Builds.trim(func(name string) error { return w.forgetKept(ctx, name) })
+	err := a.Builds.trim(func(name string) error { return a.forgetFolder(ctx, name) })
 	if err != nil {
-		w.logger.WarnContext(ctx, "what builds made could not be removed", "error", err)
+		a.logger.WarnContext(ctx, "what builds made could not be removed", "error", err)
 	}
 }
 
-// forgetKept deletes the record of a build whose folder goes; that of another build of the same input stays.
-func (w *attempt) forgetKept(ctx context.Context, name string) error {
+// forgetFolder deletes the record of a build whose folder goes; that of another build of the same input stays.
+func (a *attempt) forgetFolder(ctx context.Context, name string) error {
 	app, folder := path.Split(name)
 	hex, _, _ := strings.Cut(folder, "-")
 	app, input := path.Clean(app), landfall.Digest("sha256:"+hex)
-	return w.DB.Update(ctx, func(tx *store.Tx) error {
+	return a.DB.Update(ctx, func(tx *store.Tx) error {
 		data, err := tx.Build(ctx, app, input)
 		if err != nil {
 			return landfall.Ignore(err, landfall.NotFound)
 		}
-		var kept keptBuild
+		var kept storedBuild
 		if err := json.Unmarshal(data, &kept); err == nil && kept.Folder != name {
 			return nil
 		}

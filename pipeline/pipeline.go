@@ -83,19 +83,19 @@ const (
 	defaultLease = 30 * time.Second
 )
 
-// SweepEvery is how often RingLost is called.
+// SweepEvery is how often WakeLost is called.
 const SweepEvery = time.Second
 
 // sweepBatch bounds how many runs one sweep rings for.
 const sweepBatch = 100
 
-// RingLost rings for runs whose doorbell was lost or whose worker died. Fresh ones have a job of their own on its way.
-func (p *Pipeline) RingLost(ctx context.Context) error {
-	return p.ringDue(ctx, "", SweepEvery, sweepBatch)
+// WakeLost rings for runs whose doorbell was lost or whose worker died. Fresh ones have a job of their own on its way.
+func (p *Pipeline) WakeLost(ctx context.Context) error {
+	return p.wakeDue(ctx, "", SweepEvery, sweepBatch)
 }
 
-// ringDue rings for the oldest runs, of one app or of all, that may have started some time ago.
-func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, limit int) error {
+// wakeDue rings for the oldest runs, of one app or of all, that may have started some time ago.
+func (p *Pipeline) wakeDue(ctx context.Context, app string, ago time.Duration, limit int) error {
 	now, err := p.DB.Now(ctx, p.Now())
 	if err != nil {
 		return err
@@ -112,9 +112,9 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, l
 	})
 }
 
-// ringNext rings for an app's oldest run that waits for one of the app's to end.
-func (p *Pipeline) ringNext(ctx context.Context, app landfall.App) {
-	if err := p.ringDue(ctx, app.ID, 0, 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
+// wakeNext rings for an app's oldest run that waits for one of the app's to end.
+func (p *Pipeline) wakeNext(ctx context.Context, app landfall.App) {
+	if err := p.wakeDue(ctx, app.ID, 0, 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
 		p.Logger.With(app.LogAttrs()...).WarnContext(ctx, "runs that wait will be found by the sweep", "error", err)
 	}
 }
@@ -126,5 +126,5 @@ func (p *Pipeline) lease() time.Duration {
 	return p.Lease
 }
 
-// BeatEvery is how often Beat is called by a process whose workers are alive.
-func (p *Pipeline) BeatEvery() time.Duration { return p.lease() / beats }
+// HeartbeatEvery is how often Beat is called by a process whose workers are alive.
+func (p *Pipeline) HeartbeatEvery() time.Duration { return p.lease() / heartbeatsPerLease }

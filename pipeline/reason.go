@@ -103,7 +103,7 @@ func (e *errorFinder) add(text string) {
 		kind = e.next
 	}
 	e.next = nil
-	if e.better(kind) {
+	if e.isBetter(kind) {
 		e.line, e.kind = line, kind
 		if kind != nil && kind.below != "" && e.file != "" {
 			e.line = e.file + kind.below + line
@@ -155,8 +155,8 @@ func kindOf(line string) *errorLine {
 	return nil
 }
 
-// better reports whether a line of a kind is to be preferred to what was found before.
-func (e *errorFinder) better(kind *errorLine) bool {
+// isBetter reports whether a line of a kind is to be preferred to what was found before.
+func (e *errorFinder) isBetter(kind *errorLine) bool {
 	switch {
 	case kind == nil:
 		return e.kind == nil // the last line that says something

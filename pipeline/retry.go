@@ -15,7 +15,7 @@ const (
 	giveBack               // at once, by whoever comes; the attempt does not count
 )
 
-type verdict struct {
+type decision struct {
 	action action
 	state  landfall.RunState // for fail
 	after  time.Duration     // for tryAgain
@@ -28,20 +28,20 @@ const (
 	maxDelay    = 2 * time.Minute
 )
 
-// judge decides about an attempt that ended in an error of the given kind, after so many that failed before.
-func judge(kind landfall.Kind, failures int) verdict {
+// decide decides about an attempt that ended in an error of the given kind, after so many that failed before.
+func decide(kind landfall.Kind, failures int) decision {
 	switch kind {
 	case landfall.Invalid, landfall.NotFound, landfall.Conflict:
-		return verdict{action: fail, state: landfall.RunFailed}
+		return decision{action: fail, state: landfall.RunFailed}
 	case landfall.Unauthorized, landfall.Forbidden:
-		return verdict{action: fail, state: landfall.RunError}
+		return decision{action: fail, state: landfall.RunError}
 	case landfall.Canceled:
-		return verdict{action: giveBack}
+		return decision{action: giveBack}
 	case landfall.Unavailable, landfall.Internal:
 		if failures+1 >= maxFailures {
-			return verdict{action: fail, state: landfall.RunError}
+			return decision{action: fail, state: landfall.RunError}
 		}
-		return verdict{action: tryAgain, after: min(firstDelay<<failures, maxDelay)}
+		return decision{action: tryAgain, after: min(firstDelay<<failures, maxDelay)}
 	}
-	return verdict{action: fail, state: landfall.RunError}
+	return decision{action: fail, state: landfall.RunError}
 }

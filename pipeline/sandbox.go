@@ -71,7 +71,7 @@ func (h *hosts) add(host string, failure error) {
 func (b *BuildSandbox) warmUp(ctx context.Context, c BuildCommand) error {
 	made := filepath.Join(b.Warm, landfall.DigestOf([]byte(c.Warmup.Command)).Hex())
 	if _, err := os.Stat(made); err != nil {
-		c.Say(c.Warmup.Note) // also when another build makes it: this one waits as long
+		c.Progress(c.Warmup.Note) // also when another build makes it: this one waits as long
 	}
 	b.warming.Lock()
 	defer b.warming.Unlock()

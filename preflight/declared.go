@@ -31,8 +31,8 @@ func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (co
 	return command, warmup, fallback
 }
 
-// below puts globs below a folder.
-func below(folder string, globs []string) []string {
+// prefixGlobs puts globs below a folder.
+func prefixGlobs(folder string, globs []string) []string {
 	all := make([]string, len(globs))
 	for i, g := range globs {
 		all[i] = path.Join(folder, g)
@@ -60,8 +60,8 @@ func ArchivesOf(s *spec.Spec) map[string]builder.ArchiveSpec {
 }
 
 func archiveOf(a spec.Archive) builder.ArchiveSpec {
-	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Lines: a.Lines,
-		Exclude: below(a.RootDir, a.Exclude)}
+	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: prefixGlobs(a.RootDir, a.Include), Lines: a.Lines,
+		Exclude: prefixGlobs(a.RootDir, a.Exclude)}
 }
 
 // RulesOf returns which files the static units of an app are.

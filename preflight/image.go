@@ -77,7 +77,7 @@ func (u *Image) Remove() {
 // brokenImages finds the functions of a spec whose container image, which lies among the files of the app's folder, cannot be run. Of
 // images of registries and of those that a build makes nothing is known.
 func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
-	packages := committed(s, files, open)
+	packages := committedPackages(s, files, open)
 	image := Image{}
 	defer image.Remove()
 	var problems []spec.Problem
@@ -91,7 +91,7 @@ func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open
 		switch kind := landfall.KindOf(err); {
 		case err == nil:
 		case kind == landfall.Invalid:
-			problems = append(problems, willNotRun(f, err))
+			problems = append(problems, entryProblem(f, err))
 		default:
 			return nil, err
 		}

@@ -19,7 +19,7 @@ import (
 // package, or it takes a WebSocket. Nothing is known of files that a build makes. The error is that of open, which opens files of the
 // app's folder.
 func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
-	entries, err := entryProblems(ctx, s, committed(s, files, open))
+	entries, err := entryProblems(ctx, s, committedPackages(s, files, open))
 	return append(environment.Unknown(s), entries...), err
 }
 
@@ -83,7 +83,7 @@ func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]Deploy
 		}
 		switch {
 		case landfall.KindOf(err) == landfall.Invalid:
-			problems = append(problems, willNotRun(f, err))
+			problems = append(problems, entryProblem(f, err))
 		case err != nil:
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]Deploy
 	return problems, nil
 }
 
-func willNotRun(f spec.Function, why error) spec.Problem {
+func entryProblem(f spec.Function, why error) spec.Problem {
 	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
 }
 
@@ -154,15 +154,15 @@ func readSource(ctx context.Context, env environment.Environment, entrypoint str
 	return file.Path, source, err
 }
 
-// committed returns the files of each package that no build command makes, and the sources of those that Fission's build compiles.
-func committed(s *spec.Spec, files []landfall.File, open artifact.Opener) map[string]Deployment {
+// committedPackages returns the files of each package that no build command makes, and the sources of those that Fission's build compiles.
+func committedPackages(s *spec.Spec, files []landfall.File, open artifact.Opener) map[string]Deployment {
 	if s.App != nil && s.App.Build != nil {
 		return nil
 	}
 	archives := ArchivesOf(s)
 	packages := map[string]Deployment{}
 	for _, p := range s.Packages {
-		ref, built, compiled := seenIn(s, p)
+		ref, built, compiled := deploymentArchive(s, p)
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
 		if built && !compiled || ref.Name == "" || err != nil || artifact.IsZip(selected) { // of a zip it is seen when it is unpacked
 			continue
@@ -174,8 +174,8 @@ func committed(s *spec.Spec, files []landfall.File, open artifact.Opener) map[st
 	return packages
 }
 
-// seenIn returns the archive of a package that functions see, or that is built for them, and whether Fission's build compiles it.
-func seenIn(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
+// deploymentArchive returns the archive of a package that functions see, or that is built for them, and whether Fission's build compiles it.
+func deploymentArchive(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
 	if env, err := EnvironmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
 		command, _, _ := BuildCommand(s, p, env)
 		return p.Source, command != "", env.Compiled(command)

@@ -43,7 +43,7 @@ func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open a
 	}
 	packages := map[string]Deployment{}
 	for _, p := range s.Packages {
-		ref, built, compiled := seenIn(s, p)
+		ref, built, compiled := deploymentArchive(s, p)
 		if d, is := unzipped[ref.Name]; is && (!built || compiled) {
 			d.compiled = compiled
 			packages[p.Name] = d
