@@ -78,8 +78,8 @@ func objectKey(prefix, rel string) string {
 	return prefix + name
 }
 
-// besideKey returns the key for bytes with this digest where other bytes lie at key.
-func besideKey(key string, digest landfall.Digest) string {
+// alternateKey returns the key for bytes with this digest where other bytes lie at key.
+func alternateKey(key string, digest landfall.Digest) string {
 	return key + "~" + digest.Hex()[:suffixLength-1]
 }
 

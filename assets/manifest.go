@@ -178,24 +178,24 @@ func Decode(data []byte) (*Manifest, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&wire); err != nil {
-		return nil, broken(err)
+		return nil, manifestError(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, broken(errors.New("more follows the manifest"))
+		return nil, manifestError(errors.New("more follows the manifest"))
 	}
 	if wire.Version != manifestVersion || len(wire.Prefixes) == 0 {
-		return nil, broken(fmt.Errorf("version %d with %d prefixes", wire.Version, len(wire.Prefixes)))
+		return nil, manifestError(fmt.Errorf("version %d with %d prefixes", wire.Version, len(wire.Prefixes)))
 	}
 	for _, prefix := range wire.Prefixes {
 		if rest, ok := strings.CutSuffix(prefix, "/"); !ok || CheckKey(rest) != nil {
-			return nil, broken(fmt.Errorf("prefix %q", prefix))
+			return nil, manifestError(fmt.Errorf("prefix %q", prefix))
 		}
 	}
 	files := make([]ManifestFile, len(wire.Files))
 	for i := range wire.Files {
 		file, ok := decodeFile(&wire.Files[i], wire.Prefixes)
 		if !ok || (i > 0 && files[i-1].Path >= file.Path) {
-			return nil, broken(fmt.Errorf("file %d, %q", i, wire.Files[i].Path))
+			return nil, manifestError(fmt.Errorf("file %d, %q", i, wire.Files[i].Path))
 		}
 		files[i] = file
 	}
@@ -224,7 +224,7 @@ func isHeaderValue(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-func broken(err error) error {
+func manifestError(err error) error {
 	return &landfall.Error{Op: "assets.decode", Message: "a manifest of static files is damaged", Err: err}
 }
 
@@ -269,7 +269,7 @@ func Load(ctx context.Context, store Opener, ref Ref) (*Manifest, error) {
 		return nil, failure("assets.load", err)
 	}
 	if ref.Digest != "" && landfall.DigestOf(data) != ref.Digest {
-		return nil, broken(fmt.Errorf("%s has another digest than %s", ref.Key, ref.Digest))
+		return nil, manifestError(fmt.Errorf("%s has another digest than %s", ref.Key, ref.Digest))
 	}
 	return Decode(data)
 }

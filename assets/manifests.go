@@ -9,8 +9,8 @@ import (
 
 // The most manifests that are kept in memory, and the most files that they list together. One is always kept.
 const (
-	maxKept      = 64
-	maxKeptFiles = 50_000
+	maxCached      = 64
+	maxCachedFiles = 50_000
 )
 
 // Manifests reads manifests, and keeps those that were used last: to read one takes longer than to store a small change.
@@ -18,11 +18,11 @@ const (
 type Manifests struct {
 	Store Opener
 
-	mu   sync.Mutex
-	kept []keptManifest // the one that was used last is the first
+	mu     sync.Mutex
+	cached []cachedManifest // the one that was used last is the first
 }
 
-type keptManifest struct {
+type cachedManifest struct {
 	ref      Ref
 	manifest *Manifest
 }
@@ -47,19 +47,19 @@ func (m *Manifests) Keep(ref Ref, manifest *Manifest) { m.use(ref, manifest) }
 func (m *Manifests) use(ref Ref, manifest *Manifest) *Manifest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.kept, func(k keptManifest) bool { return k.ref == ref }); i >= 0 {
-		manifest = cmp.Or(manifest, m.kept[i].manifest)
-		m.kept = slices.Delete(m.kept, i, i+1)
+	if i := slices.IndexFunc(m.cached, func(k cachedManifest) bool { return k.ref == ref }); i >= 0 {
+		manifest = cmp.Or(manifest, m.cached[i].manifest)
+		m.cached = slices.Delete(m.cached, i, i+1)
 	}
 	if manifest == nil {
 		return nil
 	}
-	m.kept = slices.Insert(m.kept, 0, keptManifest{ref, manifest})
+	m.cached = slices.Insert(m.cached, 0, cachedManifest{ref, manifest})
 	files := 0
-	for i, k := range m.kept {
+	for i, k := range m.cached {
 		files += len(k.manifest.files)
-		if i > 0 && (i == maxKept || files > maxKeptFiles) {
-			m.kept = slices.Delete(m.kept, i, len(m.kept))
+		if i > 0 && (i == maxCached || files > maxCachedFiles) {
+			m.cached = slices.Delete(m.cached, i, len(m.cached))
 			break
 		}
 	}

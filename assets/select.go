@@ -82,7 +82,7 @@ func selectUnit(rule Rule, files []landfall.File) (Unit, error) {
 		if err := checkFile(rule, file); err != nil {
 			return Unit{}, err
 		}
-		unit.Entries = append(unit.Entries, Entry{Path: servedAt(rule.Path, target, source, file.Path), File: file})
+		unit.Entries = append(unit.Entries, Entry{Path: servedPath(rule.Path, target, source, file.Path), File: file})
 	}
 	slices.SortFunc(unit.Entries, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 	return unit, checkFolders(rule, unit.Entries)
@@ -98,8 +98,8 @@ func cleanTarget(rule Rule) (string, error) {
 	return path.Clean(rule.Path), nil
 }
 
-// servedAt returns the URL path of the file name, which the source found.
-func servedAt(given, target string, from source, name string) string {
+// servedPath returns the URL path of the file name, which the source found.
+func servedPath(given, target string, from source, name string) string {
 	if !from.single {
 		return joinURL(target, below(from.folder, name))
 	}

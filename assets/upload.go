@@ -25,8 +25,8 @@ type Uploader struct {
 	Read    func(context.Context, landfall.File) (io.ReadCloser, error) // returns the bytes of a file of the unit
 	Workers int                                                         // files on their way at once; 0: 16
 
-	// There are keys that an earlier attempt stored: what lies at them is compared and not sent again.
-	There map[string]bool
+	// Stored are keys that an earlier attempt stored: what lies at them is compared and not sent again.
+	Stored map[string]bool
 }
 
 // UploadResult says what an upload did.
@@ -79,8 +79,8 @@ func (u Uploader) Upload(ctx context.Context, plan UploadPlan) (*Manifest, Uploa
 	return manifest, result, nil
 }
 
-// stored is what a job came to.
-type stored struct {
+// jobResult is what a job came to.
+type jobResult struct {
 	key     string
 	digest  landfall.Digest
 	sniffed string // the type by the first bytes
@@ -88,7 +88,7 @@ type stored struct {
 }
 
 // complete fills in what was not known of a file before the upload.
-func (s stored) complete(file *ManifestFile, prefix string) {
+func (s jobResult) complete(file *ManifestFile, prefix string) {
 	if s.key != "" {
 		file.Prefix, file.Key, file.Digest = prefix, s.key, s.digest
 	}
@@ -98,9 +98,9 @@ func (s stored) complete(file *ManifestFile, prefix string) {
 }
 
 // run does one job. What lies at its key already is used if it is the same, and left alone otherwise.
-func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (stored, error) {
+func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (jobResult, error) {
 	create := u.create
-	if u.There[job.key] {
+	if u.Stored[job.key] {
 		create = u.find
 	}
 	done, err := create(ctx, job, job.key, buffer)
@@ -109,13 +109,13 @@ func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (store
 	}
 	ours, err := u.digest(ctx, job.file)
 	if err != nil {
-		return stored{}, err
+		return jobResult{}, err
 	}
 	done.digest = ours
 	if same, err := u.holds(ctx, job.key, job.file.Size, ours); same || err != nil {
 		return done, err
 	}
-	beside := besideKey(job.key, ours)
+	beside := alternateKey(job.key, ours)
 	done, err = u.create(ctx, job, beside, buffer)
 	if err == nil || landfall.KindOf(err) != landfall.Conflict {
 		return done, err
@@ -125,11 +125,11 @@ func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (store
 	if same || holdsErr != nil {
 		return done, holdsErr
 	}
-	return stored{}, err
+	return jobResult{}, err
 }
 
 // find is create for a key that is there.
-func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.Reader) (stored, error) {
+func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.Reader) (jobResult, error) {
 	done, err := u.create(ctx, job, "", buffer)
 	if err != nil {
 		return done, err
@@ -139,23 +139,23 @@ func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.R
 }
 
 // create stores the job's file at key, or only looks at its first bytes if there is no key.
-func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio.Reader) (stored, error) {
+func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio.Reader) (jobResult, error) {
 	file, err := u.Read(ctx, job.file)
 	if err != nil {
-		return stored{}, err
+		return jobResult{}, err
 	}
 	defer file.Close()
 	buffer.Reset(file)
 	defer buffer.Reset(nil)
 	head, err := buffer.Peek(sniffLength)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return stored{}, err
+		return jobResult{}, err
 	}
 	if isPointer(head) {
-		return stored{}, &landfall.Error{Op: opUpload, Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return jobResult{}, &landfall.Error{Op: opUpload, Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%q is a pointer of Git LFS and not the file; commit the file itself, or exclude it", job.file.Path)}
 	}
-	done := stored{key: key, sniffed: typeBySniffing(head), written: -1}
+	done := jobResult{key: key, sniffed: typeBySniffing(head), written: -1}
 	if key == "" {
 		return done, nil
 	}

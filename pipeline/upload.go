@@ -141,7 +141,7 @@ func (k storedPlan) uploadStatic(ctx context.Context, u versioning.Unit) (versio
 		plan = assets.Plan(unit, prefix, known...)
 	}
 	uploader := assets.Uploader{Store: k.Objects, Read: k.open}
-	if uploader.There, err = k.storedBefore(ctx, prefix); err != nil {
+	if uploader.Stored, err = k.storedBefore(ctx, prefix); err != nil {
 		return versioning.Stored{}, err
 	}
 	manifest, result, err := uploader.Upload(ctx, plan)

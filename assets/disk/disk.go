@@ -43,8 +43,8 @@ const (
 // While the folder is gone, or another one is at its path, every method returns Unavailable. A folder that is put back,
 // or a copy of it with the same mark, is used again.
 type Store struct {
-	at      string // its path
-	made    bool   // by Open
+	path    string // its path
+	created bool   // by Open
 	mu      sync.Mutex
 	opened  atomic.Pointer[folder] // written under mu
 	buffers sync.Pool              // of *[bufferSize]byte
@@ -71,7 +71,7 @@ var _ assets.Store = (*Store)(nil)
 func Open(at string) (*Store, error) {
 	const op = "disk.open"
 	_, err := os.Stat(at)
-	s := &Store{at: at, made: errors.Is(err, fs.ErrNotExist)}
+	s := &Store{path: at, created: errors.Is(err, fs.ErrNotExist)}
 	if err := os.MkdirAll(at, folderMode); err != nil {
 		return nil, failure(op, "", err)
 	}
@@ -149,7 +149,7 @@ func readMark(folder fs.FS) (string, error) {
 
 // find returns the folder, after a look whether it is still the one at its path.
 func (s *Store) find() (*folder, error) {
-	if opened := s.opened.Load(); opened.isAt(s.at) {
+	if opened := s.opened.Load(); opened.isAt(s.path) {
 		return opened, nil
 	}
 	s.mu.Lock()
@@ -160,22 +160,22 @@ func (s *Store) find() (*folder, error) {
 // findAgain opens what is at the folder's path now, if it has the mark of the folder that was there. The caller holds mu.
 func (s *Store) findAgain() (*folder, error) {
 	opened := s.opened.Load()
-	if opened.isAt(s.at) {
+	if opened.isAt(s.path) {
 		return opened, nil
 	}
 	if opened.mark == "" {
-		return nil, gone(fs.ErrNotExist)
+		return nil, folderGone(fs.ErrNotExist)
 	}
-	fresh, err := openFolder(s.at, opened.mark)
+	fresh, err := openFolder(s.path, opened.mark)
 	if err != nil {
-		return nil, gone(err)
+		return nil, folderGone(err)
 	}
 	s.opened.Store(fresh) // what is open of the other stays open until nobody uses it
 	return fresh, nil
 }
 
-// gone is the error while the folder is not at its path.
-func gone(cause error) error {
+// folderGone is the error while the folder is not at its path.
+func folderGone(cause error) error {
 	return &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: errors.Join(cause, fs.ErrNotExist),
 		Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
 }
@@ -209,8 +209,8 @@ func (f *folder) openDir() (err error) {
 // stay readable.
 func (s *Store) Close() error {
 	f := s.opened.Load()
-	if s.made && unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		f.removeEmpty(s.at)
+	if s.created && unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		f.removeEmpty(s.path)
 	}
 	return f.close()
 }
@@ -285,8 +285,8 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 		if errors.Is(err, unix.ENOTDIR) { // an object is where a folder would be
 			err = fs.ErrExist
 		}
-		if err == nil && !f.isAt(s.at) {
-			err = gone(nil) // with what was just stored
+		if err == nil && !f.isAt(s.path) {
+			err = folderGone(nil) // with what was just stored
 		}
 	}
 	removed := unix.Unlinkat(int(f.parts.Fd()), part, 0) // if it stays, the next start removes it
@@ -344,7 +344,7 @@ func (f *folder) link(part, key string) error {
 	const attempts = 100 // each lost to a Delete that took the empty folder away again
 	var err error
 	for range attempts {
-		err = f.in(path.Dir(key), func(folder int) error {
+		err = f.inFolder(path.Dir(key), func(folder int) error {
 			return unix.Linkat(int(f.parts.Fd()), part, folder, path.Base(key), 0)
 		})
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -359,8 +359,8 @@ func (f *folder) link(part, key string) error {
 	return &landfall.Error{Op: "disk.link", Err: err}
 }
 
-// in calls do with an open folder below f.
-func (f *folder) in(name string, do func(fd int) error) error {
+// inFolder calls do with an open folder below f.
+func (f *folder) inFolder(name string, do func(fd int) error) error {
 	below, err := f.openFile(name)
 	if err != nil {
 		return err
@@ -437,7 +437,7 @@ func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.
 
 // unlink removes a file, or with AT_REMOVEDIR an empty folder and nothing else. (Root.Remove would take either.)
 func (f *folder) unlink(name string, flags int) error {
-	return f.in(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
+	return f.inFolder(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
 }
 
 // List implements assets.Remover.

@@ -17,8 +17,8 @@ import (
 // digestHeader is the user metadata that holds an object's SHA-256, so that whoever reads it can tell damage.
 const digestHeader = "Landfall-Sha256"
 
-// once makes a request create an object or fail: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-func once() minio.PutObjectOptions {
+// createOnly makes a request create an object or fail: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+func createOnly() minio.PutObjectOptions {
 	opts := minio.PutObjectOptions{ContentType: "application/octet-stream"}
 	opts.SetMatchETagExcept("*")
 	return opts
@@ -43,7 +43,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 		return digest, failure(op, key, err)
 	}
 	data := make([]byte, size)
-	if err := exactly(ctx, r, data, true); err != nil {
+	if err := readExactly(ctx, r, data, true); err != nil {
 		return "", failure(op, key, err)
 	}
 	digest := landfall.DigestOf(data)
@@ -55,17 +55,17 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 
 // put creates an object of one request. The store checks what arrives against the digest.
 func (s *Store) put(ctx context.Context, name string, data []byte, digest landfall.Digest) error {
-	opts := once()
+	opts := createOnly()
 	opts.UserMetadata = map[string]string{digestHeader: digest.Hex()}
-	return settled(ctx, func() error {
+	return retryConflict(ctx, func() error {
 		_, err := s.core.PutObject(ctx, s.bucket, name, bytes.NewReader(data), int64(len(data)), "", digest.Hex(), opts)
 		return err
 	})
 }
 
-// settled repeats a conditional request while the store answers that another one, at work at the same time, is in its way
+// retryConflict repeats a conditional request while the store answers that another one, at work at the same time, is in its way
 // (409). Whether there is an object says another answer (412).
-func settled(ctx context.Context, request func() error) error {
+func retryConflict(ctx context.Context, request func() error) error {
 	const attempts, pause = 5, 50 * time.Millisecond
 	for attempt := 0; ; attempt++ {
 		err := request()
@@ -84,14 +84,14 @@ func settled(ctx context.Context, request func() error) error {
 
 // createLarge creates an object in parts. It appears when they are put together.
 func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size int64) (landfall.Digest, error) {
-	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key), minio.PutObjectOptions{ContentType: once().ContentType})
+	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key), minio.PutObjectOptions{ContentType: createOnly().ContentType})
 	if err != nil {
 		return "", err
 	}
 	digest, parts, err := s.putParts(ctx, name(key), upload, r, size)
 	if err == nil {
-		err = settled(ctx, func() error {
-			_, err := s.core.CompleteMultipartUpload(ctx, s.bucket, name(key), upload, parts, once())
+		err = retryConflict(ctx, func() error {
+			_, err := s.core.CompleteMultipartUpload(ctx, s.bucket, name(key), upload, parts, createOnly())
 			return err
 		})
 	}
@@ -112,7 +112,7 @@ func (s *Store) putParts(ctx context.Context, name, upload string, r io.Reader, 
 	for done := int64(0); done < size; {
 		data := buffer[:min(partSize, size-done)]
 		done += int64(len(data))
-		if err := exactly(ctx, r, data, done == size); err != nil {
+		if err := readExactly(ctx, r, data, done == size); err != nil {
 			return "", nil, err
 		}
 		whole.Write(data)

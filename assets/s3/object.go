@@ -108,15 +108,15 @@ func (o *object) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		if err != nil {
-			if err := o.again(err); err != nil {
+			if err := o.retry(err); err != nil {
 				return 0, err
 			}
 		}
 	}
 }
 
-// again waits a little after an error, unless there were too many.
-func (o *object) again(cause error) error {
+// retry waits a little after an error, unless there were too many.
+func (o *object) retry(cause error) error {
 	o.drop()
 	o.repeats++
 	if o.repeats > maxRepeats {

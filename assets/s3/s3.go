@@ -82,10 +82,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s := &Store{core: minio.Core{Client: client}, bucket: c.Bucket, memory: semaphore.NewWeighted(memoryLimit)}
 	if err := s.ensureBucket(ctx, c.Region); err != nil {
-		return nil, s.unusable(ctx, c, err)
+		return nil, s.openError(ctx, c, err)
 	}
 	if err := s.probe(ctx, c.Endpoint); err != nil {
-		return nil, s.unusable(ctx, c, err)
+		return nil, s.openError(ctx, c, err)
 	}
 	return s, nil
 }
@@ -122,16 +122,16 @@ func (s *Store) ensureBucket(ctx context.Context, region string) error {
 // mark nothing is written, which a full store would refuse: it is tried whether the mark is created again.
 func (s *Store) probe(ctx context.Context, endpoint string) error {
 	if mark, err := s.Mark(ctx); err == nil && mark != "" {
-		return probed(endpoint, nil, s.put(ctx, markName, []byte(mark+"\n"), landfall.DigestOf([]byte(mark+"\n"))), nil)
+		return probeResult(endpoint, nil, s.put(ctx, markName, []byte(mark+"\n"), landfall.DigestOf([]byte(mark+"\n"))), nil)
 	}
 	key := ".probe/" + string(landfall.NewUID()) + time.Now().UTC().Format("20060102150405.000000000")
 	first := s.put(ctx, key, []byte("first"), landfall.DigestOf([]byte("first")))
 	second := s.put(ctx, key, []byte("second"), landfall.DigestOf([]byte("second")))
-	return probed(endpoint, first, second, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+	return probeResult(endpoint, first, second, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-// probed says what the answers to a probe mean: of its first object, of the second, and of taking it away.
-func probed(endpoint string, first, second, removed error) error {
+// probeResult says what the answers to a probe mean: of its first object, of the second, and of taking it away.
+func probeResult(endpoint string, first, second, removed error) error {
 	const op = "s3.probe"
 	switch {
 	case first != nil:
@@ -148,12 +148,12 @@ func probed(endpoint string, first, second, removed error) error {
 // name returns the name of a key's object: control characters, which a listing in XML cannot hold, are "!" and two
 // hexadecimal digits. Keys of uploads have none.
 func name(key string) string {
-	if !strings.ContainsFunc(key, special) {
+	if !strings.ContainsFunc(key, isEscaped) {
 		return key
 	}
 	var b strings.Builder
 	for _, c := range key {
-		if special(c) {
+		if isEscaped(c) {
 			fmt.Fprintf(&b, "!%02X", c)
 		} else {
 			b.WriteRune(c)
@@ -162,7 +162,7 @@ func name(key string) string {
 	return b.String()
 }
 
-func special(c rune) bool { return c < ' ' || c == '\x7f' || c == '!' || c == '\\' }
+func isEscaped(c rune) bool { return c < ' ' || c == '\x7f' || c == '!' || c == '\\' }
 
 // key is the inverse of name. It reports false for an object that no key has: somebody else's.
 func key(object string) (string, bool) {
@@ -257,8 +257,8 @@ func (s *Store) Sync(ctx context.Context) error { return failure("s3.sync", "", 
 // Close lets go of idle connections.
 func (*Store) Close() error { return nil }
 
-// atWork is the code of the answer to a conditional request while another one is at work on the object.
-const atWork = "ConditionalRequestConflict"
+// conflictCode is the code of the answer to a conditional request while another one is at work on the object.
+const conflictCode = "ConditionalRequestConflict"
 
 // failure returns err with its Kind; nil stays nil. An error that has one already (a reader's) keeps it.
 func failure(op landfall.Op, key string, err error) error {
@@ -281,7 +281,7 @@ func failure(op landfall.Op, key string, err error) error {
 		e.Message = "the object store has dropped an upload in parts"
 	case response.StatusCode == http.StatusNotFound || response.Code == minio.NoSuchKey:
 		e.Kind, e.Message = landfall.NotFound, fmt.Sprintf("there is no object %q", key)
-	case response.Code == atWork: // also after it was asked again; it does not say that there is an object
+	case response.Code == conflictCode: // also after it was asked again; it does not say that there is an object
 		e.Message = "the object store is at work on the same object"
 	case response.StatusCode == http.StatusPreconditionFailed || response.StatusCode == http.StatusConflict ||
 		response.StatusCode == http.StatusNotModified: // by some stores, where 412 is due
@@ -303,9 +303,9 @@ func reason(err error) string {
 // readChunk is how much is read between two looks at the context.
 const readChunk = 256 << 10
 
-// exactly fills p from r, which must have at least as many bytes, and nothing behind them if last. An error of r keeps its
+// readExactly fills p from r, which must have at least as many bytes, and nothing behind them if last. An error of r keeps its
 // Kind.
-func exactly(ctx context.Context, r io.Reader, p []byte, last bool) error {
+func readExactly(ctx context.Context, r io.Reader, p []byte, last bool) error {
 	const op landfall.Op = "s3.read"
 	for len(p) > 0 {
 		if err := ctx.Err(); err != nil {

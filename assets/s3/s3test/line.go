@@ -18,9 +18,9 @@ import (
 	"landfall.dev/landfall/assets/s3"
 )
 
-// Line is a line to a server that understands what it carries: it can answer in the server's place, and change what the server
+// FaultProxy is a line to a server that understands what it carries: it can answer in the server's place, and change what the server
 // answers.
-type Line struct {
+type FaultProxy struct {
 	server http.Handler
 
 	mu       sync.Mutex
@@ -45,11 +45,11 @@ type rule struct {
 // Fault answers a request. server lets the server answer it.
 type Fault func(w http.ResponseWriter, r *http.Request, server http.Handler)
 
-// NewLine lays a line to a bucket, without any fault yet, and returns where the bucket is then.
-func NewLine(t testing.TB, c s3.Config) (*Line, s3.Config) {
+// NewFaultProxy lays a line to a bucket, without any fault yet, and returns where the bucket is then.
+func NewFaultProxy(t testing.TB, c s3.Config) (*FaultProxy, s3.Config) {
 	t.Helper()
 	target := &url.URL{Scheme: "http", Host: c.Endpoint}
-	l := &Line{server: &httputil.ReverseProxy{
+	l := &FaultProxy{server: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host // it is signed
@@ -66,21 +66,21 @@ func NewLine(t testing.TB, c s3.Config) (*Line, s3.Config) {
 }
 
 // Spoil lets the next so many requests that match have a fault.
-func (l *Line) Spoil(times int, fault Fault, matches func(*http.Request) bool) {
+func (l *FaultProxy) Spoil(times int, fault Fault, matches func(*http.Request) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rules = append(l.rules, &rule{matches, times, fault})
 }
 
 // Clear takes all faults away.
-func (l *Line) Clear() {
+func (l *FaultProxy) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rules = nil
 }
 
 // Requests returns and forgets what was asked so far.
-func (l *Line) Requests() []Request {
+func (l *FaultProxy) Requests() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var requests []Request
@@ -92,7 +92,7 @@ func (l *Line) Requests() []Request {
 }
 
 // ServeHTTP implements http.Handler.
-func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	fault := Fault(func(w http.ResponseWriter, r *http.Request, server http.Handler) { server.ServeHTTP(w, r) })
 	if i := slices.IndexFunc(l.rules, func(rule *rule) bool { return rule.left > 0 && rule.matches(r) }); i >= 0 {
@@ -103,7 +103,7 @@ func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.requests = append(l.requests, asked)
 	l.mu.Unlock()
 	fault(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.server.ServeHTTP(&noting{w, func(status int) {
+		l.server.ServeHTTP(&statusRecorder{w, func(status int) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			asked.Status = status
@@ -111,20 +111,20 @@ func (l *Line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// noting notes the status of an answer.
-type noting struct {
+// statusRecorder notes the status of an answer.
+type statusRecorder struct {
 	http.ResponseWriter
 	note func(status int)
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (n *noting) WriteHeader(status int) {
+func (n *statusRecorder) WriteHeader(status int) {
 	n.note(status)
 	n.ResponseWriter.WriteHeader(status)
 }
 
 // Unwrap is for http.ResponseController.
-func (n *noting) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *statusRecorder) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 // breakOff ends the connection, wherever the answer is.
 func breakOff(w http.ResponseWriter) {

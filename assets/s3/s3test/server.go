@@ -83,9 +83,9 @@ const (
 	startPoll     = 20 * time.Millisecond
 )
 
-// watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
+// serverScript runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
 // server and its folder away.
-const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
+const serverScript = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
 
 func start() (s *server, err error) {
 	defer func() {
@@ -117,7 +117,7 @@ func run(dir, endpoint, program string, args ...string) (alive io.Closer, err er
 	if err != nil {
 		return nil, err
 	}
-	serve := exec.CommandContext(context.Background(), "sh", append([]string{"-c", watched, dir, path}, args...)...)
+	serve := exec.CommandContext(context.Background(), "sh", append([]string{"-c", serverScript, dir, path}, args...)...)
 	serve.Dir, serve.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
 	if alive, err = serve.StdinPipe(); err != nil {
 		return nil, err
