@@ -61,7 +61,7 @@ func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveF
 	matched := make([]bool, len(include))
 	folder, links := sharedFolder(include), false
 	for _, file := range files {
-		if !selects(include, file.Path, matched) || selects(exclude, file.Path, nil) {
+		if !matches(include, file.Path, matched) || matches(exclude, file.Path, nil) {
 			continue
 		}
 		if err := Check(file); err != nil {
@@ -129,8 +129,8 @@ func (s ArchiveSpec) globs(matched []bool) string {
 	return strings.Join(named, ", ")
 }
 
-// selects reports whether a glob matches the path, and marks in matched which do.
-func selects(globs []string, path string, matched []bool) bool {
+// matches reports whether a glob matches the path, and marks in matched which do.
+func matches(globs []string, path string, matched []bool) bool {
 	found := false
 	for i, glob := range globs {
 		if !Match(glob, path) {
@@ -231,14 +231,14 @@ func ListArchive(r io.ReadSeeker, size int64) ([]ArchivedFile, error) {
 	return list(r, size, func(*zip.File) (string, error) { return "", nil })
 }
 
-// ListLinked lists an archive as ListArchive does, and says where its links lead.
-func ListLinked(r io.ReadSeeker, size int64) ([]ArchivedFile, error) { return list(r, size, target) }
+// ListWithLinks lists an archive as ListArchive does, and says where its links lead.
+func ListWithLinks(r io.ReadSeeker, size int64) ([]ArchivedFile, error) { return list(r, size, target) }
 
 func list(r io.ReadSeeker, size int64, target func(*zip.File) (string, error)) ([]ArchivedFile, error) {
 	damaged := func(err error) error {
 		return &landfall.Error{Op: "builder.list-archive", Message: "an archive is damaged", Err: err}
 	}
-	z, err := zip.NewReader(seeker{r}, size)
+	z, err := zip.NewReader(seekerAt{r}, size)
 	if err != nil {
 		return nil, damaged(err)
 	}
@@ -272,11 +272,11 @@ func target(link *zip.File) (string, error) {
 	return string(target), errors.Join(err, r.Close())
 }
 
-// seeker reads at an offset what can only seek; one call at a time.
-type seeker struct{ io.ReadSeeker }
+// seekerAt reads at an offset what can only seek; one call at a time.
+type seekerAt struct{ io.ReadSeeker }
 
 // ReadAt implements io.ReaderAt.
-func (s seeker) ReadAt(p []byte, offset int64) (int, error) {
+func (s seekerAt) ReadAt(p []byte, offset int64) (int, error) {
 	if _, err := s.Seek(offset, io.SeekStart); err != nil {
 		return 0, err
 	}
@@ -319,7 +319,7 @@ func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File, read 
 
 // OpenArchived opens a file of an archive that WriteArchive wrote, which is no link. It reads from r, until it is closed.
 func OpenArchived(r io.ReadSeeker, size int64, name string) (io.ReadCloser, error) {
-	z, err := zip.NewReader(seeker{r}, size)
+	z, err := zip.NewReader(seekerAt{r}, size)
 	if err == nil {
 		err = fs.ErrNotExist
 		if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name }); i >= 0 { // z.Open makes a tree of folders first

@@ -44,7 +44,7 @@ func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, e
 		return err
 	})
 	if err != nil {
-		return nil, m.failed(op, err)
+		return nil, m.readError(op, err)
 	}
 	if size > m.limits.FileBytes {
 		_ = r.Close()
@@ -77,11 +77,11 @@ type reader struct {
 
 func (r *reader) Read(b []byte) (int, error) {
 	if err := r.ended(); err != nil {
-		return 0, stopped("builder.read", r.m.remote, err)
+		return 0, contextError("builder.read", r.m.remote, err)
 	}
 	n, err := r.Reader.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.m.failed("builder.read", err)
+		err = r.m.readError("builder.read", err)
 	}
 	return n, err
 }

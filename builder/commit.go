@@ -31,7 +31,7 @@ func (m *Mirror) Commit(sha landfall.CommitSHA) (CommitInfo, error) {
 	}
 	c, err := m.commit(name)
 	if err != nil {
-		return CommitInfo{}, m.failed(op, err)
+		return CommitInfo{}, m.readError(op, err)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	return CommitInfo{
@@ -67,7 +67,7 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 			return err
 		})
 		if err != nil {
-			return name, m.failed(op, err)
+			return name, m.readError(op, err)
 		}
 		if kind == plumbing.CommitObject {
 			return name, nil
@@ -77,7 +77,7 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 		}
 		var tag object.Tag
 		if err := tag.Decode(memory(kind, data)); err != nil {
-			return name, m.failed(op, fmt.Errorf("%w: %w", pack.ErrCorrupt, err))
+			return name, m.readError(op, fmt.Errorf("%w: %w", pack.ErrCorrupt, err))
 		}
 		name = tag.Target
 	}

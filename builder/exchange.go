@@ -55,9 +55,9 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	x.answer = res.StatusCode
 	x.mu.Unlock()
 	if res.StatusCode >= http.StatusMultipleChoices {
-		res.Body = &cut{io.LimitReader(res.Body, maxAnswer), res.Body}
+		res.Body = &limitedBody{io.LimitReader(res.Body, maxAnswer), res.Body}
 	}
-	res.Body = &metered{ReadCloser: res.Body, x: x}
+	res.Body = &meteredBody{ReadCloser: res.Body, x: x}
 	return res, nil
 }
 
@@ -77,19 +77,19 @@ func (x *exchange) outcome() (answer int, refusal error) {
 	return x.answer, x.refusal
 }
 
-// cut is the beginning of a body.
-type cut struct {
+// limitedBody is the beginning of a body.
+type limitedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// metered counts a body's bytes.
-type metered struct {
+// meteredBody counts a body's bytes.
+type meteredBody struct {
 	io.ReadCloser
 	x *exchange
 }
 
-func (m *metered) Read(b []byte) (int, error) {
+func (m *meteredBody) Read(b []byte) (int, error) {
 	n, err := m.ReadCloser.Read(b)
 	if m.x.received.Add(int64(n)) > m.x.limit {
 		return 0, m.x.refuse(overLimit("builder.fetch", fmt.Sprintf("%s sent more than %d bytes", m.x.remote.name(), m.x.limit),

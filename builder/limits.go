@@ -32,8 +32,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// held returns the size of an object that may be held whole. Folders and commits need some, however small files must be.
-func (l Limits) held() int64 { return max(l.FileBytes, 16*mib) }
+// maxObject returns the size of an object that may be held whole. Folders and commits need some, however small files must be.
+func (l Limits) maxObject() int64 { return max(l.FileBytes, 16*mib) }
 
 func orDefault[N int | int64](field *N, value N) {
 	if *field == 0 {

@@ -126,7 +126,7 @@ func (m *Mirrors) Sweep(ctx context.Context, wanted func(context.Context) ([]Rem
 		return err
 	}
 	for _, e := range entries {
-		folder := strings.TrimSuffix(e.Name(), halfMade)
+		folder := strings.TrimSuffix(e.Name(), newSuffix)
 		if keep[folder] {
 			continue
 		}
@@ -147,8 +147,8 @@ func (m *Mirrors) Sweep(ctx context.Context, wanted func(context.Context) ([]Rem
 	return nil
 }
 
-// halfMade ends the name of the folder of a mirror that is being made.
-const halfMade = ".new"
+// newSuffix ends the name of the folder of a mirror that is being made.
+const newSuffix = ".new"
 
 // Mirror reads one repository. It sees at least what was there when it was opened; all methods may be called at once.
 // Close it when the run is over.
@@ -169,16 +169,16 @@ func (m *Mirrors) open(r Remote) *Mirror {
 	dir := m.dir(r)
 	return &Mirror{
 		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir), listed: &m.listed,
-		storage: filesystem.NewStorage(public{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
+		storage: filesystem.NewStorage(publicFolder{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
 	}
 }
 
-// public is the folder of a repository without the list of what Keep wrote: that is a file for each release that ever was, and
+// publicFolder is the folder of a repository without the list of what Keep wrote: that is a file for each release that ever was, and
 // who looks for branches and tags would read them all.
-type public struct{ billy.Filesystem }
+type publicFolder struct{ billy.Filesystem }
 
 // ReadDir implements billy.Dir.
-func (p public) ReadDir(path string) ([]fs.FileInfo, error) {
+func (p publicFolder) ReadDir(path string) ([]fs.FileInfo, error) {
 	entries, err := p.Filesystem.ReadDir(path)
 	if path == "refs" {
 		entries = slices.DeleteFunc(entries, func(e fs.FileInfo) bool { return e.Name() == "landfall" })
@@ -186,9 +186,9 @@ func (p public) ReadDir(path string) ([]fs.FileInfo, error) {
 	return entries, err
 }
 
-// ready makes the mirror one that can be fetched into: it is made when there is none, cleaned of what a killed process
+// prepare makes the mirror one that can be fetched into: it is made when there is none, cleaned of what a killed process
 // left, and made anew when it is broken, since all that it has can be fetched again.
-func (m *Mirror) ready() error {
+func (m *Mirror) prepare() error {
 	if err := errors.Join(m.initialize(), pack.Sweep(m.dir)); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (m *Mirror) initialize() error {
 	if err := os.RemoveAll(m.dir); err != nil { // half made by a process that was killed
 		return err
 	}
-	made := m.dir + halfMade
+	made := m.dir + newSuffix
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o700)); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (m *Mirror) current(stale *pack.Objects) (*pack.Objects, error) {
 	}
 	m.lock.packs.RLock()
 	defer m.lock.packs.RUnlock()
-	o, err := pack.Open(m.dir, m.limits.held())
+	o, err := pack.Open(m.dir, m.limits.maxObject())
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (m *Mirror) Keep(uid landfall.UID, commit landfall.CommitSHA) error {
 		return err
 	}
 	if err := m.writeReference(landfall.KeepPrefix+string(uid), name); err != nil {
-		return m.failed(op, err)
+		return m.readError(op, err)
 	}
 	return nil
 }
@@ -321,7 +321,7 @@ func (m *Mirror) Release(uid landfall.UID) error {
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "not a UID: " + string(uid)}
 	}
 	if err := m.storage.RemoveReference(plumbing.ReferenceName(landfall.KeepPrefix + string(uid))); err != nil {
-		return m.failed(op, err)
+		return m.readError(op, err)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 	}
 	c, err := m.commit(name)
 	if err != nil {
-		return nil, m.failed(op, err)
+		return nil, m.readError(op, err)
 	}
 	var w *walk
 	before := m.listed.Load()
@@ -41,12 +41,12 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 		before = &listing{}
 	}
 	err = m.use(func(o *pack.Objects) error {
-		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderOf), before: before.sizes}
+		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderEntries), before: before.sizes}
 		w.sizes = make(map[plumbing.Hash]int64, len(before.sizes))
 		return w.list(ctx, folder)
 	})
 	if err != nil {
-		return nil, m.failed(op, err)
+		return nil, m.readError(op, err)
 	}
 	m.listed.Store(&listing{dir: m.dir, sizes: w.sizes})
 	slices.SortFunc(w.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
@@ -66,16 +66,16 @@ type walk struct {
 	objects *pack.Objects
 	limits  Limits
 	root    plumbing.Hash
-	trees   map[plumbing.Hash]folderOf // what was read, for links
-	before  map[plumbing.Hash]int64    // sizes that are known
+	trees   map[plumbing.Hash]folderEntries // what was read, for links
+	before  map[plumbing.Hash]int64         // sizes that are known
 
 	files []landfall.File
 	sizes map[plumbing.Hash]int64 // of files
 	bytes int64
 }
 
-// folderOf is the content of one folder.
-type folderOf map[string]object.TreeEntry
+// folderEntries is the content of one folder.
+type folderEntries map[string]object.TreeEntry
 
 func (w *walk) invalid(format string, values ...any) error {
 	return &landfall.Error{Op: w.op, Kind: landfall.Invalid, Message: fmt.Sprintf(format, values...)}
@@ -264,7 +264,7 @@ func (w *walk) entry(ctx context.Context, tree plumbing.Hash, name string) (obje
 		if err != nil {
 			return object.TreeEntry{}, false, err
 		}
-		names = make(folderOf, len(entries))
+		names = make(folderEntries, len(entries))
 		for _, e := range entries {
 			names[e.Name] = e
 		}

@@ -46,7 +46,7 @@ func (b builtPlan) earlierDeployment(ctx context.Context, id landfall.UnitID) (p
 		return preflight.Deployment{}, landfall.Ignore(err, landfall.NotFound) // it was just collected
 	}
 	defer func() { _ = stored.Close() }()
-	list, err := builder.ListLinked(stored, content.Deployment.Size)
+	list, err := builder.ListWithLinks(stored, content.Deployment.Size)
 	files := make([]builder.ArchiveFile, len(list))
 	for i, f := range list {
 		files[i] = builder.ArchiveFile{Path: f.Path, File: f.File}

@@ -112,8 +112,8 @@ func (p *file) content(ctx context.Context, offset int64) (content, error) {
 		if c.data, n, err = p.patch(ctx, at, c.data); err != nil {
 			return content{}, err
 		}
-		if taken += n; taken > mostOfChain(p.max) {
-			return content{}, &TooLargeError{Deltas: true, Figure: taken, Limit: mostOfChain(p.max)}
+		if taken += n; taken > maxChainBytes(p.max) {
+			return content{}, &TooLargeError{Deltas: true, Figure: taken, Limit: maxChainBytes(p.max)}
 		}
 		p.cache.put(p, at, c)
 	}
@@ -155,19 +155,19 @@ func (p *file) inflate(h header, i *inflater) ([]byte, error) {
 		return nil, &TooLargeError{Figure: h.size, Limit: p.max}
 	}
 	const trusted = 1 << 20 // what a header can make us allocate before the bytes have come
-	data := &sized{data: make([]byte, 0, min(h.size, trusted)), size: h.size}
+	data := &sizedBuffer{data: make([]byte, 0, min(h.size, trusted)), size: h.size}
 	err := i.inflate(data, h.size)
 	return data.data, err
 }
 
-// sized holds what is written to it. When more has come than a header is trusted for, it takes the room for all of it, and no more.
-type sized struct {
+// sizedBuffer holds what is written to it. When more has come than a header is trusted for, it takes the room for all of it, and no more.
+type sizedBuffer struct {
 	data []byte
 	size int64
 }
 
 // Write implements io.Writer.
-func (s *sized) Write(p []byte) (int, error) {
+func (s *sizedBuffer) Write(p []byte) (int, error) {
 	if len(s.data)+len(p) > cap(s.data) && int64(cap(s.data)) < s.size {
 		s.data = append(make([]byte, 0, s.size), s.data...)
 	}

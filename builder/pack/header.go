@@ -20,12 +20,12 @@ const (
 	packFactor  = 1024
 )
 
-// mostOfChain returns how many bytes the deltas of one chain may take. object is how many an object may have.
-func mostOfChain(object int64) int64 { return min(object, math.MaxInt64/2/chainFactor) * chainFactor }
+// maxChainBytes returns how many bytes the deltas of one chain may take. object is how many an object may have.
+func maxChainBytes(object int64) int64 { return min(object, math.MaxInt64/2/chainFactor) * chainFactor }
 
-// mostOfPack returns how many bytes all deltas of a pack of size bytes may take.
-func mostOfPack(object, size int64) int64 {
-	return mostOfChain(object) + min(size, math.MaxInt64/2/packFactor)*packFactor
+// maxPackBytes returns how many bytes all deltas of a pack of size bytes may take.
+func maxPackBytes(object, size int64) int64 {
+	return maxChainBytes(object) + min(size, math.MaxInt64/2/packFactor)*packFactor
 }
 
 // header is what stands before the compressed bytes of one entry of a pack (gitformat-pack(5)).

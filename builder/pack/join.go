@@ -25,7 +25,7 @@ func Join(ctx context.Context, repository string, exclusive func(func() error) e
 		return err
 	}
 	defer func() { _ = o.Close() }()
-	small, err := o.small()
+	small, err := o.smallPacks()
 	if err != nil || len(small) < 2 {
 		return err
 	}
@@ -57,8 +57,8 @@ func Join(ctx context.Context, repository string, exclusive func(func() error) e
 	})
 }
 
-// small returns all packs but the largest.
-func (o *Objects) small() ([]*file, error) {
+// smallPacks returns all packs but the largest.
+func (o *Objects) smallPacks() ([]*file, error) {
 	var largest int64
 	which := -1
 	for i, p := range o.packs {

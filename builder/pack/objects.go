@@ -171,7 +171,7 @@ func (o *Objects) Blob(ctx context.Context, name plumbing.Hash) (io.ReadCloser, 
 		if err != nil {
 			return nil, 0, err
 		}
-		return &exact{Reader: r, close: r.Close, left: size}, size, nil
+		return &exactReader{Reader: r, close: r.Close, left: size}, size, nil
 	}
 	h, i, err := p.open(offset)
 	if err != nil {
@@ -190,19 +190,19 @@ func (o *Objects) Blob(ctx context.Context, name plumbing.Hash) (io.ReadCloser, 
 	if err != nil {
 		return nil, 0, errors.Join(err, done())
 	}
-	return &exact{Reader: z, close: done, left: h.size}, h.size, nil
+	return &exactReader{Reader: z, close: done, left: h.size}, h.size, nil
 }
 
-// exact fails when its reader has not exactly the bytes that were promised, and is closed once: what it reads from is
+// exactReader fails when its reader has not exactly the bytes that were promised, and is closed once: what it reads from is
 // used again by others.
-type exact struct {
+type exactReader struct {
 	io.Reader
 	close  func() error
 	closed bool
 	left   int64
 }
 
-func (e *exact) Read(b []byte) (int, error) {
+func (e *exactReader) Read(b []byte) (int, error) {
 	if e.closed {
 		return 0, fs.ErrClosed
 	}
@@ -215,7 +215,7 @@ func (e *exact) Read(b []byte) (int, error) {
 }
 
 // Close lets go of the object. It may be repeated.
-func (e *exact) Close() error {
+func (e *exactReader) Close() error {
 	if e.closed {
 		return nil
 	}

@@ -57,31 +57,31 @@ func Receive(ctx context.Context, repository string, r io.Reader, limits Limits)
 type input struct {
 	*bufio.Reader
 	inflater inflater
-	sizes    beginning
+	sizes    prefixBuffer
 	read     int64
 }
 
 func (in *input) offset() int64 { return in.read - int64(in.Buffered()) }
 
-// counted tells an input how many bytes were taken.
-type counted struct {
+// countingReader tells an input how many bytes were taken.
+type countingReader struct {
 	r  io.Reader
 	in *input
 }
 
-func (c counted) Read(b []byte) (int, error) {
+func (c countingReader) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.in.read += int64(n)
 	return n, err
 }
 
-// beginning keeps the first bytes that are written to it: the sizes in a delta.
-type beginning struct {
+// prefixBuffer keeps the first bytes that are written to it: the sizes in a delta.
+type prefixBuffer struct {
 	space [maxDeltaSizes]byte
 	n     int
 }
 
-func (b *beginning) Write(p []byte) (int, error) {
+func (b *prefixBuffer) Write(p []byte) (int, error) {
 	b.n += copy(b.space[b.n:], p)
 	return len(p), nil
 }
@@ -89,11 +89,11 @@ func (b *beginning) Write(p []byte) (int, error) {
 // scan copies the pack to f and returns its objects by offset; those of deltas have no name yet.
 func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, error) {
 	in := &input{}
-	in.Reader = bufio.NewReaderSize(counted{io.TeeReader(r, f), in}, 64<<10)
+	in.Reader = bufio.NewReaderSize(countingReader{io.TeeReader(r, f), in}, 64<<10)
 	in.inflater.in = in.Reader
 	var head [headerSize]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return nil, short(err)
+		return nil, asCorrupt(err)
 	}
 	if string(head[:8]) != "PACK\x00\x00\x00\x02" {
 		return nil, fmt.Errorf("%w: not a pack of version 2", ErrCorrupt)
@@ -110,7 +110,7 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, 
 		}
 		it, err := scanItem(in, all, limits)
 		if err != nil {
-			return nil, short(err)
+			return nil, asCorrupt(err)
 		}
 		if it.chain > 0 {
 			taken += it.taken - all.at(int(it.base)).taken
@@ -118,17 +118,17 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, 
 		all.add(it)
 	}
 	end := in.offset()
-	if most := mostOfPack(limits.Object, end); taken > most {
+	if most := maxPackBytes(limits.Object, end); taken > most {
 		return nil, &TooLargeError{Deltas: true, Figure: taken, Limit: most}
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, nameSize+1)); err != nil || n != nameSize {
-		return nil, short(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
+		return nil, asCorrupt(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
 	}
 	return all, f.Truncate(end + nameSize)
 }
 
-// short makes a pack that ends too early a corrupt one.
-func short(err error) error {
+// asCorrupt makes a pack that ends too early a corrupt one.
+func asCorrupt(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends too early: %w", ErrCorrupt, err)
 	}
@@ -183,7 +183,7 @@ func scanDelta(in *input, h header, before int64, limits Limits) (int64, error) 
 		return 0, &TooLargeError{Figure: most, Limit: limits.Object}
 	}
 	taken := before + h.size + result
-	if most := mostOfChain(limits.Object); taken > most {
+	if most := maxChainBytes(limits.Object); taken > most {
 		return 0, &TooLargeError{Deltas: true, Figure: taken, Limit: most}
 	}
 	return taken, nil

@@ -43,12 +43,12 @@ func familiesOf(all *items) families {
 // resolver computes the names of deltas.
 type resolver struct {
 	families
-	file  *file
-	items *items
-	most  int64         // bytes that all deltas may take
-	heavy chan struct{} // has room for who makes large objects, one at a time
-	held  *atomic.Int64 // bytes that wait for more to be made of them
-	again *atomic.Int64 // bytes that it took to make objects once more that could not wait
+	file     *file
+	items    *items
+	most     int64         // bytes that all deltas may take
+	heavy    chan struct{} // has room for who makes large objects, one at a time
+	waiting  *atomic.Int64 // bytes that wait for more to be made of them
+	repeated *atomic.Int64 // bytes that it took to make objects once more that could not wait
 }
 
 // resolve computes the names of the deltas. It applies each of them once, from the whole objects on.
@@ -58,9 +58,9 @@ func resolve(ctx context.Context, f *os.File, all *items, limits Limits) error {
 		return err
 	}
 	r := resolver{
-		families: familiesOf(all), items: all, most: mostOfPack(limits.Object, info.Size()),
+		families: familiesOf(all), items: all, most: maxPackBytes(limits.Object, info.Size()),
 		file:  &file{f: f, max: limits.Object, cache: &cache{}, spare: &inflaters{}},
-		heavy: make(chan struct{}, 1), held: new(atomic.Int64), again: new(atomic.Int64),
+		heavy: make(chan struct{}, 1), waiting: new(atomic.Int64), repeated: new(atomic.Int64),
 	}
 	var taken atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -144,15 +144,15 @@ func (r *resolver) branch(ctx context.Context, i int32, data []byte, child int32
 	}
 	const most = 2 // of the largest objects may wait; in what git makes, few that are large do
 	size := int64(len(data))
-	if r.held.Add(size)/most <= r.file.max {
-		defer r.held.Add(-size)
+	if r.waiting.Add(size)/most <= r.file.max {
+		defer r.waiting.Add(-size)
 		return data, r.grow(ctx, child, made)
 	}
-	r.held.Add(-size)
+	r.waiting.Add(-size)
 	if err := r.grow(ctx, child, made); err != nil {
 		return nil, err
 	}
-	if again := r.again.Add(r.items.at(int(i)).taken); again > r.most {
+	if again := r.repeated.Add(r.items.at(int(i)).taken); again > r.most {
 		return nil, &TooLargeError{Deltas: true, Figure: again, Limit: r.most}
 	}
 	c, err := r.file.content(ctx, r.items.at(int(i)).offset)
