@@ -35,14 +35,14 @@ func (r *run) namespaces() *syscall.SysProcAttr {
 	return attributes
 }
 
-// alone is an init that makes the sandbox, started before it is told what to run.
-type alone struct {
+// directInit is an init that makes the sandbox, started before it is told what to run.
+type directInit struct {
 	*run
 	process *Process
 }
 
-// startAlone starts a program in a sandbox that waits, or in a new one.
-func (s *Sandbox) startAlone(p Program, command Command) (*Process, error) {
+// startDirect starts a program in a sandbox that waits, or in a new one.
+func (s *Sandbox) startDirect(p Program, command Command) (*Process, error) {
 	for a := s.take(p); a != nil; a = s.take(p) {
 		heard, err := a.tell(command, p.Args)
 		if err != nil || heard {
@@ -54,7 +54,7 @@ func (s *Sandbox) startAlone(p Program, command Command) (*Process, error) {
 	if p.Root != "" {
 		word = inner.Rooted
 	}
-	a, err := s.empty(word, command)
+	a, err := s.startIdle(word, command)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func (s *Sandbox) startAlone(p Program, command Command) (*Process, error) {
 	return a.process, err
 }
 
-// empty starts an init with nothing to run. Of the command only the way to the proxy counts, and whether its processors are limited.
-func (s *Sandbox) empty(word string, command Command) (*alone, error) {
-	r := &run{sandbox: s, command: command, at: homeDir, stays: true, alone: word, told: make(chan struct{})}
+// startIdle starts an init with nothing to run. Of the command only the way to the proxy counts, and whether its processors are limited.
+func (s *Sandbox) startIdle(word string, command Command) (*directInit, error) {
+	r := &run{sandbox: s, command: command, at: homeDir, isProgram: true, initWord: word, ready: make(chan struct{})}
 	process, err := r.start(func() error {
 		// Whoever started the server may have left files open in it, which would go along.
 		if err := unix.CloseRange(firstExtraFile, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
@@ -76,11 +76,11 @@ func (s *Sandbox) empty(word string, command Command) (*alone, error) {
 		r.group = s.groups.makeUnlimited(command.Limits.CPU > 0)
 		return r.prepareInit(s.init)
 	})
-	return &alone{r, process}, err
+	return &directInit{r, process}, err
 }
 
 // tell lets it run a program, and reports whether it had not ended before. After an error nothing of it is left.
-func (a *alone) tell(command Command, argv []string) (heard bool, err error) {
+func (a *directInit) tell(command Command, argv []string) (heard bool, err error) {
 	a.command, a.argv = command, argv
 	err = a.makePlan()
 	if err == nil {
@@ -90,19 +90,19 @@ func (a *alone) tell(command Command, argv []string) (heard bool, err error) {
 		a.drop()
 		return false, err
 	}
-	close(a.told)
+	close(a.ready)
 	return a.run.tell() == nil, nil
 }
 
 // drop ends one that nobody told anything.
-func (a *alone) drop() {
+func (a *directInit) drop() {
 	a.process.Kill()
 	<-a.process.Done()
 	a.process.Close()
 }
 
 // lives reports whether nobody has killed it.
-func (a *alone) lives() bool {
+func (a *directInit) lives() bool {
 	var info unix.Siginfo
 	return unix.Waitid(unix.P_PID, a.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) == nil && info.Signo == 0
 }
@@ -119,9 +119,9 @@ func (r *run) tell() error {
 	return err
 }
 
-// findAlone finds out whether programs can be started without bubblewrap, and if not, why.
-func (s *Sandbox) findAlone(ctx context.Context) {
-	s.alone = true
+// detectDirect finds out whether programs can be started without bubblewrap, and if not, why.
+func (s *Sandbox) detectDirect(ctx context.Context) {
+	s.direct = true
 	reason := func() string {
 		p, err := s.Start(Program{Args: []string{"/bin/true"}, Dir: "/usr"})
 		if err != nil {
@@ -135,5 +135,5 @@ func (s *Sandbox) findAlone(ctx context.Context) {
 		}
 		return strings.TrimPrefix(strings.TrimSpace(string(said)), "the sandbox cannot be set up: ")
 	}()
-	s.alone, s.slow = reason == "", reason
+	s.direct, s.indirectReason = reason == "", reason
 }

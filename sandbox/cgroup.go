@@ -49,14 +49,14 @@ func findGroups(ctx context.Context) groups {
 
 func findIn(ctx context.Context, own map[string]string) groups {
 	if data, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil && bytes.Contains(data, []byte("memory")) {
-		folders := upwards(cgroups, own[""])
+		folders := ancestors(cgroups, own[""])
 		for _, folder := range folders {
-			if g, ok := handDown(ctx, folder); ok {
+			if g, ok := delegate(ctx, folder); ok {
 				return g
 			}
 		}
-		if makeRoom(folders[0], folders[0] == cgroups) == nil {
-			g, _ := handDown(ctx, folders[0])
+		if moveProcesses(folders[0], folders[0] == cgroups) == nil {
+			g, _ := delegate(ctx, folders[0])
 			return g
 		}
 		return groups{}
@@ -65,20 +65,20 @@ func findIn(ctx context.Context, own map[string]string) groups {
 	for _, controller := range []string{"memory", "pids", "cpu"} {
 		found.homes = append(found.homes, filepath.Join(cgroups, controller, own[controller]))
 	}
-	for _, folder := range upwards(filepath.Join(cgroups, "memory"), own["memory"]) {
-		if g := (groups{memory: folder, homes: found.homes}); g.work(ctx) {
+	for _, folder := range ancestors(filepath.Join(cgroups, "memory"), own["memory"]) {
+		if g := (groups{memory: folder, homes: found.homes}); g.canCreate(ctx) {
 			found.memory = folder
 			break
 		}
 	}
-	for _, folder := range upwards(filepath.Join(cgroups, "pids"), own["pids"]) {
-		if g := (groups{processes: folder, homes: found.homes}); g.work(ctx) {
+	for _, folder := range ancestors(filepath.Join(cgroups, "pids"), own["pids"]) {
+		if g := (groups{processes: folder, homes: found.homes}); g.canCreate(ctx) {
 			found.processes = folder
 			break
 		}
 	}
-	for _, folder := range upwards(filepath.Join(cgroups, "cpu"), own["cpu"]) {
-		if g := (groups{cpu: folder, homes: found.homes}); g.work(ctx) {
+	for _, folder := range ancestors(filepath.Join(cgroups, "cpu"), own["cpu"]) {
+		if g := (groups{cpu: folder, homes: found.homes}); g.canCreate(ctx) {
 			found.cpu = folder
 			break
 		}
@@ -86,22 +86,22 @@ func findIn(ctx context.Context, own map[string]string) groups {
 	return found
 }
 
-// handDown gives controllers to the groups below one of version 2, and reports whether groups that work can be made there. The kernel
+// delegate gives controllers to the groups below one of version 2, and reports whether groups that work can be made there. The kernel
 // does that only for a group without processes.
-func handDown(ctx context.Context, folder string) (groups, bool) {
+func delegate(ctx context.Context, folder string) (groups, bool) {
 	_ = setting{"cgroup.subtree_control", "+memory +pids"}.write(folder)
 	_ = setting{"cgroup.subtree_control", "+cpu"}.write(folder)
 	for _, cpu := range []string{folder, ""} {
-		if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.work(ctx) {
+		if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.canCreate(ctx) {
 			return g, true
 		}
 	}
 	return groups{}, false
 }
 
-// makeRoom moves the processes of a group of version 2 into one below it, so that others can be made beside that. All of them must be
+// moveProcesses moves the processes of a group of version 2 into one below it, so that others can be made beside that. All of them must be
 // this process and what it started, unless the group is whole: that of a container, which is nobody else's.
-func makeRoom(folder string, whole bool) error {
+func moveProcesses(folder string, whole bool) error {
 	data, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 	if err != nil {
 		return err
@@ -179,8 +179,8 @@ func ownGroups() map[string]string {
 	return own
 }
 
-// upwards returns a group's folder below the mount, and those above it.
-func upwards(mount, own string) []string {
+// ancestors returns a group's folder below the mount, and those above it.
+func ancestors(mount, own string) []string {
 	var folders []string
 	for folder := filepath.Join(mount, own); ; folder = filepath.Dir(folder) {
 		folders = append(folders, folder)
@@ -190,8 +190,8 @@ func upwards(mount, own string) []string {
 	}
 }
 
-// work reports whether a group can be made there and a process can enter it.
-func (g groups) work(ctx context.Context) bool {
+// canCreate reports whether a group can be made there and a process can enter it.
+func (g groups) canCreate(ctx context.Context) bool {
 	made := g.make(Limits{CPU: 1000}.withDefaults())
 	defer made.remove()
 	if len(made.folders()) != len(g.folders()) || (g.cpu != "" && made.cpu == "") {
@@ -227,7 +227,7 @@ func (g groups) make(l Limits) group {
 
 // makeUnlimited makes the groups of one command. What cannot be made is left out.
 func (g groups) makeUnlimited(cpu bool) group {
-	name := ownName() + "-" + uuid.NewString()
+	name := instancePrefix() + "-" + uuid.NewString()
 	folder := func(parent string) string {
 		const mode = 0o755
 		if parent == "" {
@@ -287,19 +287,19 @@ type setting struct{ file, value string }
 // write writes it. The kernel may stop to serve a signal before it has done what the file asks for; it is asked again then.
 func (s setting) write(folder string) error {
 	path := folder + "/" + s.file
-	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) }) // package os would try to wait for it
+	fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) }) // package os would try to wait for it
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	_, err = again(func() (int, error) { return unix.Write(fd, []byte(s.value)) })
+	_, err = retryInterrupted(func() (int, error) { return unix.Write(fd, []byte(s.value)) })
 	if err = errors.Join(err, unix.Close(fd)); err != nil {
 		return &os.PathError{Op: "write", Path: path, Err: err}
 	}
 	return nil
 }
 
-// again repeats a system call for as long as signals interrupt it.
-func again(call func() (int, error)) (int, error) {
+// retryInterrupted repeats a system call for as long as signals interrupt it.
+func retryInterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
 			return n, err
@@ -408,16 +408,16 @@ func (g group) remove() {
 
 // outOfMemory reports whether the kernel ended something for its memory.
 func (g group) outOfMemory() bool {
-	return g.memory != "" && (counted(g.memory, "memory.events", "oom_kill ") || counted(g.memory, "memory.oom_control", "oom_kill "))
+	return g.memory != "" && (counterAboveZero(g.memory, "memory.events", "oom_kill ") || counterAboveZero(g.memory, "memory.oom_control", "oom_kill "))
 }
 
 // outOfProcesses reports whether the kernel refused a process.
 func (g group) outOfProcesses() bool {
-	return g.processes != "" && counted(g.processes, "pids.events", "max ")
+	return g.processes != "" && counterAboveZero(g.processes, "pids.events", "max ")
 }
 
-// counted reports whether a file of counters has one above zero.
-func counted(folder, file, counter string) bool {
+// counterAboveZero reports whether a file of counters has one above zero.
+func counterAboveZero(folder, file, counter string) bool {
 	data, err := os.ReadFile(filepath.Join(folder, file))
 	if err != nil {
 		return false
@@ -432,16 +432,16 @@ func counted(folder, file, counter string) bool {
 
 const ownPrefix = "landfall-"
 
-// ownName begins the names of what this process makes outside of its data: what a server that was killed left behind is known
+// instancePrefix begins the names of what this process makes outside of its data: what a server that was killed left behind is known
 // by it. The time at which the process started is in it, because numbers of processes come again, and the namespace of its number,
 // because a container beside this one may see the same folders.
-func ownName() string {
+func instancePrefix() string {
 	own, _ := readStat(os.Getpid())
-	return fmt.Sprintf("%s%d-%d-%d", ownPrefix, own.pid, own.started, numbersOf())
+	return fmt.Sprintf("%s%d-%d-%d", ownPrefix, own.pid, own.started, pidNamespace())
 }
 
-// numbersOf names the namespace in which this process sees the numbers of others.
-func numbersOf() uint64 {
+// pidNamespace names the namespace in which this process sees the numbers of others.
+func pidNamespace() uint64 {
 	var info unix.Stat_t
 	if unix.Stat("/proc/self/ns/pid", &info) != nil {
 		return 0
@@ -457,7 +457,7 @@ func sweep(folder string) {
 		var pid, started int
 		var numbers uint64
 		name := strings.TrimPrefix(filepath.Base(path), ownPrefix)
-		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil || numbers != numbersOf() {
+		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil || numbers != pidNamespace() {
 			continue
 		}
 		if owner, ok := readStat(pid); ok && owner.started == started {
@@ -467,7 +467,7 @@ func sweep(folder string) {
 			continue
 		}
 		if strings.HasPrefix(path, cgroups) {
-			for _, folder := range nested(path) {
+			for _, folder := range nestedFolders(path) {
 				left := group{memory: folder}
 				left.kill()
 				left.remove()
@@ -479,8 +479,8 @@ func sweep(folder string) {
 	}
 }
 
-// nested returns a folder and those in it, the deepest first: a server that ran in a group may have made groups there.
-func nested(folder string) []string {
+// nestedFolders returns a folder and those in it, the deepest first: a server that ran in a group may have made groups there.
+func nestedFolders(folder string) []string {
 	var all []string
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {

@@ -58,7 +58,7 @@ func machine() []string {
 	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
 		args = append(args, "--perms", "0755", "--dir", path)
 	}
-	for _, path := range inner.Shown() {
+	for _, path := range inner.VisiblePaths() {
 		if target, err := os.Readlink(path); err == nil {
 			args = append(args, "--symlink", target, path)
 		} else {
@@ -78,7 +78,7 @@ func (r *run) prepare() error {
 		return r.prepareUnconfined()
 	}
 	bind, temporary := "--bind", r.command.Limits.Memory/2
-	if r.stays {
+	if r.isProgram {
 		bind, temporary = "--ro-bind", r.command.Limits.Disk
 	} else if os.Geteuid() == 0 {
 		if err := giveAway(r.command.Dir, r.user); err != nil {
@@ -97,7 +97,7 @@ func (r *run) prepare() error {
 	way, written := "--file", map[string]string{}
 	if r.root == "" {
 		r.args = append(r.args, bind, r.command.Dir, r.at)
-		written = inner.Written(r.host(), r.user)
+		written = inner.UserFiles(r.host(), r.user)
 	} else { // it has its own files, or none
 		list, err := inner.Users(r.root, r.user)
 		if err != nil {
@@ -121,8 +121,8 @@ func (r *run) prepare() error {
 // charged reports whether a control group is charged for all memory.
 func (r *run) charged() bool { return r.group.memory != "" }
 
-// own reports whether the command's user is no other's.
-func (r *run) own() bool { return r.user != inner.Nobody }
+// hasOwnUser reports whether the command's user is no other's.
+func (r *run) hasOwnUser() bool { return r.user != inner.Nobody }
 
 // prepareFolders adds the folders of small files, and what leads to a program's own folder.
 func (r *run) prepareFolders() error {
@@ -133,11 +133,11 @@ func (r *run) prepareFolders() error {
 				r.args = append(r.args, "--size", strconv.FormatInt(inner.FilesSize(r.command.Files), 10))
 			}
 			r.args = append(r.args, "--perms", "1777", "--tmpfs", folder) // which the init fills, and Landlock keeps as they are
-		case r.stays && r.root == "":
+		case r.isProgram && r.root == "":
 			r.args = append(r.args, "--perms", "0755", "--dir", folder)
 		}
 	}
-	if r.stays && r.root == "" {
+	if r.isProgram && r.root == "" {
 		r.args = append(r.args, "--perms", "0755", "--dir", inner.UserFolder, "--symlink", r.at, inner.UserLink)
 	}
 	if len(r.command.Files) > 0 && !r.sandbox.walled {
@@ -183,7 +183,7 @@ func (r *run) host() string {
 // network is what sockets the command may have.
 func (r *run) network() inner.Network {
 	switch {
-	case !r.stays:
+	case !r.isProgram:
 		return inner.Itself
 	case r.command.Proxy != nil:
 		return inner.Proxied
@@ -191,8 +191,8 @@ func (r *run) network() inner.Network {
 	return inner.Nothing
 }
 
-// largest is the size of the largest file that the command may write: a file that reaches the limit is seen to be too large.
-func (r *run) largest() int64 {
+// maxFileSize is the size of the largest file that the command may write: a file that reaches the limit is seen to be too large.
+func (r *run) maxFileSize() int64 {
 	const block = 512
 	return (r.command.Limits.Disk/block + 1) * block
 }
@@ -209,7 +209,7 @@ func (r *run) prepareInit(program string) error {
 	control := 0
 	if r.command.Proxy != nil {
 		connections := commandConnections
-		if r.stays {
+		if r.isProgram {
 			connections = programConnections
 		}
 		server, file, err := newProxyServer(r.command.Proxy, connections)
@@ -223,7 +223,7 @@ func (r *run) prepareInit(program string) error {
 		return err
 	}
 	r.server = ours
-	r.args = append(r.args, program, inner.Word, cmp.Or(r.alone, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control),
+	r.args = append(r.args, program, inner.Word, cmp.Or(r.initWord, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control),
 		strconv.Itoa(r.user))
 	return nil
 }
@@ -242,22 +242,22 @@ func (r *run) makePlan() error {
 	if err != nil {
 		return err
 	}
-	filter, err := r.sandbox.filters[inner.Walls{Network: r.network(), Charged: r.charged(), Own: r.own()}]()
+	filter, err := r.sandbox.filters[inner.Walls{Network: r.network(), Charged: r.charged(), Own: r.hasOwnUser()}]()
 	if err != nil {
 		return err
 	}
 	r.plan = &inner.Plan{
-		At: r.at, File: r.largest(), Writable: !r.stays, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
+		At: r.at, File: r.maxFileSize(), Writable: !r.isProgram, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
 		Env: variables, Args: r.argv,
 	}
-	if r.alone != "" || r.sandbox.walled { // else they are there
+	if r.initWord != "" || r.sandbox.walled { // else they are there
 		r.plan.Files = r.command.Files
 	}
-	if r.own() { // what is over its limit is seen, and ended; but it gets not much further meanwhile: a shell that cannot fork ends by itself
+	if r.hasOwnUser() { // what is over its limit is seen, and ended; but it gets not much further meanwhile: a shell that cannot fork ends by itself
 		const share, more = 2, 1024
 		r.plan.Processes = share*r.command.Limits.Processes + more
 	}
-	if r.alone == "" {
+	if r.initWord == "" {
 		return nil
 	}
 	dir, err := filepath.Abs(r.command.Dir)
@@ -268,7 +268,7 @@ func (r *run) makePlan() error {
 // prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left, and a parent that ends
 // what the command leaves.
 func (r *run) prepareUnconfined() error {
-	temp, err := os.MkdirTemp("", ownName()+"-")
+	temp, err := os.MkdirTemp("", instancePrefix()+"-")
 	if err != nil {
 		return err
 	}

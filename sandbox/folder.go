@@ -11,8 +11,8 @@ import (
 const maxDepth = 300
 
 // disk returns the bytes that the command holds on the disk of its folder, and whether folders lie too deep in it to be looked at.
-func (r *run) disk(open *opened) (total int64, deep bool) {
-	if !r.stays {
+func (r *run) disk(open *openFiles) (total int64, deep bool) {
+	if !r.isProgram {
 		total, deep = folderSize(r.command.Dir)
 		total += open.unlinkedBytes()
 	}

@@ -154,12 +154,12 @@ func TestSharedMemoryIsCountedOnce(t *testing.T) {
 	case <-p.Done():
 		result, err := p.Result()
 		t.Errorf("it ended: %+v, %v", result, err)
-	case <-time.After(5 * look):
+	case <-time.After(5 * inspectOpenFiles):
 	}
 }
 
-// look is how often the watch looks.
-const look = 100 * time.Millisecond
+// inspectOpenFiles is how often the watch looks.
+const inspectOpenFiles = 100 * time.Millisecond
 
 // ordinary is a Landfall of an ordinary user, who is nobody on this machine.
 type ordinary struct {

@@ -28,7 +28,7 @@ const (
 // memory returns the bytes of memory that processes hold where no control group is charged for it, at most: what is resident and
 // swapped of their own, and what the kernel holds for them. What is known to be over the limit is not looked at further: who holds much
 // would keep the watch busy.
-func (r *run) memory(processes []process, open *opened) int64 {
+func (r *run) memory(processes []process, open *openFiles) int64 {
 	confined := r.sandbox.mode != Off
 	var total int64
 	for _, p := range processes {
@@ -59,7 +59,7 @@ func (r *run) memory(processes []process, open *opened) int64 {
 
 // initOf returns the process that is the sandbox's init; 0: it is not there yet.
 func (r *run) initOf(processes []process) int {
-	if r.alone != "" {
+	if r.initWord != "" {
 		return r.pid
 	}
 	for _, p := range processes {
@@ -142,8 +142,8 @@ func temporaryBytes(pid int) (total int64) {
 	return total
 }
 
-// opened is what processes have open.
-type opened struct {
+// openFiles is what processes have open.
+type openFiles struct {
 	files    int64
 	attached int64
 	pipes    map[uint64]struct{}
@@ -152,14 +152,14 @@ type opened struct {
 }
 
 // bytes returns what the kernel holds for that in memory.
-func (o *opened) bytes() int64 {
+func (o *openFiles) bytes() int64 {
 	pipes := int64(len(o.pipes))
 	return o.files*fileBytes + o.attachedBytes() + o.ptys*terminalBytes +
 		min(pipes, widePipes)*pipeBytes + max(pipes-widePipes, 0)*narrowBytes
 }
 
 // attachedBytes returns what hangs on open files.
-func (o *opened) attachedBytes() int64 { return o.attached * attachedBytes }
+func (o *openFiles) attachedBytes() int64 { return o.attached * attachedBytes }
 
 // manyLocks reports whether the processes of this machine have more locks of files than they need. No control group is charged for
 // those, and nothing limits them.
@@ -174,17 +174,17 @@ func manyLocks() bool {
 }
 
 // unlinkedBytes returns the bytes of files that have no name any more.
-func (o *opened) unlinkedBytes() (total int64) {
+func (o *openFiles) unlinkedBytes() (total int64) {
 	for _, size := range o.unlinked {
 		total += size
 	}
 	return total
 }
 
-// look looks at the open files of processes: at those without a name on the disk of dir, if there is one, and, where memory is counted,
+// inspectOpenFiles looks at the open files of processes: at those without a name on the disk of dir, if there is one, and, where memory is counted,
 // at what else they hold, until that is more than most.
-func look(dir string, processes []process, counted bool, most int64) *opened {
-	o := &opened{pipes: map[uint64]struct{}{}, unlinked: map[uint64]int64{}}
+func inspectOpenFiles(dir string, processes []process, counted bool, most int64) *openFiles {
+	o := &openFiles{pipes: map[uint64]struct{}{}, unlinked: map[uint64]int64{}}
 	var here syscall.Stat_t
 	onDisk := dir != "" && syscall.Stat(dir, &here) == nil
 	for _, p := range processes {
@@ -213,7 +213,7 @@ func look(dir string, processes []process, counted bool, most int64) *opened {
 }
 
 // add adds an open file of a process.
-func (o *opened) add(pid int, number string, file syscall.Stat_t) {
+func (o *openFiles) add(pid int, number string, file syscall.Stat_t) {
 	const usual = 4 // lines about a file on which nothing hangs: position, flags, mount, inode
 	o.files++
 	switch file.Mode & syscall.S_IFMT {

@@ -71,14 +71,14 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 		return nil, err
 	}
 	command := Command{Dir: p.Dir, Env: p.Env, Files: p.Files, Limits: p.Limits.withDefaults(), Proxy: p.Proxy}
-	if s.mode != Off && s.alone {
-		process, err := s.startAlone(p, command)
+	if s.mode != Off && s.direct {
+		process, err := s.startDirect(p, command)
 		if err != nil {
 			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
 		}
 		return process, nil
 	}
-	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, stays: true, root: p.Root}
+	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, isProgram: true, root: p.Root}
 	if p.Root != "" {
 		r.at, r.command.Dir = p.Dir, p.Root
 	}
@@ -97,7 +97,7 @@ func (r *run) start(prepare func() error) (process *Process, err error) {
 	defer func() {
 		if err != nil {
 			r.closeFiles()
-			r.letGo()
+			r.release()
 			r.group.remove()
 			r.sandbox.users.free(r.user)
 			err = errors.Join(err, r.removeTemp())
@@ -146,11 +146,11 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd, cancel context.CancelFunc,
 		if err == nil {
 			defer close(process.done)
 			defer cancel()
-			if r.told == nil {
+			if r.ready == nil {
 				r.begin(ctx)
 			} else {
 				select {
-				case <-r.told:
+				case <-r.ready:
 					r.serve(ctx)
 				case <-ctx.Done():
 				}
@@ -165,7 +165,7 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd, cancel context.CancelFunc,
 func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	killed := r.wait(ctx, cmd.Process.Pid)
 	err := cmd.Wait()
-	r.letGo()
+	r.release()
 	r.group.remove()
 	r.sandbox.users.free(r.user)
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
@@ -174,9 +174,9 @@ func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	return Result{ExitCode: exitCode(cmd.ProcessState), Killed: killed}, errors.Join(err, r.removeTemp())
 }
 
-// held reports whether the kernel holds every limit by itself.
-func (r *run) held() bool {
-	return r.sandbox.mode != Off && (r.sandbox.sized || r.alone != "") && r.group.memory != "" && r.group.processes != ""
+// kernelEnforces reports whether the kernel holds every limit by itself.
+func (r *run) kernelEnforces() bool {
+	return r.sandbox.mode != Off && (r.sandbox.sized || r.initWord != "") && r.group.memory != "" && r.group.processes != ""
 }
 
 // pipes makes the three pipes, and returns the program's ends.

@@ -226,8 +226,8 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// kept is the error for a host that the rules keep from a command, and what LANDFALL_ALLOWED_HOSTS would have to list.
-func kept(why, allow string) error {
+// refusedHost is the error for a host that the rules keep from a command, and what LANDFALL_ALLOWED_HOSTS would have to list.
+func refusedHost(why, allow string) error {
 	return fmt.Errorf("%s; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists %s", why, allow)
 }
 
@@ -252,7 +252,7 @@ func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
 	}
 	host = outbound.Plain(host)
 	if port != "80" && port != "443" {
-		return kept(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
+		return refusedHost(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
 	}
 	if len(addresses) == 0 {
 		return nil
@@ -263,10 +263,10 @@ func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
 	}
 	for _, address := range addresses {
 		if outbound.IsPrivate(address) {
-			return kept(host+" is a private address", host)
+			return refusedHost(host+" is a private address", host)
 		}
 		if slices.ContainsFunc(own, func(a net.Addr) bool { return isAt(a, address) }) {
-			return kept(host+" is an address of this server", host)
+			return refusedHost(host+" is an address of this server", host)
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func (s *proxyServer) start(ctx context.Context) {
 		if err != nil {
 			return // the init has ended before, and says why
 		}
-		_ = s.server.Serve(&bounded{Listener: listener, places: make(chan struct{}, s.connections), done: ctx.Done()})
+		_ = s.server.Serve(&boundedListener{Listener: listener, places: make(chan struct{}, s.connections), done: ctx.Done()})
 		listener.Close()
 	}()
 }
@@ -126,15 +126,15 @@ const (
 	programConnections = 64
 )
 
-// bounded is a listener that accepts no more than so many at one time.
-type bounded struct {
+// boundedListener is a listener that accepts no more than so many at one time.
+type boundedListener struct {
 	net.Listener
 	places chan struct{}
 	done   <-chan struct{}
 }
 
 // Accept implements net.Listener.
-func (b *bounded) Accept() (net.Conn, error) {
+func (b *boundedListener) Accept() (net.Conn, error) {
 	select {
 	case b.places <- struct{}{}:
 	case <-b.done:

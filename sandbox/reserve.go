@@ -11,11 +11,11 @@ import (
 // reserve keeps inits that were started and wait to be told what to run: in namespaces and groups of their own, with nothing in
 // them. A program that takes one waits for its root only. None was anybody's before, and none is used again.
 type reserve struct {
-	sandbox *Sandbox
-	count   int
-	rest    time.Duration // how long after the last start they are kept
-	ready   chan *alone
-	ctx     context.Context //nolint:containedctx // it ends the goroutines of an object, and no call
+	sandbox   *Sandbox
+	count     int
+	idleLimit time.Duration // how long after the last start they are kept
+	ready     chan *directInit
+	ctx       context.Context //nolint:containedctx // it ends the goroutines of an object, and no call
 
 	mutex   sync.Mutex
 	keeping int
@@ -32,8 +32,8 @@ func (s *Sandbox) Reserve(count int) (release func()) {
 
 func (s *Sandbox) reserveFor(count int, rest time.Duration) (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &reserve{sandbox: s, count: count, rest: rest, ready: make(chan *alone), ctx: ctx}
-	if s.Kind() != "off" && s.alone {
+	r := &reserve{sandbox: s, count: count, idleLimit: rest, ready: make(chan *directInit), ctx: ctx}
+	if s.Kind() != "off" && s.direct {
 		s.reserve = r
 	}
 	return func() {
@@ -45,7 +45,7 @@ func (s *Sandbox) reserveFor(count int, rest time.Duration) (release func()) {
 }
 
 // take returns a spare one for a program, or nil when there is none now. None has a way to the proxy, or a root of its own.
-func (s *Sandbox) take(p Program) *alone {
+func (s *Sandbox) take(p Program) *directInit {
 	r := s.reserve
 	if r == nil || p.Proxy != nil || p.Root != "" {
 		return nil
@@ -70,8 +70,8 @@ func (r *reserve) fill() {
 	}
 }
 
-// goesOn reports whether one more is to be kept ready; if not, there is a keeper less.
-func (r *reserve) goesOn() bool {
+// wantsMore reports whether one more is to be kept ready; if not, there is a keeper less.
+func (r *reserve) wantsMore() bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	goes := r.isWanted()
@@ -82,12 +82,12 @@ func (r *reserve) goesOn() bool {
 }
 
 // isWanted reports whether a program was started not long ago. The mutex is held.
-func (r *reserve) isWanted() bool { return r.ctx.Err() == nil && time.Since(r.wanted) <= r.rest }
+func (r *reserve) isWanted() bool { return r.ctx.Err() == nil && time.Since(r.wanted) <= r.idleLimit }
 
 // keep keeps one ready.
 func (r *reserve) keep() {
-	for r.goesOn() {
-		spare, err := r.sandbox.empty(inner.Spare, Command{Limits: Limits{CPU: 1}})
+	for r.wantsMore() {
+		spare, err := r.sandbox.startIdle(inner.Spare, Command{Limits: Limits{CPU: 1}})
 		if err != nil {
 			r.pause()
 			continue
@@ -99,9 +99,9 @@ func (r *reserve) keep() {
 }
 
 // offer waits until somebody takes it, and reports whether somebody did before it ended, or was not wanted any more.
-func (r *reserve) offer(spare *alone) bool {
+func (r *reserve) offer(spare *directInit) bool {
 	const look = time.Second
-	tick := time.NewTicker(min(look, r.rest))
+	tick := time.NewTicker(min(look, r.idleLimit))
 	defer tick.Stop()
 	for {
 		select {

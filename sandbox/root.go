@@ -16,15 +16,15 @@ func (s *Sandbox) refusedRoot(op landfall.Op, root string) error {
 		return nil
 	case s.mode == Off:
 		return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: "functions that are images are refused without a sandbox"}
-	case !s.alone && !standsAlone(s.init):
+	case !s.direct && !isStatic(s.init):
 		return &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "functions that are images cannot be run: " +
 			"install landfall-init beside landfall, or a landfall that was built without cgo"}
 	}
 	return nil
 }
 
-// standsAlone reports whether a program needs no libraries.
-func standsAlone(program string) bool {
+// isStatic reports whether a program needs no libraries.
+func isStatic(program string) bool {
 	file, err := elf.Open(program)
 	if err != nil {
 		return false

@@ -18,33 +18,33 @@ import (
 
 // run is one run of a command.
 type run struct {
-	sandbox *Sandbox
-	command Command
-	argv    []string // what to run
-	at      string   // where it sees Dir when it is confined
-	stays   bool     // it is a program: Dir is not its own
-	root    string   // of a program: the host's folder that it sees as its root
-	output  *capped  // of a command
-	group   group
-	user    int          // that a confined one is
-	temp    string       // HOME and TMPDIR on the host, in mode Off
-	args    []string     // what to start
-	files   []*os.File   // what it finds open, from firstExtraFile on
-	proxy   *proxyServer // nil: none
-	alone   string       // what an init is that makes the sandbox; empty: none
-	plan    *inner.Plan  // what the init is told; nil without one
-	server  *os.File     // by which it is told, and knows that the server lives
+	sandbox   *Sandbox
+	command   Command
+	argv      []string       // what to run
+	at        string         // where it sees Dir when it is confined
+	isProgram bool           // it is a program: Dir is not its own
+	root      string         // of a program: the host's folder that it sees as its root
+	output    *limitedWriter // of a command
+	group     group
+	user      int          // that a confined one is
+	temp      string       // HOME and TMPDIR on the host, in mode Off
+	args      []string     // what to start
+	files     []*os.File   // what it finds open, from firstExtraFile on
+	proxy     *proxyServer // nil: none
+	initWord  string       // what an init is that makes the sandbox; empty: none
+	plan      *inner.Plan  // what the init is told; nil without one
+	server    *os.File     // by which it is told, and knows that the server lives
 
 	sockets *diagnosis // by which its sockets are counted; nil: not yet
 
-	pid  int           // once it is started
-	told chan struct{} // of one that is alone: closed when the fields above say what to run
+	pid   int           // once it is started
+	ready chan struct{} // of one that is alone: closed when the fields above say what to run
 }
 
 // do prepares, runs and cleans up.
 func (r *run) do(ctx context.Context) (Result, error) {
 	defer r.closeFiles()
-	defer r.letGo()
+	defer r.release()
 	r.user = r.sandbox.users.take(false)
 	defer r.sandbox.users.free(r.user)
 	r.group = r.sandbox.groups.make(r.command.Limits)
@@ -55,13 +55,13 @@ func (r *run) do(ctx context.Context) (Result, error) {
 	var result Result
 	var err error
 	<-onThread(func() { result, err = r.execute(ctx) }) // the command ends with the thread that started it
-	r.letGo()
+	r.release()
 	r.group.remove()
 	return result, errors.Join(err, openFolders(r.command.Dir), r.removeTemp())
 }
 
-// letGo closes what the server holds for the command. It may be called more than once.
-func (r *run) letGo() {
+// release closes what the server holds for the command. It may be called more than once.
+func (r *run) release() {
 	r.server.Close() // also of none
 	if r.sockets != nil {
 		r.sockets.file.Close()
@@ -153,13 +153,13 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 // launch returns what to start: an init that makes the sandbox as it is, anything else by a shell.
 func (r *run) launch(ctx context.Context) *exec.Cmd {
 	ctx = context.WithoutCancel(ctx) // the watch ends it, whole
-	if r.alone != "" {
+	if r.initWord != "" {
 		cmd := exec.CommandContext(ctx, r.args[0], r.args[1:]...)
 		cmd.Dir, cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = "/", []string{"GOMAXPROCS=1", "GOGC=off"}, r.files, r.namespaces()
 		return cmd
 	}
 	const block = 512
-	launch := append([]string{"-c", launcher, "sh", strconv.FormatInt(r.largest()/block, 10)}, r.args...)
+	launch := append([]string{"-c", launcher, "sh", strconv.FormatInt(r.maxFileSize()/block, 10)}, r.args...)
 	cmd := exec.CommandContext(ctx, "/bin/sh", launch...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = r.command.Dir, []string{}, r.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -250,15 +250,15 @@ func exitCode(state *os.ProcessState) int {
 	return inner.ExitCode(status)
 }
 
-// capped passes on output up to a limit and drops the rest, so that a flood neither blocks the command nor fills a log.
-type capped struct {
+// limitedWriter passes on output up to a limit and drops the rest, so that a flood neither blocks the command nor fills a log.
+type limitedWriter struct {
 	to      io.Writer
 	left    int64
 	dropped bool
 }
 
 // Write implements io.Writer. It takes everything: an output that fails ends the output, not the command.
-func (w *capped) Write(p []byte) (int, error) {
+func (w *limitedWriter) Write(p []byte) (int, error) {
 	if w.to == nil {
 		return len(p), nil
 	}
@@ -273,7 +273,7 @@ func (w *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *capped) end() {
+func (w *limitedWriter) end() {
 	if w.to != nil && w.dropped {
 		fmt.Fprint(w.to, "\n(the output is cut here: it reached its limit)\n")
 	}

@@ -25,27 +25,27 @@ const (
 
 // Sandbox runs commands. It is safe for concurrent use.
 type Sandbox struct {
-	mode  Mode
-	bwrap string // path of bubblewrap; empty when it is missing or does not work
-	init  string // path of what becomes process 1
-	sized bool   // bubblewrap can limit the size of what lies in memory
-	alone bool   // programs are started without bubblewrap
-	slow  string // why they are not
+	mode           Mode
+	bwrap          string // path of bubblewrap; empty when it is missing or does not work
+	init           string // path of what becomes process 1
+	sized          bool   // bubblewrap can limit the size of what lies in memory
+	direct         bool   // programs are started without bubblewrap
+	indirectReason string // why they are not
 
 	walled bool // the kernel has Landlock
 
-	reserve *reserve // nil: none
-	reason  string   // why bwrap is empty
-	groups  groups
-	users   *users // nil: all sandboxes have the same
-	uncount string // why sockets are not counted; empty: they are
+	reserve       *reserve // nil: none
+	reason        string   // why bwrap is empty
+	groups        groups
+	users         *users // nil: all sandboxes have the same
+	socketsReason string // why sockets are not counted; empty: they are
 
 	filters map[inner.Walls]func() ([]byte, error) // of system calls
 }
 
 // Detect finds out what can confine processes on this machine, and removes what an earlier server left that was killed.
 func Detect(ctx context.Context, mode Mode) *Sandbox {
-	s := &Sandbox{mode: mode, walled: inner.Walled(), groups: findGroups(ctx), filters: map[inner.Walls]func() ([]byte, error){}}
+	s := &Sandbox{mode: mode, walled: inner.HasLandlock(), groups: findGroups(ctx), filters: map[inner.Walls]func() ([]byte, error){}}
 	for _, network := range []inner.Network{inner.Nothing, inner.Proxied, inner.Itself} {
 		for _, walls := range []inner.Walls{{}, {Charged: true}, {Own: true}, {Charged: true, Own: true}} {
 			walls.Network = network
@@ -60,7 +60,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	}
 	s.users = findUsers()
 	if s.groups.memory == "" {
-		s.uncount = countsSockets()
+		s.socketsReason = detectSockets()
 	}
 	path, err := exec.LookPath("bwrap")
 	if err == nil {
@@ -80,7 +80,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 		args = append(args, "--", "/bin/true")
 		if out, err = exec.CommandContext(ctx, path, args...).CombinedOutput(); err == nil {
 			s.bwrap = path
-			s.findAlone(ctx)
+			s.detectDirect(ctx)
 			return s
 		}
 		s.reason = "bubblewrap does not work here (" + strings.TrimSpace(string(out)) + ")"
@@ -116,8 +116,8 @@ func (s *Sandbox) Lacks() []string {
 		lacks = append(lacks, "a control group for memory: processes, files in memory, pipes, sockets, locks, watches and the kernel's tables "+
 			"are added up by the watch; refused are memfd_create, System V IPC, message queues, shared memory without a file, splice and sendfile; "+
 			"not added up are descriptors under way from one process to another, of which there are 1,277 at most")
-		if s.uncount != "" {
-			lacks = append(lacks, "news of sockets from the kernel ("+s.uncount+"): what lies in them is not added up to memory")
+		if s.socketsReason != "" {
+			lacks = append(lacks, "news of sockets from the kernel ("+s.socketsReason+"): what lies in them is not added up to memory")
 		}
 	}
 	if s.groups.memory != "" && s.groups.swaps {
@@ -130,8 +130,8 @@ func (s *Sandbox) Lacks() []string {
 	if s.groups.cpu == "" {
 		lacks = append(lacks, "a control group for processors: they are shared without limits")
 	}
-	if !s.alone {
-		lacks = append(lacks, "namespaces of the server's own making ("+s.slow+"): functions are started by bubblewrap, in twice the time")
+	if !s.direct {
+		lacks = append(lacks, "namespaces of the server's own making ("+s.indirectReason+"): functions are started by bubblewrap, in twice the time")
 	}
 	if !s.sized {
 		lacks = append(lacks, "a bubblewrap with --size: /tmp is as large as its memory")
@@ -207,7 +207,7 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	c.Limits = c.Limits.withDefaults()
 	r := &run{
-		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &capped{to: c.Output, left: c.Limits.Output},
+		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &limitedWriter{to: c.Output, left: c.Limits.Output},
 	}
 	result, err := r.do(ctx)
 	if result.Dir = r.at; s.mode == Off {

@@ -68,8 +68,8 @@ func openDiagnosis(init int) (*diagnosis, error) {
 	return &diagnosis{os.NewFile(uintptr(fd), "diagnosis")}, nil
 }
 
-// countsSockets says why the sockets of sandboxes cannot be counted on this machine; nothing when they can.
-func countsSockets() string {
+// detectSockets says why the sockets of sandboxes cannot be counted on this machine; nothing when they can.
+func detectSockets() string {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return err.Error()

@@ -21,9 +21,9 @@ type users struct {
 	taken map[int]struct{}
 }
 
-// steady is how many users at the beginning of the range are for builds. They get the first that is free, so that a build that writes
+// buildUsers is how many users at the beginning of the range are for builds. They get the first that is free, so that a build that writes
 // down who made its files comes out the same.
-const steady = 1000
+const buildUsers = 1000
 
 // findUsers returns a range of users that nobody else has. Programs begin anywhere in it: another server on this machine does so, too.
 // The first range is one that systems give to nobody, of numbers that every archive can hold; the second one is for containers that
@@ -34,7 +34,7 @@ func findUsers() *users {
 	}
 	for _, u := range []*users{{first: 2_000_000, count: 97_152}, {first: 32_768, count: 24_576}} {
 		if mapped("/proc/self/uid_map", u) && mapped("/proc/self/gid_map", u) {
-			u.next, u.taken = rand.IntN(u.count-steady), map[int]struct{}{}
+			u.next, u.taken = rand.IntN(u.count-buildUsers), map[int]struct{}{}
 			return u
 		}
 	}
@@ -64,11 +64,11 @@ func (u *users) take(program bool) int {
 	}
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	for i := range u.count - steady {
+	for i := range u.count - buildUsers {
 		user := u.first + i
 		if program {
-			user = u.first + steady + u.next
-			u.next = (u.next + 1) % (u.count - steady)
+			user = u.first + buildUsers + u.next
+			u.next = (u.next + 1) % (u.count - buildUsers)
 		}
 		if _, taken := u.taken[user]; !taken {
 			u.taken[user] = struct{}{}

@@ -24,14 +24,14 @@ type watch struct {
 func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 	const share = 5
 	every := 100 * time.Millisecond
-	if w.run.stays && w.run.held() {
+	if w.run.isProgram && w.run.kernelEnforces() {
 		every = 5 * time.Second
 	}
 	wall := time.NewTimer(w.run.command.Limits.Wall)
 	defer wall.Stop()
 	look := time.NewTimer(every)
 	defer look.Stop()
-	if w.run.stays {
+	if w.run.isProgram {
 		wall.Stop()
 	}
 	for {
@@ -64,7 +64,7 @@ func (w *watch) kill(ended <-chan struct{}) {
 	defer tick.Stop()
 	for try := 0; ; try++ {
 		var found []process
-		if w.run.alone == "" {
+		if w.run.initWord == "" {
 			found = descendants(w.leader)
 		}
 		for _, p := range found {
@@ -86,21 +86,21 @@ func (w *watch) kill(ended <-chan struct{}) {
 // excess says which limit is exceeded now.
 func (w *watch) excess() string {
 	limits, group := w.run.command.Limits, w.run.group
-	if w.run.stays && w.run.held() {
-		if group.outOfMemory() || (manyLocks() && look("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
+	if w.run.isProgram && w.run.kernelEnforces() {
+		if group.outOfMemory() || (manyLocks() && inspectOpenFiles("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
 			return limitText("memory", limits.Memory)
 		}
 		return ""
 	}
 	processes := descendants(w.leader)
 	counted := !w.run.charged() && w.run.sandbox.mode != Off
-	open := &opened{}
-	if counted || !w.run.stays {
+	open := &openFiles{}
+	if counted || !w.run.isProgram {
 		dir := w.run.command.Dir
-		if w.run.stays {
+		if w.run.isProgram {
 			dir = ""
 		}
-		open = look(dir, processes, counted, limits.Memory)
+		open = inspectOpenFiles(dir, processes, counted, limits.Memory)
 	}
 	switch size, deep := w.run.disk(open); {
 	case deep:

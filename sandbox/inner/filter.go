@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls that every confined process gets, beside those of its architecture and those that depend on
+// allowedCalls are the system calls that every confined process gets, beside those of its architecture and those that depend on
 // their arguments: what interpreters, compilers and shell tools do with their own memory, files, processes and sockets. All
 // others are refused, so that a new one of the kernel is not there before somebody has looked at it.
-func allowed() []uint32 {
+func allowedCalls() []uint32 {
 	return append(calls(), []uint32{
 		// Files that it may open anyway.
 		unix.SYS_CHDIR, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_COPY_FILE_RANGE, unix.SYS_DUP, unix.SYS_DUP3,
@@ -101,8 +101,8 @@ func answer(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
 
-// among answers yes when what was loaded is one of the values, else no.
-func among(yes, no unix.Errno, values ...uint32) []bpf.Instruction {
+// answerIfOneOf answers yes when what was loaded is one of the values, else no.
+func answerIfOneOf(yes, no unix.Errno, values ...uint32) []bpf.Instruction {
 	var program []bpf.Instruction
 	for _, value := range values {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipFalse: 1}, answer(yes))
@@ -130,19 +130,19 @@ func socketsOf(network Network) []bpf.Instruction {
 		stream := append([]bpf.Instruction{
 			load(offsetArg1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: kind},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_STREAM, SkipTrue: 1}, answer(unix.EAFNOSUPPORT), load(offsetArg2),
-		}, among(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP)...)
+		}, answerIfOneOf(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP)...)
 		first := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipFalse: tcp}}
-		return append(append(first, stream...), among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
+		return append(append(first, stream...), answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
 	case Itself:
 		first := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: netlink}, load(offsetArg2)}
-		all := append(append(first, among(0, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)...),
+		all := append(append(first, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)...),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipFalse: 1}, answer(0),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipTrue: 1},
 			answer(unix.EAFNOSUPPORT), load(offsetArg2))
 		// The kernel would load a module for another one that somebody asks for.
-		return append(all, among(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)...)
+		return append(all, answerIfOneOf(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)...)
 	}
-	return append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
+	return append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
 }
 
 // Walls says what is around a confined process beside the filter. What they do not hold, the filter refuses.
@@ -152,8 +152,8 @@ type Walls struct {
 	Own     bool // its user is no other sandbox's, so that what the kernel counts for a user is its own
 }
 
-// special are the system calls that depend on their arguments or on the walls, or have an answer of their own.
-func special(walls Walls) map[uint32][]bpf.Instruction {
+// specialCalls are the system calls that depend on their arguments or on the walls, or have an answer of their own.
+func specialCalls(walls Walls) map[uint32][]bpf.Instruction {
 	// Its flags cannot be looked at; libraries fall back on clone. No thread of the same memory may be in another namespace.
 	clone := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipFalse: 1}, answer(unix.EPERM), answer(0)}
 	done := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO} // without an error: the kernel does nothing
@@ -161,14 +161,14 @@ func special(walls Walls) map[uint32][]bpf.Instruction {
 		unix.SYS_CLONE:      clone,
 		unix.SYS_CLONE3:     {answer(unix.ENOSYS)},
 		unix.SYS_SOCKET:     socketsOf(walls.Network),
-		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
+		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
 		// All that the machine has yet to write is not theirs to wait for, and everybody else would.
 		unix.SYS_SYNC:   {done},
 		unix.SYS_SYNCFS: {done},
 		// Nobody types on a terminal in another's name, changes what drives it, or turns off where the kernel puts what it maps.
 		unix.SYS_IOCTL: append([]bpf.Instruction{load(offsetArg1)},
-			among(unix.EPERM, 0, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSCTTY, unix.TIOCCONS, unix.TIOCSETD)...),
-		unix.SYS_PERSONALITY: append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EPERM, 0, ^uint32(0))...),
+			answerIfOneOf(unix.EPERM, 0, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSCTTY, unix.TIOCCONS, unix.TIOCSETD)...),
+		unix.SYS_PERSONALITY: append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EPERM, 0, ^uint32(0))...),
 		// Pages of a size that the machine has set aside are charged to no group of memory. Who asks for them does without.
 		unix.SYS_MMAP:         append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), answer(0)),
 		unix.SYS_MEMFD_CREATE: append(refuseLarge(offsetArg1, unix.MFD_HUGETLB), answer(0)),
@@ -183,8 +183,8 @@ func special(walls Walls) map[uint32][]bpf.Instruction {
 			}
 		}
 	}
-	depend(walls.Own, shared())
-	depend(walls.Charged, uncharged())
+	depend(walls.Own, sharedUserRules())
+	depend(walls.Charged, unchargedRules())
 	return all
 }
 
@@ -193,9 +193,9 @@ const (
 	setPipeSize = 1031   // F_SETPIPE_SZ (fcntl(2))
 )
 
-// uncharged is what follows where no control group is charged: by these calls a process holds memory of the kernel's that stands in
+// unchargedRules is what follows where no control group is charged: by these calls a process holds memory of the kernel's that stands in
 // no list of what is its own. Each gets the error by which programs do without.
-func uncharged() map[uint32][]bpf.Instruction {
+func unchargedRules() map[uint32][]bpf.Instruction {
 	missing := []bpf.Instruction{answer(unix.ENOSYS)}
 	impossible := []bpf.Instruction{answer(unix.EINVAL)}
 	mmap := append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), // pages that are shared stay when they are in nobody's table any more
@@ -211,16 +211,16 @@ func uncharged() map[uint32][]bpf.Instruction {
 		unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible, // what is in a pipe or a socket by them is a file's
 		unix.SYS_MMAP: mmap, unix.SYS_SETSOCKOPT: setsockopt,
 		unix.SYS_LANDLOCK_CREATE_RULESET: {answer(unix.EOPNOTSUPP)},
-		unix.SYS_PRCTL:                   append([]bpf.Instruction{load(offsetArg0)}, among(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
-		unix.SYS_FCNTL:                   append([]bpf.Instruction{load(offsetArg1)}, among(unix.EPERM, 0, setPipeSize)...),
+		unix.SYS_PRCTL:                   append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
+		unix.SYS_FCNTL:                   append([]bpf.Instruction{load(offsetArg1)}, answerIfOneOf(unix.EPERM, 0, setPipeSize)...),
 	}
 }
 
-// shared is what follows where others have the same user: what the kernel counts for a user is taken from all of them.
-func shared() map[uint32][]bpf.Instruction {
+// sharedUserRules is what follows where others have the same user: what the kernel counts for a user is taken from all of them.
+func sharedUserRules() map[uint32][]bpf.Instruction {
 	all := map[uint32][]bpf.Instruction{
 		unix.SYS_INOTIFY_INIT1: {answer(unix.ENOSYS)}, unix.SYS_MQ_OPEN: {answer(unix.ENOSYS)},
-		unix.SYS_FCNTL: append([]bpf.Instruction{load(offsetArg1)}, among(unix.EPERM, 0, setPipeSize)...),
+		unix.SYS_FCNTL: append([]bpf.Instruction{load(offsetArg1)}, answerIfOneOf(unix.EPERM, 0, setPipeSize)...),
 	}
 	for _, number := range olderWatches() {
 		all[number] = []bpf.Instruction{answer(unix.ENOSYS)}
@@ -236,8 +236,8 @@ func refuseLarge(offset, bit uint32) []bpf.Instruction {
 // rules returns what follows for each number, in the order of the numbers. What is not allowed is refused; what is newer than
 // this list does not exist, because libraries then do without.
 func rules(walls Walls) []rule {
-	then := special(walls)
-	for _, number := range allowed() {
+	then := specialCalls(walls)
+	for _, number := range allowedCalls() {
 		then[number] = []bpf.Instruction{answer(0)}
 	}
 	var last uint32

@@ -65,8 +65,8 @@ func Main(args []string) (code int, handled bool) {
 // Works reports whether an exit code is the one of an init that has only its word.
 func Works(code int) bool { return code == failed }
 
-// notStarted says why a program does not start. It is in the sandbox by now, so what is not there is as a rule what it needs.
-func notStarted(p *Plan, err error) error {
+// startError says why a program does not start. It is in the sandbox by now, so what is not there is as a rule what it needs.
+func startError(p *Plan, err error) error {
 	program := p.Args[0]
 	if !strings.HasPrefix(program, "/") {
 		program = p.At + "/" + program
@@ -108,12 +108,12 @@ func initialize(args []string) (code int, err error) {
 	if err := plan.confine(host, control); err != nil {
 		return 0, err
 	}
-	if err := takeNoSignals(); err != nil {
+	if err := resetSignals(); err != nil {
 		return 0, err
 	}
 	process, err := syscall.ForkExec(plan.Args[0], plan.Args, &syscall.ProcAttr{Dir: plan.At, Env: plan.Env, Files: []uintptr{0, 1, 2}})
 	if err != nil {
-		return 0, notStarted(plan, err)
+		return 0, startError(plan, err)
 	}
 	go watchOver(host, server)
 	for { // process 1 reaps everybody's children
@@ -134,13 +134,13 @@ func prepare(word string, user int) (*material, error) {
 	switch word {
 	case Alone, Rooted, Spare:
 	default:
-		return nil, errors.Join(dropBounds(), becomeAtOnce(user))
+		return nil, errors.Join(dropBounds(), becomeUser(user))
 	}
 	host, err := gather(user)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(dropBounds(), become(user)); err != nil {
+	if err := errors.Join(dropBounds(), becomeUserOnThread(user)); err != nil {
 		return nil, err
 	}
 	if word == Rooted {
@@ -155,7 +155,7 @@ func prepare(word string, user int) (*material, error) {
 	if word == Alone {
 		return host, nil
 	}
-	err = host.othersBecome()
+	err = host.dropOtherThreads()
 	return host, err
 }
 
@@ -241,7 +241,7 @@ func (p pipe) Read(buffer []byte) (int, error) {
 func watchOver(host *material, server int) {
 	const begun = 20                                                                 // milliseconds; less when the server ends
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}, begun) // #nosec G115 -- a descriptor
-	if err := host.othersBecome(); err != nil {
+	if err := host.dropOtherThreads(); err != nil {
 		unix.Exit(failed)
 	}
 	endWith(server)
@@ -283,9 +283,9 @@ func dropBounds() error {
 	}
 }
 
-// become makes a root of the host another user, on this thread, which keeps what rights it has for as long as it makes the sandbox.
+// becomeUserOnThread makes a root of the host another user, on this thread, which keeps what rights it has for as long as it makes the sandbox.
 // Its group is that user's already.
-func become(user int) error {
+func becomeUserOnThread(user int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -300,9 +300,9 @@ func become(user int) error {
 	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), change(), unix.Capset(&header, &rights[0]))
 }
 
-// othersBecome makes the other threads that user, who were started for Go alone and do nothing with what rights they have: they
+// dropOtherThreads makes the other threads that user, who were started for Go alone and do nothing with what rights they have: they
 // lose them. That takes the time of a few turns of each thread, which the program's first moments are spared.
-func (m *material) othersBecome() error {
+func (m *material) dropOtherThreads() error {
 	if m == nil || !m.root {
 		return nil
 	}
@@ -310,8 +310,8 @@ func (m *material) othersBecome() error {
 	return syscall.Setuid(m.user)
 }
 
-// becomeAtOnce makes a root of the host another user, without rights.
-func becomeAtOnce(user int) error {
+// becomeUser makes a root of the host another user, without rights.
+func becomeUser(user int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -330,9 +330,9 @@ func giveUp() error {
 	)
 }
 
-// takeNoSignals makes of process 1 what it would be without Go, which has a handler for every signal: the kernel keeps from it what
+// resetSignals makes of process 1 what it would be without Go, which has a handler for every signal: the kernel keeps from it what
 // its own processes send. So the program cannot end it with the sandbox, or keep it busy.
-func takeNoSignals() error {
+func resetSignals() error {
 	const last, forThreads, set = 64, 33, 8 // Go's own and the C library's word to their threads is left; a set of signals has 64 bits
 	nothing, err := unix.MmapPtr(-1, 0, nil, uintptr(os.Getpagesize()), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	landlockScopes   = 6
 )
 
-// Walled reports whether this kernel has Landlock.
-func Walled() bool {
+// HasLandlock reports whether this kernel has Landlock.
+func HasLandlock() bool {
 	version, err := ll.LandlockGetABIVersion()
 	return err == nil && version >= landlockFiles
 }
@@ -43,8 +43,8 @@ const (
 	everything  = ll.AccessFSIoctlDev<<1 - 1
 )
 
-// handled is what is looked at with a version of the interface.
-func handled(version int) uint64 {
+// handledAccess is what is looked at with a version of the interface.
+func handledAccess(version int) uint64 {
 	switch {
 	case version < landlockTruncate:
 		return ll.AccessFSTruncate - 1
@@ -62,7 +62,7 @@ func restrict(dir string, writable, network bool) error {
 	if err != nil || version < landlockFiles {
 		return nil // Lacks says so
 	}
-	rules := ll.RulesetAttr{HandledAccessFS: handled(version)}
+	rules := ll.RulesetAttr{HandledAccessFS: handledAccess(version)}
 	if !writable && version >= landlockTCP {
 		rules.HandledAccessNet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
 	}

@@ -16,9 +16,9 @@ import (
 // At is where a confined process sees this program.
 const At = "/run/landfall/init"
 
-// Shown are the host's files and folders that every confined process sees, read-only, as far as there are any, beside its own.
+// VisiblePaths are the host's files and folders that every confined process sees, read-only, as far as there are any, beside its own.
 // A link stays a link.
-func Shown() []string {
+func VisiblePaths() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
@@ -29,8 +29,8 @@ func Shown() []string {
 // Host is the name of the host that a program sees.
 const Host = "function"
 
-// Written are small files that a user sees beside those.
-func Written(host string, user int) map[string]string {
+// UserFiles are small files that a user sees beside those.
+func UserFiles(host string, user int) map[string]string {
 	number := strconv.Itoa(user)
 	return map[string]string{ // #nosec G101 -- nobody has a password there
 		"/etc/passwd": "root:x:0:0:root:/:/bin/false\n" + entry(user),
@@ -124,8 +124,8 @@ func (m *material) showMachine() error {
 	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host, UserFolder)
 	m.folders = append(m.folders, Folders()...)
 	m.links[UserLink] = "/" + Host
-	m.files = Written(Host, m.user)
-	for _, path := range Shown() {
+	m.files = UserFiles(Host, m.user)
+	for _, path := range VisiblePaths() {
 		if err := m.show(path, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -155,14 +155,14 @@ func (m *material) showRoot(folder string, files bool) error {
 	return m.nameUser(folder)
 }
 
-// named is where the list of users lies that takes the place of a root's own.
-const named = "/run/landfall/passwd"
+// usersPath is where the list of users lies that takes the place of a root's own.
+const usersPath = "/run/landfall/passwd"
 
 // nameUser adds the user to a root's list of users, where it has one: many a program asks what its user is called.
 func (m *material) nameUser(folder string) error {
 	list, err := Users(folder, m.user)
 	if list != "" {
-		m.files = map[string]string{named: list}
+		m.files = map[string]string{usersPath: list}
 	}
 	return err
 }
@@ -206,8 +206,8 @@ func (m *material) show(path, at string) error {
 	return err
 }
 
-// sealed is what nobody changes, and where no file gives rights.
-func sealed() *unix.MountAttr {
+// readOnlyAttr is what nobody changes, and where no file gives rights.
+func readOnlyAttr() *unix.MountAttr {
 	return &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 }
 
@@ -244,7 +244,7 @@ func (m *material) makeRoot() error {
 	return errors.Join(
 		putAll(m.grafts),
 		m.putNames(),
-		unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, sealed()),
+		unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, readOnlyAttr()),
 		putAll(m.devices),
 		unix.Sethostname([]byte(Host)),
 	)
@@ -252,10 +252,10 @@ func (m *material) makeRoot() error {
 
 // putNames puts a list of users in the place of a root's own.
 func (m *material) putNames() error {
-	if _, ok := m.files[named]; !ok {
+	if _, ok := m.files[usersPath]; !ok {
 		return nil
 	}
-	g, err := cut("." + named)
+	g, err := cut("." + usersPath)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (p *Plan) enter(m *material) error {
 			return err
 		}
 		folder.at = p.At
-		if err := unix.MountSetattr(folder.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, sealed()); err != nil {
+		if err := unix.MountSetattr(folder.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, readOnlyAttr()); err != nil {
 			return err
 		}
 		if err := putAll([]graft{folder}); err != nil {
@@ -326,7 +326,7 @@ func (p *Plan) mountFiles() error {
 		return err
 	}
 	for _, folder := range Folders() {
-		if err := unix.MountSetattr(unix.AT_FDCWD, "."+folder, 0, sealed()); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, "."+folder, 0, readOnlyAttr()); err != nil {
 			return err
 		}
 	}
