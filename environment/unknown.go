@@ -26,7 +26,7 @@ func Unknown(s *spec.Spec) []spec.Problem {
 
 // Offline warns of the functions of a spec that ask for a network and get none: those that are modules.
 func Offline(s *spec.Spec) []spec.Problem {
-	networked := spec.Networked(s)
+	networked := spec.NetworkFunctions(s)
 	var warnings []spec.Problem
 	for _, f := range s.Functions {
 		e, _ := s.Environment(f.Environment)

@@ -212,7 +212,7 @@ func (s source) warnOfNetworks() {
 	if !s.NoNetwork {
 		return
 	}
-	for _, name := range spec.Networked(s.spec) {
+	for _, name := range spec.NetworkFunctions(s.spec) {
 		s.logf("warning: Function %s will have no network: this server gives functions none (LANDFALL_FUNCTIONS_NETWORK)", name)
 	}
 }

@@ -79,8 +79,8 @@ type Owner struct {
 	Name string
 }
 
-// sealed is what is encrypted.
-type sealed struct {
+// envelope is what is encrypted.
+type envelope struct {
 	App   string `json:"app"`
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -91,7 +91,7 @@ func (k *Keeper) Seal(owner Owner, value Text) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := age.Encrypt(&out, k.recipient)
 	if err == nil {
-		err = json.NewEncoder(w).Encode(sealed{owner.App, owner.Name, value.Reveal()})
+		err = json.NewEncoder(w).Encode(envelope{owner.App, owner.Name, value.Reveal()})
 	}
 	if err == nil {
 		err = w.Close()
@@ -114,7 +114,7 @@ func (k *Keeper) Open(owner Owner, data []byte) (Text, error) {
 	}
 	const most = 8 * MaxValue // as JSON
 	text, err := io.ReadAll(io.LimitReader(r, most))
-	var s sealed
+	var s envelope
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}

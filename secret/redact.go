@@ -30,10 +30,10 @@ const (
 // Redactor takes values out of text: as they are, as JSON, URLs and HTML write them, as base64 and as hexadecimal digits. What
 // takes more care than that to hide, it does not find. A nil Redactor leaves text as it is. It is safe for concurrent use.
 type Redactor struct {
-	byKey   map[uint64][]pattern // by their first Shortest bytes; longer ones first
-	begins  map[string]string    // the first bytes of patterns, fewer than Shortest, and what stands for them
-	first   [1 << 16 / 64]uint64 // which first two bytes patterns have
-	longest int
+	byKey    map[uint64][]pattern // by their first Shortest bytes; longer ones first
+	prefixes map[string]string    // the first bytes of patterns, fewer than Shortest, and what stands for them
+	first    [1 << 16 / 64]uint64 // which first two bytes patterns have
+	longest  int
 }
 
 // pattern is what is looked for.
@@ -44,7 +44,7 @@ type pattern struct {
 
 // NewRedactor returns what takes values, by their names, out of text; nil when there is none that is long enough.
 func NewRedactor(values map[string]Text) *Redactor {
-	r := &Redactor{byKey: map[uint64][]pattern{}, begins: map[string]string{}}
+	r := &Redactor{byKey: map[uint64][]pattern{}, prefixes: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		r.addValue(values[name].Reveal(), name)
 		for _, part := range Keys(values[name]) { // which stand in files of their own
@@ -81,15 +81,15 @@ func (r *Redactor) add(form []byte, mark string) {
 		if n >= piece+Shortest {
 			n = piece
 		}
-		if p := form[:n]; n >= Shortest && (!long || various(p)) {
+		if p := form[:n]; n >= Shortest && (!long || isDistinctive(p)) {
 			r.addPiece(pattern{p, mark})
 		}
 		form = form[n:]
 	}
 }
 
-// various reports whether a piece of a long value is more than a line of dashes, which stands in other text, too.
-func various(p []byte) bool {
+// isDistinctive reports whether a piece of a long value is more than a line of dashes, which stands in other text, too.
+func isDistinctive(p []byte) bool {
 	const enough = 4
 	seen := map[byte]bool{}
 	for _, c := range p {
@@ -114,7 +114,7 @@ func (r *Redactor) addPiece(p pattern) {
 	}
 	r.byKey[key] = append(r.byKey[key], p)
 	for n := 1; n < Shortest; n++ {
-		r.begins[string(p.text[:n])] = p.mark
+		r.prefixes[string(p.text[:n])] = p.mark
 	}
 	two := binary.LittleEndian.Uint16(p.text)
 	r.first[two/64] |= 1 << (two % 64)
@@ -278,7 +278,7 @@ func (r *Redactor) at(text []byte) (n int, mark string, open bool) {
 		}
 	}
 	if len(text) < Shortest {
-		mark, open = r.begins[string(text)]
+		mark, open = r.prefixes[string(text)]
 		return 0, mark, open
 	}
 	for _, p := range r.byKey[binary.LittleEndian.Uint64(text)] {

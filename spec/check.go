@@ -10,8 +10,8 @@ import (
 	"landfall.dev/landfall/route"
 )
 
-// pending is a name that a document uses and another must define.
-type pending struct {
+// pendingReference is a name that a document uses and another must define.
+type pendingReference struct {
 	pos        Position
 	who        string
 	kind, name string
@@ -20,7 +20,7 @@ type pending struct {
 // reference records that who names an object, to be looked for when every document was read.
 func (r *reader) reference(pos Position, who, kind, name string) {
 	if name != "" {
-		r.pending = append(r.pending, pending{pos, who, kind, name})
+		r.pending = append(r.pending, pendingReference{pos, who, kind, name})
 	}
 }
 
@@ -30,7 +30,7 @@ func (r *reader) checkReferences() {
 	for _, p := range r.pending {
 		used[p.kind+" "+p.name] = true
 		if !r.has(p.kind, p.name) {
-			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name), r.near(p.kind, p.name))
+			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name), r.suggestion(p.kind, p.name))
 		}
 	}
 	for _, a := range r.spec.Archives {
@@ -40,8 +40,8 @@ func (r *reader) checkReferences() {
 	}
 }
 
-// near asks whether a name that is declared was meant by one that is not.
-func (r *reader) near(kind, written string) string {
+// suggestion asks whether a name that is declared was meant by one that is not.
+func (r *reader) suggestion(kind, written string) string {
 	declared := map[string]bool{}
 	for known := range r.names {
 		if known.kind == kind {
@@ -54,8 +54,8 @@ func (r *reader) near(kind, written string) string {
 	return ""
 }
 
-// bound is a trigger that says how many processes its functions may have.
-type bound struct {
+// processBound is a trigger that says how many processes its functions may have.
+type processBound struct {
 	trigger Trigger
 	who     string
 	pos     Position
@@ -78,14 +78,14 @@ func (r *reader) checkBounds() {
 	}
 }
 
-// served is a trigger that is served, and the place of its address.
-type served struct {
+// servedTrigger is a trigger that is served, and the place of its address.
+type servedTrigger struct {
 	trigger Trigger
 	pos     Position
 }
 
 // place says where the route stands, if it stands in a file.
-func (r served) place() string {
+func (r servedTrigger) place() string {
 	if r.pos == (Position{}) {
 		return ""
 	}
@@ -154,7 +154,7 @@ func register(mux *http.ServeMux, patterns []string) (ok bool) {
 // checkRoutes reports routes of which neither is more specific than the other. Routes of different hosts never
 // conflict, and one with a host precedes those without, so each host is looked at by itself.
 func (r *reader) checkRoutes() {
-	slices.SortFunc(r.routes, func(a, b served) int {
+	slices.SortFunc(r.routes, func(a, b servedTrigger) int {
 		return cmp.Or(cmp.Compare(a.trigger.HTTP.Host, b.trigger.HTTP.Host), cmp.Compare(a.pos.File, b.pos.File),
 			cmp.Compare(a.pos.Line, b.pos.Line))
 	})
@@ -200,7 +200,7 @@ func (r *reader) checkRoutes() {
 }
 
 // conflict reports two routes of which neither is more specific.
-func (r *reader) conflict(later, earlier served) {
+func (r *reader) conflict(later, earlier servedTrigger) {
 	r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
 		quote(later.trigger.HTTP.URL), later.trigger.Name, quote(earlier.trigger.HTTP.URL), earlier.trigger.Name, earlier.place())
 }
@@ -208,7 +208,7 @@ func (r *reader) conflict(later, earlier served) {
 // checkExpressions reports routes with the same regular expressions, and those that are too many: a request may be compared with each.
 func (r *reader) checkExpressions() {
 	const most = 5 * route.MaxSize // instructions of all of them
-	first, size := map[string]served{}, 0
+	first, size := map[string]servedTrigger{}, 0
 	for _, s := range r.routes {
 		if !route.Needed(s.trigger.HTTP.URL) {
 			continue

@@ -30,8 +30,8 @@ type contractSpec struct {
 	Tests  []contract.Test `json:"tests"`
 }
 
-// promises are a contract whose files were not read yet, and where it stands.
-type promises struct {
+// contractPositions are a contract whose files were not read yet, and where it stands.
+type contractPositions struct {
 	contractSpec
 
 	pos, input, output Position
@@ -44,13 +44,13 @@ const maxTests = 32
 // maxContract bounds the bytes of a contract with its files: each version of the function has them.
 const maxContract = 256 << 10
 
-// promises checks what can be told of a contract without its files.
-func (d *document) promises(n nodes, function string, c *contractSpec) *promises {
+// checkContract checks what can be told of a contract without its files.
+func (d *document) checkContract(n nodes, function string, c *contractSpec) *contractPositions {
 	if c == nil {
 		return nil
 	}
 	at := func(path ...string) Position { return n.at(append([]string{"spec", "contract"}, path...)...) }
-	p := &promises{contractSpec: *c, pos: at(), input: at("input"), output: at("output")}
+	p := &contractPositions{contractSpec: *c, pos: at(), input: at("input"), output: at("output")}
 	if len(c.Tests) > maxTests {
 		d.problemf(at("tests"), "Function %s has %d tests; it may have %d", function, len(c.Tests), maxTests)
 		return nil
@@ -82,7 +82,7 @@ func (s *Spec) ReadContracts(limits Limits, read func(name string) ([]byte, erro
 	var size int64
 	for i := range s.Functions {
 		f := &s.Functions[i]
-		if f.promises == nil {
+		if f.positions == nil {
 			continue
 		}
 		if err := f.readContract(r, read); err != nil {
@@ -101,7 +101,7 @@ func (s *Spec) ReadContracts(limits Limits, read func(name string) ([]byte, erro
 
 // readContract makes a function's contract of what it promises.
 func (f *Function) readContract(r *reader, read func(name string) ([]byte, error)) error {
-	p, right := f.promises, true
+	p, right := f.positions, true
 	wrong := func(pos Position, format string, args ...any) {
 		right = false
 		r.problemf(pos, "Function %s: %s", f.Name, fmt.Sprintf(format, args...))
@@ -154,38 +154,38 @@ func (f *Function) readContract(r *reader, read func(name string) ([]byte, error
 func (f *Function) keepContract() error {
 	fields := map[string]any{}
 	if err := decodeNumbers(f.Spec, &fields); err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	resolved := map[string]any{}
-	for name, value := range map[string]json.RawMessage{"input": f.promises.Input, "output": f.promises.Output} {
+	for name, value := range map[string]json.RawMessage{"input": f.positions.Input, "output": f.positions.Output} {
 		if len(value) == 0 {
 			continue
 		}
 		var schema any
 		if err := decodeNumbers(value, &schema); err != nil {
-			return unreadable(err)
+			return versionError(err)
 		}
 		resolved[name] = schema
 	}
-	if len(f.promises.Tests) > 0 {
-		text, err := json.Marshal(f.promises.Tests)
+	if len(f.positions.Tests) > 0 {
+		text, err := json.Marshal(f.positions.Tests)
 		if err != nil {
-			return unreadable(err)
+			return versionError(err)
 		}
 		var tests any
 		if err := decodeNumbers(text, &tests); err != nil {
-			return unreadable(err)
+			return versionError(err)
 		}
 		resolved["tests"] = tests
 	}
 	fields["contract"] = resolved
 	data, err := canonical(fields)
 	if err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	own, err := canonical(resolved)
 	if err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	f.Spec, f.Contract = data, contract.Of(own)
 	return nil
@@ -204,7 +204,7 @@ func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error))
 	}
 	var name string
 	if err := json.Unmarshal(*value, &name); err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	if wrong := checkPath(name); wrong != "" {
 		return wrongf("names the file %s, which %s", quote(name), wrong)
@@ -253,4 +253,4 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 }
 
 // TestPos returns the place of a test of the function's contract.
-func (f *Function) TestPos(i int) Position { return f.promises.tests[i] }
+func (f *Function) TestPos(i int) Position { return f.positions.tests[i] }

@@ -72,7 +72,7 @@ func (r *reader) splitFile(s Source) []document {
 			line++
 		}
 		r.problemf(Position{s.Name, line}, "the text is not UTF-8")
-		r.unread = true
+		r.incomplete = true
 		return nil
 	}
 	var documents []document
@@ -159,18 +159,18 @@ func (d *document) pos(n *yaml.Node) Position { return Position{d.file, d.line +
 func (d *document) root() *yaml.Node {
 	if start, line := d.firstLine(); d.text[start] == '%' {
 		d.problemf(Position{d.file, d.line + line}, "YAML directives are not read; leave the line out")
-		d.unread = true
+		d.incomplete = true
 		return nil
 	}
 	lines := &lineReader{rest: d.text}
 	n, err := decode(lines)
 	if err != nil {
 		line, why := d.locate(lines.read), yamlPrefix.ReplaceAllString(err.Error(), "")
-		if tabbed(d.text, line) {
+		if indentedByTab(d.text, line) {
 			why = "the line is indented with a tab; write spaces"
 		}
 		d.problemf(Position{d.file, d.line + line}, "not YAML: %s", why)
-		d.unread = true
+		d.incomplete = true
 		return nil
 	}
 	return d.mapping(n)
@@ -197,8 +197,8 @@ func decode(r io.Reader) (root *yaml.Node, err error) {
 	return n.Content[0], nil
 }
 
-// tabbed reports whether a line of a text, the first is 1, begins with a tab, or spaces and a tab.
-func tabbed(text []byte, line int) bool {
+// indentedByTab reports whether a line of a text, the first is 1, begins with a tab, or spaces and a tab.
+func indentedByTab(text []byte, line int) bool {
 	for range line - 1 {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
@@ -212,7 +212,7 @@ func (d *document) mapping(n *yaml.Node) *yaml.Node {
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!null" {
 		d.problemf(d.pos(n), "a document is a mapping that begins with apiVersion and kind")
-		d.unread = true
+		d.incomplete = true
 	}
 	return nil
 }

@@ -32,13 +32,13 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 		"apiVersion": fissionVersion, "kind": document, "metadata": map[string]any{"name": name}, "spec": fields,
 	})
 	if err != nil {
-		return Trigger{}, unreadable(err)
+		return Trigger{}, versionError(err)
 	}
 	r := newReader(limits)
-	r.unread = true // its function stands elsewhere
+	r.incomplete = true // its function stands elsewhere
 	for _, other := range others {
 		if other.Kind == landfall.HTTPTrigger {
-			r.routes = append(r.routes, served{trigger: other})
+			r.routes = append(r.routes, servedTrigger{trigger: other})
 		}
 	}
 	documents, err := r.split([]Source{{Name: name, Data: text}}) // JSON is YAML
@@ -50,13 +50,13 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 	}
 	r.checkRoutes()
 	if len(r.problems) > 0 || len(r.spec.Triggers) != 1 {
-		return Trigger{}, r.unplaced(name)
+		return Trigger{}, r.withoutPlaces(name)
 	}
 	return r.spec.Triggers[0], nil
 }
 
-// unplaced is err without places, for what stands in no file.
-func (r *reader) unplaced(name string) error {
+// withoutPlaces is err without places, for what stands in no file.
+func (r *reader) withoutPlaces(name string) error {
 	sentences := make([]string, 0, len(r.problems))
 	for _, p := range r.problems {
 		sentences = append(sentences, p.Message)

@@ -69,19 +69,19 @@ type name struct{ kind, name string }
 
 // reader collects what the documents declare and what is wrong with them.
 type reader struct {
-	limits   Limits
-	objects  int // documents with content
-	spec     *Spec
-	kinds    map[string]kind
-	names    map[name]Position // also of documents that have problems
-	pending  []pending
-	routes   []served
-	warm     map[string]int // what functions keep warm, by their names
-	bounds   []bound
-	problems []Problem
-	more     int  // problems that were not stored
-	unread   bool // a document could not be read at all, so a missing name proves nothing
-	locating int  // bytes that may still be parsed to find the line of a syntax error
+	limits     Limits
+	objects    int // documents with content
+	spec       *Spec
+	kinds      map[string]kind
+	names      map[name]Position // also of documents that have problems
+	pending    []pendingReference
+	routes     []servedTrigger
+	warm       map[string]int // what functions keep warm, by their names
+	bounds     []processBound
+	problems   []Problem
+	more       int  // problems that were not stored
+	incomplete bool // a document could not be read at all, so a missing name proves nothing
+	locating   int  // bytes that may still be parsed to find the line of a syntax error
 }
 
 func newReader(limits Limits) *reader {
@@ -118,7 +118,7 @@ func (r *reader) declare(pos Position, kind, object string) bool {
 // has reports whether kind and object name are declared, or may be in a document that could not be read.
 func (r *reader) has(kind, object string) bool {
 	_, ok := r.names[name{kind, object}]
-	return ok || r.unread
+	return ok || r.incomplete
 }
 
 // err returns the error for all problems, or nil when there is none.

@@ -25,7 +25,7 @@ func (r *reader) read(d *document) {
 	n := nodes{d, root}
 	k, kindName, ok := d.kind(n)
 	if !ok {
-		r.unread = true
+		r.incomplete = true
 		return
 	}
 	if k.document.shape != object { // accepted and ignored
@@ -199,7 +199,7 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
 		Package: known.Package.Reference.Name, PackageNamespace: known.Package.Reference.Namespace,
 		FunctionName: known.Package.FunctionName, Secrets: d.secrets(n, o.Name, known.Secrets),
-		ConfigMaps: d.configMaps(n, o.Name, known.ConfigMaps), promises: d.promises(n, o.Name, known.Contract),
+		ConfigMaps: d.configMaps(n, o.Name, known.ConfigMaps), positions: d.checkContract(n, o.Name, known.Contract),
 	})
 	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
 }

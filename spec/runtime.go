@@ -117,7 +117,7 @@ func ReadEnvironmentVersion(name string, stored json.RawMessage) (landfall.Envir
 		Runtime runtimeSpec `json:"runtime"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return landfall.Environment{Name: name}, landfall.Resources{}, unreadable(err)
+		return landfall.Environment{Name: name}, landfall.Resources{}, versionError(err)
 	}
 	resources, _, err := s.resources()
 	return s.Runtime.environment(name), resources, err

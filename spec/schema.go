@@ -103,8 +103,8 @@ func archiveDocument() field {
 // texts is a list of text.
 func texts() field { return field{shape: list, item: &field{shape: text}} }
 
-// named is a reference to another object, with more fields if need be.
-func named(more ...string) field {
+// objectReference is a reference to another object, with more fields if need be.
+func objectReference(more ...string) field {
 	known := fields{"name": {shape: text}, "namespace": {shape: text}}
 	for _, m := range more {
 		known[m] = field{shape: text}
@@ -122,13 +122,13 @@ func (f fields) unused(names ...string) fields {
 
 func functionFields() fields {
 	return fields{
-		"environment": named(),
+		"environment": objectReference(),
 		"package": {shape: object, fields: fields{
-			"packageref":   named("resourceversion"),
+			"packageref":   objectReference("resourceversion"),
 			"functionName": {shape: text},
 		}},
-		"secrets":         {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
-		"configmaps":      {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
+		"secrets":         {shape: list, item: &field{shape: object, fields: objectReference().fields.unused("mountPath")}},
+		"configmaps":      {shape: list, item: &field{shape: object, fields: objectReference().fields.unused("mountPath")}},
 		"resources":       {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
 		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean}, maxBody: {shape: text},
@@ -143,7 +143,7 @@ func packageFields() fields {
 		"type": {shape: text}, "literal": {shape: text}, "url": {shape: text},
 		"checksum": {shape: object, fields: fields{"type": {shape: text}, "sum": {shape: text}}},
 	}.unused("oci")}
-	return fields{"environment": named(), "source": archive, "deployment": archive, "buildcmd": {shape: text}}
+	return fields{"environment": objectReference(), "source": archive, "deployment": archive, "buildcmd": {shape: text}}
 }
 
 func environmentFields() fields {

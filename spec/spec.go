@@ -72,8 +72,8 @@ type Function struct {
 	ConfigMaps           []Named `json:",omitempty"` // mappings in the configuration of the app
 
 	// Contract is what it promises; nil: nothing. It stands in Spec, and both have what files say only after Spec.ReadContracts.
-	Contract *contract.Contract `json:"-"`
-	promises *promises
+	Contract  *contract.Contract `json:"-"`
+	positions *contractPositions
 }
 
 // Named is a reference to a secret or a config map of the app.

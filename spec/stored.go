@@ -31,7 +31,7 @@ func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error
 		} `json:"package"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return f, unreadable(err)
+		return f, versionError(err)
 	}
 	f = landfall.Function{
 		Environment: landfall.Environment{Name: s.Environment.Name}, Entrypoint: s.Package.FunctionName,
@@ -69,7 +69,7 @@ func ReadNetwork(function, environment json.RawMessage) (bool, error) {
 			continue
 		}
 		if err := json.Unmarshal(stored, &s); err != nil {
-			return false, unreadable(err)
+			return false, versionError(err)
 		}
 		if s.External != nil {
 			return *s.External, nil
@@ -78,8 +78,8 @@ func ReadNetwork(function, environment json.RawMessage) (bool, error) {
 	return false, nil
 }
 
-// Networked returns the names of the functions that may reach the network.
-func Networked(s *Spec) []string {
+// NetworkFunctions returns the names of the functions that may reach the network.
+func NetworkFunctions(s *Spec) []string {
 	environments := map[string]json.RawMessage{}
 	for _, e := range s.Environments {
 		environments[e.Name] = e.Spec
@@ -102,7 +102,7 @@ func ReadConfigVersion(stored json.RawMessage) (map[string]string, error) {
 	}
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(stored, &values); err != nil {
-		return nil, unreadable(err)
+		return nil, versionError(err)
 	}
 	for name, value := range values {
 		var text string
@@ -129,7 +129,7 @@ func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessag
 	d := json.NewDecoder(bytes.NewReader(stored))
 	d.UseNumber()
 	if err := d.Decode(&fields); err != nil {
-		return nil, unreadable(err)
+		return nil, versionError(err)
 	}
 	for _, ours := range []string{"resources", "functionTimeout", "idletimeout"} {
 		delete(fields, ours)
@@ -137,7 +137,7 @@ func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessag
 	maps.Copy(fields, ResourceFields(r))
 	data, err := canonical(fields)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, versionError(err)
 	}
 	_, err = ReadFunctionVersion(data)
 	return data, err
@@ -192,7 +192,7 @@ func ReadPullSecret(stored json.RawMessage) string {
 func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, error) {
 	var s triggerSpec
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return Trigger{Trigger: landfall.Trigger{Kind: unit.Kind}, Object: Object{Name: unit.Name}}, unreadable(err)
+		return Trigger{Trigger: landfall.Trigger{Kind: unit.Kind}, Object: Object{Name: unit.Name}}, versionError(err)
 	}
 	read, _, err := s.trigger(unit.Kind)
 	t := Trigger{Object: Object{Name: unit.Name, Spec: stored}, Trigger: read}
@@ -203,18 +203,18 @@ func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, 
 		for _, written := range sortedKeys(s.Function.Weights) {
 			ref, err := landfall.ParseReference(written)
 			if err != nil {
-				return t, unreadable(err)
+				return t, versionError(err)
 			}
 			t.Weights = append(t.Weights, Weight{ref, int(s.Function.Weights[written])})
 		}
 		return t, nil
 	}
-	ref, err := landfall.ParseReference(s.Function.written())
+	ref, err := landfall.ParseReference(s.Function.text())
 	t.Function = ref
 	return t, err
 }
 
-func unreadable(err error) error {
+func versionError(err error) error {
 	return &landfall.Error{Op: "spec.Stored", Kind: landfall.Invalid, Message: "the spec of a version cannot be read", Err: err}
 }
 

@@ -29,8 +29,8 @@ const (
 	byWeight = "function-weights"
 )
 
-// written returns the reference as one text.
-func (f functionSpec) written() string {
+// text returns the reference as one text.
+func (f functionSpec) text() string {
 	if selector := cmp.Or(f.Version, f.Alias); selector != "" {
 		return f.Name + ":" + selector
 	}
@@ -82,7 +82,7 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 		d.checkSizes(kindName+" "+o.Name, t.Resources, n)
 		d.target(&t, known.Function, n)
 		if t.Resources.Concurrency > 0 {
-			d.bounds = append(d.bounds, bound{t, kindName + " " + o.Name, n.at("spec", "concurrency")})
+			d.bounds = append(d.bounds, processBound{t, kindName + " " + o.Name, n.at("spec", "concurrency")})
 		}
 		d.filters(t, kindName, n)
 		switch {
@@ -169,7 +169,7 @@ func (d *document) target(t *Trigger, f functionSpec, n nodes) {
 			d.problemf(at, "%s gives its function's version twice, in name and beside it", who)
 			return
 		}
-		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, f.written())
+		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, f.text())
 	case byWeight:
 		d.weights(t, f.Weights, n)
 	case "":
@@ -297,7 +297,7 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 	if s.Prefix != "" && s.URL != "" {
 		d.warnf(n.at("spec", "relativeurl"), "HTTPTrigger %s: relativeurl is not used beside prefix", t.Name)
 	}
-	d.routes = append(d.routes, served{*t, at})
+	d.routes = append(d.routes, servedTrigger{*t, at})
 }
 
 // queue checks what only queue triggers have.

@@ -59,7 +59,7 @@ func (c *checker) failf(n *yaml.Node, format string, args ...any) {
 
 // value returns the value of n, which stands at path, as f describes it. It is nil when n is null or wrong.
 func (c *checker) value(n *yaml.Node, f field, path string) any {
-	if !c.plain(n) || isNull(n) {
+	if !c.checkPlain(n) || isNull(n) {
 		return nil
 	}
 	c.left--
@@ -73,18 +73,18 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 		return c.free(n, path)
 	case object, mapping:
 		if n.Kind != yaml.MappingNode {
-			c.failf(n, "%s must be a mapping of names to values%s", path, mended(n, f))
+			c.failf(n, "%s must be a mapping of names to values%s", path, corrected(n, f))
 			return nil
 		}
 		return c.mapping(n, f, path)
 	case list:
 		if n.Kind != yaml.SequenceNode {
-			c.failf(n, "%s must be a list%s", path, mended(n, f))
+			c.failf(n, "%s must be a list%s", path, corrected(n, f))
 			return nil
 		}
 		return c.list(n, *f.item, path)
 	case text, number, boolean:
-		return c.typed(n, f.shape, path)
+		return c.typedScalar(n, f.shape, path)
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 // simple is text that can be written in the braces of YAML as it is.
 var simple = regexp.MustCompile(`^[A-Za-z0-9._/*-]{1,64}$`)
 
-// mended shows what would be right where a name stands in place of the object that has it, or one item in place of a list.
-func mended(n *yaml.Node, f field) string {
+// corrected shows what would be right where a name stands in place of the object that has it, or one item in place of a list.
+func corrected(n *yaml.Node, f field) string {
 	_, hasName := f.fields["name"]
 	switch {
 	case n.Kind != yaml.ScalarNode || !simple.MatchString(n.Value):
@@ -117,8 +117,8 @@ func levels(n *yaml.Node) int {
 	return 1 + below
 }
 
-// plain refuses what makes YAML more than a way to write values: anchors and aliases, which can multiply, and tags.
-func (c *checker) plain(n *yaml.Node) bool {
+// checkPlain refuses what makes YAML more than a way to write values: anchors and aliases, which can multiply, and tags.
+func (c *checker) checkPlain(n *yaml.Node) bool {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		c.failf(n, "anchors and aliases (%s) are not read; write the value out", quote(n.Anchor+n.Value))
@@ -141,7 +141,7 @@ func (c *checker) mapping(n *yaml.Node, f field, path string) map[string]any {
 		if !c.key(key) {
 			continue
 		}
-		name, inner, ok := c.known(key, f)
+		name, inner, ok := c.knownField(key, f)
 		if !ok {
 			continue
 		}
@@ -164,7 +164,7 @@ func (c *checker) mapping(n *yaml.Node, f field, path string) map[string]any {
 
 // key reports whether n can name a field.
 func (c *checker) key(n *yaml.Node) bool {
-	if !c.plain(n) {
+	if !c.checkPlain(n) {
 		return false
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!merge" {
@@ -174,8 +174,8 @@ func (c *checker) key(n *yaml.Node) bool {
 	return true
 }
 
-// known returns the name under which the key of a mapping is kept, and what its value may be.
-func (c *checker) known(key *yaml.Node, f field) (string, field, bool) {
+// knownField returns the name under which the key of a mapping is kept, and what its value may be.
+func (c *checker) knownField(key *yaml.Node, f field) (string, field, bool) {
 	if f.shape != object {
 		return key.Value, *f.item, true
 	}
@@ -284,8 +284,8 @@ func (c *checker) scalar(n *yaml.Node, path string) any {
 	return nil
 }
 
-// typed returns a scalar of the wanted shape.
-func (c *checker) typed(n *yaml.Node, want shape, path string) any {
+// typedScalar returns a scalar of the wanted shape.
+func (c *checker) typedScalar(n *yaml.Node, want shape, path string) any {
 	if n.Kind != yaml.ScalarNode {
 		c.failf(n, "%s must be %s", path, want)
 		return nil
