@@ -82,7 +82,7 @@ func (c *Call) specValidate() *cobra.Command {
 			}
 			warnings := []string{}
 			problems, found, err := preflight.Check(ctx, os.DirFS(folder), s, files)
-			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), found) {
+			for _, w := range slices.Concat(s.Warnings, environment.WithoutNetwork(s), found) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.Stderr, "warning: %s\n", printable(w.String()))
 			}

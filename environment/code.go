@@ -12,12 +12,12 @@ func pythonCode(source []byte) []byte {
 		from := i
 		switch c := code[i]; c {
 		case '#':
-			i = endOf(code, i, "\n")
+			i = skipTo(code, i, "\n")
 		case '"', '\'':
 			if triple := strings.Repeat(string(c), 3); bytes.HasPrefix(code[i:], []byte(triple)) {
-				i = behind(code, i+len(triple), true, triple)
+				i = skipString(code, i+len(triple), true, triple)
 			} else {
-				i = behind(code, i+1, false, string(c))
+				i = skipString(code, i+1, false, string(c))
 			}
 		default:
 			i++
@@ -39,20 +39,20 @@ func nodeCode(source []byte) []byte {
 		from, c, next := i, code[i], last
 		switch {
 		case bytes.HasPrefix(code[i:], []byte("//")):
-			i = endOf(code, i, "\n")
+			i = skipTo(code, i, "\n")
 		case bytes.HasPrefix(code[i:], []byte("/*")):
-			i = endOf(code, i+2, "*/")
+			i = skipTo(code, i+2, "*/")
 		case c == '/' && strings.IndexByte(beforeExpression, last) >= 0:
-			i = behindExpression(code, i+1)
+			i = skipRegexp(code, i+1)
 			next = c
 		case c == '"' || c == '\'':
-			i = behind(code, i+1, false, string(c))
+			i = skipString(code, i+1, false, string(c))
 			next = c
 		case c == '`' || c == '}' && len(templates) > 0 && depth == templates[len(templates)-1]:
 			if c == '}' {
 				templates = templates[:len(templates)-1]
 			}
-			if i = behind(code, i+1, true, "`", "${"); code[i-1] == '{' {
+			if i = skipString(code, i+1, true, "`", "${"); code[i-1] == '{' {
 				templates = append(templates, depth)
 			}
 			next = code[i-1]
@@ -75,9 +75,9 @@ func nodeCode(source []byte) []byte {
 	return code
 }
 
-// behind returns the place behind the first of such ends with no backslash before it: where there is none, that of the end of the line,
+// skipString returns the place behind the first of such ends with no backslash before it: where there is none, that of the end of the line,
 // or of the code for what may have many lines.
-func behind(code []byte, from int, lines bool, ends ...string) int {
+func skipString(code []byte, from int, lines bool, ends ...string) int {
 	for i := from; i < len(code); i++ {
 		for _, end := range ends {
 			if bytes.HasPrefix(code[i:], []byte(end)) {
@@ -94,8 +94,8 @@ func behind(code []byte, from int, lines bool, ends ...string) int {
 	return len(code)
 }
 
-// behindExpression returns the place behind a regular expression: in its brackets a slash is no end.
-func behindExpression(code []byte, from int) int {
+// skipRegexp returns the place behind a regular expression: in its brackets a slash is no end.
+func skipRegexp(code []byte, from int) int {
 	brackets := false
 	for i := from; i < len(code) && code[i] != '\n'; i++ {
 		switch code[i] {
@@ -109,11 +109,11 @@ func behindExpression(code []byte, from int) int {
 			}
 		}
 	}
-	return endOf(code, from, "\n")
+	return skipTo(code, from, "\n")
 }
 
-// endOf returns the place behind an end, or that of the code's end.
-func endOf(code []byte, from int, end string) int {
+// skipTo returns the place behind an end, or that of the code's end.
+func skipTo(code []byte, from int, end string) int {
 	if n := bytes.Index(code[from:], []byte(end)); n >= 0 {
 		return from + n + len(end)
 	}

@@ -11,7 +11,7 @@ import (
 const compiler = "compile.py"
 
 // Compile returns a command for a shell that looks whether sources, without running any of them, are of the environment's language, and
-// the files that it wants in its folder, by their names. NotCompiled reads what it prints. It prints nothing where the machine has no
+// the files that it wants in its folder, by their names. CompileErrors reads what it prints. It prints nothing where the machine has no
 // interpreter. Empty: nobody looks at sources of this language.
 func (e Environment) Compile(sources [][]byte) (command string, files map[string][]byte) {
 	if e.name != "python" && e.name != "python-fastapi" {
@@ -28,8 +28,8 @@ func (e Environment) Compile(sources [][]byte) (command string, files map[string
 	return strings.Join(words, " "), files
 }
 
-// NotCompiled returns why sources are not of their language, by their places among those that Compile took: LINE: MESSAGE.
-func NotCompiled(printed string) map[int]string {
+// CompileErrors returns why sources are not of their language, by their places among those that Compile took: LINE: MESSAGE.
+func CompileErrors(printed string) map[int]string {
 	broken := map[int]string{}
 	for line := range strings.Lines(printed) {
 		var said struct {

@@ -15,12 +15,12 @@ var (
 		`\b(?:globals|locals|vars|exec|eval|setattr|__dict__|__getattr__|__getattribute__|__setattr__|__class__)\b`)
 )
 
-// Undefined returns an error, Invalid, when the function of an entry point is not in the file of Python that it means, as far as one sees:
+// CheckDefined returns an error, Invalid, when the function of an entry point is not in the file of Python that it means, as far as one sees:
 // other functions are, and its name stands nowhere in the file, not even in a text or a comment. nil when it is there, when only a call can
 // tell, and when it is not certain which file is meant. The files of the package are known as for Source.
-func (e Environment) Undefined(files map[string]bool, source []byte, entrypoint string) error {
+func (e Environment) CheckDefined(files map[string]bool, source []byte, entrypoint string) error {
 	const usual = "main"
-	file, packages := e.Source(files, entrypoint), pack{listed: files}
+	file, packages := e.Source(files, entrypoint), pack{fileSet: files}
 	module, function, named := cutLast(entrypoint)
 	if !named {
 		module = usual
@@ -51,5 +51,5 @@ func (e Environment) Undefined(files map[string]bool, source []byte, entrypoint 
 		return nil
 	}
 	slices.Sort(functions)
-	return invalid(entrypoint, "%s has no function %s; it has %s", file, function, listed(slices.Compact(functions)))
+	return invalid(entrypoint, "%s has no function %s; it has %s", file, function, joinNames(slices.Compact(functions)))
 }

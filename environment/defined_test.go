@@ -38,7 +38,7 @@ func TestUndefined(t *testing.T) {
 		for name := range strings.FieldsSeq(test.files) {
 			files[name] = false
 		}
-		if err := env.Undefined(files, []byte(test.source), test.entry); err != nil {
+		if err := env.CheckDefined(files, []byte(test.source), test.entry); err != nil {
 			got = err.Error()
 		}
 		if !strings.Contains(got, test.want) || (test.want == "") != (got == "") {
@@ -57,7 +57,7 @@ func TestMissingBelow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := env.Missing(map[string]bool{test.file: true}, test.entry); err == nil || !strings.Contains(err.Error(), test.file) {
+		if err := env.CheckEntrypoint(map[string]bool{test.file: true}, test.entry); err == nil || !strings.Contains(err.Error(), test.file) {
 			t.Errorf("%s: got %v, want %s named", language, err, test.file)
 		}
 	}

@@ -39,14 +39,14 @@ const (
 
 // Environment is what a function runs in. Of returns one.
 type Environment struct {
-	name    string
-	files   []string // of adaptors
-	command func(p pack, entrypoint string) ([]string, event.Form, error)
-	install func(ctx context.Context, dir, into string) error // what else it does with a package; nil: nothing
-	build   func() (string, Warmup)                           // what Fission's builder does; nil: nothing
-	source  bool                                              // a source is no package until it is built
-	missing func(p pack, entrypoint string) error             // what Missing looks for beyond command; nil: nothing
-	modules bool                                              // what Command returns is a WebAssembly module, not a program
+	name            string
+	files           []string // of adaptors
+	command         func(p pack, entrypoint string) ([]string, event.Form, error)
+	install         func(ctx context.Context, dir, into string) error // what else it does with a package; nil: nothing
+	build           func() (string, Warmup)                           // what Fission's builder does; nil: nothing
+	source          bool                                              // a source is no package until it is built
+	checkEntrypoint func(p pack, entrypoint string) error             // what Missing looks for beyond command; nil: nothing
+	modules         bool                                              // what Command returns is a WebAssembly module, not a program
 }
 
 // environments are those that there are.
@@ -54,17 +54,17 @@ func environments() map[string]Environment {
 	all := map[string]Environment{}
 	for _, e := range []Environment{
 		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand, build: script("binary/build.sh")},
-		{name: "container", command: containerCommand, install: installImage, missing: missingImage},
+		{name: "container", command: containerCommand, install: installImage, checkEntrypoint: checkImage},
 		{name: "go", command: goCommand, build: goBuild, source: true},
 		{name: spec.Requests, files: []string{"python/adaptor.py", "binary/exec.py"}, command: requestCommand, build: script("binary/build.sh")},
 		{name: spec.Either, files: []string{"python/adaptor.py", "binary/exec.py"}, command: eitherCommand, build: script("binary/build.sh")},
-		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, missing: missingModule, build: script("nodejs/build.sh")},
+		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, checkEntrypoint: checkModule, build: script("nodejs/build.sh")},
 		{
-			name: "python", command: pythonCommand, missing: missingPython, build: script("python/build.sh"),
+			name: "python", command: pythonCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
 			files: []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py", "python/landfall_asgi.py"},
 		},
 		{
-			name: "python-fastapi", command: fastapiCommand, missing: missingPython, build: script("python/build.sh"),
+			name: "python-fastapi", command: fastapiCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
 			files: []string{"python/adaptor.py", "python/landfall_asgi.py"},
 		},
 		{name: "wasm", command: moduleCommand, modules: true},
@@ -88,7 +88,7 @@ var (
 // an environment whose name begins with container is the one to run, unless it is one of ours.
 // Invalid, with the names that are known, for another.
 func Of(e landfall.Environment) (Environment, error) {
-	if Pulled(e.Name, e.Image) != "" {
+	if PullImage(e.Name, e.Image) != "" {
 		return environments()["container"], nil
 	}
 	for _, found := range [][]string{
@@ -158,15 +158,15 @@ func (e Environment) Install(ctx context.Context, dir string) error {
 // dir, and the form of its events. An empty entry point is what the language's functions are usually called. Invalid, with what
 // would be right, for an entry point that cannot be; Unavailable, with what to install, when the server has no interpreter.
 func (e Environment) Command(dir, entrypoint string) (args []string, form event.Form, err error) {
-	args, form, err = e.Portable(dir, entrypoint)
+	args, form, err = e.PortableCommand(dir, entrypoint)
 	if err == nil && !e.modules && !strings.Contains(args[0], "/") {
 		args[0], err = interpreter(programs, interpreters()[args[0]]...)
 	}
 	return args, form, err
 }
 
-// Portable is Command for another machine, of which nobody knows where its interpreter lies: that is named only.
-func (e Environment) Portable(dir, entrypoint string) (args []string, form event.Form, err error) {
+// PortableCommand is Command for another machine, of which nobody knows where its interpreter lies: that is named only.
+func (e Environment) PortableCommand(dir, entrypoint string) (args []string, form event.Form, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, event.Structured, &landfall.Error{Op: "environment.Command", Err: err}
@@ -175,12 +175,12 @@ func (e Environment) Portable(dir, entrypoint string) (args []string, form event
 	return args, form, errors.Join(err, root.Close())
 }
 
-// Missing says why an entry point leads to no file of a package, of which the files are known by their paths, and whether they can be
+// CheckEntrypoint says why an entry point leads to no file of a package, of which the files are known by their paths, and whether they can be
 // executed. Invalid, with what would be right; nil, too, where names alone do not tell.
-func (e Environment) Missing(files map[string]bool, entrypoint string) error {
-	p := pack{listed: files}
-	if e.missing != nil {
-		return e.missing(p, entrypoint)
+func (e Environment) CheckEntrypoint(files map[string]bool, entrypoint string) error {
+	p := pack{fileSet: files}
+	if e.checkEntrypoint != nil {
+		return e.checkEntrypoint(p, entrypoint)
 	}
 	_, _, err := e.command(p, entrypoint)
 	return err
@@ -236,42 +236,42 @@ func invalid(entrypoint, format string, args ...any) error {
 // pack is an unpacked package, or a list of the files that one would have.
 type pack struct {
 	fs.FS
-	listed map[string]bool // the files by their paths, and whether they can be executed; nil: the package is unpacked
+	fileSet map[string]bool // the files by their paths, and whether they can be executed; nil: the package is unpacked
 }
 
 // has reports whether a file is there.
 func (p pack) has(name string) bool {
-	if p.listed != nil {
-		_, found := p.listed[name]
+	if p.fileSet != nil {
+		_, found := p.fileSet[name]
 		return found
 	}
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// runs reports whether a file is there that can be executed.
-func (p pack) runs(name string) bool {
-	if p.listed != nil {
-		return p.listed[name]
+// isExecutable reports whether a file is there that can be executed.
+func (p pack) isExecutable(name string) bool {
+	if p.fileSet != nil {
+		return p.fileSet[name]
 	}
 	const everybody = 0o001
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&everybody != 0
 }
 
-// shown names, for a message, the files for which a condition holds: those in the package's own folder, or all when none is there.
-func (p pack) shown(holds func(name string) bool) string {
+// listFiles names, for a message, the files for which a condition holds: those in the package's own folder, or all when none is there.
+func (p pack) listFiles(holds func(name string) bool) string {
 	names := p.top(holds)
 	if len(names) == 0 {
-		names = slices.DeleteFunc(slices.Sorted(maps.Keys(p.listed)), func(name string) bool { return !holds(name) })
+		names = slices.DeleteFunc(slices.Sorted(maps.Keys(p.fileSet)), func(name string) bool { return !holds(name) })
 	}
-	return listed(names)
+	return joinNames(names)
 }
 
 // top returns the names of the files in the package's own folder for which a condition holds.
 func (p pack) top(holds func(name string) bool) []string {
-	all := slices.Sorted(maps.Keys(p.listed))
-	if p.listed == nil {
+	all := slices.Sorted(maps.Keys(p.fileSet))
+	if p.fileSet == nil {
 		entries, _ := fs.ReadDir(p, ".")
 		for _, entry := range entries {
 			all = append(all, entry.Name())

@@ -28,9 +28,9 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	switch {
 	case strings.HasPrefix(entrypoint, plainPrefix):
 		return nil, event.Structured, invalid(entrypoint, "programs in Go read events; leave out %s, or use the environment binary", plainPrefix)
-	case named && !p.has(goProgram), entrypoint == "" && len(p.top(p.runs)) == 0:
+	case named && !p.has(goProgram), entrypoint == "" && len(p.top(p.isExecutable)) == 0:
 		return nil, event.Structured, invalid(entrypoint,
-			"the package was not built: give it a source, which is built, and no deployment; it has %s", p.shown(p.has))
+			"the package was not built: give it a source, which is built, and no deployment; it has %s", p.listFiles(p.has))
 	case named:
 		args, form, err := binaryCommand(p, goProgram)
 		return append(args, entrypoint), form, err
@@ -41,8 +41,8 @@ func goCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 // goBuild returns the command that builds a package in Go, and what compiles the standard library for it.
 func goBuild() (string, Warmup) {
 	script, _ := adaptors.ReadFile("go/build.sh") // it is a part of the program
-	build := writes("adaptor", path.Base, "go/adaptor/*.go") +
-		writes("adapt", func(file string) string { return "environment/" + file }, "go/adapt/*.go", "go/source/source.go") + string(script)
+	build := writeScript("adaptor", path.Base, "go/adaptor/*.go") +
+		writeScript("adapt", func(file string) string { return "environment/" + file }, "go/adapt/*.go", "go/source/source.go") + string(script)
 	const function = `package main\n\nimport "net/http"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n`
 	warm := "# for " + goToolchain() + "\nmkdir src && cd src && printf '" + function +
 		"' > function.go\nexport SRC_PKG=\"$PWD\" DEPLOY_PKG=\"${PWD%/*}/deploy\"\n" + build
@@ -50,8 +50,8 @@ func goBuild() (string, Warmup) {
 		Note: "compiling Go's standard library, once for this server: this may take a minute, and later builds begin with it"}
 }
 
-// writes returns a function of a shell that writes files of ours below the current folder, each where at says.
-func writes(name string, at func(file string) string, globs ...string) string {
+// writeScript returns a function of a shell that writes files of ours below the current folder, each where at says.
+func writeScript(name string, at func(file string) string, globs ...string) string {
 	const end = "LANDFALL_FILE_ENDS"
 	var function strings.Builder
 	function.WriteString(name + "() {\n")
@@ -65,8 +65,8 @@ func writes(name string, at func(file string) string, globs ...string) string {
 	return function.String() + "}\n"
 }
 
-// Compiled reports whether a build command is the one that compiles a package's source, as far as Uncompiled knows: Fission's build, in Go.
-func (e Environment) Compiled(command string) bool {
+// IsCompiled reports whether a build command is the one that compiles a package's source, as far as Uncompiled knows: Fission's build, in Go.
+func (e Environment) IsCompiled(command string) bool {
 	if e.name != "go" || command == "" {
 		return false
 	}
@@ -77,16 +77,16 @@ func (e Environment) Compiled(command string) bool {
 // Compiles reports whether a file of a package's source is one of those that Uncompiled wants: none, but in Go.
 func (e Environment) Compiles(name string) bool { return e.name == "go" && source.Reads(name) }
 
-// Uncompiled says why an entry point is no function of the program that Fission's build makes of a package's source, of which it has the
+// CheckCompiled says why an entry point is no function of the program that Fission's build makes of a package's source, of which it has the
 // files that Compiles: Invalid, with what would be right, also where they cannot be compiled. nil for an environment that compiles none.
-func (e Environment) Uncompiled(files map[string][]byte, entrypoint string) error {
+func (e Environment) CheckCompiled(files map[string][]byte, entrypoint string) error {
 	if e.name != "go" {
 		return nil
 	}
 	const usual = "Handler"
 	folder, err := source.Read(files)
 	other, isOther := folder.Others[entrypoint]
-	has := listed(folder.Functions)
+	has := joinNames(folder.Functions)
 	if folder.Program {
 		has += "; without a name it is the program of func main()"
 	}

@@ -284,12 +284,12 @@ func TestGoEntryPointOfASource(t *testing.T) {
 		for i, text := range test.sources {
 			texts[string(rune('a'+i))+".go"] = []byte(text)
 		}
-		err := of(t, "go").Uncompiled(texts, test.entrypoint)
+		err := of(t, "go").CheckCompiled(texts, test.entrypoint)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(landfall.MessageOf(err), test.want) {
 			t.Errorf("%q: the error is %v, want one with %q", test.entrypoint, err, test.want)
 		}
 	}
-	if of(t, "python").Uncompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") || of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
+	if of(t, "python").CheckCompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") || of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
 		t.Error("what is not compiled is looked at")
 	}
 }

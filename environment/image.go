@@ -22,9 +22,9 @@ const (
 	imageFile = folder + "/image.json"
 )
 
-// Pulled returns the image that functions of an environment are, which is pulled from a registry: that of an environment whose name
+// PullImage returns the image that functions of an environment are, which is pulled from a registry: that of an environment whose name
 // begins with container. Empty for others, and where the package has the image.
-func Pulled(name, image string) string {
+func PullImage(name, image string) string {
 	if !spec.OfContainers(name) || imageName.MatchString(lastElement(image)) {
 		return ""
 	}

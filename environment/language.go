@@ -57,7 +57,7 @@ func mainModule(p pack, entrypoint string) (string, error) {
 	}
 	modules := p.top(func(name string) bool { return path.Ext(name) == extension })
 	if len(modules) != 1 {
-		return "", invalid(entrypoint, "it says no module, and the package has no main.py; write module.function; there are %s", listed(modules))
+		return "", invalid(entrypoint, "it says no module, and the package has no main.py; write module.function; there are %s", joinNames(modules))
 	}
 	return strings.TrimSuffix(modules[0], extension), nil
 }
@@ -101,8 +101,8 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		return nil, form, invalid(entrypoint,
 			"it is the path of a program in the package, like bin/hello, with %s before it when the program reads no events but plain data", plainPrefix)
 	case !p.has(file):
-		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", p.shown(p.runs))
-	case !p.runs(file):
+		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", p.listFiles(p.isExecutable))
+	case !p.isExecutable(file):
 		return nil, form, invalid(entrypoint, "the file cannot be executed by everybody; type: chmod 755 %s", file)
 	}
 	program := "./" + path.Clean(file)
@@ -115,19 +115,19 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 // mainProgram returns the program of a package that has no entry point: main, bootstrap, or the only one.
 func mainProgram(p pack, entrypoint string) (string, error) {
 	for _, name := range []string{"main", "bootstrap"} {
-		if p.runs(name) {
+		if p.isExecutable(name) {
 			return name, nil
 		}
 	}
-	programs := p.top(p.runs)
+	programs := p.top(p.isExecutable)
 	switch len(programs) {
 	case 0:
 		return "", invalid(entrypoint, "it says no program, and no file at the top of the package can be executed by everybody; "+
-			"type: chmod 755 FILE, or write a path; the package has %s", p.shown(p.has))
+			"type: chmod 755 FILE, or write a path; the package has %s", p.listFiles(p.has))
 	case 1:
 		return programs[0], nil
 	default:
-		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", listed(programs))
+		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", joinNames(programs))
 	}
 }
 
@@ -161,8 +161,8 @@ func interpreter(below string, names ...string) (string, error) {
 		names[0], strings.Join(folders, ", "), name)}
 }
 
-// listed returns names for a message.
-func listed(names []string) string {
+// joinNames returns names for a message.
+func joinNames(names []string) string {
 	const most = 20
 	switch {
 	case len(names) == 0:

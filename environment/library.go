@@ -33,10 +33,10 @@ func (e Environment) NeedsFastAPI(files map[string]bool, source []byte, entrypoi
 }
 
 // HasFastAPI reports whether this machine has FastAPI where functions find it.
-func HasFastAPI() bool { return installed(programs, fastapi) }
+func HasFastAPI() bool { return hasLibrary(programs, fastapi) }
 
-// installed reports whether the Python below a folder as /usr is one has a library.
-func installed(below, library string) bool {
+// hasLibrary reports whether the Python below a folder as /usr is one has a library.
+func hasLibrary(below, library string) bool {
 	for _, folder := range []string{"lib", "local/lib"} {
 		found, _ := filepath.Glob(filepath.Join(below, folder, "python3*", "*-packages", library)) // the pattern is right
 		if len(found) > 0 {

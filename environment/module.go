@@ -35,13 +35,13 @@ func Module(files []string, entrypoint string) (file string, form event.Form, er
 	case file != "" && slices.Contains(files, file):
 		return file, form, nil
 	case file != "":
-		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", listed(all))
+		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", joinNames(all))
 	case slices.Contains(files, usual):
 		return usual, form, nil
 	case len(modules) == 1:
 		return modules[0], form, nil
 	}
-	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, listed(all))
+	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, joinNames(all))
 }
 
 // clean returns the path that an entry point names; empty when it names none.

@@ -37,11 +37,11 @@ func requestFile(p pack, entrypoint string) (string, error) {
 	file = path.Clean(file)
 	switch {
 	case file == ".":
-		return "", invalid(entrypoint, "it says no program; write the path of one; the package has %s", p.shown(p.has))
+		return "", invalid(entrypoint, "it says no program; write the path of one; the package has %s", p.listFiles(p.has))
 	case !filepath.IsLocal(file):
 		return "", invalid(entrypoint, "it is the path of a program in the package, like bin/hello")
 	case !p.has(file):
-		return "", invalid(entrypoint, "the package has no such file; it has %s", p.shown(p.has))
+		return "", invalid(entrypoint, "the package has no such file; it has %s", p.listFiles(p.has))
 	}
 	return file, nil
 }
@@ -52,7 +52,7 @@ func eitherCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	switch {
 	case err != nil || strings.HasPrefix(entrypoint, plainPrefix) || !p.knowsEvents():
 		return requestCommand(p, entrypoint)
-	case p.runs(file):
+	case p.isExecutable(file):
 		return binaryCommand(p, entrypoint)
 	}
 	return []string{"/bin/sh", "./" + file}, event.Structured, nil
@@ -61,7 +61,7 @@ func eitherCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 // knowsEvents reports whether a file of an unpacked package names an attribute that every event has: who answers with events writes it.
 func (p pack) knowsEvents() bool {
 	const most = 64 << 20 // bytes of all files together
-	if p.listed != nil {
+	if p.fileSet != nil {
 		return false
 	}
 	left, knows := int64(most), false

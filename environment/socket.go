@@ -23,7 +23,7 @@ const maxPlaces, maxName = 16, 256
 // Source returns the file of a package that an entry point means, by its path; empty where nobody has to look into it. The files of the
 // package are known by their paths, and whether they can be executed.
 func (e Environment) Source(files map[string]bool, entrypoint string) string {
-	p, tried, extension := pack{listed: files}, []string{}, ""
+	p, tried, extension := pack{fileSet: files}, []string{}, ""
 	switch e.name {
 	case "python", "python-fastapi":
 		extension = ".py"

@@ -8,8 +8,8 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// Unknown finds the functions of a spec that cannot be run because their environment is none of ours.
-func Unknown(s *spec.Spec) []spec.Problem {
+// UnknownEnvironments finds the functions of a spec that cannot be run because their environment is none of ours.
+func UnknownEnvironments(s *spec.Spec) []spec.Problem {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
 		e, defined := s.Environment(f.Environment)
@@ -24,8 +24,8 @@ func Unknown(s *spec.Spec) []spec.Problem {
 	return problems
 }
 
-// Offline warns of the functions of a spec that ask for a network and get none: those that are modules.
-func Offline(s *spec.Spec) []spec.Problem {
+// WithoutNetwork warns of the functions of a spec that ask for a network and get none: those that are modules.
+func WithoutNetwork(s *spec.Spec) []spec.Problem {
 	networked := spec.NetworkFunctions(s)
 	var warnings []spec.Problem
 	for _, f := range s.Functions {

@@ -77,7 +77,7 @@ func (s source) findBuildSecrets(ctx context.Context, line landfall.Line) (build
 // pullSecret returns the name of the secret by which an environment's image is pulled; empty: it is not pulled, or names none.
 func pullSecret(e spec.Environment) string {
 	read, _, err := spec.ReadEnvironmentVersion(e.Name, e.Spec)
-	if err != nil || environment.Pulled(e.Name, read.Image) == "" {
+	if err != nil || environment.PullImage(e.Name, read.Image) == "" {
 		return ""
 	}
 	return spec.ReadPullSecret(e.Spec)

@@ -39,7 +39,7 @@ func (b builtPlan) compile(ctx context.Context, files []entryFile) error {
 	if err != nil {
 		return err
 	}
-	broken := environment.NotCompiled(printed)
+	broken := environment.CompileErrors(printed)
 	for i, f := range mine {
 		if why, is := broken[i]; is {
 			return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,

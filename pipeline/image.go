@@ -38,7 +38,7 @@ func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 		if err != nil {
 			return nil, err
 		}
-		image := environment.Pulled(e.Name, read.Image)
+		image := environment.PullImage(e.Name, read.Image)
 		if image == "" {
 			continue
 		}

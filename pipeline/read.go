@@ -38,7 +38,7 @@ func (c checkout) read(ctx context.Context) (source, error) {
 
 // check fails unless what the commit declares can become a release, and says what its author should know.
 func (s source) check(ctx context.Context) error {
-	for _, warning := range slices.Concat(s.spec.Warnings, environment.Offline(s.spec)) {
+	for _, warning := range slices.Concat(s.spec.Warnings, environment.WithoutNetwork(s.spec)) {
 		s.logf("warning: %s", warning)
 	}
 	problems, err := preflight.Unrunnable(ctx, s.spec, s.files, s.open)

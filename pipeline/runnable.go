@@ -41,7 +41,7 @@ func (b builtPlan) checkFunctions(ctx context.Context) error {
 			verb, err = "cannot be run", b.checkModule(ctx, f, d)
 		case env.Images():
 			err = image.Check(ctx, env, f, d)
-		case env.Compiled(plan.pkg.BuildCommand) && !artifact.IsZip(plan.source): // of a zip that is stored, what was built is looked at
+		case env.IsCompiled(plan.pkg.BuildCommand) && !artifact.IsZip(plan.source): // of a zip that is stored, what was built is looked at
 			err = preflight.CheckCompiled(ctx, env, f.FunctionName, preflight.DeploymentOf(plan.source, b.open))
 		default:
 			entry := entryFile{function: f, env: env}

@@ -38,7 +38,7 @@ func (u *Image) Check(ctx context.Context, env environment.Environment, f spec.F
 	if u.err != nil {
 		return u.err
 	}
-	_, _, err := env.Portable(u.dir, f.FunctionName)
+	_, _, err := env.PortableCommand(u.dir, f.FunctionName)
 	return err
 }
 
@@ -84,7 +84,7 @@ func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open
 	for _, f := range ByPackage(s.Functions) {
 		env, err := EnvironmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
-		if err != nil || !env.Images() || !ok || env.Missing(known.Modes, f.FunctionName) != nil {
+		if err != nil || !env.Images() || !ok || env.CheckEntrypoint(known.Modes, f.FunctionName) != nil {
 			continue // of which there is another problem
 		}
 		err = image.Check(ctx, env, f, known)

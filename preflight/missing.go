@@ -20,7 +20,7 @@ import (
 // app's folder.
 func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
 	entries, err := entryProblems(ctx, s, committedPackages(s, files, open))
-	return append(environment.Unknown(s), entries...), err
+	return append(environment.UnknownEnvironments(s), entries...), err
 }
 
 // missingFiles finds what a spec names and the files of the app's folder do not have. A push fails with problems: archives that would be
@@ -98,7 +98,7 @@ func entryProblem(f spec.Function, why error) spec.Problem {
 // CheckEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket: Invalid, with what to
 // do. It returns the path and the text of the file that the entry point means; nothing where there is no need to look into it.
 func CheckEntry(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (file string, source []byte, err error) {
-	if err := env.Missing(d.Modes, entrypoint); err != nil {
+	if err := env.CheckEntrypoint(d.Modes, entrypoint); err != nil {
 		return "", nil, err
 	}
 	if file, source, err = readSource(ctx, env, entrypoint, d); err != nil {
@@ -109,7 +109,7 @@ func CheckEntry(ctx context.Context, env environment.Environment, entrypoint str
 			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
 				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
 	}
-	return file, source, env.Undefined(d.Modes, source, entrypoint)
+	return file, source, env.CheckDefined(d.Modes, source, entrypoint)
 }
 
 // CheckCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with what to do.
@@ -128,7 +128,7 @@ func CheckCompiled(ctx context.Context, env environment.Environment, entrypoint 
 			return err
 		}
 	}
-	return env.Uncompiled(files, entrypoint)
+	return env.CheckCompiled(files, entrypoint)
 }
 
 func readAll(ctx context.Context, d Deployment, f landfall.File) ([]byte, error) {
@@ -178,7 +178,7 @@ func committedPackages(s *spec.Spec, files []landfall.File, open artifact.Opener
 func deploymentArchive(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
 	if env, err := EnvironmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
 		command, _, _ := BuildCommand(s, p, env)
-		return p.Source, command != "", env.Compiled(command)
+		return p.Source, command != "", env.IsCompiled(command)
 	}
 	return p.Deployment, p.BuildCommand != "", false
 }

@@ -37,7 +37,7 @@ const (
 func (r Registries) Pin(ctx context.Context, reference string, logins map[string]secret.Login) (string, error) {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
-		return "", unpulled(ctx, reference, err)
+		return "", pullError(ctx, reference, err)
 	}
 	if _, ok := ref.(name.Digest); ok {
 		return reference, nil
@@ -46,7 +46,7 @@ func (r Registries) Pin(ctx context.Context, reference string, logins map[string
 	defer cancel()
 	found, err := remote.Get(ref, r.options(ctx, ref, logins)...)
 	if err != nil {
-		return "", unpulled(ctx, reference, err)
+		return "", pullError(ctx, reference, err)
 	}
 	return fmt.Sprintf("%s@%s", ref.Name(), found.Digest), nil
 }
@@ -58,7 +58,7 @@ func (r Registries) Pull(ctx context.Context, pinned, file string, logins map[st
 	defer cancel()
 	ref, err := name.ParseReference(pinned)
 	if err != nil {
-		return unpulled(ctx, pinned, err)
+		return pullError(ctx, pinned, err)
 	}
 	image, err := remote.Image(ref, r.options(ctx, ref, logins)...)
 	if err == nil {
@@ -68,7 +68,7 @@ func (r Registries) Pull(ctx context.Context, pinned, file string, logins map[st
 		err = tarball.WriteToFile(file, ref, image)
 	}
 	if err != nil {
-		return unpulled(ctx, pinned, err)
+		return pullError(ctx, pinned, err)
 	}
 	return nil
 }
@@ -80,19 +80,19 @@ func (r Registries) options(ctx context.Context, ref name.Reference, logins map[
 	}
 	return []remote.Option{
 		remote.WithAuth(as),
-		remote.WithContext(ctx), remote.WithTransport(way{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
+		remote.WithContext(ctx), remote.WithTransport(schemeTransport{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}),
 	}
 }
 
-// way lets requests go by a scheme, wherever they are sent on: plain http is for registries on this machine.
-type way struct {
+// schemeTransport lets requests go by a scheme, wherever they are sent on: plain http is for registries on this machine.
+type schemeTransport struct {
 	http.RoundTripper
 	scheme string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w schemeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.scheme == "https" && r.URL.Scheme != w.scheme {
 		return nil, &landfall.Error{Op: "container.Pull", Kind: landfall.Forbidden, Message: "the registry sends on to " + r.URL.Host + " without https"}
 	}
@@ -111,20 +111,20 @@ func (r Registries) check(image v1.Image) error {
 	case err != nil:
 		return err
 	case manifest.Config.Size < 0 || manifest.Config.Size > maxDocument: // one of less than nothing would be read without an end
-		return refused("has a configuration with more than %d bytes", maxDocument)
+		return invalidImage("has a configuration with more than %d bytes", maxDocument)
 	case len(manifest.Layers) > limits.Layers:
-		return refused("has %d layers; the limit is %d", len(manifest.Layers), limits.Layers)
+		return invalidImage("has %d layers; the limit is %d", len(manifest.Layers), limits.Layers)
 	}
 	for _, l := range manifest.Layers {
 		if left -= l.Size; l.Size < 0 || left < 0 {
-			return refused("is larger than the limit")
+			return invalidImage("is larger than the limit")
 		}
 	}
 	return nil
 }
 
-// unpulled is the error for an image that could not be pulled.
-func unpulled(ctx context.Context, reference string, err error) error {
+// pullError is the error for an image that could not be pulled.
+func pullError(ctx context.Context, reference string, err error) error {
 	const op landfall.Op = "container.Pull"
 	if ours, ok := errors.AsType[*landfall.Error](err); ok { // the library may hide it from others
 		return &landfall.Error{Op: op, Kind: landfall.KindOf(ours), Message: fmt.Sprintf("%s: %s", reference, landfall.MessageOf(ours)), Err: err}

@@ -31,8 +31,8 @@ const (
 	maxWords    = 64 << 10 // bytes of what a process gets of it
 )
 
-// refused is the error for an image that is not what it should be.
-func refused(format string, args ...any) error {
+// invalidImage is the error for an image that is not what it should be.
+func invalidImage(format string, args ...any) error {
 	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid, Message: "the image " + fmt.Sprintf(format, args...)}
 }
 
@@ -72,10 +72,10 @@ func readArchive(file *os.File) (source, error) {
 			return s, nil
 		}
 		if err != nil {
-			return nil, refused("%s is no tar file: %v; docker save and podman save write one", archiveName, err)
+			return nil, invalidImage("%s is no tar file: %v; docker save and podman save write one", archiveName, err)
 		}
 		if len(s.found)+len(s.links) == maxEntries {
-			return nil, refused("%s has more than %d files", archiveName, maxEntries)
+			return nil, invalidImage("%s has more than %d files", archiveName, maxEntries)
 		}
 		if tooLong(header.Name) || tooLong(header.Linkname) {
 			continue // no part of an image is called so
@@ -110,18 +110,18 @@ func (s archiveSource) open(name string) (io.ReadCloser, error) {
 func document(s source, name string) ([]byte, error) {
 	file, err := s.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refused("has no %s", name)
+		return nil, invalidImage("has no %s", name)
 	}
 	if err != nil {
-		return nil, refused("has %q, which cannot be read: %v", name, err)
+		return nil, invalidImage("has %q, which cannot be read: %v", name, err)
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
 	switch {
 	case err != nil:
-		return nil, refused("has %s, which cannot be read: %v", name, err)
+		return nil, invalidImage("has %s, which cannot be read: %v", name, err)
 	case len(text) > maxDocument:
-		return nil, refused("has %s with more than %d bytes", name, maxDocument)
+		return nil, invalidImage("has %s with more than %d bytes", name, maxDocument)
 	}
 	return text, nil
 }
@@ -152,7 +152,7 @@ func read(s source) (parts, error) {
 	case has(s, manifestName):
 		config, p.layers, err = readSaved(s)
 	default:
-		err = refused("has neither %s nor %s: it must be what docker save, podman save or skopeo copy write", layoutName, manifestName)
+		err = invalidImage("has neither %s nor %s: it must be what docker save, podman save or skopeo copy write", layoutName, manifestName)
 	}
 	if err != nil {
 		return p, err
@@ -163,26 +163,26 @@ func read(s source) (parts, error) {
 	}
 	p.config = &v1.ConfigFile{}
 	if err := json.Unmarshal(text, p.config); err != nil {
-		return p, refused("has a configuration that cannot be read: %v", err)
+		return p, invalidImage("has a configuration that cannot be read: %v", err)
 	}
-	if !suits(&v1.Platform{OS: p.config.OS, Architecture: p.config.Architecture}) {
-		return p, refused("is for %.40s/%.40s; this server runs linux/%s", p.config.OS, p.config.Architecture, runtime.GOARCH)
+	if !matchesPlatform(&v1.Platform{OS: p.config.OS, Architecture: p.config.Architecture}) {
+		return p, invalidImage("is for %.40s/%.40s; this server runs linux/%s", p.config.OS, p.config.Architecture, runtime.GOARCH)
 	}
 	if tooLong(p.config.Config.WorkingDir) {
-		return p, refused("starts in a folder whose name has more than %d bytes or %d folders", maxName, maxDepth)
+		return p, invalidImage("starts in a folder whose name has more than %d bytes or %d folders", maxName, maxDepth)
 	}
 	size := 0
 	for _, words := range [][]string{p.config.Config.Env, p.config.Config.Entrypoint, p.config.Config.Cmd} {
 		size += len(strings.Join(words, "\x00"))
 	}
 	if size > maxWords {
-		return p, refused("has more than %d bytes of ENV, ENTRYPOINT and CMD", maxWords)
+		return p, invalidImage("has more than %d bytes of ENV, ENTRYPOINT and CMD", maxWords)
 	}
 	return p, nil
 }
 
-// suits reports whether something runs here. What says nothing does.
-func suits(p *v1.Platform) bool {
+// matchesPlatform reports whether something runs here. What says nothing does.
+func matchesPlatform(p *v1.Platform) bool {
 	return p == nil || (p.OS == "" || p.OS == "linux") && (p.Architecture == "" || p.Architecture == runtime.GOARCH)
 }
 
@@ -201,7 +201,7 @@ func readLayout(s source) (config string, layers []string, err error) {
 			Layers    []v1.Descriptor `json:"layers"`
 		}
 		if err := json.Unmarshal(text, &m); err != nil {
-			return "", nil, refused("has %s, which cannot be read: %v", name, err)
+			return "", nil, invalidImage("has %s, which cannot be read: %v", name, err)
 		}
 		if len(m.Manifests) == 0 {
 			for _, l := range m.Layers {
@@ -211,16 +211,16 @@ func readLayout(s source) (config string, layers []string, err error) {
 		}
 		var fitting []v1.Descriptor
 		for _, d := range m.Manifests {
-			if suits(d.Platform) {
+			if matchesPlatform(d.Platform) {
 				fitting = append(fitting, d)
 			}
 		}
 		if len(fitting) != 1 {
-			return "", nil, refused("is one of %d for linux/%s in %s; there must be one", len(fitting), runtime.GOARCH, name)
+			return "", nil, invalidImage("is one of %d for linux/%s in %s; there must be one", len(fitting), runtime.GOARCH, name)
 		}
 		name = blob(fitting[0])
 	}
-	return "", nil, refused("lies within more than %d indexes", most)
+	return "", nil, invalidImage("lies within more than %d indexes", most)
 }
 
 // blob returns where a layout has something.
@@ -237,14 +237,14 @@ func readSaved(s source) (config string, layers []string, err error) {
 		Layers []string `json:"Layers"`
 	}
 	if err := json.Unmarshal(text, &images); err != nil {
-		return "", nil, refused("has %s, which cannot be read: %v", manifestName, err)
+		return "", nil, invalidImage("has %s, which cannot be read: %v", manifestName, err)
 	}
 	if len(images) != 1 {
-		return "", nil, refused("is one of %d in %s; there must be one", len(images), manifestName)
+		return "", nil, invalidImage("is one of %d in %s; there must be one", len(images), manifestName)
 	}
 	for _, name := range append([]string{images[0].Config}, images[0].Layers...) {
 		if !fs.ValidPath(strings.TrimPrefix(name, "./")) || tooLong(name) {
-			return "", nil, refused("names %.200q, which is outside of it", name)
+			return "", nil, invalidImage("names %.200q, which is outside of it", name)
 		}
 	}
 	return images[0].Config, images[0].Layers, nil

@@ -54,14 +54,14 @@ func Unpack(ctx context.Context, pack, into string, limits Limits) (Image, error
 		return Image{}, err
 	}
 	if len(p.layers) > limits.Layers {
-		return Image{}, refused("has %d layers; the limit is %d", len(p.layers), limits.Layers)
+		return Image{}, invalidImage("has %d layers; the limit is %d", len(p.layers), limits.Layers)
 	}
 	if err := os.Mkdir(into, dirMode); err != nil {
-		return Image{}, failed(err)
+		return Image{}, unpackError(err)
 	}
 	root, err := os.OpenRoot(into)
 	if err != nil {
-		return Image{}, failed(err)
+		return Image{}, unpackError(err)
 	}
 	defer func() { _ = root.Close() }()
 	u := unpacking{root: root, files: limits.Files, bytes: limits.Bytes, names: maxNames}
@@ -70,31 +70,31 @@ func Unpack(ctx context.Context, pack, into string, limits Limits) (Image, error
 			if ctx.Err() != nil {
 				return Image{}, &landfall.Error{Op: "container.Unpack", Kind: landfall.Canceled, Err: context.Cause(ctx)}
 			}
-			if ours(err) {
-				return Image{}, failed(err)
+			if isMachineError(err) {
+				return Image{}, unpackError(err)
 			}
-			return Image{}, refused("cannot be unpacked, layer %d: %v", i+1, err)
+			return Image{}, invalidImage("cannot be unpacked, layer %d: %v", i+1, err)
 		}
 	}
 	if top, err := fs.ReadDir(root.FS(), "."); err != nil || len(top) > maxTop {
-		return Image{}, refused("has %d files and folders in its root itself; the limit is %d", len(top), maxTop)
+		return Image{}, invalidImage("has %d files and folders in its root itself; the limit is %d", len(top), maxTop)
 	}
 	c := p.config.Config
 	image := Image{Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, Dir: path.Join("/", c.WorkingDir)}
 	if image.Dir != "/" {
 		if err := root.MkdirAll(image.Dir[1:], dirMode); err != nil {
-			return Image{}, refused("starts in %q, which is no folder of it", c.WorkingDir)
+			return Image{}, invalidImage("starts in %q, which is no folder of it", c.WorkingDir)
 		}
 	}
-	return image, forget(pack)
+	return image, removeImage(pack)
 }
 
-// ours reports whether an error is one of this machine, and not of the image.
-func ours(err error) bool {
+// isMachineError reports whether an error is one of this machine, and not of the image.
+func isMachineError(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE)
 }
 
-func failed(err error) error {
+func unpackError(err error) error {
 	return &landfall.Error{Op: "container.Unpack", Message: "an image cannot be unpacked", Err: err}
 }
 
@@ -102,7 +102,7 @@ func failed(err error) error {
 func open(pack string) (source, io.Closer, error) {
 	root, err := os.OpenRoot(pack)
 	if err != nil {
-		return nil, nil, failed(err)
+		return nil, nil, unpackError(err)
 	}
 	if archive, err := root.Open(archiveName); err == nil {
 		s, err := readArchive(archive)
@@ -125,16 +125,16 @@ func errNoImage() error {
 		archiveName + ", which docker save and podman save write, or an OCI layout (" + layoutName + ", " + indexName + ", " + blobsFolder + ")"}
 }
 
-// Missing is the error of Unpack for a package that has no image, by the names of its files; nil when it may have one.
-func Missing(has func(name string) bool) error {
+// CheckImage is the error of Unpack for a package that has no image, by the names of its files; nil when it may have one.
+func CheckImage(has func(name string) bool) error {
 	if slices.ContainsFunc([]string{archiveName, layoutName, manifestName}, has) {
 		return nil
 	}
 	return errNoImage()
 }
 
-// forget removes an image from its package, where it is no use any more.
-func forget(pack string) error {
+// removeImage removes an image from its package, where it is no use any more.
+func removeImage(pack string) error {
 	var errs []error
 	for _, name := range []string{archiveName, layoutName, indexName, manifestName, blobsFolder} {
 		errs = append(errs, os.RemoveAll(filepath.Join(pack, name)))
@@ -180,8 +180,8 @@ func tooLong(name string) bool { return len(name) > maxName || strings.Count(nam
 
 var errLarge = errors.New("it has more bytes than the limit")
 
-// counted reads no more than is left, and nothing when ctx has ended.
-type counted struct {
+// countingReader reads no more than is left, and nothing when ctx has ended.
+type countingReader struct {
 	io.Reader
 
 	ctx  context.Context //nolint:containedctx // io.Reader has no parameter for it; the value lives as long as the call that reads
@@ -189,7 +189,7 @@ type counted struct {
 }
 
 // Read implements io.Reader.
-func (c counted) Read(p []byte) (int, error) {
+func (c countingReader) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}
@@ -212,7 +212,7 @@ func (u *unpacking) layer(ctx context.Context, s source, name string) error {
 		return say("%s: %w", name, err)
 	}
 	u.written, u.cleared = map[string]bool{}, map[string]bool{}
-	for r := tar.NewReader(counted{content, ctx, &u.bytes}); ; {
+	for r := tar.NewReader(countingReader{content, ctx, &u.bytes}); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
