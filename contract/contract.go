@@ -24,8 +24,8 @@ type Contract struct {
 	err           error
 }
 
-// written is a contract as a spec has it.
-type written struct {
+// document is a contract as a spec has it.
+type document struct {
 	Input  json.RawMessage `json:"input"`
 	Output json.RawMessage `json:"output"`
 	Tests  []Test          `json:"tests"`
@@ -50,7 +50,7 @@ func (c *Contract) Text() json.RawMessage {
 // read reads the contract once.
 func (c *Contract) read() error {
 	c.once.Do(func() {
-		var w written
+		var w document
 		if c.err = json.Unmarshal([]byte(c.text), &w); c.err != nil {
 			return
 		}
@@ -67,9 +67,9 @@ func (c *Contract) read() error {
 	return c.err
 }
 
-// Take returns an error unless the function takes an event: Invalid, with a *MismatchError in its chain, when the event's data does not fit
+// CheckInput returns an error unless the function takes an event: Invalid, with a *MismatchError in its chain, when the event's data does not fit
 // the contract. An event without data has the data null.
-func (c *Contract) Take(e event.Event) error {
+func (c *Contract) CheckInput(e event.Event) error {
 	if c == nil {
 		return nil
 	}
@@ -79,9 +79,9 @@ func (c *Contract) Take(e event.Event) error {
 	return c.input.check("the data of the event does not fit the input that the function's contract takes", e)
 }
 
-// Gave returns an error as Take does when the data of an answer does not fit the contract. An answer that is an error, or whose data
+// CheckOutput returns an error as Take does when the data of an answer does not fit the contract. An answer that is an error, or whose data
 // went out in parts, so that it has none, is not looked at.
-func (c *Contract) Gave(answer event.Event) error {
+func (c *Contract) CheckOutput(answer event.Event) error {
 	if c == nil {
 		return nil
 	}
@@ -183,12 +183,12 @@ func (p Problem) String() string {
 // Cache keeps contracts that were read, by their texts: versions that are the same share one. Its methods may be called at the same
 // time.
 type Cache struct {
-	once sync.Once
-	kept *lru.Cache[string, *Contract]
+	once      sync.Once
+	contracts *lru.Cache[string, *Contract]
 }
 
-// kept bounds a Cache, of which each may have some megabytes.
-const kept = 256
+// cacheSize bounds a Cache, of which each may have some megabytes.
+const cacheSize = 256
 
 // Of is the function Of with a memory; a nil Cache has none.
 func (c *Cache) Of(text json.RawMessage) *Contract {
@@ -198,12 +198,12 @@ func (c *Cache) Of(text json.RawMessage) *Contract {
 	if c == nil {
 		return Of(text)
 	}
-	c.once.Do(func() { c.kept, _ = lru.New[string, *Contract](kept) }) // it fails for a size below one
-	if known, ok := c.kept.Get(string(text)); ok {
+	c.once.Do(func() { c.contracts, _ = lru.New[string, *Contract](cacheSize) }) // it fails for a size below one
+	if known, ok := c.contracts.Get(string(text)); ok {
 		return known
 	}
 	made := Of(text)
-	c.kept.Add(made.text, made)
+	c.contracts.Add(made.text, made)
 	return made
 }
 

@@ -86,7 +86,7 @@ func Compile(text []byte) (*Schema, error) {
 		s.schema, err = c.Compile(schemaURL)
 	}
 	if err != nil {
-		return nil, invalidf("the schema cannot be read: %s", said(err))
+		return nil, invalidf("the schema cannot be read: %s", libraryMessage(err))
 	}
 	if err := s.bound(); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// said returns what the library says of a schema, without the names that it has for places.
-func said(err error) string {
+// libraryMessage returns what the library says of a schema, without the names that it has for places.
+func libraryMessage(err error) string {
 	if wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if inner, ok := errors.AsType[*jsonschema.ValidationError](wrong.Err); ok {
 			return mismatchOf(inner).Error()
@@ -169,10 +169,10 @@ func (s *Schema) count(one *jsonschema.Schema) {
 			weight += len(child.Enum.Values)
 		}
 		once += weight
-		if !inner(one, child) {
+		if !appliesToMembers(one, child) {
 			once += again
 		}
-		if !narrow(one, child) {
+		if !appliesOnce(one, child) {
 			each += weight
 		}
 	}
@@ -198,8 +198,8 @@ func (s *Schema) count(one *jsonschema.Schema) {
 	}
 }
 
-// narrow reports whether a schema applies another one to no more than one value.
-func narrow(s, child *jsonschema.Schema) bool {
+// appliesOnce reports whether a schema applies another one to no more than one value.
+func appliesOnce(s, child *jsonschema.Schema) bool {
 	for _, one := range s.Properties {
 		if one == child {
 			return true
@@ -208,8 +208,8 @@ func narrow(s, child *jsonschema.Schema) bool {
 	return slices.Contains(s.PrefixItems, child)
 }
 
-// inner reports whether a schema applies another one to the values in its own.
-func inner(s, child *jsonschema.Schema) bool {
+// appliesToMembers reports whether a schema applies another one to the values in its own.
+func appliesToMembers(s, child *jsonschema.Schema) bool {
 	same := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else})
 	for _, one := range s.DependentSchemas {
 		same = append(same, one)

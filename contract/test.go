@@ -83,15 +83,15 @@ func (t Test) Judge(c *Contract, answer event.Event) error {
 	if t.Status != 0 && status != t.Status {
 		return invalidf("the answer has the status %d; it must be %d", status, t.Status)
 	}
-	if err := c.Gave(answer); err != nil {
-		return invalidf("%s; what came is %s", landfall.MessageOf(err), shown(answer))
+	if err := c.CheckOutput(answer); err != nil {
+		return invalidf("%s; what came is %s", landfall.MessageOf(err), answerText(answer))
 	}
 	if len(t.Answer) > 0 && !t.equals(answer) {
 		kind := ""
 		if contentType := answer.DataContentType(); !isJSON(contentType) {
 			kind = " (" + short(contentType) + ")" // it may look the same
 		}
-		return invalidf("the answer is %s%s; it must be %s", shown(answer), kind, short(string(t.Answer)))
+		return invalidf("the answer is %s%s; it must be %s", answerText(answer), kind, short(string(t.Answer)))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (t Test) equals(answer event.Event) bool {
 	return err == nil && same.data(answer) == nil
 }
 
-func shown(answer event.Event) string {
+func answerText(answer event.Event) string {
 	if len(answer.Data()) == 0 {
 		return "no data"
 	}

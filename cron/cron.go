@@ -30,10 +30,10 @@ import (
 
 // Schedule is when something is due. It is immutable.
 type Schedule struct {
-	every  time.Duration // of @every; else 0
-	fields *robfig.SpecSchedule
-	steady bool // every hour is one of its hours
-	zone   *time.Location
+	every     time.Duration // of @every; else 0
+	fields    *robfig.SpecSchedule
+	everyHour bool // every hour is one of its hours
+	zone      *time.Location
 }
 
 // Zone returns a time zone by its name; UTC for the empty one. Invalid when there is none.
@@ -67,9 +67,9 @@ func Parse(expression, zone string) (*Schedule, error) {
 		}
 	}
 	if strings.HasPrefix(rest.peek().text, "@") {
-		err = s.named(rest)
+		err = s.parseDescriptor(rest)
 	} else {
-		err = s.timed(rest)
+		err = s.parseFields(rest)
 	}
 	if err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func (w words) peek() word {
 	return w.words[0]
 }
 
-// named reads what begins with @.
-func (s *Schedule) named(rest words) error {
+// parseDescriptor reads what begins with @.
+func (s *Schedule) parseDescriptor(rest words) error {
 	name, arguments := rest.words[0], words{rest.words[1:], rest.end}
 	if name.text == "@every" {
 		d, err := time.ParseDuration(arguments.peek().text)
@@ -138,7 +138,7 @@ func (s *Schedule) named(rest words) error {
 		if err != nil || !ok {
 			return name.invalid("%s is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every", strconv.Quote(name.text))
 		}
-		s.follow(fields)
+		s.setFields(fields)
 	}
 	if len(arguments.words) > 0 {
 		return arguments.peek().invalid("nothing may follow here")
@@ -162,8 +162,8 @@ func fields() []field {
 
 const five = "minute, hour, day and month, day of the week"
 
-// timed reads five or six fields.
-func (s *Schedule) timed(rest words) error {
+// parseFields reads five or six fields.
+func (s *Schedule) parseFields(rest words) error {
 	all, given := fields(), rest.words
 	if len(given) == len(all)-1 {
 		given = append([]word{{text: "0", at: rest.peek().at}}, given...)
@@ -189,7 +189,7 @@ func (s *Schedule) timed(rest words) error {
 	if err != nil || !ok {
 		return given[0].invalid("%v", err)
 	}
-	s.follow(fields)
+	s.setFields(fields)
 	const day, month = 3, 4
 	if s.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // a leap year is one of the next
 		return given[day].invalid("no month of %s has a day of %s, so this is never due", strconv.Quote(texts[month]), strconv.Quote(texts[day]))
@@ -197,11 +197,11 @@ func (s *Schedule) timed(rest words) error {
 	return nil
 }
 
-// follow makes s due by fields.
-func (s *Schedule) follow(fields *robfig.SpecSchedule) {
+// setFields makes s due by fields.
+func (s *Schedule) setFields(fields *robfig.SpecSchedule) {
 	const hours = 1<<24 - 1
 	fields.Location = time.UTC // the zone is ours: wall clocks are calculated with as if they were UTC
-	s.fields, s.steady = fields, fields.Hour&hours == hours
+	s.fields, s.everyHour = fields, fields.Hour&hours == hours
 }
 
 // horizon is how far ahead Next looks: two leap years can be eight years apart.
@@ -216,7 +216,7 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	wall, last := onWall(at, at), at.AddDate(horizon, 0, 0)
 	for {
 		start, end := at.ZoneBounds()
-		if shown := s.shownBefore(start); wall.Before(shown) {
+		if shown := s.repeatedUntil(start); wall.Before(shown) {
 			wall = shown.Add(-1)
 		}
 		next := s.fields.Next(wall)
@@ -227,7 +227,7 @@ func (s *Schedule) Next(after time.Time) time.Time {
 		switch {
 		case end.IsZero() || due.Before(end):
 			return due.In(s.zone)
-		case !s.steady && next.Before(onWall(end, end)):
+		case !s.everyHour && next.Before(onWall(end, end)):
 			return end // the clock leaps over it
 		case end.After(last):
 			return time.Time{}
@@ -236,10 +236,10 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	}
 }
 
-// shownBefore returns the time on the wall up to which the clock had come before it was changed at start: what it shows until
+// repeatedUntil returns the time on the wall up to which the clock had come before it was changed at start: what it shows until
 // then, it shows again. Zero where that does not matter.
-func (s *Schedule) shownBefore(start time.Time) time.Time {
-	if s.steady || start.IsZero() {
+func (s *Schedule) repeatedUntil(start time.Time) time.Time {
+	if s.everyHour || start.IsZero() {
 		return time.Time{}
 	}
 	return onWall(start, start.Add(-1))

@@ -36,7 +36,7 @@ func isForeign(name string) bool {
 		draftTypeVersion, draftEncoding, "data_base64":
 		return false
 	}
-	return !taken(name)
+	return !isReserved(name)
 }
 
 // Error is what an event says that stands for an answer that could not be given.
@@ -125,7 +125,7 @@ func SetProtocol(e *Event, p Protocol) {
 
 // appendJSON appends p as json.Marshal would, in a quarter of its time: every request has one.
 func (p Protocol) appendJSON(out []byte) []byte {
-	var room [usualMembers]string
+	var room [commonMembers]string
 	out = append(out, '{')
 	for _, field := range [...]struct{ name, value string }{{"type", p.Type}, {"method", p.Method}, {"request_url", p.RequestURL}} {
 		if field.value != "" {
@@ -137,7 +137,7 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	}
 	if len(p.Headers) > 0 {
 		out = append(appendName(out, "headers"), '{')
-		for _, name := range sorted(room[:0], p.Headers) {
+		for _, name := range sortedKeys(room[:0], p.Headers) {
 			out = append(appendName(out, name), '[')
 			for i, value := range p.Headers[name] {
 				if i > 0 {
@@ -151,7 +151,7 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	}
 	if len(p.Params) > 0 {
 		out = append(appendName(out, "params"), '{')
-		for _, name := range sorted(room[:0], p.Params) {
+		for _, name := range sortedKeys(room[:0], p.Params) {
 			out = quote(appendName(out, name), p.Params[name])
 		}
 		out = append(out, '}')
@@ -159,8 +159,8 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	return append(out, '}')
 }
 
-// sorted appends the keys of a map to names, which are none, and sorts them.
-func sorted[V any](names []string, m map[string]V) []string {
+// sortedKeys appends the keys of a map to names, which are none, and sorts them.
+func sortedKeys[V any](names []string, m map[string]V) []string {
 	for name := range m {
 		names = append(names, name)
 	}

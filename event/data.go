@@ -26,8 +26,8 @@ func jsonSuffix(contentType string) bool {
 	return strings.HasSuffix(mediaType, "+json") && !isJSON(mediaType)
 }
 
-// takenForText reports whether the SDK would read data of this type as text although it is JSON.
-func takenForText(contentType string) bool {
+// isReadAsText reports whether the SDK would read data of this type as text although it is JSON.
+func isReadAsText(contentType string) bool {
 	mediaType := mediaTypeOf(contentType)
 	return jsonSuffix(mediaType) || (isJSON(mediaType) && !strings.HasPrefix(contentType, mediaType))
 }
@@ -50,9 +50,9 @@ func setData(e *Event, content member) {
 	}
 }
 
-// ready makes data fit for a stream: JSON on one line, text that is text, and everything else as base64. What is in an event
+// prepareData makes data fit for a stream: JSON on one line, text that is text, and everything else as base64. What is in an event
 // can therefore never look like another event.
-func ready(e *Event) {
+func prepareData(e *Event) {
 	if e.DataBase64 || e.DataEncoded == nil {
 		return
 	}
@@ -77,17 +77,17 @@ func Append(out []byte, form Form, e Event) ([]byte, error) {
 	if form == Draft {
 		return appendDraft(out, e)
 	}
-	ready(&e)
-	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && isUsual(c) {
-		return appendUsual(out, c, e), nil
+	prepareData(&e)
+	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && isPlain(c) {
+		return appendFast(out, c, e), nil
 	}
 	w := appender(out)
 	err := cloudevents.WriteJson(&e, &w)
 	return w, err
 }
 
-// isUsual reports whether appendUsual can write an event: its attributes are text.
-func isUsual(c *cloudevents.EventContextV1) bool {
+// isPlain reports whether appendFast can write an event: its attributes are text.
+func isPlain(c *cloudevents.EventContextV1) bool {
 	for _, value := range c.Extensions {
 		if _, ok := value.(string); !ok {
 			return false
@@ -96,8 +96,8 @@ func isUsual(c *cloudevents.EventContextV1) bool {
 	return true
 }
 
-// appendUsual appends what the SDK would write, in a third of its time: every call has an event.
-func appendUsual(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
+// appendFast appends what the SDK would write, in a third of its time: every call has an event.
+func appendFast(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	out = quote(append(out, `{"specversion":"1.0","id":`...), c.ID)
 	out = append(out, `,"source":`...)
 	if hasPlainSource(c) {
@@ -122,7 +122,7 @@ func appendUsual(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	out = appendData(out, c, e)
 	const few = 8
 	var room [few]string
-	for _, name := range sorted(room[:0], c.Extensions) {
+	for _, name := range sortedKeys(room[:0], c.Extensions) {
 		value, _ := c.Extensions[name].(string)
 		out = quote(append(quote(append(out, ','), name), ':'), value)
 	}

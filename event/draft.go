@@ -147,7 +147,7 @@ func parseExtensions(e *Event, value jsontext.Value) error {
 		switch {
 		case foreign > maxAttributes:
 			return tooLarge("event.Parse", limitAttributes, maxAttributes)
-		case !isName(name) || name == attributeError || taken(name):
+		case !isName(name) || name == attributeError || isReserved(name):
 			return invalid(field, "the name cannot stand for an attribute of 1.0: it has other characters than letters and digits, or is one of its own", nil)
 		case twice:
 			return invalid(field, "it is there twice when letters are lower case", nil)
@@ -172,8 +172,8 @@ func parseExtensions(e *Event, value jsontext.Value) error {
 	return nil
 }
 
-// taken reports whether 1.0 has an attribute of its own by a name, or JSON a member.
-func taken(name string) bool {
+// isReserved reports whether 1.0 has an attribute of its own by a name, or JSON a member.
+func isReserved(name string) bool {
 	return slices.Contains([]string{
 		"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data", draftTypeVersion,
 	}, name)

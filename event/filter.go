@@ -106,7 +106,7 @@ func (f *Filter) check(path []string) error {
 	if nested := cmp.Or(len(f.All), len(f.Any)); nested > 0 {
 		return checkFilters(append(slices.Clone(f.All), f.Any...), append(slices.Clone(path), dialect))
 	}
-	compared := f.compared()
+	compared := f.comparisons()
 	if len(compared) == 0 {
 		return wrong("there is nothing in it", dialect)
 	}
@@ -121,8 +121,8 @@ func (f *Filter) check(path []string) error {
 	return nil
 }
 
-// compared returns the attributes and values of the dialects that compare.
-func (f *Filter) compared() map[string]string {
+// comparisons returns the attributes and values of the dialects that compare.
+func (f *Filter) comparisons() map[string]string {
 	switch {
 	case f.Exact != nil:
 		return f.Exact
@@ -158,7 +158,7 @@ func (f *Filter) pass(e Event) bool {
 	case f.Suffix != nil:
 		compare = strings.HasSuffix
 	}
-	for name, wanted := range f.compared() {
+	for name, wanted := range f.comparisons() {
 		if value, ok := attributeText(e, name); !ok || !compare(value, wanted) {
 			return false
 		}

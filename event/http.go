@@ -145,7 +145,7 @@ func parseBinary(headers http.Header, body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: printable(err.Error()), Err: err}
 	}
-	ready(e)
+	prepareData(e)
 	return *e, validate(*e)
 }
 
@@ -190,7 +190,7 @@ func Write(w http.ResponseWriter, status int, form Form, events ...Event) error 
 	if form == Binary && len(events) == 1 {
 		if _, fault := attribute(events[0], attributeError); !fault {
 			e := events[0]
-			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &encoded{ResponseWriter: w})
+			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &headerWriter{ResponseWriter: w})
 		}
 	}
 	contentType, body := cloudevents.ApplicationCloudEventsJSON, []byte(nil)
@@ -215,11 +215,11 @@ func Write(w http.ResponseWriter, status int, form Form, events ...Event) error 
 	return err
 }
 
-// encoded writes the attributes of an event as headers may have them, which the SDK leaves out.
-type encoded struct{ http.ResponseWriter }
+// headerWriter writes the attributes of an event as headers may have them, which the SDK leaves out.
+type headerWriter struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *encoded) WriteHeader(status int) {
+func (w *headerWriter) WriteHeader(status int) {
 	for name, values := range w.Header() {
 		if strings.HasPrefix(name, headerPrefix) {
 			for i := range values {

@@ -38,8 +38,8 @@ func ParseAnswer(data []byte) (Event, error) {
 
 // read is Parse. Of an answer it need not read what Strip takes away.
 func read(data []byte, answer bool) (Event, Form, error) {
-	var room [usualMembers]member
-	if members, ok := scanTexts(data, room[:0], answer); ok {
+	var room [commonMembers]member
+	if members, ok := scanStrings(data, room[:0], answer); ok {
 		return parseMembers(data, members)
 	}
 	return parseAny(data)
@@ -47,7 +47,7 @@ func read(data []byte, answer bool) (Event, Form, error) {
 
 // parseAny is Parse for every event.
 func parseAny(data []byte) (Event, Form, error) {
-	var room [usualMembers]member
+	var room [commonMembers]member
 	members, err := scan(data, room[:0])
 	if err != nil {
 		return Event{}, Structured, err
@@ -67,10 +67,10 @@ func parseMembers(data []byte, members []member) (Event, Form, error) {
 
 // member is one member of an event's object.
 type member struct {
-	name   string
-	value  jsontext.Value
-	said   string // what the value says when it is a string
-	hidden bool   // Strip takes it away
+	name    string
+	value   jsontext.Value
+	text    string // what the value says when it is a string
+	private bool   // Strip takes it away
 }
 
 // decoders are kept for the next event.
@@ -86,8 +86,8 @@ func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder
 	}
 }
 
-// usualMembers is how many members few events have more of.
-const usualMembers = 16
+// commonMembers is how many members few events have more of.
+const commonMembers = 16
 
 // scan reads the members of the one object that data is, and appends them to members.
 func scan(data []byte, members []member) ([]member, error) {
@@ -95,28 +95,28 @@ func scan(data []byte, members []member) ([]member, error) {
 	defer done()
 	if decoder.PeekKind() != '{' {
 		_, err := decoder.ReadValue()
-		return nil, noJSON(err)
+		return nil, jsonError(err)
 	}
 	if _, err := decoder.ReadToken(); err != nil {
-		return nil, noJSON(err)
+		return nil, jsonError(err)
 	}
 	foreign := 0
 	for decoder.PeekKind() != '}' {
 		name, err := decoder.ReadValue()
 		if err != nil {
-			return nil, noJSON(err)
+			return nil, jsonError(err)
 		}
-		m := member{name: known(name)}
+		m := member{name: memberName(name)}
 		value, err := decoder.ReadValue()
 		if err != nil {
-			return nil, noJSON(err)
+			return nil, jsonError(err)
 		}
 		m.value = value
 		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are its own until the next read
 			m.value = jsontext.Value(data[end-len(value) : end])
 		}
 		if m.name != "data" && m.name != "data_base64" {
-			m.said = text(m.value)
+			m.text = text(m.value)
 		}
 		if isForeign(m.name) {
 			foreign++
@@ -127,16 +127,16 @@ func scan(data []byte, members []member) ([]member, error) {
 		members = append(members, m)
 	}
 	if _, err := decoder.ReadToken(); err != nil {
-		return nil, noJSON(err)
+		return nil, jsonError(err)
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "there is more than one JSON value where one event should be", Err: err}
 	}
-	return members, checkTwice(members)
+	return members, checkDuplicates(members)
 }
 
-// checkTwice refuses two members of one name.
-func checkTwice(members []member) error {
+// checkDuplicates refuses two members of one name.
+func checkDuplicates(members []member) error {
 	const few = 16
 	if len(members) <= few {
 		for i, m := range members {
@@ -156,8 +156,8 @@ func checkTwice(members []member) error {
 	return nil
 }
 
-// known returns the name of a member: the usual ones without making a string.
-func known(quoted jsontext.Value) string {
+// memberName returns the name of a member: the usual ones without making a string.
+func memberName(quoted jsontext.Value) string {
 	switch string(quoted) {
 	case `"specversion"`:
 		return "specversion"
@@ -189,7 +189,7 @@ func known(quoted jsontext.Value) string {
 	return text(quoted)
 }
 
-func noJSON(err error) error {
+func jsonError(err error) error {
 	if err == nil {
 		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "an event is a JSON object, and this is another value"}
 	}
@@ -211,9 +211,9 @@ func parse(data []byte, members []member) (Event, error) {
 		}
 		switch m.name {
 		case "specversion":
-			version = m.said
+			version = m.text
 		case "datacontenttype":
-			mediaType = m.said
+			mediaType = m.text
 		case "data", "data_base64":
 			if content != nil {
 				return Event{}, invalid("data_base64", "there is also data", nil)
@@ -225,14 +225,14 @@ func parse(data []byte, members []member) (Event, error) {
 	if version != cloudevents.CloudEventsVersionV1 {
 		return Event{}, wrongVersion(version)
 	}
-	ownData := content != nil && takenForText(mediaType)
+	ownData := content != nil && isReadAsText(mediaType)
 	if content != nil {
 		if err := checkData(*content, mediaType); err != nil {
 			return Event{}, err
 		}
 	}
 	if plain && !ownData {
-		if e, ok := usual(members, mediaType); ok {
+		if e, ok := parseFast(members, mediaType); ok {
 			return e, complete(e)
 		}
 	}
@@ -249,9 +249,9 @@ func parse(data []byte, members []member) (Event, error) {
 	return e, complete(e) // the rest was checked before
 }
 
-// usual returns the event that the SDK would read, with less work, when all that is not data is text: every call has an
+// parseFast returns the event that the SDK would read, with less work, when all that is not data is text: every call has an
 // answer. The members were checked before. It returns false for what is rare.
-func usual(members []member, mediaType string) (Event, bool) {
+func parseFast(members []member, mediaType string) (Event, bool) {
 	c := &cloudevents.EventContextV1{}
 	e := Event{Context: c}
 	for _, m := range members {
@@ -262,8 +262,8 @@ func usual(members []member, mediaType string) (Event, bool) {
 		if m.value.Kind() != '"' {
 			return Event{}, false
 		}
-		said := m.said
-		if m.hidden {
+		said := m.text
+		if m.private {
 			continue
 		}
 		switch m.name {
@@ -337,7 +337,7 @@ func check(m member) error {
 		if m.name == "data_base64" || kind == 'n' {
 			return nil
 		}
-		return checkText(m.name, m.said)
+		return checkText(m.name, m.text)
 	}
 	if !isName(m.name) {
 		return invalid(printable(m.name), "the name of an attribute has only a to z and 0 to 9", nil)

@@ -12,20 +12,20 @@ import (
 // span is a piece of the texts of an event.
 type span struct{ from, to int }
 
-// scanTexts is scan for an event of which every member is a string, in a third of its time: every call has an answer, and most are
+// scanStrings is scan for an event of which every member is a string, in a third of its time: every call has an answer, and most are
 // such. It returns false for all others, and for what is no event. Of an answer it does not say what Strip takes away, and makes one
 // string of all that it says: who reads an answer keeps nothing of it.
-func scanTexts(data []byte, members []member, answer bool) ([]member, bool) {
+func scanStrings(data []byte, members []member, answer bool) ([]member, bool) {
 	var room [1 << 10]byte
-	var spans [usualMembers]span
+	var spans [commonMembers]span
 	texts := room[:0]
-	rest, ok := after(data, '{')
+	rest, ok := cutByte(data, '{')
 	if !ok {
 		return nil, false
 	}
 	for more := true; more; {
 		m, behind, escaped := cutMember(rest)
-		if behind == nil || len(members) == usualMembers || slices.ContainsFunc(members, func(before member) bool { return before.name == m.name }) {
+		if behind == nil || len(members) == commonMembers || slices.ContainsFunc(members, func(before member) bool { return before.name == m.name }) {
 			return nil, false
 		}
 		from := len(texts)
@@ -34,27 +34,27 @@ func scanTexts(data []byte, members []member, answer bool) ([]member, bool) {
 			return nil, false
 		case isData:
 		case !answer:
-			m.said = text(m.value)
+			m.text = text(m.value)
 		default:
 			var err error
 			if texts, err = jsontext.AppendUnquote(texts, m.value); err != nil {
 				return nil, false
 			}
-			if m.hidden = isPrivate(m.name); m.hidden {
+			if m.private = isPrivate(m.name); m.private {
 				texts = texts[:from]
 			}
 			spans[len(members)] = span{from, len(texts)}
 		}
 		members = append(members, m)
-		rest, more = after(behind, ',')
+		rest, more = cutByte(behind, ',')
 	}
-	if rest, ok = after(rest, '}'); !ok || len(unspaced(rest)) > 0 {
+	if rest, ok = cutByte(rest, '}'); !ok || len(trimSpace(rest)) > 0 {
 		return nil, false
 	}
 	if answer {
 		all := string(texts)
 		for i := range members {
-			members[i].said = all[spans[i].from:spans[i].to]
+			members[i].text = all[spans[i].from:spans[i].to]
 		}
 	}
 	return members, true
@@ -64,11 +64,11 @@ func scanTexts(data []byte, members []member, answer bool) ([]member, bool) {
 // Without a rest, there is none whose value is a string.
 func cutMember(data []byte) (m member, rest []byte, escaped bool) {
 	name, rest, escaped := cutText(data)
-	rest, ok := after(rest, ':')
+	rest, ok := cutByte(rest, ':')
 	if !ok || escaped {
 		return member{}, nil, false
 	}
-	m.name = known(name)
+	m.name = memberName(name)
 	m.value, rest, escaped = cutText(rest)
 	return m, rest, escaped
 }
@@ -76,7 +76,7 @@ func cutMember(data []byte) (m member, rest []byte, escaped bool) {
 // cutText returns the JSON string at the beginning of data, what comes after it, and whether there are escapes in it, which may be
 // wrong. Without a rest, there is none.
 func cutText(data []byte) (quoted jsontext.Value, rest []byte, escaped bool) {
-	data = unspaced(data)
+	data = trimSpace(data)
 	if len(data) == 0 || data[0] != '"' {
 		return nil, nil, false
 	}
@@ -119,17 +119,17 @@ func isText(p []byte) bool {
 	return ascii || utf8.Valid(p)
 }
 
-// after returns what comes after a character and the white space before it, and data when there is another character.
-func after(data []byte, c byte) ([]byte, bool) {
-	rest := unspaced(data)
+// cutByte returns what comes after a character and the white space before it, and data when there is another character.
+func cutByte(data []byte, c byte) ([]byte, bool) {
+	rest := trimSpace(data)
 	if len(rest) == 0 || rest[0] != c {
 		return data, false
 	}
 	return rest[1:], true
 }
 
-// unspaced returns data without the white space before it.
-func unspaced(data []byte) []byte {
+// trimSpace returns data without the white space before it.
+func trimSpace(data []byte) []byte {
 	for len(data) > 0 && (data[0] == ' ' || data[0] == '\n' || data[0] == '\r' || data[0] == '\t') {
 		data = data[1:]
 	}

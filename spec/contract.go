@@ -141,7 +141,7 @@ func (f *Function) readContract(r *reader, read func(name string) ([]byte, error
 	for i, t := range p.Tests {
 		e, err := t.Request()
 		if err == nil {
-			err = f.Contract.Take(e)
+			err = f.Contract.CheckInput(e)
 		}
 		if err != nil {
 			wrong(p.tests[i], "the test %s: %s", quote(t.Name), landfall.MessageOf(err))
@@ -245,7 +245,7 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 		named := slices.ContainsFunc(refs, func(ref landfall.Reference) bool {
 			return ref.Name == f.Name && (ref.Selector == "" || ref.Selector == landfall.Latest)
 		})
-		if named && f.Contract.Take(event.New()) != nil {
+		if named && f.Contract.CheckInput(event.New()) != nil {
 			r.problemf(t.Pos, "TimeTrigger %s: the events of a schedule have no data, and the contract of Function %s refuses them: let its input be null, too",
 				t.Name, f.Name)
 		}

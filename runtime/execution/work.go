@@ -50,7 +50,7 @@ type Find func(ctx context.Context, x landfall.Execution) (*landfall.Function, *
 // again. Invalid when the event is too large, or the function's contract refuses it; Unavailable when too many wait.
 func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execution, error) {
 	const op landfall.Op = "execution.Accept"
-	if err := r.Contracts.Of(c.Function.Contract).Take(c.Event); err != nil {
+	if err := r.Contracts.Of(c.Function.Contract).CheckInput(c.Event); err != nil {
 		return landfall.Execution{}, err
 	}
 	e := c.Event.Clone()
