@@ -31,7 +31,7 @@ func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error
 }
 
 // Accept implements webhook.Store.
-func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Intake) (stored landfall.Delivery, repeat bool, err error) {
+func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (stored landfall.Delivery, repeat bool, err error) {
 	var came outcome
 	event.Trace = trace.Parent(ctx) // what is stored together has one context
 	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -96,7 +96,7 @@ type outcome struct {
 }
 
 // actAll does what a delivery asks for in each app that it concerns.
-func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, event webhook.Intake) (outcome, error) {
+func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, event webhook.Event) (outcome, error) {
 	var came outcome
 	for _, app := range apps {
 		run, err := r.act(ctx, tx, app, event)
@@ -118,7 +118,7 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 
 // appsOf returns the apps that a delivery may act on, with the repository's identity bound to them: the owner of its hook alone,
 // when it has one.
-func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Intake) ([]landfall.App, error) {
+func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Event) ([]landfall.App, error) {
 	if event.Repository.ID == 0 {
 		return nil, nil
 	}
@@ -149,7 +149,7 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 }
 
 // unmatchedReason says why a delivery that names a repository acts on no app.
-func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Intake) (string, error) {
+func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (string, error) {
 	named := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}.Title()
 	switch {
 	case event.Delivery.Hook == "":
@@ -174,7 +174,7 @@ func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event 
 // ownerOf returns the app that a delivery's hook was made for; none for the installation's hook, and for a delivery that names no
 // repository, which acts on no app. Unauthorized when the hook has another secret by now than the one that the delivery was
 // verified with, or is gone.
-func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Intake) (landfall.App, error) {
+func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Event) (landfall.App, error) {
 	if event.Delivery.Hook == "" {
 		return landfall.App{}, nil
 	}
@@ -206,7 +206,7 @@ func matchesRepository(app landfall.App, repository webhook.Repository, shared b
 }
 
 // pushOf returns what an event says was pushed, as the log names it; false when it says nothing of that.
-func pushOf(event webhook.Intake) (landfall.Push, bool) {
+func pushOf(event webhook.Event) (landfall.Push, bool) {
 	switch pull := event.PullRequest; {
 	case event.Push != nil:
 		push := *event.Push
@@ -219,7 +219,7 @@ func pushOf(event webhook.Intake) (landfall.Push, bool) {
 }
 
 // act does for one app what an event asks for.
-func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Intake) (run string, err error) {
+func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (run string, err error) {
 	if event.PullRequest != nil {
 		return r.pullRequest(ctx, tx, app, *event.PullRequest, event)
 	}
@@ -233,7 +233,7 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 
 // pullRequest records a pull request, and gives its head a release unless the head is another repository's: nothing of
 // that is fetched, built or run.
-func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, event webhook.Intake) (string, error) {
+func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, event webhook.Event) (string, error) {
 	now := r.Now()
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
 		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)

@@ -36,22 +36,22 @@ func (s *Sender) flushComment(ctx context.Context) (bool, error) {
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
-	return true, s.tell(ctx, due[0])
+	return true, s.sendComment(ctx, due[0])
 }
 
-// tell makes one attempt at one comment, and records what came of it.
-func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
+// sendComment makes one attempt at one comment, and records what came of it.
+func (s *Sender) sendComment(ctx context.Context, comment landfall.Comment) error {
 	text := Text(comment.Report, s.URL)
 	digest := landfall.DigestOf([]byte(text))
-	var v verdict
+	var v outcome
 	if comment.ID == 0 || comment.Body != digest {
 		traced, span := s.Tracer.Start(ctx, "comment", trace.Comment(comment)...)
 		response, err := s.write(traced, &comment, text)
 		span.End(err)
-		if err := unasked(ctx, err); err != nil {
+		if err := notSent(ctx, err); err != nil {
 			return err
 		}
-		v = s.judge(commentSubject(comment), response, err)
+		v = s.classify(commentSubject(comment), response, err)
 	}
 	log := s.Logger.With("repository", nameOf(comment.Repository), "pull_request", comment.Number, "apps", appsOf(comment))
 	ctx = context.WithoutCancel(ctx)
@@ -108,7 +108,7 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 
 func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
 	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
-		owner, name := inPath(comment.Repository)
+		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
 		_, response, err := s.Client.Issues.EditComment(ctx, owner, name, comment.ID, &gogithub.IssueComment{Body: &text})
 		crashpoint.Here("report.commented")
@@ -118,7 +118,7 @@ func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text strin
 
 func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
 	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
-		owner, name := inPath(comment.Repository)
+		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
 		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number, &gogithub.IssueComment{Body: &text})
 		crashpoint.Here("report.commented")
@@ -130,11 +130,11 @@ func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text str
 // find looks for the comment that we made: by its first line and its author. It returns nil when there is none.
 func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment, *gogithub.Response, error) {
 	if s.self == 0 {
-		if response, err := s.know(ctx); err != nil {
+		if response, err := s.loadSelf(ctx); err != nil {
 			return nil, response, err
 		}
 	}
-	owner, name := inPath(comment.Repository)
+	owner, name := pathNames(comment.Repository)
 	options := &gogithub.IssueListCommentsOptions{ListOptions: gogithub.ListOptions{PerPage: pageSize}}
 	for {
 		var page []*gogithub.IssueComment
@@ -143,7 +143,7 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 			return response, err
 		})
 		if err != nil {
-			return nil, whole(response), err
+			return nil, completeResponse(response), err
 		}
 		for _, c := range page {
 			if c.GetUser().GetID() == s.self && strings.HasPrefix(c.GetBody(), marker(s.URL)) {
@@ -157,19 +157,19 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 	}
 }
 
-// know asks who we are.
-func (s *Sender) know(ctx context.Context) (*gogithub.Response, error) {
+// loadSelf asks who we are.
+func (s *Sender) loadSelf(ctx context.Context) (*gogithub.Response, error) {
 	var user *gogithub.User
 	response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
 		user, response, err = s.Client.Users.Get(ctx, "")
 		return response, err
 	})
 	s.self = user.GetID()
-	return whole(response), err
+	return completeResponse(response), err
 }
 
-// whole returns nil for an answer that says well and could not be read: as none, it is asked for again.
-func whole(response *gogithub.Response) *gogithub.Response {
+// completeResponse returns nil for an answer that says well and could not be read: as none, it is asked for again.
+func completeResponse(response *gogithub.Response) *gogithub.Response {
 	if response != nil && response.StatusCode < http.StatusMultipleChoices {
 		return nil
 	}

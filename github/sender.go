@@ -121,10 +121,10 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 	traced, span := s.Tracer.Resume(ctx, report.Trace, string(landfall.StepReport), trace.Report(report)...)
 	response, err := s.call(traced, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
 	span.End(err)
-	if err := unasked(ctx, err); err != nil {
+	if err := notSent(ctx, err); err != nil {
 		return err
 	}
-	v := s.judge(statusSubject(report), response, err)
+	v := s.classify(statusSubject(report), response, err)
 	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report", report.ID, "state", report.State)
 	if report.Delivery != "" {
 		log = log.With("delivery", report.Delivery)
@@ -153,7 +153,7 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	}
 	if s.Allowed != nil {
 		if err := s.Allowed(ctx); err != nil {
-			return nil, keptBackError{err}
+			return nil, disallowedError{err}
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -167,26 +167,26 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	return response, err
 }
 
-// keptBackError is why a request was kept back.
-type keptBackError struct{ error }
+// disallowedError is why a request was kept back.
+type disallowedError struct{ error }
 
 // Unwrap returns what Allowed said.
-func (k keptBackError) Unwrap() error { return k.error }
+func (k disallowedError) Unwrap() error { return k.error }
 
-// unasked returns the reason when it is not for GitHub that nothing came of a call; nil otherwise.
-func unasked(ctx context.Context, err error) error {
+// notSent returns the reason when it is not for GitHub that nothing came of a call; nil otherwise.
+func notSent(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if kept, ok := errors.AsType[keptBackError](err); ok {
+	if kept, ok := errors.AsType[disallowedError](err); ok {
 		return kept.error
 	}
 	return nil
 }
 
-// judge turns GitHub's answer into a verdict, and keeps the pause that it may ask for.
-func (s *Sender) judge(what subject, response *gogithub.Response, err error) verdict {
-	v := judge(what, response, err, s.Now())
+// classify turns GitHub's answer into a verdict, and keeps the pause that it may ask for.
+func (s *Sender) classify(what subject, response *gogithub.Response, err error) outcome {
+	v := classify(what, response, err, s.Now())
 	if v.pause {
 		s.paused = v.at
 	}
@@ -203,15 +203,15 @@ func (s *Sender) post(ctx context.Context, report landfall.Report) (*gogithub.Re
 	if report.Target != "" {
 		status.TargetURL = new(report.Target)
 	}
-	owner, name := inPath(report.Repository)
+	owner, name := pathNames(report.Repository)
 	crashpoint.Here("report.before")
 	_, response, err := s.Client.Repositories.CreateStatus(ctx, owner, name, string(report.Commit), status)
 	crashpoint.Here("report.sent")
 	return response, err
 }
 
-// inPath returns a repository's owner and name for go-github, which puts them into the path as they are.
-func inPath(r landfall.GitHubRepository) (owner, name string) {
+// pathNames returns a repository's owner and name for go-github, which puts them into the path as they are.
+func pathNames(r landfall.GitHubRepository) (owner, name string) {
 	return url.PathEscape(r.Owner), url.PathEscape(r.Name)
 }
 

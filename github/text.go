@@ -37,7 +37,7 @@ func Text(report landfall.PullRequestReport, installation string) string {
 		for i, app := range report.Apps {
 			section := sectionOf(app, report.Closed, rows)
 			if rows == 0 && b.Len()+len(section) > maxComment-100 {
-				fmt.Fprintf(&b, "\n%s left out.\n", counted(len(report.Apps)-i, "more app"))
+				fmt.Fprintf(&b, "\n%s left out.\n", countNoun(len(report.Apps)-i, "more app"))
 				break
 			}
 			b.WriteString(section)
@@ -51,7 +51,7 @@ func Text(report landfall.PullRequestReport, installation string) string {
 // sectionOf returns what a comment says of one app, with at most so many rows of changes.
 func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	var b strings.Builder
-	b.WriteString("\n### " + inert(app.App) + " · " + headline(app, closed) + "\n")
+	b.WriteString("\n### " + literal(app.App) + " · " + headline(app, closed) + "\n")
 	b.WriteString("| | |\n|---|---|\n")
 	field := func(name, value string) {
 		if value != "" {
@@ -96,7 +96,7 @@ func headline(app landfall.AppReport, closed bool) string {
 		if app.Release == "" {
 			return "no release"
 		}
-		if changed(app.Changes) == 0 && len(app.Changes) > 0 {
+		if countChanged(app.Changes) == 0 && len(app.Changes) > 0 {
 			return "preview ready, unchanged"
 		}
 		return "preview ready"
@@ -117,7 +117,7 @@ func headline(app landfall.AppReport, closed bool) string {
 // changes returns the table of the units that are other than what the base branch serves, and the line below it.
 func changes(app landfall.AppReport, rows int) string {
 	var b strings.Builder
-	all := changed(app.Changes)
+	all := countChanged(app.Changes)
 	shown := 0
 	sorted := slices.Clone(app.Changes)
 	slices.SortStableFunc(sorted, func(a, b landfall.UnitChange) int { return cmp.Compare(weight(b), weight(a)) })
@@ -129,20 +129,20 @@ func changes(app landfall.AppReport, rows int) string {
 			b.WriteString("\n| unit | change | version |\n|---|---|---|\n")
 		}
 		shown++
-		b.WriteString("| " + string(c.Unit.Kind) + " " + inert(c.Unit.Name) + " | " + change(c) + " | " + version(c) + " |\n")
+		b.WriteString("| " + string(c.Unit.Kind) + " " + literal(c.Unit.Name) + " | " + change(c) + " | " + version(c) + " |\n")
 	}
 	var parts []string
 	if shown < all {
-		parts = append(parts, counted(all-shown, "more unit")+" changed")
+		parts = append(parts, countNoun(all-shown, "more unit")+" changed")
 	}
 	if unchanged := len(app.Changes) - all; unchanged > 0 {
-		parts = append(parts, counted(unchanged, "unit")+" unchanged")
+		parts = append(parts, countNoun(unchanged, "unit")+" unchanged")
 	}
 	if app.Base != "" {
-		parts = append(parts, "compared with "+inert(app.Base))
+		parts = append(parts, "compared with "+literal(app.Base))
 	}
 	if app.Stats.Files > 0 {
-		parts = append(parts, thousands(int64(app.Stats.FilesUploaded))+" of "+counted(app.Stats.Files, "file")+" uploaded")
+		parts = append(parts, thousands(int64(app.Stats.FilesUploaded))+" of "+countNoun(app.Stats.Files, "file")+" uploaded")
 	}
 	parts = append(parts, strconv.FormatFloat(app.Took.Round(100*time.Millisecond).Seconds(), 'f', 1, 64)+" s")
 	b.WriteString("\n" + strings.Join(parts, " · ") + "\n")
@@ -160,8 +160,8 @@ func weight(c landfall.UnitChange) int {
 	return 0
 }
 
-// changed returns how many of the units are not the same.
-func changed(changes []landfall.UnitChange) int {
+// countChanged returns how many of the units are not the same.
+func countChanged(changes []landfall.UnitChange) int {
 	n := 0
 	for _, c := range changes {
 		if c.Change != landfall.Unchanged {
@@ -188,7 +188,7 @@ func change(c landfall.UnitChange) string {
 		switch {
 		case part.n == 0:
 		case len(parts) == 0:
-			parts = append(parts, counted(part.n, "file")+" "+part.verb)
+			parts = append(parts, countNoun(part.n, "file")+" "+part.verb)
 		default:
 			parts = append(parts, thousands(int64(part.n))+" "+part.verb)
 		}
@@ -196,7 +196,7 @@ func change(c landfall.UnitChange) string {
 	if len(parts) == 0 {
 		return string(c.Change)
 	}
-	text := strings.Join(parts, ", ") + " (" + signed(f.Bytes) + ")"
+	text := strings.Join(parts, ", ") + " (" + signedBytes(f.Bytes) + ")"
 	if c.Change != landfall.Changed {
 		return string(c.Change) + ": " + text
 	}
@@ -212,7 +212,7 @@ func version(c landfall.UnitChange) string {
 	if uid == "" || c.Unit.Kind == landfall.StaticUnit || c.Unit.Kind == landfall.ConfigUnit {
 		return uid
 	}
-	text := inert(c.Unit.Name) + "-" + uid
+	text := literal(c.Unit.Name) + "-" + uid
 	if c.Number > 0 {
 		text += " (no. " + strconv.FormatInt(c.Number, 10) + ")"
 	}
@@ -222,8 +222,8 @@ func version(c landfall.UnitChange) string {
 // address returns an address of ours as people copy it. GitHub makes a link of it.
 func address(url string) string { return strings.TrimSuffix(url, "/") }
 
-// counted returns a number with its noun: "1 file", "1,204 files".
-func counted(n int, noun string) string {
+// countNoun returns a number with its noun: "1 file", "1,204 files".
+func countNoun(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
@@ -239,8 +239,8 @@ func thousands(n int64) string {
 	return text
 }
 
-// signed returns a difference in bytes, in a unit that suits its size: "+14 kB".
-func signed(bytes int64) string {
+// signedBytes returns a difference in bytes, in a unit that suits its size: "+14 kB".
+func signedBytes(bytes int64) string {
 	sign, n := "+", bytes
 	if n < 0 {
 		sign, n = "−", -n
@@ -260,10 +260,10 @@ var (
 	linkable = regexp.MustCompile(`^[0-9a-f]{7,}$|-\d+$`)
 )
 
-// inert returns text of people's such that GitHub shows it as it is. It becomes one line of limited length. Names that are
+// literal returns text of people's such that GitHub shows it as it is. It becomes one line of limited length. Names that are
 // plain stay as they are; all else is code in which each character that is neither letter nor digit is written by its number,
 // and no address is in one piece.
-func inert(text string) string {
+func literal(text string) string {
 	if plain.MatchString(text) && !linkable.MatchString(text) && len(text) <= maxName {
 		return text
 	}
@@ -316,7 +316,7 @@ func lines(text string, limit int) string {
 		}
 	}
 	if left > 0 {
-		shown = append(shown, counted(left, "more line")+" in the run")
+		shown = append(shown, countNoun(left, "more line")+" in the run")
 	}
 	return strings.Join(shown, "<br>\n")
 }

@@ -26,8 +26,8 @@ const (
 	maxLimitWait = 24 * time.Hour
 )
 
-// verdict is what one attempt at a report came to: it was sent unless there is a problem.
-type verdict struct {
+// outcome is what one attempt at a report came to: it was sent unless there is a problem.
+type outcome struct {
 	problem string    // for people
 	drop    bool      // trying again would give the same
 	at      time.Time // when to try again
@@ -66,40 +66,40 @@ func commentSubject(comment landfall.Comment) subject {
 	}
 }
 
-// judge turns GitHub's answer to one attempt into a verdict. Only what cannot come right by itself is dropped.
-func judge(what subject, response *gogithub.Response, err error, now time.Time) verdict {
+// classify turns GitHub's answer to one attempt into a verdict. Only what cannot come right by itself is dropped.
+func classify(what subject, response *gogithub.Response, err error, now time.Time) outcome {
 	backoff := now.Add(min(firstBackoff<<min(what.attempts, 20), maxBackoff))
 	if response == nil {
-		return verdict{problem: "GitHub could not be reached; it is tried again.", at: backoff, cause: err}
+		return outcome{problem: "GitHub could not be reached; it is tried again.", at: backoff, cause: err}
 	}
 	status := response.StatusCode
 	until, limited := limit(response, err, now)
 	switch {
 	case status >= 200 && status <= 299: // also when the rest of the answer was lost
-		return verdict{}
+		return outcome{}
 	case limited:
-		return verdict{
+		return outcome{
 			problem: fmt.Sprintf("GitHub wants no requests before %s.", until.UTC().Format(time.DateTime+" MST")),
 			at:      until, pause: true,
 		}
 	case status == http.StatusUnauthorized:
-		return verdict{
+		return outcome{
 			problem: "GitHub does not accept the credentials: the administrator has to renew the token.",
 			at:      now.Add(credentialsWait), pause: true,
 		}
 	case status == http.StatusForbidden:
-		return verdict{problem: what.forbidden, at: now.Add(credentialsWait)}
+		return outcome{problem: what.forbidden, at: now.Add(credentialsWait)}
 	case status == http.StatusNotFound || status == http.StatusGone:
-		return verdict{drop: true, problem: fmt.Sprintf(
+		return outcome{drop: true, problem: fmt.Sprintf(
 			"GitHub does not show %s to us: check that it still exists under this name, and that the token may see it.", what.repository)}
 	case status == http.StatusUnprocessableEntity:
-		return verdict{drop: true, problem: what.refused}
+		return outcome{drop: true, problem: what.refused}
 	default:
 		at := backoff
 		if wait, ok := retryAfter(response.Header, now); ok && wait.After(at) {
 			at = wait
 		}
-		return verdict{problem: fmt.Sprintf("GitHub answered %d; it is tried again.", status), at: at}
+		return outcome{problem: fmt.Sprintf("GitHub answered %d; it is tried again.", status), at: at}
 	}
 }
 

@@ -41,7 +41,7 @@ func tooLarge(unread bool) error {
 }
 
 // read takes the raw body into hold.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, hold *hold) error {
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, buffer *bodyBuffer) error {
 	timeout := h.BodyTimeout
 	if timeout == 0 {
 		timeout = BodyTimeout
@@ -50,7 +50,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, hold *hold) error
 	// cannot set one has no connection.
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(timeout))
-	err := hold.fill(http.MaxBytesReader(w, r.Body, MaxBody))
+	err := buffer.fill(http.MaxBytesReader(w, r.Body, MaxBody))
 	_ = connection.SetReadDeadline(time.Time{})
 
 	_, large := errors.AsType[*http.MaxBytesError](err)

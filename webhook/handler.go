@@ -45,7 +45,7 @@ type Store interface {
 	// returns the delivery as stored, with its runs, and with a decision that says so when nothing was done. When
 	// hook and delivery ID are stored already, it changes nothing and returns the stored delivery and true. Unauthorized
 	// when the hook has another secret by now than the intake's, or is no longer there: then nothing is stored.
-	Accept(ctx context.Context, intake Intake) (stored landfall.Delivery, repeat bool, err error)
+	Accept(ctx context.Context, intake Event) (stored landfall.Delivery, repeat bool, err error)
 }
 
 // Handler answers POST requests at Path. Nothing of a request is parsed before its SHA-256 signature was verified over
@@ -66,7 +66,7 @@ type Handler struct {
 	Budget      int64         // bytes of all bodies together; 0: DefaultBudget
 	BodyTimeout time.Duration // how long a body may take to arrive; 0: BodyTimeout
 
-	held    budget
+	memory  budget
 	secrets sync.Map // of hooks, as last read: Accept compares them with what is stored
 }
 
@@ -82,8 +82,8 @@ const (
 	Refused   Decision = "refused"   // nothing was stored
 )
 
-// decided says what became of a delivery that was stored.
-func decided(delivery landfall.Delivery, repeat bool) Decision {
+// decisionOf says what became of a delivery that was stored.
+func decisionOf(delivery landfall.Delivery, repeat bool) Decision {
 	switch {
 	case repeat:
 		return Repeated
@@ -131,7 +131,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log(slog.LevelInfo, "webhook accepted", slog.Bool("repeat", repeat), slog.String("decision", delivery.Decision))
-	h.count(r, decided(delivery, repeat))
+	h.count(r, decisionOf(delivery, repeat))
 	h.accepted(w, delivery, repeat)
 }
 
@@ -152,7 +152,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	if err != nil {
 		return none, false, err
 	}
-	hold := &hold{budget: &h.held, limit: h.Budget}
+	hold := &bodyBuffer{budget: &h.memory, limit: h.Budget}
 	if hold.limit == 0 {
 		hold.limit = DefaultBudget
 	}
@@ -174,9 +174,9 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 
 // accept verifies, parses and stores a delivery whose body is in hold.
 func (h *Handler) accept(
-	ctx context.Context, delivery landfall.Delivery, hold *hold, form bool, signature []byte,
+	ctx context.Context, delivery landfall.Delivery, buffer *bodyBuffer, form bool, signature []byte,
 ) (landfall.Delivery, bool, error) {
-	body, secret, err := h.verify(ctx, delivery.Hook, hold, signature)
+	body, secret, err := h.verify(ctx, delivery.Hook, buffer, signature)
 	if err != nil {
 		return landfall.Delivery{}, false, err
 	}

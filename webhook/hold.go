@@ -26,8 +26,8 @@ type budget struct {
 	unused sync.Pool // of *chunk
 }
 
-// hold is what one request holds of the budget: its body, until somebody vouched for it.
-type hold struct {
+// bodyBuffer is what one request holds of the budget: its body, until somebody vouched for it.
+type bodyBuffer struct {
 	budget *budget
 	limit  int64
 	mine   int64
@@ -37,7 +37,7 @@ type hold struct {
 }
 
 // take adds n bytes, or refuses.
-func (h *hold) take(n int64) error {
+func (h *bodyBuffer) take(n int64) error {
 	limit := h.limit
 	if h.mine+n > largeBody {
 		limit -= limit / 4
@@ -53,7 +53,7 @@ func (h *hold) take(n int64) error {
 }
 
 // release gives everything back.
-func (h *hold) release() {
+func (h *bodyBuffer) release() {
 	for _, c := range h.chunks {
 		h.budget.unused.Put(c)
 	}
@@ -63,7 +63,7 @@ func (h *hold) release() {
 }
 
 // fill reads body to its end. Memory is taken as the body arrives, whatever length was declared.
-func (h *hold) fill(body io.Reader) error {
+func (h *bodyBuffer) fill(body io.Reader) error {
 	for {
 		if len(h.chunks) == 0 || h.last == chunkSize {
 			if err := h.take(chunkSize); err != nil {
@@ -88,7 +88,7 @@ func (h *hold) fill(body io.Reader) error {
 }
 
 // writeTo writes the body to w, which must not fail.
-func (h *hold) writeTo(w io.Writer) {
+func (h *bodyBuffer) writeTo(w io.Writer) {
 	for i, c := range h.chunks {
 		n := chunkSize
 		if i == len(h.chunks)-1 {
@@ -99,7 +99,7 @@ func (h *hold) writeTo(w io.Writer) {
 }
 
 // bytes returns the body, which is the hold's own until release.
-func (h *hold) bytes() []byte {
+func (h *bodyBuffer) bytes() []byte {
 	if len(h.chunks) == 1 {
 		return h.chunks[0][:h.last]
 	}

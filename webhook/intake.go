@@ -9,9 +9,9 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Intake is a verified delivery and what its event asks for. At most one of Push and PullRequest is set; with neither,
+// Event is a verified delivery and what its event asks for. At most one of Push and PullRequest is set; with neither,
 // the delivery is only recorded.
-type Intake struct {
+type Event struct {
 	Delivery    landfall.Delivery
 	Secret      string         // of the hook: what the delivery was verified with
 	Trace       string         // the span that it came in by, as a traceparent; empty: nobody traces
@@ -22,9 +22,9 @@ type Intake struct {
 
 // Parse returns what a payload asks for, with Event and Decision of its delivery set, and Repository where the event is only recorded.
 // It returns Invalid when the payload is malformed. The payload must have been verified.
-func Parse(event string, payload []byte) (Intake, error) {
+func Parse(event string, payload []byte) (Event, error) {
 	var (
-		intake Intake
+		intake Event
 		err    error
 	)
 	switch event {
@@ -40,7 +40,7 @@ func Parse(event string, payload []byte) (Intake, error) {
 	}
 	intake.Delivery.Event = event
 	if err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
 	return intake, nil
 }

@@ -6,13 +6,13 @@ type pingPayload struct {
 	Repository *repositoryPayload `json:"repository"`
 }
 
-func parsePing(payload []byte) (Intake, error) {
+func parsePing(payload []byte) (Event, error) {
 	const event = "ping"
 	var p pingPayload
 	if err := decode(event, payload, &p); err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
-	var intake Intake
+	var intake Event
 	intake.Delivery.Decision = "The webhook works."
 	if p.Repository == nil {
 		return intake, nil

@@ -37,21 +37,21 @@ type pullRequestObject struct {
 	} `json:"base"`
 }
 
-func parsePullRequest(payload []byte) (Intake, error) {
+func parsePullRequest(payload []byte) (Event, error) {
 	const event = "pull_request"
 	var p pullRequestPayload
 	if err := decode(event, payload, &p); err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
 	repository, err := p.Repository.parse(event)
 	if err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
-	intake := Intake{Repository: repository}
+	intake := Event{Repository: repository}
 	switch p.Action {
 	case "opened", "reopened", "synchronize", "closed":
 	case "":
-		return Intake{}, invalid(event, "action", nil)
+		return Event{}, invalid(event, "action", nil)
 	default:
 		intake.Delivery.Decision = fmt.Sprintf("Action %.100s of a pull request is not one that Landfall acts on.", p.Action)
 		return intake, nil
@@ -65,16 +65,16 @@ func parsePullRequest(payload []byte) (Intake, error) {
 		Actor: p.Sender.Login,
 	}
 	if o.Number <= 0 {
-		return Intake{}, invalid(event, "pull_request.number", nil)
+		return Event{}, invalid(event, "pull_request.number", nil)
 	}
 	if _, err := landfall.ParseRefName(landfall.BranchPrefix + o.Base.Ref); err != nil {
-		return Intake{}, invalid(event, "pull_request.base.ref", err)
+		return Event{}, invalid(event, "pull_request.base.ref", err)
 	}
 	if pull.Head, err = landfall.ParseRefName(landfall.BranchPrefix + o.Head.Ref); err != nil {
-		return Intake{}, invalid(event, "pull_request.head.ref", err)
+		return Event{}, invalid(event, "pull_request.head.ref", err)
 	}
 	if pull.Commit, err = landfall.ParseCommitSHA(o.Head.SHA); err != nil {
-		return Intake{}, invalid(event, "pull_request.head.sha", err)
+		return Event{}, invalid(event, "pull_request.head.sha", err)
 	}
 	intake.PullRequest = pull
 	intake.Delivery.Decision = pull.decision(p.Action, o.Head.Ref)

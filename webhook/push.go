@@ -37,28 +37,28 @@ type sender struct {
 	Login string `json:"login"`
 }
 
-func parsePush(payload []byte) (Intake, error) {
+func parsePush(payload []byte) (Event, error) {
 	const event = "push"
 	var p pushPayload
 	if err := decode(event, payload, &p); err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
 	repository, err := p.Repository.parse(event)
 	if err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
-	intake := Intake{Repository: repository}
+	intake := Event{Repository: repository}
 	push := &landfall.Push{
 		Source: landfall.FromWebhook, Forced: p.Forced, Actor: cmp.Or(p.Sender.Login, p.Pusher.Name),
 	}
 	if push.Ref, err = landfall.ParseRefName(p.Ref); err != nil {
-		return Intake{}, invalid(event, "ref", err)
+		return Event{}, invalid(event, "ref", err)
 	}
 	if push.Before, err = landfall.ParseCommitSHA(p.Before); err != nil {
-		return Intake{}, invalid(event, "before", err)
+		return Event{}, invalid(event, "before", err)
 	}
 	if push.After, err = landfall.ParseCommitSHA(p.After); err != nil {
-		return Intake{}, invalid(event, "after", err)
+		return Event{}, invalid(event, "after", err)
 	}
 	branch, isBranch := push.Ref.Branch()
 	tag, isTag := push.Ref.Tag()
@@ -71,7 +71,7 @@ func parsePush(payload []byte) (Intake, error) {
 		// After an annotated tag was pushed, "after" is the tag object, and the head commit is what it points to.
 		if isTag {
 			if push.After, err = landfall.ParseCommitSHA(p.HeadCommit.ID); err != nil {
-				return Intake{}, invalid(event, "head_commit.id", err)
+				return Event{}, invalid(event, "head_commit.id", err)
 			}
 		}
 	}

@@ -196,8 +196,8 @@ func (g Gate) Shown(context.Context, string) (int64, error) {
 }
 
 // Opens returns a delivery that opens pull request 12 at a commit.
-func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Intake {
-	return webhook.Intake{
+func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Event {
+	return webhook.Event{
 		Delivery:   landfall.Delivery{ID: id, Event: "pull_request"},
 		Repository: webhook.Repository{ID: 1, Owner: "harbor", Name: "shop"},
 		PullRequest: &webhook.PullRequest{
