@@ -150,16 +150,16 @@ func parseEntry(h *tar.Header) (Entry, error) {
 		ok = ok && !strings.HasPrefix(name, "GNU.sparse.") // a few bytes that stand for very many
 	}
 	if !ok || h.Typeflag != tar.TypeReg {
-		return e, damaged("%.200q does not belong into one", h.Name)
+		return e, damagedError("%.200q does not belong into one", h.Name)
 	}
 	if e.Size < 0 || e.Size > e.limit() {
-		return e, damaged("%.200q is said to have %d bytes", h.Name, e.Size)
+		return e, damagedError("%.200q is said to have %d bytes", h.Name, e.Size)
 	}
 	return e, nil
 }
 
-// damaged is the error of an archive that is not as Write makes them.
-func damaged(format string, args ...any) error {
+// damagedError is the error of an archive that is not as Write makes them.
+func damagedError(format string, args ...any) error {
 	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Message: "the backup cannot be used: " + fmt.Sprintf(format, args...)}
 }
 
@@ -218,7 +218,7 @@ func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 		}
 		h, err := archive.Next()
 		if err != nil {
-			return header, totals, cutOff(err)
+			return header, totals, truncatedError(err)
 		}
 		e, err := parseEntry(h)
 		if err != nil {
@@ -227,12 +227,12 @@ func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 		if e.Kind == endEntry {
 			totals, err = finish(archive, packed, digest.String(), totals)
 			if err == nil && !last.mayEnd() {
-				err = damaged("it has no rows")
+				err = damagedError("it has no rows")
 			}
 			return header, totals, err
 		}
 		if !e.follows(last) {
-			return header, totals, damaged("%.200q is not in its place", h.Name)
+			return header, totals, damagedError("%.200q is not in its place", h.Name)
 		}
 		last = e
 		if e.Kind == HeaderEntry {
@@ -245,7 +245,7 @@ func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 			}
 			continue
 		}
-		if err := hand(archive, digest, e, t.Take); err != nil {
+		if err := deliver(archive, digest, e, t.Take); err != nil {
 			return header, totals, err
 		}
 		totals.count(e)
@@ -277,35 +277,35 @@ func (e Entry) mayEnd() bool {
 	return e.Kind == DatabaseEntry || e.Kind == TokenEntry || e.Kind == PackEntry || e.Kind == ObjectEntry
 }
 
-// hand hands an entry on and adds it to the digest.
-func hand(archive io.Reader, digest sum, e Entry, take func(Entry, io.Reader) error) error {
+// deliver hands an entry on and adds it to the digest.
+func deliver(archive io.Reader, digest sum, e Entry, take func(Entry, io.Reader) error) error {
 	content := sha256.New()
-	reader := &source{Reader: io.TeeReader(archive, content)}
+	reader := &trackedReader{Reader: io.TeeReader(archive, content)}
 	var err error
 	if take != nil {
 		err = take(e, reader)
 	}
 	if reader.failed != nil {
-		return cutOff(reader.failed)
+		return truncatedError(reader.failed)
 	}
 	if err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, reader); err != nil {
-		return cutOff(err)
+		return truncatedError(err)
 	}
 	digest.add(e, content.Sum(nil))
 	return nil
 }
 
-// source remembers what reading came to, apart from what became of the bytes.
-type source struct {
+// trackedReader remembers what reading came to, apart from what became of the bytes.
+type trackedReader struct {
 	io.Reader
 	failed error
 }
 
 // Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
+func (s *trackedReader) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.failed = err
@@ -314,14 +314,14 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 func (h *Header) read(archive io.Reader, digest sum, e Entry) error {
-	err := hand(archive, digest, e, func(_ Entry, r io.Reader) error {
+	err := deliver(archive, digest, e, func(_ Entry, r io.Reader) error {
 		if err := json.NewDecoder(r).Decode(h); err != nil {
-			return damaged("%s says: %v", headerName, err)
+			return damagedError("%s says: %v", headerName, err)
 		}
 		return nil
 	})
 	if err == nil && h.Format != format {
-		return damaged("it has the form %d, and this program reads the form %d: take the landfall that made it", h.Format, format)
+		return damagedError("it has the form %d, and this program reads the form %d: take the landfall that made it", h.Format, format)
 	}
 	return err
 }
@@ -330,23 +330,23 @@ func (h *Header) read(archive io.Reader, digest sum, e Entry) error {
 func finish(archive, packed io.Reader, digest string, read Totals) (Totals, error) {
 	var e end
 	if err := json.NewDecoder(archive).Decode(&e); err != nil {
-		return read, cutOff(err)
+		return read, truncatedError(err)
 	}
 	if e.Problem != "" {
 		return read, &landfall.Error{Op: "backup.Read", Kind: landfall.Unavailable, Message: "the backup was broken off: " + e.Problem}
 	}
 	read.Rows = e.Rows
 	if e.Digest != digest || e.Totals != read {
-		return read, damaged("it is not what was written: its digest is %s, and %s was written", digest, e.Digest)
+		return read, damagedError("it is not what was written: its digest is %s, and %s was written", digest, e.Digest)
 	}
 	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum stands behind the last byte
-		return read, cutOff(err)
+		return read, truncatedError(err)
 	}
 	return read, nil
 }
 
-// cutOff is what an archive says that ends, or makes no sense, in the middle. What reading the file came to keeps its Kind.
-func cutOff(err error) error {
+// truncatedError is what an archive says that ends, or makes no sense, in the middle. What reading the file came to keeps its Kind.
+func truncatedError(err error) error {
 	if ours, ok := errors.AsType[*landfall.Error](err); ok {
 		return ours
 	}

@@ -148,7 +148,7 @@ func (r *Restore) take(ctx context.Context, e Entry, in io.Reader) (err error) {
 }
 
 func (r *Restore) file(name string, e Entry, in io.Reader) error {
-	if err := r.room(e); err != nil {
+	if err := r.checkSpace(e); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(filepath.Join(r.Data, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -164,22 +164,22 @@ func (r *Restore) repository(ctx context.Context, e Entry, in io.Reader) error {
 		return &landfall.Error{Op: "backup.Restore", Kind: landfall.Unavailable,
 			Message: "the backup has repositories of the built-in remote, and git was not found: install it (Debian: apt-get install git)"}
 	}
-	if err := r.room(e); err != nil {
+	if err := r.checkSpace(e); err != nil {
 		return err
 	}
 	return r.repositories.Import(ctx, e.Name, r.refs, in)
 }
 
 func (r *Restore) object(ctx context.Context, e Entry, in io.Reader) error {
-	if err := r.room(e); err != nil {
+	if err := r.checkSpace(e); err != nil {
 		return err
 	}
 	_, err := r.objects.Create(ctx, e.Name, in, e.Size)
 	return err
 }
 
-// room fails when the data folder's disk cannot hold an entry.
-func (r *Restore) room(e Entry) error {
+// checkSpace fails when the data folder's disk cannot hold an entry.
+func (r *Restore) checkSpace(e Entry) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(r.Data, &disk); err != nil {
 		return failed("the data folder's disk does not answer", err)

@@ -56,7 +56,7 @@ type Check struct {
 // Run goes over everything, and calls found with each damage. An error says that it could not be gone over: also one of found,
 // which ends it.
 func (c *Check) Run(ctx context.Context, found func(landfall.Finding) error) (landfall.Checked, error) {
-	r := &running{Check: c, found: found, verdicts: map[string]string{}}
+	r := &checkRun{Check: c, found: found, verdicts: map[string]string{}}
 	var err error
 	for _, part := range []func(context.Context) error{r.database, r.apps, r.repositories, r.builds, r.leftovers} {
 		if err = part(ctx); err != nil {
@@ -66,8 +66,8 @@ func (c *Check) Run(ctx context.Context, found func(landfall.Finding) error) (la
 	return r.done, err
 }
 
-// running is a check at work.
-type running struct {
+// checkRun is a check at work.
+type checkRun struct {
 	*Check
 	found    func(landfall.Finding) error
 	done     landfall.Checked
@@ -75,7 +75,7 @@ type running struct {
 }
 
 // report counts a finding and hands it on.
-func (r *running) report(f landfall.Finding) error {
+func (r *checkRun) report(f landfall.Finding) error {
 	r.done.Findings++
 	return r.found(f)
 }
@@ -85,7 +85,7 @@ const (
 )
 
 // database lets the engine look at its files, and then looks whether the rows keep the rules.
-func (r *running) database(ctx context.Context) error {
+func (r *checkRun) database(ctx context.Context) error {
 	damage, err := r.DB.Verify(ctx)
 	if err != nil {
 		damage = append(damage, err.Error())
@@ -114,7 +114,7 @@ func (r *running) database(ctx context.Context) error {
 	return nil
 }
 
-func (r *running) apps(ctx context.Context) error {
+func (r *checkRun) apps(ctx context.Context) error {
 	apps, err := r.DB.Apps(ctx)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (r *running) apps(ctx context.Context) error {
 }
 
 // app goes over the versions and the releases of an app.
-func (r *running) app(ctx context.Context, app landfall.App) error {
+func (r *checkRun) app(ctx context.Context, app landfall.App) error {
 	releases, err := r.DB.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ type version struct {
 }
 
 // group looks whether a release is what its digest says: the names and digests of its units.
-func (r *running) group(app landfall.App, release landfall.Release, units []store.GroupUnit) error {
+func (r *checkRun) group(app landfall.App, release landfall.Release, units []store.GroupUnit) error {
 	plain := make([]landfall.GroupUnit, len(units))
 	for i, u := range units {
 		plain[i] = u.GroupUnit
@@ -191,7 +191,7 @@ func (r *running) group(app landfall.App, release landfall.Release, units []stor
 }
 
 // version goes over one version: what it declares, and what is stored of it. f says where it is.
-func (r *running) version(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+func (r *checkRun) version(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
 	switch v.Unit.Kind {
 	case landfall.StaticUnit:
 		if v.Content == nil { // nobody can reach it
@@ -201,7 +201,7 @@ func (r *running) version(ctx context.Context, app landfall.App, v landfall.Vers
 	case landfall.PackageUnit:
 		return r.archives(ctx, app, v, f)
 	case landfall.ConfigUnit, landfall.EnvironmentUnit:
-		return r.declared(v, nil, f)
+		return r.checkDigest(v, nil, f)
 	case landfall.SecretUnit:
 		return r.secret(v, f)
 	case landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
@@ -209,8 +209,8 @@ func (r *running) version(ctx context.Context, app landfall.App, v landfall.Vers
 	return nil // their digests cover others', which are not kept beside them
 }
 
-// declared looks whether a version is what its digest says.
-func (r *running) declared(v landfall.Version, content []byte, f landfall.Finding) error {
+// checkDigest looks whether a version is what its digest says.
+func (r *checkRun) checkDigest(v landfall.Version, content []byte, f landfall.Finding) error {
 	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: content}})
 	if err == nil && units[0].Digest == v.Digest {
 		return nil
@@ -221,7 +221,7 @@ func (r *running) declared(v landfall.Version, content []byte, f landfall.Findin
 }
 
 // secret opens a secret, and looks whether it is what its digest says.
-func (r *running) secret(v landfall.Version, f landfall.Finding) error {
+func (r *checkRun) secret(v landfall.Version, f landfall.Finding) error {
 	f.What = "secret"
 	content, err := secret.ReadContent(v.Content)
 	if err != nil {
@@ -248,23 +248,23 @@ func (r *running) secret(v landfall.Version, f landfall.Finding) error {
 }
 
 // static goes over the manifest of a static unit, and the objects that it names.
-func (r *running) static(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+func (r *checkRun) static(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
 	content, err := landfall.ReadContent[landfall.StaticContent](v.Content)
 	if err != nil {
 		f.What, f.Problem, f.Remedy = "rows", landfall.MessageOf(err), remedyRestore
 		return r.report(f)
 	}
 	r.done.Manifests++
-	f.Key, f.Remedy = content.Manifest, r.again(ctx, app, v)
+	f.Key, f.Remedy = content.Manifest, r.rebuildRemedy(ctx, app, v)
 	manifest, err := assets.Load(ctx, r.Objects, assets.RefOf(content))
 	if err != nil {
-		if stopped(err) {
+		if isUnavailable(err) {
 			return err
 		}
 		f.What, f.Problem = "manifest", problemOf(err)
 		return r.report(f)
 	}
-	if err := r.declared(v, manifest.Content(), f); err != nil {
+	if err := r.checkDigest(v, manifest.Content(), f); err != nil {
 		return err
 	}
 	for _, file := range manifest.Files() {
@@ -283,7 +283,7 @@ func (r *running) static(ctx context.Context, app landfall.App, v landfall.Versi
 }
 
 // archives goes over the archives of a package.
-func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+func (r *checkRun) archives(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
 	content, err := landfall.ReadContent[landfall.PackageContent](v.Content)
 	if err != nil {
 		f.What, f.Problem, f.Remedy = "rows", landfall.MessageOf(err), remedyRestore
@@ -295,7 +295,7 @@ func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Ver
 			return err
 		}
 		if problem != "" {
-			f.What, f.Key, f.Problem, f.Remedy = "archive", a.Key, problem, r.again(ctx, app, v)
+			f.What, f.Key, f.Problem, f.Remedy = "archive", a.Key, problem, r.rebuildRemedy(ctx, app, v)
 			if err := r.report(f); err != nil {
 				return err
 			}
@@ -304,8 +304,8 @@ func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Ver
 	return nil
 }
 
-// again is how what a commit made is stored again.
-func (r *running) again(ctx context.Context, app landfall.App, v landfall.Version) string {
+// rebuildRemedy is how what a commit made is stored again.
+func (r *checkRun) rebuildRemedy(ctx context.Context, app landfall.App, v landfall.Version) string {
 	runs, err := r.DB.RunsOfCommit(ctx, app.ID, v.Commit)
 	if err != nil || len(runs) == 0 {
 		return remedyRestore
@@ -314,7 +314,7 @@ func (r *running) again(ctx context.Context, app landfall.App, v landfall.Versio
 }
 
 // object returns what is wrong with an object; nothing when it is what was stored.
-func (r *running) object(ctx context.Context, key string, digest landfall.Digest, size int64) (string, error) {
+func (r *checkRun) object(ctx context.Context, key string, digest landfall.Digest, size int64) (string, error) {
 	name := key + " " + string(digest)
 	if problem, known := r.verdicts[name]; known {
 		return problem, nil
@@ -323,7 +323,7 @@ func (r *running) object(ctx context.Context, key string, digest landfall.Digest
 	problem := ""
 	found, n, err := digestOf(ctx, r.Objects, key)
 	switch {
-	case err != nil && stopped(err):
+	case err != nil && isUnavailable(err):
 		return "", err
 	case err != nil:
 		problem = problemOf(err)
@@ -347,8 +347,8 @@ func digestOf(ctx context.Context, objects Objects, key string) (landfall.Digest
 	return landfall.DigestFromSum(hash.Sum(nil)), n, errors.Join(err, object.Close())
 }
 
-// stopped reports whether an error says nothing of an object, but that nobody can look now.
-func stopped(err error) bool {
+// isUnavailable reports whether an error says nothing of an object, but that nobody can look now.
+func isUnavailable(err error) bool {
 	return landfall.Is(err, landfall.Canceled, landfall.Unavailable)
 }
 
@@ -361,7 +361,7 @@ func problemOf(err error) string {
 }
 
 // repositories lets git go over every built-in repository, and compares its references with the pushes that were accepted.
-func (r *running) repositories(ctx context.Context) error {
+func (r *checkRun) repositories(ctx context.Context) error {
 	if r.Repositories == nil {
 		return nil
 	}
@@ -377,7 +377,7 @@ func (r *running) repositories(ctx context.Context) error {
 	return nil
 }
 
-func (r *running) repository(ctx context.Context, app landfall.App) error {
+func (r *checkRun) repository(ctx context.Context, app landfall.App) error {
 	damage, err := r.Repositories.Check(ctx, app.ID)
 	gone := landfall.Is(err, landfall.NotFound)
 	if err != nil && !gone {
@@ -386,7 +386,7 @@ func (r *running) repository(ctx context.Context, app landfall.App) error {
 	f := landfall.Finding{What: "repository", App: app.Name, Key: r.Repositories.Path(app.ID),
 		Remedy: "push its branches again from a clone, into a repository that is made anew; or " + remedyRestore}
 	if gone {
-		return r.goneRepository(ctx, app, f)
+		return r.reportMissingRepository(ctx, app, f)
 	}
 	r.done.Repositories++
 	if len(damage) > 0 {
@@ -406,8 +406,8 @@ func (r *running) repository(ctx context.Context, app landfall.App) error {
 	return r.heads(ctx, app, f)
 }
 
-// goneRepository reports the repository of an app that was pushed to as gone.
-func (r *running) goneRepository(ctx context.Context, app landfall.App, f landfall.Finding) error {
+// reportMissingRepository reports the repository of an app that was pushed to as gone.
+func (r *checkRun) reportMissingRepository(ctx context.Context, app landfall.App, f landfall.Finding) error {
 	if app.Repository != "" || !app.Deleted.IsZero() {
 		return nil
 	}
@@ -422,7 +422,7 @@ func (r *running) goneRepository(ctx context.Context, app landfall.App, f landfa
 }
 
 // references says how references that cannot be read come back; nothing when all can be.
-func (r *running) references(ctx context.Context, app landfall.App) (string, error) {
+func (r *checkRun) references(ctx context.Context, app landfall.App) (string, error) {
 	heads, err := r.DB.Heads(ctx, app.ID)
 	if err != nil {
 		return "", err
@@ -441,7 +441,7 @@ func (r *running) references(ctx context.Context, app landfall.App) (string, err
 
 // heads compares the references of a repository with the pushes that were accepted. The rows are read before and after: what was
 // pushed meanwhile is no damage.
-func (r *running) heads(ctx context.Context, app landfall.App, f landfall.Finding) error {
+func (r *checkRun) heads(ctx context.Context, app landfall.App, f landfall.Finding) error {
 	before, err := r.DB.Heads(ctx, app.ID)
 	if err != nil {
 		return err
@@ -468,7 +468,7 @@ func (r *running) heads(ctx context.Context, app landfall.App, f landfall.Findin
 }
 
 // builds goes over what builds made and is kept.
-func (r *running) builds(ctx context.Context) error {
+func (r *checkRun) builds(ctx context.Context) error {
 	if r.Builds == nil {
 		return nil
 	}
@@ -497,7 +497,7 @@ func (r *running) builds(ctx context.Context) error {
 }
 
 // leftovers finds objects that no row knows of. The rows are read after the objects: one that is being stored has its row first.
-func (r *running) leftovers(ctx context.Context) error {
+func (r *checkRun) leftovers(ctx context.Context) error {
 	known := map[string]bool{}
 	learn := func() error {
 		prefixes, err := r.DB.Prefixes(ctx)

@@ -124,7 +124,7 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 func (m *Metrics) Handler() http.Handler {
 	const scrapes = 4 // at once
 	all := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		ErrorLog: complaints{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
+		ErrorLog: errorLog{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.forgetDeleted()
@@ -132,11 +132,11 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// complaints is a log for what went wrong in a scrape.
-type complaints struct{ logger *slog.Logger }
+// errorLog is a log for what went wrong in a scrape.
+type errorLog struct{ logger *slog.Logger }
 
 // Println implements promhttp.Logger.
-func (c complaints) Println(what ...any) { c.logger.Warn("metrics are incomplete", "error", what) }
+func (c errorLog) Println(what ...any) { c.logger.Warn("metrics are incomplete", "error", what) }
 
 // Delivered counts a webhook delivery.
 func (m *Metrics) Delivered(event string, decision webhook.Decision) {

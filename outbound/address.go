@@ -23,16 +23,16 @@ func IsPublic(a netip.Addr) bool {
 	within := func(p netip.Prefix) bool { return p.Contains(a) }
 	// Of version 6 this is what IANA has given out. All forms of an IPv4 address that are not set apart in it lie outside.
 	given := netip.MustParsePrefix("2000::/3")
-	return (a.Is4() || within(given)) && !slices.ContainsFunc(special(), within)
+	return (a.Is4() || within(given)) && !slices.ContainsFunc(specialNetworks(), within)
 }
 
 // IsPrivate is the opposite of IsPublic.
 func IsPrivate(a netip.Addr) bool { return !IsPublic(a) }
 
-// special are the networks that IANA's registries of special-purpose addresses set apart, for multicast and for later use, and the
+// specialNetworks are the networks that IANA's registries of special-purpose addresses set apart, for multicast and for later use, and the
 // address outside of them at which a cloud answers its machines. Some are reached from everywhere, such as the sinks for reverse
 // lookups, but nobody keeps a repository or a registry there.
-func special() (all []netip.Prefix) {
+func specialNetworks() (all []netip.Prefix) {
 	for _, text := range []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 		"192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24",
@@ -79,14 +79,14 @@ func addresses(ctx context.Context, host string, lookup Lookup) ([]netip.Addr, e
 		return nil, ctx.Err()
 	case err == nil && len(found) > 0:
 		return found, nil
-	case isInner(ascii):
+	case isInternalName(ascii):
 		return []netip.Addr{netip.IPv6Unspecified()}, nil // whatever it is to the proxy, it is not public
 	}
 	return nil, nil // the proxy may know it
 }
 
-// isInner reports whether a name is one of no public domain: one without a dot, and those that are kept for machines and networks.
-func isInner(name string) bool {
+// isInternalName reports whether a name is one of no public domain: one without a dot, and those that are kept for machines and networks.
+func isInternalName(name string) bool {
 	at := strings.LastIndexByte(name, '.')
 	return at < 0 || slices.Contains([]string{"localhost", "localdomain", "local", "internal"}, name[at+1:])
 }

@@ -130,7 +130,7 @@ type Check func(host, port string, addresses []netip.Addr) error
 // Transport sends requests by the proxy, and those for which there is none by another transport, which checks by itself.
 type Transport struct {
 	direct  *http.Transport
-	through *http.Transport // nil: there is no proxy
+	proxied *http.Transport // nil: there is no proxy
 	proxy   *Proxy
 	lookup  Lookup
 	check   Check
@@ -142,15 +142,15 @@ func (p *Proxy) Transport(direct *http.Transport, lookup Lookup, check Check) *T
 	if p == nil {
 		return t
 	}
-	t.through = direct.Clone()
-	t.through.DialContext = dial // it connects to proxies only
-	t.through.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request, answer *http.Response) error {
+	t.proxied = direct.Clone()
+	t.proxied.DialContext = dial // it connects to proxies only
+	t.proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request, answer *http.Response) error {
 		if answer.StatusCode != http.StatusOK {
-			return refused(asked.Host, answer.StatusCode)
+			return proxyError(asked.Host, answer.StatusCode)
 		}
 		return nil
 	}
-	t.through.Proxy = func(r *http.Request) (*url.URL, error) {
+	t.proxied.Proxy = func(r *http.Request) (*url.URL, error) {
 		if u := p.For(r.URL.Scheme, hostPort(r.URL)); u != nil {
 			return u, nil
 		}
@@ -170,8 +170,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// refused is the error when a proxy does not lead to HOST:PORT.
-func refused(address string, status int) error {
+// proxyError is the error when a proxy does not lead to HOST:PORT.
+func proxyError(address string, status int) error {
 	message := fmt.Sprintf("the proxy of this installation answers %d for %s", status, address)
 	if status == http.StatusProxyAuthRequired {
 		message += ": the administrator can set its user and password (HTTPS_PROXY, HTTP_PROXY)"
@@ -188,10 +188,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := checkHost(r.Context(), address, t.lookup, t.check); err != nil {
 		return nil, err
 	}
-	answer, err := t.through.RoundTrip(r)
+	answer, err := t.proxied.RoundTrip(r)
 	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired { // to a request without a tunnel
 		answer.Body.Close()
-		return nil, refused(address, answer.StatusCode)
+		return nil, proxyError(address, answer.StatusCode)
 	}
 	return answer, err
 }
@@ -199,8 +199,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the connections that wait for a request.
 func (t *Transport) CloseIdleConnections() {
 	t.direct.CloseIdleConnections()
-	if t.through != nil {
-		t.through.CloseIdleConnections()
+	if t.proxied != nil {
+		t.proxied.CloseIdleConnections()
 	}
 }
 
@@ -288,7 +288,7 @@ func connect(conn net.Conn, user *url.Userinfo, address string) (net.Conn, error
 		return nil, fmt.Errorf("the proxy gives no answer: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, refused(address, answer.StatusCode)
+		return nil, proxyError(address, answer.StatusCode)
 	}
 	early, err := answers.Peek(answers.Buffered())
 	return &tunnel{Conn: conn, early: early}, err

@@ -128,7 +128,7 @@ func (p *Proxy) log(host string, failure error) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	p.Log(outbound.Plain(host), failure)
+	p.Log(outbound.CanonicalHost(host), failure)
 }
 
 // open connects to HOST:PORT by the proxy that leads there, if there is one.
@@ -150,7 +150,7 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address", address)
 	}
-	conn, err := p.dialChecked(ctx, outbound.Plain(host), port)
+	conn, err := p.dialChecked(ctx, outbound.CanonicalHost(host), port)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
 	if outbound.Allows(p.AllowedHosts, host, port) {
 		return nil
 	}
-	host = outbound.Plain(host)
+	host = outbound.CanonicalHost(host)
 	if port != "80" && port != "443" {
 		return refusedHost(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
 	}

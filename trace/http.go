@@ -23,7 +23,7 @@ func (t *Tracer) Serve(r *http.Request, pattern string) (*http.Request, Span) {
 	if from := contextOf(r.Header.Get("Traceparent")); from.IsValid() {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: from}))
 	}
-	ctx, span := t.start(r.Context(), known(r.Method)+" "+route, options...)
+	ctx, span := t.start(r.Context(), knownMethod(r.Method)+" "+route, options...)
 	return r.WithContext(ctx), span
 }
 
@@ -36,7 +36,7 @@ func (s Span) Answered(status int) {
 // other stands for methods that nobody knows, of which a stranger can invent any number.
 const other = "_OTHER"
 
-func known(method string) string {
+func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 		return method
@@ -44,7 +44,9 @@ func known(method string) string {
 	return other
 }
 
-func methodOf(r *http.Request) Attribute { return semconv.HTTPRequestMethodKey.String(known(r.Method)) }
+func methodOf(r *http.Request) Attribute {
+	return semconv.HTTPRequestMethodKey.String(knownMethod(r.Method))
+}
 
 // Handler gives each request that next answers a span. pattern is what next is served at. Of a nil Tracer it is next.
 func (t *Tracer) Handler(pattern string, next http.Handler) http.Handler {
@@ -53,21 +55,21 @@ func (t *Tracer) Handler(pattern string, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, span := t.Serve(r, pattern)
-		noted := &statusNoted{ResponseWriter: w}
+		noted := &statusRecorder{ResponseWriter: w}
 		defer func() { span.Answered(noted.status) }()
 		next.ServeHTTP(noted, r)
 	})
 }
 
-// statusNoted notes the status that goes out.
-type statusNoted struct {
+// statusRecorder notes the status that goes out.
+type statusRecorder struct {
 	http.ResponseWriter
 
 	status int
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (s *statusNoted) WriteHeader(status int) {
+func (s *statusRecorder) WriteHeader(status int) {
 	if s.status < http.StatusOK { // not out yet, but for what informs
 		s.status = status
 	}
@@ -75,7 +77,7 @@ func (s *statusNoted) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (s *statusNoted) Write(p []byte) (int, error) {
+func (s *statusRecorder) Write(p []byte) (int, error) {
 	if s.status < http.StatusOK {
 		s.status = http.StatusOK
 	}
@@ -83,7 +85,7 @@ func (s *statusNoted) Write(p []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (s *statusNoted) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Transport gives each request that is made within a span one below it. Whom it goes to is not told of it. Of a nil Tracer it is
 // next.
@@ -108,7 +110,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if port, err := strconv.Atoi(r.URL.Port()); err == nil {
 		attributes = append(attributes, semconv.ServerPort(port))
 	}
-	ctx, span := t.tracer.Call(r.Context(), "", known(r.Method), attributes...)
+	ctx, span := t.tracer.Call(r.Context(), "", knownMethod(r.Method), attributes...)
 	answer, err := t.next.RoundTrip(r.WithContext(ctx))
 	if err == nil {
 		span.answered(answer.StatusCode, http.StatusBadRequest)

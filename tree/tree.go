@@ -13,10 +13,10 @@ import (
 // Tree is a set of files in which symbolic links are followed: those that a build made, whose targets are known. It remembers where they
 // lead, so it is for one goroutine.
 type Tree struct {
-	files   map[string]landfall.File
-	folders map[string]bool
-	links   []string // sorted
-	lead    map[string]place
+	files    map[string]landfall.File
+	folders  map[string]bool
+	links    []string // sorted
+	resolved map[string]place
 }
 
 // place is where a path leads.
@@ -37,7 +37,7 @@ func TooDeep(name string) bool { return strings.Count(name, "/") > MaxDepth }
 
 // Of returns the tree of files, each with its path.
 func Of(files []landfall.File) *Tree {
-	t := &Tree{files: make(map[string]landfall.File, len(files)), folders: map[string]bool{".": true}, lead: map[string]place{}}
+	t := &Tree{files: make(map[string]landfall.File, len(files)), folders: map[string]bool{".": true}, resolved: map[string]place{}}
 	for _, f := range files {
 		t.files[f.Path] = f
 		for folder := path.Dir(f.Path); !t.folders[folder]; folder = path.Dir(folder) {
@@ -95,7 +95,7 @@ func (t *Tree) walk(p place, way string) place {
 			}
 			p.at = part
 			if f := t.files[part]; f.IsBuiltLink() {
-				to := t.led(f)
+				to := t.resolve(f)
 				p = place{to.at, p.links + to.links, to.out}
 			}
 		}
@@ -106,16 +106,16 @@ func (t *Tree) walk(p place, way string) place {
 	return p
 }
 
-// led returns where a link leads, whose folder is no link.
-func (t *Tree) led(link landfall.File) place {
-	p, known := t.lead[link.Path]
+// resolve returns where a link leads, whose folder is no link.
+func (t *Tree) resolve(link landfall.File) place {
+	p, known := t.resolved[link.Path]
 	if !known {
-		t.lead[link.Path] = place{links: maxLinks + 1} // a link that leads through itself leads there for ever
+		t.resolved[link.Path] = place{links: maxLinks + 1} // a link that leads through itself leads there for ever
 		p = place{at: parent(link.Path), links: 1, out: strings.HasPrefix(link.Target, "/")}
 		if !p.out {
 			p = t.walk(p, link.Target)
 		}
-		t.lead[link.Path] = p
+		t.resolved[link.Path] = p
 	}
 	return p
 }
@@ -133,7 +133,7 @@ func (t *Tree) Expand(limit int) []landfall.File {
 	}
 	var all []landfall.File
 	for _, f := range e.sorted {
-		found, ok := e.of(f, f.Path, 0)
+		found, ok := e.expand(f, f.Path, 0)
 		if !ok {
 			found = []landfall.File{f}
 		}
@@ -150,8 +150,8 @@ type expansion struct {
 	left   int // files and links that may still be looked at
 }
 
-// of returns what a file is at a path that leads to it through so many links to folders.
-func (e *expansion) of(f landfall.File, at string, depth int) (found []landfall.File, ok bool) {
+// expand returns what a file is at a path that leads to it through so many links to folders.
+func (e *expansion) expand(f landfall.File, at string, depth int) (found []landfall.File, ok bool) {
 	e.left--
 	switch {
 	case e.left < 0 || depth > maxLinks:
@@ -174,7 +174,7 @@ func (e *expansion) of(f landfall.File, at string, depth int) (found []landfall.
 		if !IsBelow(to, below.Path) {
 			break
 		}
-		more, ok := e.of(below, at+below.Path[len(to):], depth+1)
+		more, ok := e.expand(below, at+below.Path[len(to):], depth+1)
 		if !ok {
 			return nil, false
 		}

@@ -38,10 +38,10 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 	u := &unpacking{called: called, left: limits.Bytes}
 	z, err := zip.NewReader(zipped, size)
 	if err != nil {
-		return u.refused(errors.Join(ErrNoZip, err), "is no zip archive, or is damaged")
+		return u.invalid(errors.Join(ErrNoZip, err), "is no zip archive, or is damaged")
 	}
 	if len(z.File) > limits.Files {
-		return u.refused(nil, "has %d files; the limit is %d", len(z.File), limits.Files)
+		return u.invalid(nil, "has %d files; the limit is %d", len(z.File), limits.Files)
 	}
 	if u.root, err = os.OpenRoot(dir); err != nil {
 		return err
@@ -53,21 +53,21 @@ func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) erro
 		case strings.HasSuffix(f.Name, "/") && f.Mode().IsDir():
 			continue // folders come with their files
 		case !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00"):
-			return u.refused(nil, "has %q, which is no plain file inside it", f.Name)
+			return u.invalid(nil, "has %q, which is no plain file inside it", f.Name)
 		case tree.TooDeep(f.Name):
-			return u.refused(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
+			return u.invalid(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
 		case f.Mode().Type() == fs.ModeSymlink:
 			links = append(links, f)
 		case !f.Mode().IsRegular():
-			return u.refused(nil, "has %q, which is no plain file inside it", f.Name)
+			return u.invalid(nil, "has %q, which is no plain file inside it", f.Name)
 		default:
 			if err := u.file(f); err != nil {
 				return err
 			}
 		}
 	}
-	if len(links)+len(u.listed) == 0 {
-		return u.refused(nil, "has no file")
+	if len(links)+len(u.files) == 0 {
+		return u.invalid(nil, "has no file")
 	}
 	return u.links(links)
 }
@@ -77,12 +77,12 @@ type unpacking struct {
 	called string
 	root   *os.Root
 	left   int64           // bytes
-	listed []landfall.File // that were written, and links
+	files  []landfall.File // that were written, and links
 }
 
 const twice = "has %q twice, or below another file"
 
-func (u *unpacking) refused(cause error, format string, args ...any) error {
+func (u *unpacking) invalid(cause error, format string, args ...any) error {
 	return &landfall.Error{Op: "unpack.Zip", Kind: landfall.Invalid, Err: cause, Message: u.called + " " + fmt.Sprintf(format, args...)}
 }
 
@@ -93,7 +93,7 @@ func (u *unpacking) create(name string, do func() error) error {
 		err = do()
 	}
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
-		return u.refused(err, twice, name)
+		return u.invalid(err, twice, name)
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (u *unpacking) file(f *zip.File) error {
 	if err := u.copy(to, f, u.left); err != nil {
 		return err
 	}
-	u.listed = append(u.listed, landfall.File{Path: f.Name})
+	u.files = append(u.files, landfall.File{Path: f.Name})
 	return errors.Join(to.Chmod(mode), to.Close())
 }
 
@@ -129,16 +129,16 @@ func (u *unpacking) file(f *zip.File) error {
 func (u *unpacking) copy(to io.Writer, f *zip.File, most int64) error {
 	from, err := f.Open()
 	if err != nil {
-		return u.refused(err, "has %q, which cannot be read: %v", f.Name, err)
+		return u.invalid(err, "has %q, which cannot be read: %v", f.Name, err)
 	}
 	defer from.Close()
 	n, err := io.Copy(to, io.LimitReader(from, most+1))
 	u.left -= n
 	switch {
 	case errors.Is(err, zip.ErrChecksum), errors.Is(err, zip.ErrFormat), errors.Is(err, io.ErrUnexpectedEOF):
-		return u.refused(err, "has %q, which is damaged or encrypted", f.Name)
+		return u.invalid(err, "has %q, which is damaged or encrypted", f.Name)
 	case err == nil && n > most:
-		return u.refused(nil, "has more bytes than the limit")
+		return u.invalid(nil, "has more bytes than the limit")
 	}
 	return err
 }
@@ -151,14 +151,14 @@ func (u *unpacking) links(links []*zip.File) error {
 			return err
 		}
 		if target.Len() == 0 || strings.Contains(target.String(), "\x00") {
-			return u.refused(nil, "has the symbolic link %q, whose target is no path", f.Name)
+			return u.invalid(nil, "has the symbolic link %q, whose target is no path", f.Name)
 		}
-		u.listed = append(u.listed, landfall.File{Path: f.Name, Mode: landfall.Symlink, Target: target.String()})
+		u.files = append(u.files, landfall.File{Path: f.Name, Mode: landfall.Symlink, Target: target.String()})
 	}
-	unpacked := tree.Of(u.listed)
+	unpacked := tree.Of(u.files)
 	for _, name := range unpacked.Links() {
 		if below, _ := unpacked.Follow(path.Dir(name)); below != path.Dir(name) {
-			return u.refused(nil, twice, name)
+			return u.invalid(nil, twice, name)
 		}
 		link, _ := unpacked.File(name)
 		if err := u.create(name, func() error { return u.root.Symlink(link.Target, name) }); err != nil {
@@ -167,7 +167,7 @@ func (u *unpacking) links(links []*zip.File) error {
 	}
 	for _, name := range unpacked.Links() {
 		if _, inside := unpacked.Follow(name); !inside {
-			return u.refused(nil, "has the symbolic link %q, which leads out of it", name)
+			return u.invalid(nil, "has the symbolic link %q, which leads out of it", name)
 		}
 	}
 	return nil

@@ -12,16 +12,16 @@ import (
 //
 // Its zero value is at the beginning of a connection.
 type Framing struct {
-	at     place
-	tail   uint32 // the last bytes of the request line
-	name   string // of the header that the line may be
-	had    int    // how much of it came
-	length number // of the body, by all Content-Length of the head
-	value  number // of the Content-Length in this line and those that continue it
-	coded  bool   // the head has a Transfer-Encoding
-	left   uint64 // bytes of the body, or of the chunk, that are still to come; of the chunk's size while that is read
-	digits int    // of the chunk's size
-	line   int    // bytes of the line with the chunk's size
+	at        place
+	tail      uint32 // the last bytes of the request line
+	name      string // of the header that the line may be
+	matched   int    // how much of it came
+	length    number // of the body, by all Content-Length of the head
+	value     number // of the Content-Length in this line and those that continue it
+	hasCoding bool   // the head has a Transfer-Encoding
+	left      uint64 // bytes of the body, or of the chunk, that are still to come; of the chunk's size while that is read
+	digits    int    // of the chunk's size
+	line      int    // bytes of the line with the chunk's size
 }
 
 // place is what the next byte belongs to.
@@ -198,7 +198,7 @@ func (f *Framing) firstByte(b byte) {
 		return
 	}
 	f.endLength()
-	f.at, f.had = inName, 1
+	f.at, f.matched = inName, 1
 	switch b {
 	case '\n':
 		f.endHead()
@@ -216,21 +216,21 @@ func (f *Framing) firstByte(b byte) {
 // nameByte takes a byte of a name that has been like f.name so far.
 func (f *Framing) nameByte(b byte) (twice bool) {
 	switch {
-	case f.had < len(f.name) && lower(b) == f.name[f.had]:
-		f.had++
+	case f.matched < len(f.name) && lower(b) == f.name[f.matched]:
+		f.matched++
 		return false
-	case f.had < len(f.name) || b != ':':
+	case f.matched < len(f.name) || b != ':':
 		f.at = inLine
 		if b == '\n' {
 			f.at = inFirstByte
 		}
 		return false
 	case f.name == headerCoding:
-		f.at, f.coded = inLine, true
+		f.at, f.hasCoding = inLine, true
 		return f.length.stage != none || f.version() == version10
 	}
 	f.at, f.value = inLength, number{stage: blank}
-	return f.coded
+	return f.hasCoding
 }
 
 func lower(b byte) byte {
@@ -285,7 +285,7 @@ func (f *Framing) endHead() {
 	switch {
 	case f.length.stage == wrong:
 		f.at = ended // net/http refuses it
-	case f.coded:
+	case f.hasCoding:
 		f.at = inChunkSize // net/http refuses every other coding
 		f.left, f.digits, f.line = 0, 0, 0
 	case f.length.n > 0:

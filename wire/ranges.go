@@ -12,10 +12,10 @@ import (
 // maxRanges is from how many parts on a Range header is ignored.
 const maxRanges = 16
 
-// Ranged returns r with a Range header that http.ServeContent reads as RFC 9110, section 14, means it: the last bytes, when they are none,
+// NormalizeRange returns r with a Range header that http.ServeContent reads as RFC 9110, section 14, means it: the last bytes, when they are none,
 // cannot be had, and a number beyond any integer is beyond the end. A header that this server ignores is gone: on another method than GET,
 // of another unit than bytes, in several lines, of very many parts, or for a file without bytes.
-func Ranged(r *http.Request, size int64) *http.Request {
+func NormalizeRange(r *http.Request, size int64) *http.Request {
 	lines := r.Header["Range"]
 	if lines == nil {
 		return r

@@ -208,7 +208,7 @@ func unconditional(r *http.Request) bool {
 
 // conditional returns r, which asks for a file of size bytes, as http.ServeContent reads it right. Without If-Match, which was checked.
 func conditional(r *http.Request, size int64) *http.Request {
-	ranged := wire.Ranged(r, size)
+	ranged := wire.NormalizeRange(r, size)
 	if r.Header["If-Match"] == nil {
 		return ranged
 	}
