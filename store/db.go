@@ -82,7 +82,7 @@ type peerEngine interface {
 	// now returns the time by the clock that all processes share; own is that of this process.
 	now(ctx context.Context, q queries, own time.Time) (time.Time, error)
 	// lead keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
-	lead(ctx context.Context, o *leadership, owned func()) error
+	lead(ctx context.Context, o *leadership, leading func()) error
 	// acknowledge notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
 	acknowledge(ctx context.Context, process string, seen int64) error
 	// acknowledged returns what all processes but one have seen that gave a sign of life lately.
