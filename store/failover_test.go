@@ -38,14 +38,16 @@ func TestPostgresFailover(t *testing.T) {
 			} else if err != nil {
 				t.Errorf("the transaction: got %v, want none: it was committed", err)
 			}
-			// R13: what became of a commit whose answer was lost is found out by its key, on the server that was promoted
+			// R13: what became of a commit whose answer was lost is found out by its key, on the server that was
+			// promoted
 			testkit.Same(t, "moves that are there", len(testkit.Must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 			newApp(t, db, "another") // and it goes on there
 		})
 	}
 }
 
-// A server that takes no writes any more is left, also by connections that only read or listen, or have the owner's lock.
+// A server that takes no writes any more is left, also by connections that only read or listen, or have the owner's
+// lock.
 func TestPostgresReadOnly(t *testing.T) {
 	t.Parallel()
 	pair := storetest.NewPair(t)
@@ -133,8 +135,8 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	testkit.Same(t, "namespaces", testkit.Must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
 }
 
-// A process that was cut off while another one won finds that out in its transactions, which change nothing; it becomes the owner
-// again when the other one leaves, and otherwise says who is.
+// A process that was cut off while another one won finds that out in its transactions, which change nothing; it becomes
+// the owner again when the other one leaves, and otherwise says who is.
 func TestPostgresOwnMeanwhile(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)

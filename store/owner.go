@@ -8,39 +8,41 @@ import (
 	"landfall.dev/landfall"
 )
 
-// leadership is what a process knows of being the one that does what one does for all. That it has a lock tells it so, but a
-// process that was paused, or that was cut off when the database moved to another server, may believe it for longer than it is
-// true. So who wins leaves a key, and each write that only the owner makes looks for it in its own transaction.
+// leadership is what a process knows about being the leader, the one process that does what only one may do. Holding
+// the lock makes it believe so. But a process that was paused, or was cut off when the database moved to another
+// server, may believe it for too long. So the winner leaves a key, and each write that only the leader may make checks
+// the key in its own transaction.
 type leadership struct {
-	exclusive bool // nobody else can have the database while this process does
+	exclusive bool // no other process can use the database while this one does
 
 	mu   sync.Mutex
-	key  string        // what this process won with; empty: it did not, or another one has won meanwhile
-	lost chan struct{} // closed when it is found out that another one has won; nil while nobody waits for that
+	key  string        // left when this process won; empty: it never won, or another one has won since
+	lost chan struct{} // closed when another process is found to have won; nil while nobody waits for that
 }
 
-// The statements on the one row. A key that is there still when its process wins again stays: nobody else has won meanwhile.
+// These are the statements on the one row. When a process wins again and its key is still there, the key stays: nobody
+// else has won meanwhile.
 const (
 	winLeader = `INSERT INTO owners (id, key) VALUES (1, $1)
 		ON CONFLICT (id) DO UPDATE SET key = CASE WHEN owners.key = $2 THEN owners.key ELSE excluded.key END RETURNING key`
 	selectLeader = `SELECT key FROM owners WHERE id = 1`
 )
 
-// Lead makes the database this process's until ctx ends: it calls owned once that is so, and again after a connection was lost, or
-// after another process had it meanwhile. It returns a Conflict when another process has it and keeps it. Others may use the
-// database meanwhile, but not own it: what one process does for all is done once.
+// Lead makes this process the leader until ctx ends. It calls leading once it leads, and again after it lost the
+// connection, or after another process has led meanwhile. It returns Conflict when another process leads and goes on
+// leading. Other processes may use the database meanwhile, but not lead: what one process does for all is done once.
 func (db *DB) Lead(ctx context.Context, leading func()) error {
 	return classify("store.Own", db.engine.lead(ctx, &db.leadership, leading))
 }
 
-// Leader is this process for as long as no other one has won the database since DB.Owner returned it.
+// Leader is this process for as long as no other one has won since DB.Leader returned it.
 type Leader struct {
 	db  *DB
 	key string
 }
 
-// Leader returns this process as the one that owns the database, which Own has made it; an SQLite file is owned by whoever opened
-// it. Unavailable when it is not, or not any more.
+// Leader returns this process as the leader, which Lead has made it. The leader of an SQLite file is the process that
+// opened it. Unavailable when this process does not lead, or does not any more.
 func (db *DB) Leader(ctx context.Context) (Leader, error) {
 	const op landfall.Op = "store.Owner"
 	if db.leadership.exclusive {
@@ -54,7 +56,8 @@ func (db *DB) Leader(ctx context.Context) (Leader, error) {
 	return Leader{db, key}, nil
 }
 
-// Update is DB.Update for what only the owner writes. It is a Conflict, and f is not called, when another process has won since.
+// Update is DB.Update for writes that only the leader may make. It is a Conflict, and f is not called, when another
+// process has won since.
 func (o Leader) Update(ctx context.Context, f func(*Tx) error) error {
 	won := false
 	err := o.db.Update(ctx, func(tx *Tx) error {
@@ -70,8 +73,8 @@ func (o Leader) Update(ctx context.Context, f func(*Tx) error) error {
 	return err
 }
 
-// UpdateAsLeader is Update for what only the owner of the database writes: it does nothing but fail, with Unavailable when this
-// process is not the owner, and with a Conflict when another one has won meanwhile. That is found out in the transaction itself.
+// UpdateAsLeader is Update for writes that only the leader may make. It fails with Unavailable when this process does
+// not lead, and with Conflict when another one has won meanwhile. The transaction itself checks that.
 func (db *DB) UpdateAsLeader(ctx context.Context, f func(*Tx) error) error {
 	o, err := db.Leader(ctx)
 	if err != nil {
@@ -80,8 +83,8 @@ func (db *DB) UpdateAsLeader(ctx context.Context, f func(*Tx) error) error {
 	return o.Update(ctx, f)
 }
 
-// CheckLeader fails as UpdateAsLeader does when this process does not own the database at this moment. It only reads, so it is for
-// refusing early what would be refused later.
+// CheckLeader fails as UpdateAsLeader does when this process does not lead now. It only reads, so it can refuse early
+// what UpdateAsLeader would refuse later.
 func (db *DB) CheckLeader(ctx context.Context) error {
 	o, err := db.Leader(ctx)
 	if err != nil {
@@ -90,7 +93,7 @@ func (db *DB) CheckLeader(ctx context.Context) error {
 	return db.checkLeader(ctx, o.key)
 }
 
-// checkLeader fails with a Conflict unless the key is that of the one that won last.
+// checkLeader fails with Conflict unless the last winner left the key.
 func (q queries) checkLeader(ctx context.Context, key string) error {
 	const op landfall.Op = "store.checkOwner"
 	last, err := one(ctx, q, op, scanValue[string], selectLeader)
@@ -104,7 +107,8 @@ func (q queries) checkLeader(ctx context.Context, key string) error {
 	return nil
 }
 
-// leadFile returns the key of a database that nobody else can have. The first process leaves one, and it stays: a start writes nothing.
+// leadFile returns the key of a database that no other process can use. The first process leaves the key and it stays,
+// so a later start writes nothing.
 func (db *DB) leadFile(ctx context.Context) (key string, err error) {
 	o := &db.leadership
 	o.mu.Lock()
@@ -125,14 +129,14 @@ func (db *DB) leadFile(ctx context.Context) (key string, err error) {
 	return key, err
 }
 
-// currentKey returns the key; empty when this process is not the owner.
+// currentKey returns the key; empty when this process does not lead.
 func (o *leadership) currentKey() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.key
 }
 
-// remember remembers a key, and returns what is closed when another process turns out to have won.
+// remember stores a key, and returns a channel that is closed when another process turns out to have won.
 func (o *leadership) remember(key string) (lost <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +144,7 @@ func (o *leadership) remember(key string) (lost <-chan struct{}) {
 	return o.lost
 }
 
-// forget forgets a key that is not the owner's any more; the empty one stands for whichever there is.
+// forget drops a key that is not valid any more; the empty one stands for whichever there is.
 func (o *leadership) forget(key string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

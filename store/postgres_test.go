@@ -134,8 +134,8 @@ func TestPostgresLostCommit(t *testing.T) {
 	}
 }
 
-// A server that crashes forgets transactions, and gives their numbers to others: what became of one of those is not what became
-// of ours.
+// A server that crashes forgets transactions, and gives their numbers to others: what became of one of those is not
+// what became of ours.
 func TestPostgresCrashBeforeCommit(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewServer(t)

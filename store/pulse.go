@@ -8,24 +8,24 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Stats is what operators watch: what waits, since when, and what there was in all.
+// Stats is what operators watch: what waits and since when, and totals.
 type Stats struct {
 	Unfinished map[landfall.RunState]int // runs by state
 	Oldest     time.Time                 // when the oldest unfinished run was made; zero when there is none
-	Waiting    time.Time                 // since when the oldest run waits that could be worked on; zero when none does
+	Waiting    time.Time                 // when the oldest run began to wait that could be worked on; zero when there is none
 	Statuses   Backlog
 	Comments   Backlog
 	Totals     Totals
 }
 
-// Backlog is what the forge was not told yet.
+// Backlog counts what was not sent to the forge yet.
 type Backlog struct {
 	Count int
-	Since time.Time // since when the oldest is owed; zero when none is
+	Since time.Time // when the oldest became due; zero when there is none
 }
 
-// Totals is what there was since the database was made. They are counted in the transaction of the thing itself, so that
-// they go on after a kill, and what is deleted later stays counted.
+// Totals counts what happened since the database was made. Each is counted in the transaction of the event itself, so
+// the numbers survive a kill, and what is deleted later stays counted.
 type Totals struct {
 	Runs                             map[landfall.RunState]int64 // ended, by state
 	BytesUploaded, BytesUnchanged    int64                       // of the static files of runs that made a release
@@ -34,7 +34,7 @@ type Totals struct {
 	CommentsWritten, CommentsDropped int64
 }
 
-// The counters of Totals; their names begin with totalPrefix, and those of runs end with the state.
+// These are the counters of Totals. Their names begin with totalPrefix, and those of runs end with the state.
 const (
 	totalPrefix     = "total/"
 	runsEnded       = totalPrefix + "runs/"
@@ -48,7 +48,7 @@ const (
 	commentsDropped = totalPrefix + "comments/dropped"
 )
 
-// count adds to a counter; nothing for n = 0 or no counter.
+// count adds n to a counter. It does nothing when n is 0 or the counter has no name.
 func (tx *Tx) count(ctx context.Context, counter string, n int64) error {
 	if counter == "" || n == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (tx *Tx) countRun(ctx context.Context, r landfall.Run) error {
 	return nil
 }
 
-// Stats returns what operators watch. It reads what is not done yet, by its own indexes, and a few counters.
+// Stats returns what operators watch. It reads unfinished work by indexes made for it, and a few counters.
 func (q queries) Stats(ctx context.Context, now time.Time) (Stats, error) {
 	p := Stats{Unfinished: map[landfall.RunState]int{}}
 	err := q.unfinished(ctx, now, &p)
@@ -95,7 +95,7 @@ func (q queries) Stats(ctx context.Context, now time.Time) (Stats, error) {
 	return p, err
 }
 
-// unfinished fills in what is known of the runs that are not over.
+// unfinished fills in the part about runs that are not over.
 func (q queries) unfinished(ctx context.Context, now time.Time, p *Stats) error {
 	type group struct {
 		state           landfall.RunState

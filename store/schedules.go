@@ -8,27 +8,27 @@ import (
 	"landfall.dev/landfall"
 )
 
-// FiringState says how far a firing is.
+// FiringState says how far a firing has come.
 type FiringState string
 
 // The states. The last three are final.
 const (
 	FiringRunning   FiringState = "running"
-	FiringWaiting   FiringState = "waiting" // its function was busy, and is tried again
+	FiringWaiting   FiringState = "waiting" // its function was busy; it will be tried again
 	FiringSucceeded FiringState = "succeeded"
 	FiringFailed    FiringState = "failed"
 	FiringSkipped   FiringState = "skipped" // an earlier firing of the trigger was still running
 )
 
-// Firing is the one time that a schedule was due at a time: there is never a second one for that.
+// Firing is the one run of a schedule for one due time. There is never a second one for the same time.
 type Firing struct {
 	App       string // its id
 	Trigger   string
 	Due       time.Time
-	Release   landfall.UID // the one whose trigger it is
+	Release   landfall.UID // the release to which the trigger belongs
 	State     FiringState
-	Process   string // that is at it
-	Attempt   int    // 1 is the first; another one follows when the process died
+	Process   string // that runs it
+	Attempt   int    // 1 is the first; there is another one when the process died
 	Heartbeat int64  // grows while the process lives
 	Fired     time.Time
 	Finished  time.Time // zero while it is not over
@@ -50,12 +50,12 @@ type Schedule struct {
 	Trigger    string
 	Release    landfall.UID
 	Expression string    // with its time zone
-	Since      time.Time // times up to this one do not count
+	Since      time.Time // due times up to this one do not count
 }
 
-// KeepSchedules makes the schedules of an app those of its live release: triggers with their expressions. One that the release
-// before had as well goes on; any other one counts from the moment at which the release became live. Conflict, and nothing is
-// changed, when the release is not live.
+// KeepSchedules replaces the schedules of an app by those of its live release: triggers with their expressions. A
+// schedule that the earlier release had as well goes on; a new one counts from the moment at which the release became
+// live. Conflict, and nothing is changed, when the release is not live.
 func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UID, expressions map[string]string) (map[string]Schedule, error) {
 	const op landfall.Op = "store.KeepSchedules"
 	if err := tx.checkLive(ctx, op, app, release); err != nil {
@@ -128,9 +128,9 @@ func (q queries) IsLive(ctx context.Context, app string, release landfall.UID) (
 	return n > 0, err
 }
 
-// ClaimFiring makes a firing the given process's: of f, App, Trigger, Due, Release, Process and Fired count. One that waits since
-// an earlier time has failed then; while one is running, the new one is skipped. False, and nothing is changed, when there is a
-// firing for that time already; Conflict when the release is not live.
+// ClaimFiring gives a firing to a process. It uses App, Trigger, Due, Release, Process and Fired of f. A firing that
+// has waited since an earlier time fails; while one runs, the new one is skipped. It returns false, and changes
+// nothing, when there is already a firing for that time; Conflict when the release is not live.
 func (tx *Tx) ClaimFiring(ctx context.Context, f Firing) (Firing, bool, error) {
 	const op landfall.Op = "store.ClaimFiring"
 	if err := tx.checkLive(ctx, op, f.App, f.Release); err != nil {
@@ -162,8 +162,8 @@ func (tx *Tx) ClaimFiring(ctx context.Context, f Firing) (Firing, bool, error) {
 	return f, err == nil, err
 }
 
-// MoveFiring writes State, Finished and Problem of a firing. Conflict, and nothing is changed, when it is over already or another
-// process has it.
+// MoveFiring writes State, Finished and Problem of a firing. Conflict, and nothing is changed, when it is over already
+// or belongs to another process.
 func (tx *Tx) MoveFiring(ctx context.Context, f Firing) error {
 	return tx.execOne(ctx, "store.MoveFiring", landfall.Error{Kind: landfall.Conflict, Message: "the firing is over, or another process's"},
 		`UPDATE schedule_firings SET state = $6, finished = $7, problem = $8
@@ -171,8 +171,8 @@ func (tx *Tx) MoveFiring(ctx context.Context, f Firing) error {
 		f.App, f.Trigger, micros(f.Due), f.Process, f.Attempt, f.State, micros(f.Finished), f.Problem)
 }
 
-// TakeFiring makes a firing whose process died another process's, and returns it. Conflict, and nothing is changed, when there was a
-// sign of life since f was read, or its release is not live any more.
+// TakeFiring gives the firing of a dead process to another process, and returns it. Conflict, and nothing is changed,
+// when there was a sign of life since f was read, or its release is not live any more.
 func (tx *Tx) TakeFiring(ctx context.Context, f Firing, process string) (Firing, error) {
 	const op landfall.Op = "store.TakeFiring"
 	if err := tx.checkLive(ctx, op, f.App, f.Release); err != nil {
@@ -187,12 +187,12 @@ func (tx *Tx) TakeFiring(ctx context.Context, f Firing, process string) (Firing,
 	return f, err
 }
 
-// RenewFirings is a sign of life of a process that has firings.
+// RenewFirings is a sign of life from a process that has firings.
 func (tx *Tx) RenewFirings(ctx context.Context, process string) error {
 	return tx.exec(ctx, "store.BeatFirings", `UPDATE schedule_firings SET beat = beat + 1 WHERE process = $1 AND finished = 0`, process)
 }
 
-// OpenFirings returns the firings that are not over, the oldest first.
+// OpenFirings returns the firings that are not over, oldest first.
 func (q queries) OpenFirings(ctx context.Context) ([]Firing, error) {
 	return list(ctx, q, "store.OpenFirings", scanFiring,
 		`SELECT `+firingColumns+` FROM schedule_firings WHERE finished = 0 ORDER BY due, app, name`)
@@ -209,7 +209,7 @@ func (q queries) LastFirings(ctx context.Context, app string) (map[string]Firing
 	return byName, err
 }
 
-// ForgetFirings deletes the firings that were due and fired before a time and are over. The last one of a schedule stays.
+// ForgetFirings deletes finished firings that were due and fired before a time. The last one of each schedule stays.
 func (tx *Tx) ForgetFirings(ctx context.Context, before time.Time) error {
 	return tx.exec(ctx, "store.ForgetFirings", `DELETE FROM schedule_firings WHERE fired < $1 AND due < $1 AND finished > 0 AND (
 		due < (SELECT MAX(n.due) FROM schedule_firings n WHERE n.app = schedule_firings.app AND n.name = schedule_firings.name)

@@ -6,15 +6,15 @@ import (
 	"database/sql/driver"
 )
 
-// statements opens connections to SQLite that keep what they compiled: a statement costs more to compile than to execute, and
-// database/sql compiles it each time. SQLite itself compiles again what has a parameter for its LIMIT, of which the planner looks
-// at the value: statements say LIMIT $1 + 0, which it does not look through.
+// statements opens connections to SQLite that keep compiled statements: compiling costs more than executing, and
+// database/sql compiles a statement each time. SQLite itself compiles a statement again when a parameter is its LIMIT,
+// because the planner looks at the value. So statements say LIMIT $1 + 0, which the planner does not evaluate.
 type statements struct {
 	dsn    string
 	driver driver.Driver
 }
 
-// openStatements returns a pool of such connections.
+// openStatements returns a pool of these connections.
 func openStatements(dsn string) (*sql.DB, error) {
 	plain, err := sql.Open("sqlite", dsn) // connects to nothing yet
 	if err != nil {
@@ -38,7 +38,7 @@ func (s statements) Connect(context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (s statements) Driver() driver.Driver { return s.driver }
 
-// plainConn is what a connection can do.
+// plainConn is what a connection of the driver can do.
 type plainConn interface {
 	executor
 	pooled
@@ -58,7 +58,7 @@ type pooled interface {
 	driver.Validator
 }
 
-// maxCached is how many statements a connection keeps: somewhat more than there are.
+// maxCached is how many statements a connection keeps: somewhat more than the program has.
 const maxCached = 256
 
 // cachingConn keeps statements by their text. Like any connection, it is used by one goroutine at a time.
@@ -79,7 +79,7 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// statement returns the statement of a text, unless it is in use.
+// statement returns the statement with a text; free is false while it is in use.
 func (c *cachingConn) statement(ctx context.Context, text string) (s *cachedStatement, free bool, err error) {
 	if s, ok := c.cached[text]; ok {
 		return s, !s.busy, nil
@@ -100,11 +100,11 @@ func (c *cachingConn) statement(ctx context.Context, text string) (s *cachedStat
 	return s, true, nil
 }
 
-// drop lets go of all statements that are not in use.
+// drop closes all statements that are not in use.
 func (c *cachingConn) drop() {
 	for text, s := range c.cached {
 		if !s.busy {
-			_ = s.Close() // its memory is all that it has
+			_ = s.Close() // it holds nothing but memory
 			delete(c.cached, text)
 		}
 	}
@@ -145,7 +145,7 @@ func (c *cachingConn) Close() error {
 	return c.plainConn.Close()
 }
 
-// cachedRows are the rows of a statement, which is free again when they are closed.
+// cachedRows are the rows of a cached statement, which is free again when they are closed.
 type cachedRows struct {
 	driver.Rows
 

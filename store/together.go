@@ -11,32 +11,33 @@ import (
 )
 
 const (
-	// maxGroup is how many functions share a transaction at most: nobody waits long for others.
+	// maxGroup is how many functions share a transaction at most, so that nobody waits long for others.
 	maxGroup = 64
-	// groupCommitLimit is when a database that does not answer is given up: GitHub does so with a delivery.
+	// groupCommitLimit is when a database that does not answer is given up. GitHub gives up a delivery after the same
+	// time.
 	groupCommitLimit = 10 * time.Second
 )
 
 // commitGroup is where functions wait for the transaction that they will share.
 type commitGroup struct {
 	mu      sync.Mutex
-	leading bool // somebody's transaction is at work, or about to be
+	leading bool // a transaction is running, or about to begin
 	waiting []*member
 }
 
-// member is a function of Together that waits.
+// member is a function of GroupCommit that waits.
 type member struct {
 	f         func(context.Context, *Tx) error
-	abandoned func() error  // why nobody waits for it any more
-	err       error         // its own
-	lead      chan struct{} // gets one when it is the member's turn to lead
+	abandoned func() error  // says why nobody waits for it any more
+	err       error         // the error of the member itself
+	lead      chan struct{} // gets one element when the member must lead
 	done      chan error
 }
 
-// GroupCommit is Update for functions of which many may come at once: those that wait at the same time share one transaction, and
-// with it the time until it is on the disk. Each of them takes effect, or not, by itself, as if it had a transaction of its own;
-// only when the transaction they share fails, all fail. f has to use the context that it is given, which nobody's leaving ends,
-// and may be called twice: what it did is undone before, as is what the database holds of it.
+// GroupCommit is Update for functions that may come in large numbers: those that wait at the same time share one
+// transaction, and so the time for writing to the disk. Each one takes effect, or not, as if it had a transaction of
+// its own. Only when the shared transaction fails do all fail. f must use the context that it gets, which does not end
+// when a caller leaves. f may be called twice; what the first call did is undone before.
 func (db *DB) GroupCommit(ctx context.Context, f func(context.Context, *Tx) error) error {
 	m := &member{
 		f: f, abandoned: func() error { return classify("store.Together", ctx.Err()) },
@@ -49,12 +50,12 @@ func (db *DB) GroupCommit(ctx context.Context, f func(context.Context, *Tx) erro
 		case <-m.lead:
 		}
 	}
-	runtime.Gosched()                                        // those that are about to come, come first
-	db.runGroup(context.WithoutCancel(ctx), db.group.take()) // a statement that was interrupted would take the others along
+	runtime.Gosched()                                        // lets callers enter that are just about to
+	db.runGroup(context.WithoutCancel(ctx), db.group.take()) // an interrupted statement would undo the others, too
 	return <-m.done
 }
 
-// runGroup runs all members in one transaction, and tells each how it went, even when one of them panics.
+// runGroup runs all members in one transaction, and tells each its result, even when one of them panics.
 func (db *DB) runGroup(ctx context.Context, members []*member) {
 	ctx, cancel := context.WithTimeout(ctx, groupCommitLimit)
 	defer cancel()
@@ -80,7 +81,7 @@ func (db *DB) runGroup(ctx context.Context, members []*member) {
 	}
 }
 
-// enter makes m wait, and reports whether it is to lead at once.
+// enter makes m wait, and reports whether m must lead at once.
 func (g *commitGroup) enter(m *member) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -90,7 +91,7 @@ func (g *commitGroup) enter(m *member) bool {
 	return lead
 }
 
-// take returns those that waited longest; the first of them leads.
+// take returns the members that have waited longest; the first of them leads.
 func (g *commitGroup) take() []*member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,7 +101,7 @@ func (g *commitGroup) take() []*member {
 	return members
 }
 
-// pass makes the next one lead.
+// pass makes the next member lead.
 func (g *commitGroup) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,7 +128,7 @@ func (db *DB) runAll(ctx context.Context, members []*member, run func(*Tx, conte
 	})
 }
 
-// runInGroup runs a member without a way to undo it alone, which would be the greater part of the work for one that does little.
+// runInGroup runs a member without a savepoint. For a small member, a savepoint would be most of the work.
 func (tx *Tx) runInGroup(ctx context.Context, m *member) error {
 	if m.f(ctx, tx) != nil {
 		return errFailed
@@ -144,7 +145,7 @@ func (tx *Tx) runInSavepoint(ctx context.Context, m *member) error {
 	jobs := len(tx.jobs)
 	if m.err = m.f(ctx, tx); m.err != nil {
 		tx.jobs = tx.jobs[:jobs]
-		if err := tx.exec(ctx, op, `ROLLBACK TO SAVEPOINT together`); err != nil { // the database has undone all already
+		if err := tx.exec(ctx, op, `ROLLBACK TO SAVEPOINT together`); err != nil { // the database has rolled back everything already
 			return errors.Join(m.err, err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// The upgrade of a database in which an earlier program deleted an app: the names of its functions are free at once, its own is not, it is
-// known that more is to be closed, and the content of the apps that exist stays where it is.
+// The upgrade of a database in which an earlier program deleted an app: the names of its functions are free at once,
+// its own is not, it is known that more is to be closed, and the content of the apps that exist stays where it is.
 func TestUpgradeOfDeletedApps(t *testing.T) {
 	t.Parallel()
 	for name, where := range fresh(t) {

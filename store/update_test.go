@@ -209,7 +209,8 @@ func testUpdate(t *testing.T, open opener) {
 		testkit.Same(t, "what changed last", testkit.Must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
 		testkit.Same(t, "what changed since", len(testkit.Must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
-	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for them.
+	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for
+	// them.
 	t.Run("readers see before or after", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Proxy is a line to a PostgreSQL server that can be cut.
+// Proxy is a proxy to a PostgreSQL server whose connections can be cut.
 type Proxy struct {
-	URL      string // of the same database, over the line
+	URL      string // of the same database, through the proxy
 	target   string
 	listener net.Listener
 
@@ -19,7 +19,7 @@ type Proxy struct {
 	open  []net.Conn
 	armed atomic.Int32
 	then  atomic.Value // func(): what else happens at the cut
-	stall sync.RWMutex // locked while nothing is carried
+	stall sync.RWMutex // locked while nothing passes
 }
 
 const (
@@ -29,7 +29,7 @@ const (
 	fired
 )
 
-// NewProxy lays a line to the database at an address, which ends with t.
+// NewProxy starts a proxy to the database at an address. It ends with t.
 func NewProxy(t testing.TB, address string) *Proxy {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -108,7 +108,7 @@ func (l *Proxy) carry(from net.Conn) {
 	}
 }
 
-// Close ends all connections, and takes no more.
+// Close ends all connections, and accepts no more.
 func (l *Proxy) Close() {
 	_ = l.listener.Close()
 	l.Cut()
@@ -124,7 +124,7 @@ func (l *Proxy) Cut() {
 	l.open = nil
 }
 
-// CutAtCommit ends the connection of the next commit: before it arrives, or before its answer does.
+// CutAtCommit ends the connection of the next commit, before the commit or its answer arrives.
 func (l *Proxy) CutAtCommit(before bool) {
 	if before {
 		l.armed.Store(armedBefore)
@@ -133,7 +133,7 @@ func (l *Proxy) CutAtCommit(before bool) {
 	l.armed.Store(armedAfter)
 }
 
-// CloseAtCommit is CutAtCommit that ends the whole line at that moment, with a close of the channel that it returns.
+// CloseAtCommit is CutAtCommit that closes the whole proxy at that moment; then it closes the channel that it returns.
 func (l *Proxy) CloseAtCommit(before bool) (closed <-chan struct{}) {
 	done := make(chan struct{})
 	l.then.Store(func() {
@@ -144,20 +144,20 @@ func (l *Proxy) CloseAtCommit(before bool) (closed <-chan struct{}) {
 	return done
 }
 
-// atCut does what else is to happen at the cut.
+// atCut does what else must happen at the cut.
 func (l *Proxy) atCut() {
 	if then, ok := l.then.Load().(func()); ok {
 		then()
 	}
 }
 
-// Stall lets nothing through any more, as when the other machine is gone, until it is told to resume.
+// Stall lets nothing through until resume is called, as when the other machine is gone.
 func (l *Proxy) Stall() (resume func()) {
 	l.stall.Lock()
 	return l.stall.Unlock
 }
 
-// write passes bytes on, unless the line is stalled: then it waits.
+// write passes bytes on. While the proxy is stalled it waits.
 func (l *Proxy) write(to net.Conn, data []byte) error {
 	l.stall.RLock()
 	defer l.stall.RUnlock()
