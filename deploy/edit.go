@@ -14,18 +14,18 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// EditResult is what became of a change that a person made beside the repository.
+// EditResult is the result of a change that a person made without the repository.
 type EditResult struct {
 	Added   bool         // the unit was not in force before
-	Release landfall.UID // that has the change; empty: nothing changed
-	Note    string       // what else there is to know
+	Release landfall.UID // the release with the change; empty: nothing changed
+	Note    string       // what else the person should know
 }
 
-// Editor changes apps by hand, beside their repositories.
+// Editor makes people's changes of apps, without their repositories.
 type Editor struct {
 	DB         *store.DB
 	Secrets    *secret.Keeper // nil: this process cannot read them
-	Specs      spec.Limits    // of the triggers that are written by hand
+	Specs      spec.Limits    // for triggers that people write by hand
 	ReleaseURL func(app string, selector landfall.UID) string
 	Rollout    *Rollout
 	Now        func() time.Time
@@ -33,20 +33,20 @@ type Editor struct {
 	RequireTests bool // whether only functions that have passed a test are released
 }
 
-// edit is a person's change of an app: what production applied last, with some units in place of others. It becomes a version and a
-// release of the app as a push does, and what was released before stays as it was.
+// edit is a person's change of an app: the units that production applied last, with some of them replaced. It becomes a
+// version and a release of the app as a push does. Earlier releases stay as they were.
 type edit struct {
 	by    *Editor
 	tx    *store.Tx
 	app   landfall.App
 	base  landfall.Group
-	units []store.GroupUnit // in force, as the change has them so far
-	uid   landfall.UID      // of what it makes
+	units []store.GroupUnit // in force, with the changes so far
+	uid   landfall.UID      // of the new version
 	actor string
 }
 
-// edit gives the units of an app to change, and releases the result under the message that this returns. Conflict when nothing of
-// the app was applied yet.
+// edit lets change modify the units of an app, and releases the result with the message that change returns. Conflict
+// when nothing of the app was applied yet.
 func (editor *Editor) edit(
 	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, e *edit) (message string, added bool, err error),
 ) (made EditResult, err error) {
@@ -94,12 +94,13 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	return e, err
 }
 
-// index returns where the unit stands among those in force; -1: nowhere.
+// index returns the index of a unit among those in force; -1 when it is not among them.
 func (e *edit) index(id landfall.UnitID) int {
 	return slices.IndexFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
 }
 
-// put lets a unit be as it is declared, in place of the one of its name. It makes a version unless there is one of the same digest.
+// put sets a unit to what is declared, in place of the one with its name. It makes a version unless there is one with
+// the same digest.
 func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err error) {
 	d.Where = e.app.Name
 	unit, err := versioning.ResolveAmong(d, versioning.InForce(e.units))
@@ -130,7 +131,7 @@ func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err 
 	return at < 0, nil
 }
 
-// annotate gives annotations to a unit that was put.
+// annotate sets the annotations of a unit that was put.
 func (e *edit) annotate(ctx context.Context, id landfall.UnitID, annotations string) error {
 	row, err := e.tx.Unit(ctx, e.app, id)
 	if err != nil {
@@ -144,8 +145,8 @@ func (e *edit) version(ctx context.Context, u store.GroupUnit) (landfall.Version
 	return e.tx.VersionByNumber(ctx, u.UnitID, u.Number)
 }
 
-// release makes a version and a release of the app of the units, with the secrets as they are now, and lets production point at it.
-// It does nothing when the units are those of before.
+// release makes a version and a release of the app from the units, with the current secrets, and points production at
+// it. It does nothing when the units have not changed.
 func (e *edit) release(ctx context.Context, message string) (landfall.UID, string, error) {
 	const op landfall.Op = "deploy.edit"
 	if err := e.pinSecrets(ctx); err != nil {
@@ -171,7 +172,7 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	return g.UID, note, err
 }
 
-// pinSecrets takes the secrets as they were set last.
+// pinSecrets takes the newest version of each secret.
 func (e *edit) pinSecrets(ctx context.Context) (err error) {
 	for i, u := range e.units {
 		if u.Unit.Kind != landfall.SecretUnit {
@@ -184,7 +185,7 @@ func (e *edit) pinSecrets(ctx context.Context) (err error) {
 	return nil
 }
 
-// group returns the group version that has the units: one of before, or a new one.
+// group returns the group version with the units: an earlier one, or a new one.
 func (e *edit) group(ctx context.Context, digest landfall.Digest, message string) (landfall.Group, error) {
 	earlier, err := e.tx.GroupsOfCommit(ctx, e.base.App, string(e.base.Commit))
 	if err != nil {
@@ -200,7 +201,7 @@ func (e *edit) group(ctx context.Context, digest landfall.Digest, message string
 	return g, e.tx.CreateGroup(ctx, g, e.units)
 }
 
-// point lets production point at a group version, and returns what there is to know.
+// point points production at a group version, and returns what the person should know.
 func (e *edit) point(ctx context.Context, g landfall.Group, message string) (string, error) {
 	at := e.by.Now()
 	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
@@ -220,16 +221,16 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 	return strings.Join(notes, "; "), err
 }
 
-// NewTrigger says what a trigger is to be.
+// NewTrigger describes a trigger that is set by hand.
 type NewTrigger struct {
 	ID          landfall.UnitID
 	Fields      map[string]any // the spec of a document of its kind
 	Annotations string         // JSON, or empty
-	Add         bool           // there must be none of its name
+	Add         bool           // there must be no trigger with its name
 }
 
-// PutTrigger lets a trigger be as it is said, and releases the app with it. Conflict when a trigger of another kind has the name, and
-// with Add when any has.
+// PutTrigger sets a trigger and releases the app with it. Conflict when a trigger of another kind has the name; with
+// Add, when any trigger has it.
 func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (EditResult, error) {
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
@@ -311,7 +312,8 @@ func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 	return all, nil
 }
 
-// DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has none of the name; Conflict when it has several.
+// DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has no trigger with the name;
+// Conflict when it has several.
 func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
@@ -328,16 +330,16 @@ func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, a
 	})
 }
 
-// NewFunction says what a function is to be.
+// NewFunction describes a function that is set by hand.
 type NewFunction struct {
 	Name        string
-	Like        landfall.Reference // a version in force, of which a new function is made; zero for a function that is there
-	Resources   landfall.Resources // zero fields say nothing
+	Like        landfall.Reference // a version in force from which a new function is made; zero for an existing function
+	Resources   landfall.Resources // zero fields change nothing
 	Annotations string             // JSON, or empty
 }
 
-// PutFunction lets a function have other resources, or makes one that is as another is, and releases the app with it. A function that
-// is there can be named by Like only with the version that is in force; else Conflict.
+// PutFunction gives a function other resources, or makes a copy of another function, and releases the app with it. For
+// an existing function, Like may only name the version in force; else Conflict.
 func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutFunction"
@@ -397,8 +399,8 @@ func (e *edit) checkCurrent(ctx context.Context, v landfall.Version, ref landfal
 	return err
 }
 
-// DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when it has none of the name,
-// and Conflict, with what names it, while a trigger or an alias does.
+// DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when there is
+// no function with the name. Conflict, with the triggers and aliases, while any of them names it.
 func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		at := e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
@@ -434,7 +436,7 @@ func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	return inUse("has the alias %[2]s: delete that first (landfall function alias delete %[1]s %[2]s)", f.Unit.Name, aliases[0].Name)
 }
 
-// dropSecrets leaves out the secrets that no function names any more.
+// dropSecrets removes the secrets that no function names any more.
 func (e *edit) dropSecrets(ctx context.Context) error {
 	var named []string
 	for _, u := range e.units {
@@ -459,8 +461,8 @@ func (e *edit) dropSecrets(ctx context.Context) error {
 	return nil
 }
 
-// PutConfig lets an app have a configuration, canonical JSON of an object, and releases it with that; without one it has none. The
-// annotations are the app's.
+// PutConfig sets the configuration of an app, the canonical JSON of an object, and releases it. Without config the app
+// has no configuration. The annotations are the app's.
 func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const message = "Set the configuration"

@@ -10,22 +10,23 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// RefUpdate lets references point at a group version, and moves what follows them: the log of applies, the release,
-// live, tags, retirement, expiry. All in one transaction, and the same for a run that ends and a push that joins one.
+// RefUpdate points references at a group version, and moves everything that follows them: the log of applies, the
+// release, live, tags, retirement, expiry. It does so in one transaction, and the same way for a run that ends and for
+// a push that joins one.
 type RefUpdate struct {
 	Tx         *store.Tx
 	App        *landfall.App
 	Group      landfall.Group
 	Units      []store.GroupUnit
-	Release    bool // whether the group version is to be reachable
+	Release    bool // whether the group version must be reachable
 	ReleaseURL func(app string, selector landfall.UID) string
 	Now        func() time.Time
 
-	production bool     // a reference of the production line was among them
+	production bool     // one of the references was of the production line
 	notes      []string // what people should know
 }
 
-// LineOfPush tells which line a push to an app belongs to.
+// LineOfPush returns the line to which a push to an app belongs.
 func LineOfPush(app landfall.App, push landfall.Push) landfall.Line {
 	if push.Apply != nil && (push.Apply.Branch == "" || push.Apply.Branch == app.Branch) {
 		return landfall.Production
@@ -36,7 +37,7 @@ func LineOfPush(app landfall.App, push landfall.Push) landfall.Line {
 	return landfall.Preview
 }
 
-// Point lets one reference point at the group version.
+// Point points one reference at the group version.
 func (u *RefUpdate) Point(ctx context.Context, push landfall.Push) error {
 	line := LineOfPush(*u.App, push)
 	at := u.Now()
@@ -62,7 +63,7 @@ func (u *RefUpdate) Point(ctx context.Context, push landfall.Push) error {
 	return u.tags(ctx, push, by)
 }
 
-// ApplyRef is the reference that the log of applies names: for an apply, the branch it belongs to.
+// ApplyRef is the reference that the log of applies names; for an apply it is the branch to which the apply belongs.
 func ApplyRef(push landfall.Push) landfall.RefName {
 	if push.Apply != nil && push.Apply.Branch != "" {
 		return landfall.RefName(landfall.BranchPrefix + push.Apply.Branch)
@@ -76,7 +77,7 @@ func (u *RefUpdate) applyProduction(ctx context.Context, release bool, by Mover)
 	if err := u.Tx.MarkProduction(ctx, u.App.ID, u.Group.UID); err != nil {
 		return err
 	}
-	u.App.Policy = landfall.ReleasePolicy{} // where the commit says nothing, the app's own settings count again
+	u.App.Policy = landfall.ReleasePolicy{} // when the commit says nothing, the app's own settings apply again
 	if u.Group.Policy != nil {
 		u.App.Policy = *u.Group.Policy
 	}
@@ -125,7 +126,7 @@ func (u *RefUpdate) tags(ctx context.Context, push landfall.Push, by Mover) erro
 	return u.PullTags(ctx, push, by)
 }
 
-// PullTags moves the tags of the open pull requests whose head a branch is.
+// PullTags moves the tags of the open pull requests whose head is the branch.
 func (u *RefUpdate) PullTags(ctx context.Context, push landfall.Push, by Mover) error {
 	tag := landfall.Tag{App: u.App.ID, Release: u.Group.UID, Ref: push.Ref, Kind: landfall.PullTag}
 	pulls, err := u.Tx.OpenPullRequests(ctx, u.App.ID, push.Ref)
@@ -141,8 +142,8 @@ func (u *RefUpdate) PullTags(ctx context.Context, push landfall.Push, by Mover) 
 	return nil
 }
 
-// Settle ends what follows from all references together: what left the spec is retired, what is too old expires. It returns the change
-// that shows all this, and what people should know.
+// Settle does what follows from all references together: it retires what left the spec, and expires what is too old. It
+// returns the change that shows all this, and what people should know.
 func (u *RefUpdate) Settle(ctx context.Context) (change int64, notes []string, err error) {
 	expired, err := ExpireSurplus(ctx, u.Tx, *u.App, u.Now())
 	if err != nil {
