@@ -14,10 +14,10 @@ import (
 // ServedFile is one static file of a group version.
 type ServedFile struct {
 	assets.ManifestFile
-	Unit string // its static unit
+	Unit string // the static unit to which it belongs
 }
 
-// Files lists the static files of what is in force, by path. NotFound, with a sentence, when they were collected.
+// Files lists the static files of units in force, by path. NotFound, with a sentence, when they were collected.
 func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]ServedFile, error) {
 	var all []ServedFile
 	for _, u := range units {
@@ -52,8 +52,8 @@ type ChangedFile struct {
 	After  int64 // bytes; 0 for what was removed
 }
 
-// ChangedFiles lists the files that differ within the units of a diff of an app's, unit by unit, by path. It leaves out a
-// unit of which one side was never stored, or was collected.
+// ChangedFiles lists the files that differ within the units of a diff, unit by unit, by path. It leaves out a unit of
+// which one side was never stored, or was collected.
 func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes []landfall.UnitChange) ([]ChangedFile, error) {
 	var all []ChangedFile
 	for _, change := range changes {
@@ -75,13 +75,13 @@ func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes [
 	return all, nil
 }
 
-// fileState is what tells a file from another.
+// fileState is what is compared to tell whether a file has changed.
 type fileState struct {
 	size    int64
 	content any
 }
 
-// unitFiles lists the files of a unit's version; nothing for no version. NotFound when they are not stored.
+// unitFiles lists the files of a unit's version; nothing when there is no version. NotFound when they are not stored.
 func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]fileState, error) {
 	files := map[string]fileState{}
 	if uid == "" {

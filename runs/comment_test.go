@@ -51,7 +51,8 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 	}
 }
 
-// A comment is for the apps of its very repository: another one's that has the same id by mistake or malice has no part in it.
+// A comment is for the apps of its very repository: another one's that has the same id by mistake or malice has no part
+// in it.
 func TestCommentIsOfOneRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // Retry makes a new run of a commit whose run is over, and returns it. It moves the pointers of the references whose
-// head the commit still is, and no others. With rebuild, build commands run again. Conflict while a run of the commit
+// head is still the commit, and no others. With rebuild, build commands run again. Conflict while a run of the commit
 // is unfinished.
 func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landfall.Run, error) {
 	var made string
@@ -28,15 +28,15 @@ func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landf
 	return r.DB.Run(ctx, made)
 }
 
-// retry asks for a new run of a commit that had one.
+// retry is a request for a new run of a commit that had one.
 type retry struct {
 	commit  landfall.CommitSHA
 	actor   string
 	rebuild bool
-	expect  landfall.UID // the group version that the run must come to
+	expect  landfall.UID // the group version that must be the result of the run
 }
 
-// rerun makes a new run of a commit, wanted by the references whose head the commit is.
+// rerun makes a new run of a commit for the references whose head is the commit.
 func (r *Runs) rerun(ctx context.Context, tx *store.Tx, appID string, of retry) (string, error) {
 	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *Runs) rerun(ctx context.Context, tx *store.Tx, appID string, of retry) 
 	return run.ID, r.Queue(ctx, tx, app, run, "Queued again by "+of.actor, pushes...)
 }
 
-// lastPush returns the push that came last to the runs of a commit. Conflict while one of them is unfinished.
+// lastPush returns the newest push of the runs of a commit. Conflict while one of them is unfinished.
 func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) (last landfall.Push, err error) {
 	runs, err := tx.RunsOfCommit(ctx, appID, commit)
 	if err != nil {
@@ -86,7 +86,7 @@ func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.C
 	return last, nil
 }
 
-// pushesAtHead returns the pushes of the references whose head a commit is.
+// pushesAtHead returns the pushes of the references whose head is a commit.
 func pushesAtHead(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) ([]landfall.Push, error) {
 	heads, err := tx.Heads(ctx, appID)
 	if err != nil {
@@ -106,8 +106,8 @@ func pushesAtHead(ctx context.Context, tx *store.Tx, appID string, commit landfa
 	return pushes, nil
 }
 
-// MakeReachable makes a group version reachable (again). When everything of it is stored still, that is done at once and run is
-// empty; else a run stores it again, which fails unless it comes to the recorded digests.
+// MakeReachable makes a group version reachable, or reachable again. When all of it is still stored, it does so at once
+// and run is empty. Otherwise a run stores it again, and fails unless the digests are the recorded ones.
 func (r *Runs) MakeReachable(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string, err error) {
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {

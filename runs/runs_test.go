@@ -94,7 +94,8 @@ func TestNobodyIsToHear(t *testing.T) {
 	testkit.Equal(t, "whether comments of no repository are owed", s.Receiver.Runs.CommentsEnabled(app), false)
 }
 
-// A run that made a release is at its swap for people, and its report is not due, until gateways show the release, or until it is long over.
+// A run that made a release is at its swap for people, and its report is not due, until gateways show the release, or
+// until it is long over.
 func TestShown(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
