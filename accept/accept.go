@@ -14,13 +14,13 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Accept stores a push and what it causes, all in the caller's transaction, and returns the run that its commit has;
-// no run when the push only removed something, or moved something that is no release's.
+// Accept stores a push and its consequences in the caller's transaction, and returns the run of its commit. There is no
+// run when the push only removed something, or moved something that belongs to no release.
 func (acceptor *Acceptor) Accept(ctx context.Context, tx *store.Tx, push landfall.Push) (run string, err error) {
 	return acceptor.accept(ctx, tx, push, nil)
 }
 
-// accept is Accept for a push to the built-in remote, whose references name what is given.
+// accept is Accept for a push to the built-in remote; named is what the remote's references name now.
 func (acceptor *Acceptor) accept(
 	ctx context.Context, tx *store.Tx, push landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
 ) (run string, err error) {
@@ -50,7 +50,8 @@ func (acceptor *Acceptor) accept(
 	return run, err
 }
 
-// firstBranch is the branch that becomes an app's production branch by being the first that comes to the built-in remote.
+// firstBranch returns the branch that becomes an app's production branch because it is the first that is pushed to the
+// built-in remote.
 func firstBranch(app landfall.App, push landfall.Push) string {
 	if app.Branch != "" || app.Repository != "" || push.Deleted() {
 		return ""
@@ -64,15 +65,15 @@ func firstBranch(app landfall.App, push landfall.Push) string {
 	return ""
 }
 
-// acceptance is one push on its way into the store.
+// acceptance is one push that is being stored.
 type acceptance struct {
 	by   *Acceptor
 	tx   *store.Tx
 	app  landfall.App
 	push landfall.Push
-	head store.Head // of the push's reference, before it came
+	head store.Head // of the push's reference, before the push
 
-	// currentRefs is what references of the built-in remote name now; nil for a push by another door.
+	// currentRefs is what references of the built-in remote name now; nil for a push from another source.
 	currentRefs map[landfall.RefName]landfall.CommitSHA
 	position    order
 }
@@ -99,7 +100,7 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 	case order == older:
 		return a.assignOlderRun(ctx)
 	}
-	if order == unknown && !a.push.Deleted() { // it is no head before it has its place: see place
+	if order == unknown && !a.push.Deleted() { // the push becomes the head only when it has its place, see place
 		if err := a.tx.SetConcurrentHead(ctx, a.push.ID, a.head.Push); err != nil {
 			return "", err
 		}
@@ -117,7 +118,8 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 	return a.assignRun(ctx)
 }
 
-// recordIgnored says why the push's reference names no release: in the log of its commit's run, or in a run of its own.
+// recordIgnored records why the push's reference gets no release, in the log of its commit's run or in a run of its
+// own.
 func (a *acceptance) recordIgnored(ctx context.Context, why string) (string, error) {
 	if err := a.tx.SetHead(ctx, a.push); err != nil {
 		return "", err
@@ -132,7 +134,7 @@ func (a *acceptance) recordIgnored(ctx context.Context, why string) (string, err
 	return earlier[0].ID, a.tx.AppendLog(ctx, earlier[0].ID, landfall.StepAccept, a.push.Accepted, "notice: "+why)
 }
 
-// assignRun gives the push the run of its commit: one that is on its way, one that succeeded, or a new one.
+// assignRun gives the push the run of its commit: one that is not over, one that succeeded, or a new one.
 func (a *acceptance) assignRun(ctx context.Context) (string, error) {
 	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
@@ -156,13 +158,13 @@ func (a *acceptance) assignRun(ctx context.Context) (string, error) {
 	return a.create(ctx)
 }
 
-// joinable reports whether a run that succeeded before serves this push: a private commit is its own.
-// One whose place is not known yet must not move pointers before it is.
+// joinable reports whether an earlier run that succeeded serves this push. A private commit is its own. A push that
+// waits for its place must not move pointers yet.
 func (a *acceptance) joinable() bool {
 	return a.position != unknown && (a.push.Apply == nil || a.push.Apply.Clean)
 }
 
-// join lets the push move its pointers to what a succeeded run made. It reports false when that is gone.
+// join moves the push's pointers to what a succeeded run made. It reports false when that is gone.
 func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	group, err := a.tx.Group(ctx, a.app.ID, run.UID)
 	if err != nil {
@@ -201,7 +203,7 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	return true, a.tx.AppendLog(ctx, run.ID, landfall.StepAccept, a.push.Accepted, notes...)
 }
 
-// skipReason says why the push gets no release, or nothing.
+// skipReason says why the push gets no release; empty when it gets one.
 func (a *acceptance) skipReason() string {
 	branch, ok := a.push.Ref.Branch()
 	if !ok || len(a.app.Policy.Branches) == 0 || branch == a.app.Branch || a.push.Apply != nil {
@@ -222,7 +224,7 @@ func (a *acceptance) create(ctx context.Context) (string, error) {
 	return run.ID, a.by.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
 }
 
-// assignOlderRun gives a push that came late the run it would have had: one that a newer push superseded.
+// assignOlderRun gives a push that came late the run it would have had: a run that a newer push superseded.
 func (a *acceptance) assignOlderRun(ctx context.Context) (string, error) {
 	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
@@ -234,8 +236,8 @@ func (a *acceptance) assignOlderRun(ctx context.Context) (string, error) {
 	return a.createEnded(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
 }
 
-// assignExistingRun gives a push that moved nothing the run that its commit has, whatever became of it: to try a commit again is
-// asked for by a retry. Nothing moves but the tag of a pull request that was opened since.
+// assignExistingRun gives a push that moved nothing the run that its commit has, in whatever state: a commit is tried
+// again only by a retry. Only the tag of a pull request that was opened since is moved.
 func (a *acceptance) assignExistingRun(ctx context.Context) (string, error) {
 	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
@@ -274,7 +276,7 @@ func (a *acceptance) createEnded(ctx context.Context, state landfall.RunState, r
 	return run.ID, a.by.Runs.End(ctx, a.tx, a.app, run)
 }
 
-// applyDeletion takes away what the removed reference held.
+// applyDeletion removes what the deleted reference held.
 func (a *acceptance) applyDeletion(ctx context.Context) error {
 	by := deploy.Mover{Actor: a.push.Actor, At: a.push.Accepted}
 	if branch, ok := a.push.Ref.Branch(); ok {
@@ -283,7 +285,7 @@ func (a *acceptance) applyDeletion(ctx context.Context) error {
 	}
 	tag, _ := a.push.Ref.Tag()
 	held, err := a.tx.Tag(ctx, a.app.ID, tag)
-	if err != nil || held.Ref != a.push.Ref { // none, or one set by hand, or a branch's or pull request's
+	if err != nil || held.Ref != a.push.Ref { // there is none, or it was set by hand, or belongs to a branch or a pull request
 		return landfall.Ignore(err, landfall.NotFound)
 	}
 	by.Reason = "git tag deleted"
@@ -308,8 +310,8 @@ func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfal
 	return err
 }
 
-// withdrawOthers takes a push's reference back from the unfinished runs of older pushes; those that nobody wants any
-// more are superseded. Pushes that wait for their place are left to it.
+// withdrawOthers withdraws the push's reference from the unfinished runs of older pushes, and supersedes the runs that
+// no push wants any more. It does not touch pushes that wait for their place.
 func (acceptor *Acceptor) withdrawOthers(ctx context.Context, tx *store.Tx, push landfall.Push) error {
 	refs, err := tx.UnfinishedOfRef(ctx, push.App, push.Ref, push.ID)
 	if err != nil {
@@ -353,7 +355,7 @@ func supersededBy(sha landfall.CommitSHA) string {
 	return "Superseded by " + sha.Short()
 }
 
-// uidTaken returns a function that tells whether a UID of an app belongs to a release.
+// uidTaken returns a function that reports whether a UID of an app belongs to a release.
 func (acceptor *Acceptor) uidTaken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
 	return func(uid landfall.UID) bool {
 		_, err := tx.Group(ctx, app, uid)

@@ -16,12 +16,13 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// GitReceiver is an Acceptor as the built-in remote knows it.
+// GitReceiver lets the built-in remote use an Acceptor.
 type GitReceiver struct{ *Acceptor }
 
 var _ remote.Doors = GitReceiver{}
 
-// Open implements remote.Doors. The token's scope decides, and the app's name is looked up only for a known token.
+// Open implements remote.Doors. The token's scope decides, and the app's name is looked up only when the token is
+// known.
 func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (remote.Repository, error) {
 	const op landfall.Op = "accept.Open"
 	t, err := r.DB.Token(ctx, token)
@@ -58,7 +59,7 @@ func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (
 	return remote.Repository{App: app.ID, Name: app.Name, Actor: t.Name, Pushed: pushed}, nil
 }
 
-// suggestName returns the name that was meant by one of no app, among those that a token may read; "" when none is near.
+// suggestName returns the name of an app that a token may read and that is near to a wrong name; "" when none is.
 func (r GitReceiver) suggestName(ctx context.Context, t landfall.Token, name string) (string, error) {
 	apps, err := r.DB.Apps(ctx)
 	readable := map[string]bool{}
@@ -70,7 +71,8 @@ func (r GitReceiver) suggestName(ctx context.Context, t landfall.Token, name str
 	return spec.Nearest(name, readable), err
 }
 
-// noApp is the error of a push to an app that is not there, with what to do about it. meant may be the name of another one.
+// noApp is the error for a push to an app that does not exist, with what to do about it. meant may be the name of
+// another app.
 func noApp(op landfall.Op, name, meant string) error {
 	remedy := "make it with: landfall app create " + name
 	if err := landfall.CheckAppName(name); err != nil {
@@ -82,8 +84,8 @@ func noApp(op landfall.Op, name, meant string) error {
 	return &landfall.Error{Op: op, Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q; %s", name, remedy)}
 }
 
-// Check implements remote.Doors: an app that has a repository elsewhere takes only applies here. A process that does not own the
-// database any more takes nothing: another one may have the repositories.
+// Check implements remote.Doors: an app with an external repository only takes applies here. A process that is not the
+// leader any more takes nothing, because another process may have the repositories.
 func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, updates []remote.Update) error {
 	if err := r.DB.CheckLeader(ctx); err != nil {
 		return err
@@ -107,8 +109,8 @@ func (r GitReceiver) Check(ctx context.Context, repository remote.Repository, up
 	return nil
 }
 
-// Accept implements remote.Doors: all references of one push are accepted in one transaction. None of them moves meanwhile,
-// so what they name tells which of their pushes is the newest.
+// Accept implements remote.Doors: it accepts all references of one push in one transaction. None of them moves
+// meanwhile, so what they name shows which of the pushes is the newest.
 func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository, updates []remote.Update) ([]string, error) {
 	crashpoint.Here("remote.moved")
 	refs := make([]landfall.RefName, 0, len(updates))
@@ -152,12 +154,12 @@ func (r GitReceiver) Accept(ctx context.Context, repository remote.Repository, u
 	return runs, nil
 }
 
-// inOrder returns updates with those first that become the production branch when all are new.
+// inOrder returns the updates, with those first that become the production branch when all are new.
 func inOrder(updates []remote.Update) []remote.Update {
 	return slices.SortedStableFunc(slices.Values(updates), func(a, b remote.Update) int { return cmp.Compare(rank(a.Ref), rank(b.Ref)) })
 }
 
-// rank orders the branches that come at once to an app without a production branch.
+// rank orders the branches of one push to an app without a production branch.
 func rank(ref landfall.RefName) int {
 	usual := []landfall.RefName{landfall.BranchPrefix + "main", landfall.BranchPrefix + "master"}
 	if i := slices.Index(usual, ref); i >= 0 {
@@ -166,7 +168,7 @@ func rank(ref landfall.RefName) int {
 	return len(usual)
 }
 
-// followHead makes clones check out the production branch once it is pushed.
+// followHead makes clones check out the production branch once it was pushed.
 func (r GitReceiver) followHead(ctx context.Context, appID string, updates []remote.Update) {
 	app, err := r.DB.App(ctx, appID)
 	for _, u := range updates {
@@ -181,26 +183,26 @@ func (r GitReceiver) followHead(ctx context.Context, appID string, updates []rem
 
 const (
 	followEvery = 25 * time.Millisecond
-	// How long a push waits before it asks whether there is a worker at all.
+	// A push waits this long before it asks whether there is a worker at all.
 	noWorkerAfter = 3 * time.Second
 )
 
-// Follow implements remote.Doors: it writes a run's log as it grows, and at the end what it came to.
+// Follow implements remote.Doors: it writes a run's log as it grows, and then the result.
 func (r GitReceiver) Follow(ctx context.Context, id string, since time.Time, w io.Writer) error {
-	since = since.Truncate(time.Microsecond) // as the store keeps times
+	since = since.Truncate(time.Microsecond) // the precision of the store
 	var seen int64
 	var from time.Time
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	ask, told := r.Now().Add(noWorkerAfter), false
 	for first := true; ; first = false {
-		// The run before its log: lines that were there when it ended are then all seen.
+		// The run is read before its log, so that all lines are seen that were there when it ended.
 		run, err := r.DB.Run(ctx, id)
 		if err != nil {
 			return err
 		}
 		if first && run.State == landfall.RunSucceeded && run.Finished.Before(since) {
-			from = since // an earlier push's run: its log would read as if all of it happened now
+			from = since // the run of an earlier push: its log would read as if all of it happened now
 		}
 		if seen, err = r.copyLog(ctx, id, seen, from, w); err != nil {
 			return err
@@ -222,7 +224,7 @@ func (r GitReceiver) Follow(ctx context.Context, id string, since time.Time, w i
 	}
 }
 
-// reportNoWorker says that a run waits for a worker, unless that was told already, and returns whether it is told.
+// reportNoWorker says that a run waits for a worker, unless it has said so already, and returns whether it has.
 func (r GitReceiver) reportNoWorker(ctx context.Context, told bool, w io.Writer) (bool, error) {
 	deserted, err := r.Runs.NoWorker(ctx)
 	if deserted && !told {
@@ -231,7 +233,7 @@ func (r GitReceiver) reportNoWorker(ctx context.Context, told bool, w io.Writer)
 	return deserted, err
 }
 
-// copyLog writes the lines after number seen that are not older than from, and returns the number of the last one.
+// copyLog writes the lines after number seen that are not older than from, and returns the number of the last line.
 func (r GitReceiver) copyLog(ctx context.Context, id string, seen int64, from time.Time, w io.Writer) (int64, error) {
 	const page = 500
 	for {
@@ -254,8 +256,8 @@ func (r GitReceiver) copyLog(ctx context.Context, id string, seen int64, from ti
 	}
 }
 
-// writeOutcome writes what a run came to; the release's address stands on a line of its own. That it is live is news only when live
-// has moved since from.
+// writeOutcome writes the result of a run, with the release's address on a line of its own. It says that the release is
+// live only when live has moved since from.
 func (r GitReceiver) writeOutcome(ctx context.Context, run landfall.Run, from time.Time, w io.Writer) error {
 	app, err := r.DB.App(ctx, run.App)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// WebhookReceiver is an Acceptor as the webhook's door knows it.
+// WebhookReceiver lets the webhook handler use an Acceptor.
 type WebhookReceiver struct {
 	*Acceptor
-	// InstallationSecret is the secret of the hook that belongs to no single repository; empty: it is refused.
+	// InstallationSecret is the secret of the hook for all repositories; when it is empty, that hook is refused.
 	InstallationSecret string
 }
 
@@ -33,10 +33,10 @@ func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error
 // Accept implements webhook.Store.
 func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (stored landfall.Delivery, repeat bool, err error) {
 	var came outcome
-	event.Trace = trace.Parent(ctx) // what is stored together has one context
+	event.Trace = trace.Parent(ctx) // everything in one transaction has one context
 	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
 		repeat = false
-		if event.Repository.ID == 0 { // most of what GitHub sends, when a hook is not told what to send
+		if event.Repository.ID == 0 { // most of what GitHub sends when nobody chose the events of a hook
 			stored = event.Delivery
 			if recorded, err := tx.RecordDelivery(ctx, stored, event.Secret); err != nil || recorded {
 				return err
@@ -88,14 +88,14 @@ func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (store
 	return stored, repeat, err
 }
 
-// outcome is what came of a delivery.
+// outcome is the result of a delivery.
 type outcome struct {
 	runs    []string
 	pushes  []acceptedPush
-	changed []landfall.App // those that gateways have to read again
+	changed []landfall.App // apps that gateways must read again
 }
 
-// actAll does what a delivery asks for in each app that it concerns.
+// actAll does what a delivery asks for, in each app that it concerns.
 func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, event webhook.Event) (outcome, error) {
 	var came outcome
 	for _, app := range apps {
@@ -116,8 +116,8 @@ func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfa
 	return came, nil
 }
 
-// appsOf returns the apps that a delivery may act on, with the repository's identity bound to them: the owner of its hook alone,
-// when it has one.
+// appsOf returns the apps on which a delivery may act, with the repository's identity bound to them. When its hook
+// belongs to an app, that is the only one.
 func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Event) ([]landfall.App, error) {
 	if event.Repository.ID == 0 {
 		return nil, nil
@@ -136,7 +136,7 @@ func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfal
 			continue
 		}
 		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}
-		renames := app.GitHub.ID == 0 || shared // one repository's hook cannot send reports to another one
+		renames := app.GitHub.ID == 0 || shared // the hook of one repository cannot send reports to another one
 		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
 			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
 			if err := tx.UpdateApp(ctx, app); err != nil {
@@ -171,9 +171,9 @@ func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event 
 	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named), nil
 }
 
-// ownerOf returns the app that a delivery's hook was made for; none for the installation's hook, and for a delivery that names no
-// repository, which acts on no app. Unauthorized when the hook has another secret by now than the one that the delivery was
-// verified with, or is gone.
+// ownerOf returns the app for which a delivery's hook was made. There is none for the installation's hook, and for a
+// delivery that names no repository, which acts on no app. Unauthorized when the hook is gone, or has another secret
+// now than the one with which the delivery was verified.
 func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Event) (landfall.App, error) {
 	if event.Delivery.Hook == "" {
 		return landfall.App{}, nil
@@ -192,9 +192,9 @@ func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Event) (landfall.A
 	return tx.App(ctx, h.App)
 }
 
-// matchesRepository reports whether a repository of a payload is an app's: by its numeric id once that is bound. An id that only the app's own hook
-// has named tells nothing of what came to the shared one, unless the repository's address is the app's: else an app could hear of any
-// repository.
+// matchesRepository reports whether a repository of a payload belongs to an app: by its numeric id once that is bound.
+// An id that only the app's own hook has named is not enough for a delivery to the shared hook, unless the repository's
+// address is the app's. Otherwise an app could hear about any repository.
 func matchesRepository(app landfall.App, repository webhook.Repository, shared bool) bool {
 	switch {
 	case !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID != 0 && app.GitHub.ID != repository.ID:
@@ -205,7 +205,7 @@ func matchesRepository(app landfall.App, repository webhook.Repository, shared b
 	return true
 }
 
-// pushOf returns what an event says was pushed, as the log names it; false when it says nothing of that.
+// pushOf returns the push that an event reports, for the log; false when the event reports none.
 func pushOf(event webhook.Event) (landfall.Push, bool) {
 	switch pull := event.PullRequest; {
 	case event.Push != nil:
@@ -218,7 +218,7 @@ func pushOf(event webhook.Event) (landfall.Push, bool) {
 	return landfall.Push{}, false
 }
 
-// act does for one app what an event asks for.
+// act does what an event asks for, in one app.
 func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (run string, err error) {
 	if event.PullRequest != nil {
 		return r.pullRequest(ctx, tx, app, *event.PullRequest, event)
@@ -231,8 +231,8 @@ func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App
 	return r.Acceptor.Accept(ctx, tx, push)
 }
 
-// pullRequest records a pull request, and gives its head a release unless the head is another repository's: nothing of
-// that is fetched, built or run.
+// pullRequest records a pull request, and gives its head a release, unless the head is in another repository: nothing
+// of that is fetched, built or run.
 func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, event webhook.Event) (string, error) {
 	now := r.Now()
 	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{

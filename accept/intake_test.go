@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// What comes to the installation's hook of a renamed repository is an app's when its id is confirmed. An id that only the app's own hook
-// named is not enough, even with the same names at another host; then the answer says what to do.
+// What comes to the installation's hook of a renamed repository is an app's when its id is confirmed. An id that only
+// the app's own hook named is not enough, even with the same names at another host; then the answer says what to do.
 func TestSharedDeliveryOfARenamedRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

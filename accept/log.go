@@ -6,14 +6,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-// acceptedPush is a push that was accepted, and the run that its commit has; empty when it has none.
+// acceptedPush is a push that was accepted, and the run of its commit; empty when it has none.
 type acceptedPush struct {
 	app  landfall.App
 	push landfall.Push
 	run  string
 }
 
-// logAccepted says which pushes were accepted, once they are stored: a run's first line.
+// logAccepted logs the accepted pushes once they are stored, as the first line of each run.
 func (acceptor *Acceptor) logAccepted(ctx context.Context, all []acceptedPush) {
 	for _, t := range all {
 		logger := acceptor.Logger.With(t.app.LogAttrs()...).With("source", t.push.Source, "ref", t.push.Ref, "commit", t.push.After)

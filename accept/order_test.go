@@ -216,7 +216,8 @@ func TestOrderOfABranchThatCameBack(t *testing.T) {
 	}
 }
 
-// A push that rewrote history proves nothing about what it came before, although it goes from one known place to another.
+// A push that rewrote history proves nothing about what it came before, although it goes from one known place to
+// another.
 func TestOrderOfARewrittenBranch(t *testing.T) {
 	t.Parallel()
 	f := newForge(t)
@@ -296,8 +297,8 @@ func (c *chance) tell() {
 	c.pending = slices.Delete(c.pending, n, n+1)
 }
 
-// Whatever is pushed, and in whatever order and however often it is told: in the end the head is where the branch is. What
-// is lost is made good by the next push.
+// Whatever is pushed, and in whatever order and however often it is told: in the end the head is where the branch is.
+// What is lost is made good by the next push.
 func TestOrderAtRandom(t *testing.T) {
 	t.Parallel()
 	const histories, steps = 120, 24

@@ -91,8 +91,8 @@ func (p published) runs(t *testing.T, repository int64) bool {
 		of.Pull.Head.Repo != nil && of.Pull.Head.Repo.ID == repository
 }
 
-// Every payload that GitHub publishes is accepted at once by both doors, the hook of one repository and that of the installation, and
-// does what its event says.
+// Every payload that GitHub publishes is accepted at once by both doors, the hook of one repository and that of the
+// installation, and does what its event says.
 func TestPublishedPayloads(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

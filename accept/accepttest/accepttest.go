@@ -25,21 +25,21 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// NoGateways is where nobody visits.
+// NoGateways are gateways that nobody visits.
 type NoGateways struct{}
 
 // RefreshApp implements deploy.Gateways.
 func (NoGateways) RefreshApp(context.Context, string) error { return nil }
 
-// Shown implements deploy.Gateways: all is shown.
+// Shown implements deploy.Gateways: everything is shown.
 func (NoGateways) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
-// Shop is an app with its repository in the built-in remote. Nobody works its runs.
+// Shop is an app with its repository in the built-in remote. Nobody works on its runs.
 type Shop struct {
 	T        *testing.T
 	Receiver accept.GitReceiver
 	Repos    *remote.Repositories
-	Ref      landfall.RefName // that Moves moves
+	Ref      landfall.RefName // the reference that MoveRef moves
 }
 
 // AppID is the ID of the shop.
@@ -51,7 +51,7 @@ func New(t *testing.T) *Shop {
 	return NewIn(t, storetest.Open(t, storetest.SQLite(t)))
 }
 
-// NewIn is New in a database.
+// NewIn is New in the given database.
 func NewIn(t *testing.T, db *store.DB) *Shop {
 	t.Helper()
 	git, err := remote.FindGit()
@@ -124,7 +124,7 @@ func (s *Shop) CommitTree(tree, message string) landfall.CommitSHA {
 	return landfall.CommitSHA(s.Git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit-tree", tree, "-m", message))
 }
 
-// MoveRef moves the reference from one commit to the next, and returns what git then tells the door.
+// MoveRef moves the reference from one commit to the next, and returns the updates that git reports.
 func (s *Shop) MoveRef(to ...landfall.CommitSHA) []remote.Update {
 	s.T.Helper()
 	var updates []remote.Update
@@ -143,7 +143,7 @@ func (s *Shop) MoveRef(to ...landfall.CommitSHA) []remote.Update {
 	return updates
 }
 
-// AcceptAll takes pushes of one reference each, in the given order.
+// AcceptAll accepts pushes of one reference each, in the given order.
 func (s *Shop) AcceptAll(updates ...remote.Update) {
 	s.T.Helper()
 	for _, u := range updates {
@@ -161,7 +161,7 @@ func (s *Shop) Update(f func(tx *store.Tx) error) {
 	}
 }
 
-// WantComments fails the test unless so many comments are due, and returns them.
+// WantComments fails the test unless n comments are due, and returns them.
 func (s *Shop) WantComments(what string, n int) []landfall.Comment {
 	s.T.Helper()
 	comments := runs.Comments{Comments: store.Comments{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
@@ -175,7 +175,7 @@ func (s *Shop) WantComments(what string, n int) []landfall.Comment {
 	return due
 }
 
-// Gate is gateways that take a new table once they are let.
+// Gate is gateways that take a new table once they are released.
 type Gate struct{ Waiting, Release chan struct{} }
 
 // RefreshApp implements deploy.Gateways.
