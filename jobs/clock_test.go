@@ -36,8 +36,8 @@ func silentRepository(t *testing.T) (host string, hangUp func()) {
 	return server.Listener.Addr().String(), hangUp
 }
 
-// Two workers share a database, and the clock of one is two hours ahead of the other's: each leaves the other the run that it is at,
-// and whoever asks is told that both are alive.
+// Two workers share a database, and the clock of one is two hours ahead of the other's: each leaves the other the run
+// that it is at, and whoever asks is told that both are alive.
 func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t, storetest.Postgres(t))

@@ -46,9 +46,9 @@ var (
 	function = landfall.UnitID{Kind: landfall.FunctionUnit, Name: "cart"}
 )
 
-// newHoldings returns a shop with releases of which some are held, each with pages and with a package and its function: one that was live
-// and the live one, one with a tag, one that an alias points to, one with an execution that is not over, an old one, one whose pages a
-// run reserves, one whose pages the newest has too, and the newest.
+// newHoldings returns a shop with releases of which some are held, each with pages and with a package and its function:
+// one that was live and the live one, one with a tag, one that an alias points to, one with an execution that is not
+// over, an old one, one whose pages a run reserves, one whose pages the newest has too, and the newest.
 func newHoldings(t *testing.T) *shop {
 	t.Helper()
 	s := newShop(t)
@@ -105,8 +105,8 @@ func (s *shop) wantHeld(what string, pages, packages []string) {
 	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Receiver.DB.Prefixes(s.T.Context()))(s.T)), len(pages)+len(packages))
 }
 
-// A collection leaves what is live or was, what has a tag, what an alias or a call still needs, what a run reserves, and what is shared
-// with any of it; the rest goes.
+// A collection leaves what is live or was, what has a tag, what an alias or a call still needs, what a run reserves,
+// and what is shared with any of it; the rest goes.
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	s := newHoldings(t)
@@ -131,8 +131,8 @@ func TestCollect(t *testing.T) {
 	s.wantHeld("the run is over, and the alias gone", []string{"live", "newest", "shared", "tagged", "waslive"}, []string{"called", "live", "newest", "tagged", "waslive"})
 }
 
-// Wherever a collection is broken off, it has taken nothing of what is held; what it was about to delete cannot be held again; and the
-// next one ends as if it was the first.
+// Wherever a collection is broken off, it has taken nothing of what is held; what it was about to delete cannot be held
+// again; and the next one ends as if it was the first.
 func TestCollectionIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the power is gone")

@@ -14,9 +14,9 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// DeleteApp deletes an app: in one transaction its unfinished runs end, and everything closes by which it can be reached. What was closed
-// is recorded. The app's name stays reserved; the names of its functions and packages are free. A collection removes its content once
-// KeepDeleted is over. NotFound when it was deleted before.
+// DeleteApp deletes an app. In one transaction it ends the unfinished runs and closes every way to reach the app, and
+// records what it closed. The app's name stays reserved; the names of its functions and packages become free. A
+// collection removes the content once KeepDeleted is over. NotFound when it was deleted before.
 func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
 	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: u.Now()}
 	err := u.DB.Update(ctx, func(tx *store.Tx) error {
@@ -44,7 +44,7 @@ func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) 
 	return err
 }
 
-// takeDown takes away everything by which a deleted app can be reached, and records what it was.
+// takeDown closes every way to reach a deleted app, and records what there was.
 func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, by deploy.Mover) error {
 	was, err := deploy.Unpublish(ctx, tx, &app, by)
 	if err != nil {
@@ -73,8 +73,8 @@ func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, b
 	return err
 }
 
-// FinishDeletions takes away what earlier programs left of the apps that they deleted. It begins where it was broken off when it is called
-// again.
+// FinishDeletions closes what earlier programs left open of the apps that they deleted. When it is interrupted, the
+// next call goes on.
 func (u *Upkeep) FinishDeletions(ctx context.Context) error {
 	apps, err := u.DB.DeletedWithoutTombstone(ctx)
 	if err != nil {
@@ -90,7 +90,8 @@ func (u *Upkeep) FinishDeletions(ctx context.Context) error {
 	return nil
 }
 
-// WakeRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
+// WakeRemovals enqueues the collection of the deleted apps whose content must be removed by now: the process may not
+// live for long.
 func (u *Upkeep) WakeRemovals(ctx context.Context) error {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
@@ -106,17 +107,17 @@ func (u *Upkeep) WakeRemovals(ctx context.Context) error {
 	})
 }
 
-// retentionOver reports whether an app was deleted, and its content is kept for as long as it is to be.
+// retentionOver reports whether an app was deleted, and the time for which its content is kept is over.
 func (u *Upkeep) retentionOver(app landfall.App) bool {
 	return !app.Deleted.IsZero() && !u.Now().Before(app.Deleted.Add(u.KeepDeleted))
 }
 
-// recheckAfter is how long after the removal of an app's content it is looked at again: a run that was at work then may have stored something
-// before it noticed that it was over.
+// recheckAfter is how long after the removal of an app's content the content is checked again: a run that was working
+// then may have stored something before it noticed its end.
 const recheckAfter = time.Hour
 
-// remove removes the content of a deleted app, once it was kept for as long as it is to be: objects, repository, mirror, and what builds
-// made. It may be repeated: what is gone already is passed over.
+// remove removes the content of a deleted app once its retention is over: objects, repository, mirror and build
+// outputs. It may be repeated: it skips what is gone already.
 func (u *Upkeep) remove(ctx context.Context, leader store.Leader, app landfall.App) error {
 	now := u.Now()
 	if !u.retentionOver(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > recheckAfter {
@@ -141,7 +142,7 @@ func (u *Upkeep) remove(ctx context.Context, leader store.Leader, app landfall.A
 		if err := tx.SetRemoved(ctx, app.ID, now); err != nil {
 			return err
 		}
-		_, err := tx.Changed(ctx, app.ID) // with it the messages of its queues go
+		_, err := tx.Changed(ctx, app.ID) // this also deletes the messages of its queues
 		return err
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func (u *Upkeep) remove(ctx context.Context, leader store.Leader, app landfall.A
 	return u.SweepRemoved(ctx)
 }
 
-// SweepRemoved removes from this machine what it has for apps whose content was removed: mirrors, and what builds made.
+// SweepRemoved removes mirrors and build outputs from this machine that belong to apps whose content was removed.
 func (u *Upkeep) SweepRemoved(ctx context.Context) error {
 	if err := u.Mirrors.Sweep(ctx, u.mirroredRepositories); err != nil {
 		return err
@@ -172,7 +173,8 @@ func (u *Upkeep) SweepRemoved(ctx context.Context) error {
 	return nil
 }
 
-// mirroredRepositories returns the repositories that this process may have mirrors of: those of all apps whose content is there.
+// mirroredRepositories returns the repositories of which this process may have mirrors: those of all apps whose content
+// exists.
 func (u *Upkeep) mirroredRepositories(ctx context.Context) ([]builder.Remote, error) {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {

@@ -24,7 +24,8 @@ func (g *told) RefreshApp(_ context.Context, app string) error {
 	return nil
 }
 
-// A branch that nobody pushes to for long lets its release go, by time alone: gateways hear of that before its files are deleted.
+// A branch that nobody pushes to for long lets its release go, by time alone: gateways hear of that before its files
+// are deleted.
 func TestReleasesThatTimeLetsGo(t *testing.T) {
 	t.Parallel()
 	l := newLitter(t, storetest.Open(t, storetest.SQLite(t)))

@@ -20,7 +20,8 @@ const day = 24 * time.Hour
 // many is how many old records there are of each kind: more than one transaction forgets.
 const many = 25
 
-// newRecords returns a shop with records of each kind, some from two days before now, and one that is new. Executions are of a version that exists.
+// newRecords returns a shop with records of each kind, some from two days before now, and one that is new. Executions
+// are of a version that exists.
 func newRecords(t *testing.T) *shop {
 	t.Helper()
 	s := newShop(t)
