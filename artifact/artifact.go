@@ -1,4 +1,5 @@
-// Package artifact lists what a build made, and writes the files that one begins with. A zip that is unpacked counts as a build.
+// Package artifact lists what a build made, and writes the files that one begins with. A zip that is unpacked counts as
+// a build.
 package artifact
 
 import (
@@ -15,7 +16,7 @@ import (
 	"landfall.dev/landfall/tree"
 )
 
-// Limits of what a build may make.
+// These bound the output of a build.
 const (
 	MaxFiles = 50_000
 	MaxBytes = 2 << 30
@@ -31,8 +32,9 @@ type Build struct {
 	Deploy  bool     // its output is what a command left at DEPLOY_PKG
 }
 
-// Collect lists the files that a build made where it said it would, and the symbolic links between them. A device or a socket
-// among them is an error, and so is a link that leaves the outputs. seen is the path at which the build saw its folder.
+// Collect lists the files that a build made where it said it would, and the symbolic links between them. A device or a
+// socket among them is an error, and so is a link that leaves the outputs. seen is the path at which the build saw its
+// folder.
 func Collect(dir, seen string, b Build) ([]landfall.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -61,7 +63,7 @@ func Collect(dir, seen string, b Build) ([]landfall.File, error) {
 	return files, found.checkLinks(files, b.Outputs)
 }
 
-// outputs is what was found of what a build made.
+// outputs collects the files that a build made.
 type outputs struct {
 	Build
 
@@ -75,7 +77,7 @@ func (o *outputs) invalid(format string, args ...any) error {
 	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + o.What + " " + fmt.Sprintf(format, args...)}
 }
 
-// displayPath returns the path of an output as whoever wrote the command knows it.
+// displayPath returns the path of an output as the author of the command knows it.
 func (o *outputs) displayPath(name string) string {
 	if !o.Deploy {
 		return name
@@ -118,21 +120,21 @@ func (o *outputs) add(name string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// relative returns the target of a link from the folder that it lies in, by the shortest way: what is made of the outputs may begin at
-// a folder of them. One to a path in the build's folder is such a path only while the build runs.
+// relative returns the shortest path from a link's folder to its target, because the files may be used from a folder of
+// the outputs on. A target that is a path in the build's folder is valid only while the build runs.
 func (o *outputs) relative(link, target string) string {
 	inside, ok := strings.CutPrefix(target+"/", strings.TrimSuffix(o.buildDir, "/")+"/")
 	if !ok || o.buildDir == "" {
 		return target
 	}
 	way, err := filepath.Rel(path.Dir(link), path.Clean(inside))
-	if err != nil { // both are relative
+	if err != nil { // both paths are relative
 		return target
 	}
 	return way
 }
 
-// checkLinks fails for a link that leaves what the build made.
+// checkLinks fails for a link that leaves the outputs.
 func (o *outputs) checkLinks(files []landfall.File, made []string) error {
 	found := tree.Of(files)
 	for _, link := range found.Links() {
@@ -146,8 +148,8 @@ func (o *outputs) checkLinks(files []landfall.File, made []string) error {
 	return nil
 }
 
-// Deployed returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of it: by the
-// name of the folder, which is gone.
+// Deployed returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of
+// it: by the name of the folder, which is gone.
 func Deployed(what string, made []landfall.File) ([]builder.ArchiveFile, error) {
 	files := make([]builder.ArchiveFile, 0, len(made))
 	for _, f := range made {

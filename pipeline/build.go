@@ -30,47 +30,47 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Sandbox runs commands that are not trusted.
+// Sandbox runs untrusted commands.
 type Sandbox interface {
-	// Build runs a build command. A command that fails is a result, not an error. Forbidden when nothing here can hold
-	// it; the message says what to do.
+	// Build runs a build command. A failing command is a result, not an error. Forbidden when nothing can confine it
+	// here; the message says what to do.
 	Build(ctx context.Context, c BuildCommand) (BuildResult, error)
 }
 
-// BuildCommand is a command of a repository's.
+// BuildCommand is a command of a repository.
 type BuildCommand struct {
 	Shell    string             // for /bin/sh -c
-	Dir      string             // the only folder that it sees of ours, and where it starts
-	Env      map[string]string  // beside what every command has
-	Output   io.Writer          // what it prints, as it does
+	Dir      string             // the only folder of ours that it sees, and where it starts
+	Env      map[string]string  // in addition to what every command has
+	Output   io.Writer          // gets what the command prints, as it prints it
 	Network  bool               // whether it may reach public addresses
-	Warmup   environment.Warmup // makes a folder that it finds in Dir
-	Progress func(line string)  // tells who waits for the build what is done before the command
-	Logger   *slog.Logger       // names the run: for what the operator is to know
-	Hide     *secret.Redactor   // what must not be in what the operator is told; nil: nothing
+	Warmup   environment.Warmup // makes a folder that the command finds in Dir
+	Progress func(line string)  // reports what is done before the command to the person who waits for the build
+	Logger   *slog.Logger       // has the run's name; for the operator
+	Hide     *secret.Redactor   // removes secrets from what the operator is told; nil: there are none
 }
 
 // BuildResult says how a build command ended.
 type BuildResult struct {
 	ExitCode int
-	Killed   string // which limit ended it; empty when it ended by itself
+	Killed   string // the limit that ended it; empty when it ended by itself
 	Dir      string // the path at which the command saw its folder
-	// NotReached has a line for each host that the command asked for in vain: the host, and what would allow it.
+	// NotReached has a line for each host that the command could not reach: the host, and what would allow it.
 	NotReached []string
 }
 
-// builtPlan is a plan, of which a build of the app made a new one, with what build commands made of packages.
+// builtPlan is a plan with what build commands made of packages. When the app has a build, its output made a new plan.
 type builtPlan struct {
 	plan
 
 	packageFiles map[landfall.UnitID][]builder.ArchiveFile
 }
 
-// hasBuild reports whether a build command makes files of the app itself.
+// hasBuild reports whether the app has a build command that makes its files.
 func (s source) hasBuild() bool { return s.spec.App != nil && s.spec.App.Build != nil }
 
-// build runs the build commands whose output is not at hand: of the app, and of the packages that changed. Then it looks whether
-// what is new can be run, as far as that can be told.
+// build runs the build commands whose output is not stored yet: of the app, and of the packages that changed. Then it
+// checks whether new functions can be run, as far as possible.
 func (p plan) build(ctx context.Context) (builtPlan, error) {
 	if p.hasBuild() {
 		files, err := p.buildApp(ctx)
@@ -82,7 +82,7 @@ func (p plan) build(ctx context.Context) (builtPlan, error) {
 		}
 	}
 	b := builtPlan{plan: p, packageFiles: map[landfall.UnitID][]builder.ArchiveFile{}}
-	b.packages = maps.Clone(p.packages) // of which zips are unpacked
+	b.packages = maps.Clone(p.packages) // zips in it are unpacked
 	if err := b.buildPackages(ctx); err != nil {
 		return builtPlan{}, err
 	}
@@ -115,7 +115,7 @@ func (b builtPlan) buildPackages(ctx context.Context) error {
 	return nil
 }
 
-// buildJob is one build command and what it may read.
+// buildJob is one build command and its input.
 type buildJob struct {
 	what      string // for people
 	command   string
@@ -123,15 +123,15 @@ type buildJob struct {
 	inputs    []builder.ArchiveFile // the files that it sees, by their path in its folder
 	outputs   []string              // files and folders that it makes
 	deploy    bool                  // its output is at DEPLOY_PKG
-	pullImage string                // in place of the command: the image that it pulls
-	pullEnv   spec.Environment      // whose image that is
-	unzip     bool                  // in place of the command: it unpacks a zip
-	marks     map[string]string     // of the secrets that it gets, by their names
+	pullImage string                // in place of the command: the image to pull
+	pullEnv   spec.Environment      // the environment of that image
+	unzip     bool                  // in place of the command: a zip is unpacked
+	marks     map[string]string     // fingerprints of the secrets that it gets, by their names
 	warmup    environment.Warmup
 	key       landfall.Digest // covers all of the above and the environment's definition
 }
 
-// buildApp returns the commit's files, overlaid with what the app's build command makes of them.
+// buildApp returns the commit's files, overlaid with the output of the app's build command.
 func (d draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 	b := d.spec.App.Build
 	env := maps.Clone(b.Env)
@@ -165,8 +165,8 @@ func (d draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 	return files, nil
 }
 
-// releaseURLVariable tells a build where its release will answer; only builds that name it are told, since it makes
-// every commit's build another one.
+// releaseURLVariable tells a build the address of its release. Only builds that use the variable get it, because it
+// makes the build of every commit a different one.
 const releaseURLVariable = "LANDFALL_RELEASE_URL"
 
 // sourceFolder is where, by Fission's build contract, the source lies in the build's folder.
@@ -203,7 +203,7 @@ func (b builtPlan) buildPackage(ctx context.Context, u versioning.Unit, plan pac
 	return nil
 }
 
-// digest covers everything that the outcome of a build may depend on.
+// digest covers everything that can change the output of a build.
 func (j buildJob) digest(definition []byte) landfall.Digest {
 	rows := make([][3]string, 0, len(j.inputs))
 	for _, f := range j.inputs {
@@ -219,12 +219,12 @@ func (j buildJob) digest(definition []byte) landfall.Digest {
 		Secrets     map[string]string `json:"secrets,omitempty"`
 	}{"landfall-build/1", j.command, string(definition), j.env, j.outputs, rows, j.marks})
 	if err != nil {
-		return "" // strings only: it always has a form
+		return "" // it has only strings, so it can always be encoded
 	}
 	return landfall.DigestOf(data)
 }
 
-// runBuild returns what a build makes: from an earlier build of the same input, or by running the command.
+// runBuild returns the output of a build: from an earlier build of the same input, or by running the command.
 func (d draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
 	if d.run.Rebuild {
 		if err := d.forgetBuild(ctx, job.key); err != nil {
@@ -260,8 +260,8 @@ func (a *attempt) forgetBuild(ctx context.Context, key landfall.Digest) error {
 	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, a.app.ID, key) })
 }
 
-// cachedBuild returns the recorded output of a build whose bytes are still here; nil when there is none. After a failure of the run
-// every byte is looked at: those may be what it failed for.
+// cachedBuild returns the recorded output of a build whose bytes still exist; nil when there is none. After a failure
+// of the run every byte is checked, because the output may be the cause.
 func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
 	data, err := a.DB.Build(ctx, a.app.ID, key)
 	if err != nil {
@@ -282,7 +282,7 @@ func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landf
 	return kept.Files, nil
 }
 
-// isStored reports whether a file that a build made lies at a path: by its size, or by its digest.
+// isStored reports whether a build output lies at a path, by its size or by its digest.
 func isStored(f landfall.File, at string, byDigest bool) bool {
 	info, err := os.Lstat(at)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
@@ -295,7 +295,7 @@ func isStored(f landfall.File, at string, byDigest bool) bool {
 	return err == nil && digest == f.Digest
 }
 
-// fill writes a build's input files into its folder, from nothing.
+// fill writes a build's input files into its new folder.
 func (c checkout) fill(ctx context.Context, dir string, inputs []builder.ArchiveFile) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -308,7 +308,7 @@ func (c checkout) fill(ctx context.Context, dir string, inputs []builder.Archive
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	for _, links := range []bool{false, true} { // last what could lead elsewhere
+	for _, links := range []bool{false, true} { // links are last, because they could lead elsewhere
 		for _, f := range inputs {
 			if f.File.IsBuiltLink() != links {
 				continue
@@ -334,8 +334,8 @@ func (c checkout) fillFile(ctx context.Context, root *os.Root, f builder.Archive
 	return root.Symlink(f.File.Target, f.Path)
 }
 
-// execute runs the command, with its output streamed to the run's log, or pulls the image. It returns the path at which the command
-// saw the folder.
+// execute runs the command and copies its output to the run's log, or pulls the image. It returns the path at which the
+// command saw its folder.
 func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir string, err error) {
 	if job.pullImage != "" {
 		return dir, d.pull(ctx, dir, job)
@@ -363,7 +363,7 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 		why = "was ended: " + result.Killed
 	case result.ExitCode != 0:
 		why = fmt.Sprintf("failed with exit code %d", result.ExitCode)
-		if isFull(dir) { // whatever it says, that is not its author's fault
+		if isFull(dir) { // whatever the command says, its author is not at fault
 			return "", noSpace(nil)
 		}
 	default:
@@ -375,8 +375,8 @@ func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir 
 	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
 }
 
-// storeOutputs takes a build's outputs out of its folder, records them with their digests, and returns them. The bytes are kept
-// before the record: what is recorded can be read.
+// storeOutputs takes a build's outputs out of its folder, records them with their digests, and returns them. It stores
+// the bytes before the record, so what is recorded can be read.
 func (d draft) storeOutputs(ctx context.Context, dir, buildDir string, job buildJob) ([]landfall.File, error) {
 	files, err := artifact.Collect(dir, buildDir, artifact.Build{What: job.what, Outputs: job.outputs, Deploy: job.deploy})
 	if err == nil && len(job.marks) > 0 {
@@ -392,7 +392,7 @@ func (d draft) storeOutputs(ctx context.Context, dir, buildDir string, job build
 		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 			return nil, err
 		}
-		if f.IsBuiltLink() { // it is kept as the text that it is
+		if f.IsBuiltLink() { // a link is stored as its text
 			err = os.WriteFile(target, []byte(f.Target), 0o600)
 		} else {
 			err = move(ctx, filepath.Join(dir, filepath.FromSlash(f.Path)), target)
@@ -419,7 +419,7 @@ func (d draft) storeOutputs(ctx context.Context, dir, buildDir string, job build
 	})
 }
 
-// move gives a file another name, also on another file system: scratch may be one of its own.
+// move renames a file, also to another file system: scratch may be on its own.
 func move(ctx context.Context, from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
@@ -444,12 +444,13 @@ func digestPath(name string) (landfall.Digest, error) {
 	return digestFile(f)
 }
 
-// openOutput opens a file that a build made. Whoever stores it compares it with its digest; see cached for what comes of another one.
+// openOutput opens a build output. Whoever stores it compares it with its digest; cachedBuild says what happens when it
+// is damaged.
 func (a *attempt) openOutput(f landfall.File) (io.ReadCloser, error) {
 	return os.Open(filepath.Clean(a.outputs[f.Digest]))
 }
 
-// logWriter turns what a command prints into lines of the run's log, a few at a time.
+// logWriter makes lines of the run's log from what a command prints, and writes a few at a time.
 type logWriter struct {
 	write func([]string)
 	now   func() time.Time
@@ -458,13 +459,13 @@ type logWriter struct {
 	partial []byte
 	lines   []string
 	written time.Time
-	reason  errorFinder // of the lines so far
+	reason  errorFinder // found in the lines so far
 }
 
 const (
 	logBatch    = 200
 	logInterval = 100 * time.Millisecond
-	logLine     = 4096 // bytes of a line; what is longer is cut into lines
+	logLine     = 4096 // bytes of a line; a longer one is cut
 )
 
 // Write implements io.Writer. It does not fail.
@@ -476,7 +477,7 @@ func (l *logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take makes lines of text.
+// take splits text into lines.
 func (l *logWriter) take(p []byte) {
 	for len(p) > 0 {
 		i := slices.Index(p, '\n')

@@ -15,14 +15,14 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report. It returns the UID
-// of the run.
+// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report. It
+// returns the UID of the run.
 func (k storedPlan) commit(ctx context.Context) (landfall.UID, error) {
 	pushes, err := k.pushes(ctx, k.DB)
 	if err != nil {
 		return "", err
 	}
-	if err := k.place(ctx, pushes); err != nil { // of those that joined since the commit was fetched
+	if err := k.place(ctx, pushes); err != nil { // for pushes that joined since the commit was fetched
 		return "", err
 	}
 	if err := k.mirror.Keep(k.run.UID, k.run.Commit); err != nil {
@@ -97,7 +97,7 @@ func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
 	return k.succeed(ctx, u, change, notes)
 }
 
-// isNew reports whether a group version never was a release.
+// isNew reports whether a group version was never a release.
 func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	_, err := tx.Release(ctx, g.App, g.UID)
 	if err != nil && landfall.KindOf(err) == landfall.NotFound {
@@ -106,12 +106,12 @@ func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	return false, err
 }
 
-// wantNoRelease reports whether all that want a run want no release.
+// wantNoRelease reports whether none of the pushes of a run wants a release.
 func wantNoRelease(pushes []landfall.Push) bool {
 	return len(pushes) > 0 && !slices.ContainsFunc(pushes, deploy.WantsRelease)
 }
 
-// succeed ends the run within the transaction that made its release.
+// succeed ends the run in the transaction that made its release.
 func (k storedPlan) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
 	run := k.run
 	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, k.stats, u.Group.UID, change
@@ -137,7 +137,7 @@ func (k storedPlan) succeed(ctx context.Context, u deploy.RefUpdate, change int6
 	return k.Runs.End(ctx, u.Tx, *u.App, run)
 }
 
-// withNumbers fills in the versions that the apply came to.
+// withNumbers fills in the versions that the apply made or found.
 func withNumbers(changes []landfall.UnitChange, units []store.GroupUnit) []landfall.UnitChange {
 	byID := make(map[landfall.UnitID]store.GroupUnit, len(units))
 	for _, u := range units {
@@ -152,8 +152,7 @@ func withNumbers(changes []landfall.UnitChange, units []store.GroupUnit) []landf
 	return all
 }
 
-// group returns the group version that the commit comes to: the one it had before if the digests are the same, else a
-// new one.
+// group returns the group version of the commit: the earlier one if the digests are the same, else a new one.
 func (k storedPlan) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
@@ -172,7 +171,7 @@ func (k storedPlan) group(
 		if g.Digest == digest {
 			same = &earlier[i]
 		}
-		if g.UID == uid && g.Digest != digest { // the commit's own address stays with what it named first
+		if g.UID == uid && g.Digest != digest { // the commit's own address stays with the content that it named first
 			if uid, err = deploy.RandomUID(ctx, tx, app.ID); err != nil {
 				return landfall.Group{}, nil, err
 			}
@@ -225,8 +224,8 @@ func (k storedPlan) expectedGroup(ctx context.Context, tx *store.Tx, app landfal
 	return g, units, tx.ReplaceGroupUnits(ctx, g, units)
 }
 
-// checkRecorded fails when a commit whose release was recorded comes to other digests: what builds it is not the same
-// any more.
+// checkRecorded fails when a commit whose release was recorded now has other digests, because its builds gave another
+// result.
 func checkRecorded(recorded []store.GroupUnit, units []versioning.Unit) error {
 	was := make(map[landfall.UnitID]landfall.Digest, len(recorded))
 	for _, u := range recorded {
@@ -249,7 +248,7 @@ func groupUnits(units []versioning.Unit) []landfall.GroupUnit {
 	return all
 }
 
-// message is what people read in the history.
+// message returns the text that people read in the history.
 func (c checkout) message(pushes []landfall.Push) string {
 	for _, push := range slices.Backward(pushes) {
 		if push.Message != "" {
@@ -266,7 +265,7 @@ func actorOf(pushes []landfall.Push) string {
 	return pushes[len(pushes)-1].Actor
 }
 
-// policyOf is what a commit says about releasing; nil when it says nothing.
+// policyOf returns what a commit says about releasing; nil when it says nothing.
 func policyOf(s *spec.Spec) *landfall.ReleasePolicy {
 	if s.App == nil || isZeroPolicy(s.App.Release) {
 		return nil

@@ -19,18 +19,19 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// draft is what a run knows before it looks at units: which secrets it uses, and what it is compared with.
+// draft is what a run knows before it looks at units: the secrets that it uses, and what it is compared with.
 type draft struct {
 	source
 
-	secrets      []store.GroupUnit // that the functions name
+	secrets      []store.GroupUnit // named by the functions
 	buildSecrets buildSecrets
-	base         []landfall.GroupUnit // what the diff compares with
-	baseUnits    []store.GroupUnit    // the same, as it is stored
-	baseGroup    landfall.UID         // the group version that it is of; empty: there is none
+	base         []landfall.GroupUnit // compared with in the diff
+	baseUnits    []store.GroupUnit    // the same, as stored
+	baseGroup    landfall.UID         // the group version to which it belongs; empty: there is none
 }
 
-// plan is what a commit comes to, before anything of it is stored. Without units it is a draft alone: then a build makes the files.
+// plan is the result that a commit will have, before any of it is stored. A plan without units is only a draft: then a
+// build makes the files.
 type plan struct {
 	draft
 
@@ -43,18 +44,17 @@ type plan struct {
 	changes   []landfall.UnitChange
 }
 
-// packagePlan is what a package's archives consist of.
+// packagePlan says what is in a package's archives.
 type packagePlan struct {
 	pkg        spec.Package
 	source     []builder.ArchiveFile
 	deployment []builder.ArchiveFile
-	unzipped   bool               // of an archive that is a zip, the files are those in it
+	unzipped   bool               // an archive that is a zip was unpacked into its files
 	warmup     environment.Warmup // of its build
-	builder    string             // the command that its environment's document names in the place of its own; empty: that changes nothing
+	builder    string             // the command that the environment's document names in place of its own; empty: it makes no difference
 }
 
-// declare turns the specs and the files into units with digests. files are the commit's, overlaid with what a build
-// made.
+// declare makes units with digests from the specs and the files. files are the commit's, overlaid with build outputs.
 func (p plan) declare(ctx context.Context, files []landfall.File) ([]versioning.Unit, error) {
 	var declared []versioning.Declared
 	statics, err := p.declareApp(files)
@@ -121,7 +121,7 @@ func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 	return declared, nil
 }
 
-// checkNames fails for a file that no address could lead to: visitors' paths with such characters are refused.
+// checkNames fails for a file to which no address can lead, because visitors' paths with such characters are refused.
 func checkNames(u assets.Unit) error {
 	for _, e := range u.Entries {
 		if strings.ContainsFunc(e.Path, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) {
@@ -175,7 +175,7 @@ func (a *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.Arch
 	return selected, err
 }
 
-// content names the package's files for its digest: by archive, path, mode and content.
+// content lists the package's files for its digest: archive, path, mode and content.
 func (p packagePlan) content() ([]byte, error) {
 	rows := [][4]string{}
 	for _, a := range []struct {

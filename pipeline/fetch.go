@@ -17,8 +17,8 @@ type checkout struct {
 	info   builder.CommitInfo
 }
 
-// fetch settles the place of the run's pushes among those of their references, and brings the commit into the mirror. What it returns
-// is to be closed, also with an error.
+// fetch finds the place of the run's pushes among those of their references, and brings the commit into the mirror. The
+// caller closes the result, even with an error.
 func (a *attempt) fetch(ctx context.Context) (checkout, error) {
 	pushes, err := a.pushes(ctx, a.DB)
 	if err != nil {
@@ -46,7 +46,7 @@ func (a *attempt) fetch(ctx context.Context) (checkout, error) {
 	return c, a.learnBranch(ctx, remote)
 }
 
-// pushReader is what reading a run's pushes needs.
+// pushReader is what is needed to read a run's pushes.
 type pushReader interface {
 	RunRefs(ctx context.Context, run string) ([]store.RunRef, error)
 	Push(ctx context.Context, id int64) (landfall.Push, error)
@@ -72,7 +72,7 @@ func (a *attempt) pushes(ctx context.Context, r pushReader) ([]landfall.Push, er
 	return pushes, nil
 }
 
-// learnBranch takes the remote's HEAD as the production branch, which nobody set.
+// learnBranch takes the remote's HEAD as the production branch when nobody has set one.
 func (a *attempt) learnBranch(ctx context.Context, remote builder.Remote) error {
 	_, head, err := a.Mirrors.Heads(ctx, remote)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *attempt) learnBranch(ctx context.Context, remote builder.Remote) error 
 	})
 }
 
-// place settles the place of pushes that wait for it.
+// place finds the place of pushes that wait for it.
 func (a *attempt) place(ctx context.Context, pushes []landfall.Push) error {
 	asked := map[landfall.RefName]bool{}
 	for _, push := range pushes {
@@ -106,5 +106,5 @@ func (a *attempt) place(ctx context.Context, pushes []landfall.Push) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, a.run.ID, a.run.Attempt) }) // it may be superseded
+	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, a.run.ID, a.run.Attempt) }) // the run may be superseded
 }

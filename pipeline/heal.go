@@ -7,8 +7,8 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// verifyStored looks, in a run that rebuilds, at every byte that is stored of a version. When something is damaged or gone the run
-// stores all of it again, at keys of its own where others are taken.
+// verifyStored checks, in a run that rebuilds, every stored byte of a version. When something is damaged or gone, the
+// run stores all of it again, at keys of its own where others are taken.
 func (a *attempt) verifyStored(ctx context.Context, v *storedVersion) error {
 	if !a.run.Rebuild || v.Content == nil {
 		return nil
@@ -22,7 +22,8 @@ func (a *attempt) verifyStored(ctx context.Context, v *storedVersion) error {
 	return nil
 }
 
-// intact reports whether all that is stored of a version is what was stored. An error says that nobody can look now.
+// intact reports whether everything that is stored of a version is undamaged. An error means that this cannot be
+// checked now.
 func (a *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) {
 	type object struct {
 		key    string
@@ -57,7 +58,7 @@ func (a *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) 
 	return true, nil
 }
 
-// ignoreDamage returns an error that says nothing of what is stored, but that nobody can look now; nil for any other.
+// ignoreDamage returns an error that means that nothing can be checked now; nil for any other error.
 func ignoreDamage(err error) error {
 	if kind := landfall.KindOf(err); err != nil && kind != landfall.NotFound && kind != landfall.Internal {
 		return err

@@ -17,19 +17,19 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Images pulls container images from registries elsewhere.
+// Images pulls container images from registries.
 type Images interface {
-	// Pin returns a reference to what a reference means now, with a digest. logins are by the registries' hosts.
+	// Pin returns the reference with the digest of the image that it names now. logins are by the registries' hosts.
 	Pin(ctx context.Context, reference string, logins map[string]secret.Login) (string, error)
 	// Pull writes the image of a pinned reference into a file.
 	Pull(ctx context.Context, pinned, file string, logins map[string]secret.Login) error
 }
 
-// imageFile is what a pulled image is in the package that it is made.
+// imageFile is the path of a pulled image in its package.
 const imageFile = artifact.Folder + "/image.tar"
 
-// pinImages returns the spec with the digest of each image that is to be pulled in its environment: what a tag means is looked up once by a run,
-// and is a part of the versions that it makes.
+// pinImages returns the spec with the digest of each image that must be pulled. A run looks up a tag once, and the
+// digest is a part of the versions that the run makes.
 func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 	pinned := *p.spec
 	pinned.Environments = slices.Clone(p.spec.Environments)
@@ -75,7 +75,7 @@ func withImage(stored json.RawMessage, image string) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// declareImage makes a package of an environment whose image is pulled consist of that.
+// declareImage makes a pulled image the content of a package whose environment names one.
 func (p plan) declareImage(d *versioning.Declared, plan packagePlan) error {
 	image := p.images[plan.pkg.Environment]
 	if image == "" {
@@ -91,7 +91,7 @@ func (p plan) declareImage(d *versioning.Declared, plan packagePlan) error {
 	return err
 }
 
-// pullPackage makes a package of the image that its environment names.
+// pullPackage makes a package from the image that its environment names.
 func (b builtPlan) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
 	job := buildJob{what: u.Unit.String(), command: "pull " + image, outputs: []string{imageFile}, pullImage: image}
 	job.key = job.digest(nil)
@@ -110,7 +110,7 @@ func (b builtPlan) pullPackage(ctx context.Context, u versioning.Unit, image str
 	return nil
 }
 
-// pull writes an image where a build would have left it.
+// pull writes an image to where a build would leave it.
 func (d draft) pull(ctx context.Context, dir string, job buildJob) error {
 	d.logNow(ctx, append(d.takeLog(), "pulling "+job.pullImage)...)
 	file := filepath.Join(dir, filepath.FromSlash(imageFile))

@@ -17,26 +17,26 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Builds is the folder where what builds made is kept: a folder for each build, in its app's.
+// Builds is the folder of stored build outputs: a folder for each build, in a folder of its app.
 type Builds struct {
 	Folder string
-	Bytes  int64 // what is kept when no run is at work; what was not used for longest goes first
+	Bytes  int64 // limit of all outputs while no run uses them; those that were not used for longest are removed first
 
 	mu    sync.Mutex
-	users map[string]int   // runs that use a build's folder, which is as long not removed
+	users map[string]int   // number of runs that use a build's folder, which is not removed meanwhile
 	sizes map[string]int64 // of builds' folders, which do not change
 }
 
-// fileOverhead is what a file costs beside its bytes.
+// fileOverhead is what a file costs in addition to its bytes.
 const fileOverhead = 4 << 10
 
-// storedBuild is the record of what a build made.
+// storedBuild is the record of a build's output.
 type storedBuild struct {
 	Folder string          `json:"folder"`
 	Files  []landfall.File `json:"files"`
 }
 
-// hold keeps a build's folder until release, and returns where it is.
+// hold keeps a build's folder until release, and returns its path.
 func (b *Builds) hold(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *Builds) hold(name string) string {
 	return filepath.Join(b.Folder, filepath.FromSlash(name))
 }
 
-// release undoes hold, and says that the folders were used just now.
+// release undoes hold, and notes that the folders were used just now.
 func (b *Builds) release(names []string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,11 +56,11 @@ func (b *Builds) release(names []string, now time.Time) {
 		if b.users[name] == 0 {
 			delete(b.users, name)
 		}
-		_ = os.Chtimes(filepath.Join(b.Folder, filepath.FromSlash(name)), now, now) // it may be gone, or never have been made
+		_ = os.Chtimes(filepath.Join(b.Folder, filepath.FromSlash(name)), now, now) // it may be gone, or was never made
 	}
 }
 
-// trim removes what is too much. forget is called before with the name of what is removed.
+// trim removes outputs beyond the limit. Before that it calls forget with each name.
 func (b *Builds) trim(forget func(name string) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func (b *Builds) trim(forget func(name string) error) error {
 				return err
 			}
 		}
-		if b.users[name] == 0 { // until then it is being made
+		if b.users[name] == 0 { // otherwise it is still being made
 			sizes[name] = size
 			builds = append(builds, build{name, info.ModTime()})
 		}
@@ -109,7 +109,7 @@ func (b *Builds) trim(forget func(name string) error) error {
 	return nil
 }
 
-// Drop removes what builds of an app made, unless a run uses some of it.
+// Drop removes the build outputs of an app, unless a run uses some of them.
 func (b *Builds) Drop(app string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *Builds) Drop(app string) error {
 	return os.RemoveAll(filepath.Join(b.Folder, app))
 }
 
-// Check returns the names of the files of a kept build that are not what the build made. What is not there is no damage: it is
+// Check returns the names of the files of a stored build that have changed since. A missing file is no damage: it is
 // built again when it is needed.
 func (b *Builds) Check(record store.Build) ([]string, error) {
 	var kept storedBuild
@@ -140,7 +140,7 @@ func (b *Builds) Check(record store.Build) ([]string, error) {
 	return damaged, nil
 }
 
-// releaseOne undoes hold.
+// releaseOne undoes hold for one folder.
 func (b *Builds) releaseOne(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +150,7 @@ func (b *Builds) releaseOne(name string) {
 	}
 }
 
-// sizeOf returns what the files below a folder take.
+// sizeOf returns the size of the files below a folder.
 func sizeOf(folder fs.FS, name string) (size int64, err error) {
 	err = fs.WalkDir(folder, name, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -165,14 +165,14 @@ func sizeOf(folder fs.FS, name string) (size int64, err error) {
 	return size, err
 }
 
-// holdBuild keeps a build's folder until the worker is done, and returns where it is.
+// holdBuild keeps a build's folder until the worker is done, and returns its path.
 func (a *attempt) holdBuild(name string) string {
 	a.buildFolders = append(a.buildFolders, name)
 	return a.Builds.hold(name)
 }
 
-// releaseBuilds lets go of the folders of builds, and removes what is then too much; when the run was broken off, the next
-// one does.
+// releaseBuilds releases the folders of builds, and removes those beyond the limit. When the run was broken off, the
+// next run removes them.
 func (a *attempt) releaseBuilds(ctx context.Context) {
 	if len(a.buildFolders) == 0 {
 		return
@@ -187,7 +187,8 @@ func (a *attempt) releaseBuilds(ctx context.Context) {
 	}
 }
 
-// forgetFolder deletes the record of a build whose folder goes; that of another build of the same input stays.
+// forgetFolder deletes the record of a build whose folder is removed. The record of another build with the same input
+// stays.
 func (a *attempt) forgetFolder(ctx context.Context, name string) error {
 	app, folder := path.Split(name)
 	hex, _, _ := strings.Cut(folder, "-")

@@ -15,7 +15,7 @@ import (
 
 // Modules knows which WebAssembly modules can be run.
 type Modules interface {
-	// Check looks at a module, and makes it ready. Invalid, with what is wrong with it, when it cannot be run.
+	// Check checks a module and prepares it. Invalid, with what is wrong, when it cannot be run.
 	Check(ctx context.Context, module io.Reader) error
 }
 
@@ -35,7 +35,7 @@ func (b builtPlan) deploymentFiles(ctx context.Context, id landfall.UnitID) (pre
 	return preflight.DeploymentOf(list, b.open), nil
 }
 
-// earlierDeployment returns the files of a package that was stored for an earlier version of it.
+// earlierDeployment returns the stored files of an earlier version of a package.
 func (b builtPlan) earlierDeployment(ctx context.Context, id landfall.UnitID) (preflight.Deployment, error) {
 	content, err := landfall.ReadContent[landfall.PackageContent](b.current[id].content())
 	if err != nil || content.Deployment == nil {

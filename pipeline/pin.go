@@ -11,7 +11,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// secretNames returns the names of the secrets that the functions of the commit name.
+// secretNames returns the secrets that the functions of the commit name.
 func (s source) secretNames() []string {
 	var names []string
 	for _, f := range s.spec.Functions {
@@ -23,8 +23,8 @@ func (s source) secretNames() []string {
 	return slices.Compact(names)
 }
 
-// pinSecrets returns the secrets that the commit's functions name, as a release of a line uses them. Invalid, with file and line, when
-// one is not there.
+// pinSecrets returns the secrets that the commit's functions name, in the versions for a release of a line. Invalid,
+// with file and line, when one does not exist.
 func (s source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.GroupUnit, error) {
 	if s.run.Expect != "" {
 		recorded, err := s.DB.GroupUnits(ctx, s.app.ID, s.run.Expect)
@@ -51,13 +51,14 @@ func (s source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.Gro
 	return secrets, nil
 }
 
-// lineReader is what telling lines apart reads; the database and its transactions have it.
+// lineReader is what is needed to tell lines apart; the database and its transactions have it.
 type lineReader interface {
 	AppliesOf(ctx context.Context, app string, group landfall.UID) ([]landfall.Apply, error)
 	GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error)
 }
 
-// lineOf returns the line that a commit's release belongs to: production's when production wants it, or, when nobody does, had it.
+// lineOf returns the line to which a commit's release belongs: production if production wants it or, when no push wants
+// it, had it.
 func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pushes []landfall.Push) (landfall.Line, error) {
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production }) {
 		return landfall.Production, nil
@@ -77,12 +78,12 @@ func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pu
 	return landfall.Preview, nil
 }
 
-// errPinAgain is what the commit's transaction returns when a secret was set or revoked since the plan, or production came to want
-// the commit.
+// errPinAgain is what the commit's transaction returns when a secret was set or revoked since the plan was made, or
+// production has begun to want the commit.
 var errPinAgain = &landfall.Error{Op: "pipeline.pin", Kind: landfall.Unavailable,
 	Message: "a secret was set or revoked meanwhile, or another branch came to the commit; planning again"}
 
-// checkPinned fails unless the secrets in force are still those of the plan.
+// checkPinned fails unless the secrets of the plan are still those in force.
 func (d draft) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push) error {
 	names := d.secretNames()
 	if len(names) == 0 || d.run.Expect != "" {

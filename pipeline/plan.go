@@ -18,8 +18,8 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// plan computes the digests of what the commit declares. Where a build command makes files, their digests come with the
-// build.
+// plan computes the digests of what the commit declares. The digests of files that a build command makes are computed
+// after the build.
 func (s source) plan(ctx context.Context) (plan, error) {
 	if reason, err := s.skipReason(ctx); err != nil || reason != "" {
 		if err != nil {
@@ -38,8 +38,8 @@ func (s source) plan(ctx context.Context) (plan, error) {
 	return d.planUnits(ctx, s.files)
 }
 
-// draft finds the secrets that the commit uses, and what it is compared with: for pushes that want it. It fails when a unit is another
-// app's.
+// draft finds the secrets that the commit uses, and what it is compared with, for the pushes that want it. It fails
+// when another app owns a unit.
 func (s source) draft(ctx context.Context, pushes []landfall.Push) (draft, error) {
 	d := draft{source: s}
 	if err := s.checkOwners(ctx); err != nil {
@@ -60,8 +60,8 @@ func (s source) draft(ctx context.Context, pushes []landfall.Push) (draft, error
 	return d, err
 }
 
-// checkOwners fails when the spec declares a unit that another app owns. The commit's transaction looks again: another
-// app may be faster.
+// checkOwners fails when the spec declares a unit that another app owns. The commit's transaction checks again, because
+// another app may be faster.
 func (s source) checkOwners(ctx context.Context) error {
 	own, err := s.ownUnits(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s source) checkOwners(ctx context.Context) error {
 	return nil
 }
 
-// ownUnits returns the units that the app owns, retired ones included.
+// ownUnits returns the units that the app owns, including retired ones.
 func (a *attempt) ownUnits(ctx context.Context) (map[landfall.UnitID]store.Unit, error) {
 	owned, err := a.DB.UnitsOf(ctx, a.app.ID)
 	rows := make(map[landfall.UnitID]store.Unit, len(owned))
@@ -103,7 +103,7 @@ type skipError struct{ reason string }
 // Error implements error.
 func (e *skipError) Error() string { return "skipped: " + e.reason }
 
-// planUnits compares what the commit declares with what is there.
+// planUnits compares what the commit declares with what is stored.
 func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, error) {
 	p := plan{
 		draft: d, statics: map[landfall.UnitID]assets.Unit{}, packages: map[landfall.UnitID]packagePlan{}, images: map[string]string{},
@@ -140,12 +140,12 @@ func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 			changed++
 		}
 	}
-	p.stats.UnitsChanged, p.stats.UnitsTotal = changed, len(p.changes) // removed ones are among them
+	p.stats.UnitsChanged, p.stats.UnitsTotal = changed, len(p.changes) // removed units are among them
 	p.logf("%d of %s changed", changed, landfall.Count(p.stats.UnitsTotal, "unit"))
 	return p, nil
 }
 
-// baseOf returns what the diff compares with: the branch's previous group version, else what production has.
+// baseOf returns what the diff compares with: the branch's previous group version, else production's.
 func (s source) baseOf(ctx context.Context, pushes []landfall.Push) (landfall.UID, []store.GroupUnit, error) {
 	refs := []landfall.RefName{""} // production
 	for _, push := range pushes {
@@ -165,15 +165,15 @@ func (s source) baseOf(ctx context.Context, pushes []landfall.Push) (landfall.UI
 	return "", nil, nil
 }
 
-// storedVersion is a version that a declared unit has already.
+// storedVersion is an existing version of a declared unit.
 type storedVersion struct {
 	landfall.Version
 
 	prefixes   []string
-	storeAgain bool // what is stored of it cannot be used: it is stored again
+	storeAgain bool // its stored content cannot be used and must be stored again
 }
 
-// content returns what the version keeps; nothing where that is to be stored.
+// content returns the stored content of the version; nil when it must be stored again.
 func (v storedVersion) content() json.RawMessage {
 	if v.storeAgain {
 		return nil
@@ -181,7 +181,7 @@ func (v storedVersion) content() json.RawMessage {
 	return v.Content
 }
 
-// findStored finds the versions that the declared units have already.
+// findStored finds the existing versions of the declared units.
 func (p plan) findStored(ctx context.Context) error {
 	inBase := make(map[landfall.UnitID]landfall.GroupUnit, len(p.base))
 	for _, u := range p.base {
@@ -221,7 +221,7 @@ func (p plan) findStored(ctx context.Context) error {
 	return nil
 }
 
-// skipReason says why the commit gets no release: it changed nothing but paths that do not count.
+// skipReason says why the commit gets no release: it changed only paths that do not count.
 func (s source) skipReason(ctx context.Context) (string, error) {
 	globs := s.app.Policy.SkipPaths
 	if len(globs) == 0 || s.run.Rebuild {

@@ -7,8 +7,8 @@ import (
 	"landfall.dev/landfall/builder"
 )
 
-// checkPointers fails for a pointer of Git LFS among the files of the units that must be stored. It reads the beginning of new
-// files that are as small as a pointer, and nothing of files that earlier versions have.
+// checkPointers fails for a Git LFS pointer among the files of the units that must be stored. It reads the beginning of
+// new files that are as small as a pointer, and no files that earlier versions have.
 func (p plan) checkPointers(ctx context.Context) error {
 	read := map[string]bool{} // by blob
 	for _, u := range p.units {
@@ -41,7 +41,7 @@ func (p plan) checkPointers(ctx context.Context) error {
 	return nil
 }
 
-// filesOfUnit returns the files of a static unit, or those of a package's archives.
+// filesOfUnit returns the files of a static unit, or of a package's archives.
 func (p plan) filesOfUnit(id landfall.UnitID) []landfall.File {
 	var files []landfall.File
 	for _, e := range p.statics[id].Entries {

@@ -6,15 +6,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Preview is what a commit would come to: the diff, without anything being built, stored or moved.
+// Preview is the result that a commit would have: the diff, without building, storing or moving anything.
 type Preview struct {
 	Changes  []landfall.UnitChange
-	Complete bool                 // false when a build command would make files whose digests are not known before
-	Files    *landfall.FileChange // of the commit as a whole, when it is not complete; nil when it cannot be known
+	Complete bool                 // false when a build command would make files whose digests are not known yet
+	Files    *landfall.FileChange // of the whole commit, when the diff is not complete; nil when it is not known
 	Log      []string
 }
 
-// DryRun plans a commit of the built-in remote without storing anything. Errors are those of a run.
+// DryRun plans a commit of the built-in remote without storing anything. Its errors are those of a run.
 func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
 	hide, err := p.redactor(ctx, app, nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, erro
 	return Preview{Changes: p.changes, Complete: true, Log: a.takeLog()}, nil
 }
 
-// previewFiles adds to the diff of a dry run what differs within the static units, by git's names of the files.
+// previewFiles adds to the diff of a dry run the files that differ within static units, compared by git's blob names.
 func (p plan) previewFiles(ctx context.Context) error {
 	for i, c := range p.changes {
 		unit, ok := p.statics[c.Unit]
@@ -95,7 +95,8 @@ func (p plan) previewFiles(ctx context.Context) error {
 	return nil
 }
 
-// previewCommit counts what differs between the commit and the one that the diff compares with; nil when there is none.
+// previewCommit counts the files that differ between the commit and the one that the diff compares with; nil when there
+// is none.
 func (d draft) previewCommit(ctx context.Context) (*landfall.FileChange, error) {
 	if d.baseGroup == "" {
 		return countChanges(nil, d.files), nil
@@ -111,8 +112,8 @@ func (d draft) previewCommit(ctx context.Context) (*landfall.FileChange, error) 
 	return countChanges(before, d.files), nil
 }
 
-// countChanges counts what differs between two sets of files of commits. Where a file begins to be executable, nothing of
-// what is served changes.
+// countChanges counts the files that differ between two commits. A file that only becomes executable has not changed
+// for visitors.
 func countChanges(before, after []landfall.File) *landfall.FileChange {
 	old := make(map[string]landfall.File, len(before))
 	var change landfall.FileChange

@@ -15,7 +15,7 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// source is what a commit declares, and its files.
+// source is what a commit declares, with its files.
 type source struct {
 	checkout
 
@@ -36,7 +36,7 @@ func (c checkout) read(ctx context.Context) (source, error) {
 	return s, s.check(ctx)
 }
 
-// check fails unless what the commit declares can become a release, and says what its author should know.
+// check fails unless what the commit declares can become a release, and logs what its author should know.
 func (s source) check(ctx context.Context) error {
 	for _, warning := range slices.Concat(s.spec.Warnings, environment.WithoutNetwork(s.spec)) {
 		s.logf("warning: %s", warning)
@@ -94,7 +94,7 @@ func (s source) readSpec(ctx context.Context) (*spec.Spec, error) {
 	}
 	if len(sources) > 0 {
 		declared, err := spec.Parse(sources, s.Specs)
-		if err == nil && index && declared.OnlySettings() { // a release policy or a configuration does not take a page away
+		if err == nil && index && declared.OnlySettings() { // a release policy or a configuration must not remove the pages of an app
 			declared.App.Static = spec.Implicit().App.Static
 		}
 		if err == nil {
@@ -141,7 +141,7 @@ func (s source) readContractFile(ctx context.Context, name string) ([]byte, erro
 	return nil, &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: why}
 }
 
-// readFile reads a file of the commit whose size was found to be small.
+// readFile reads a file of the commit that is known to be small.
 func (c checkout) readFile(ctx context.Context, f landfall.File) ([]byte, error) {
 	r, err := c.mirror.Read(ctx, f)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s source) checkNamespaces() error {
 	return nil
 }
 
-// summary counts what a spec declares, for people.
+// summary counts the objects that a spec declares, for people.
 func summary(s *spec.Spec) string {
 	static := 0
 	if s.App != nil {
@@ -200,14 +200,14 @@ func summary(s *spec.Spec) string {
 	}, ", ")
 }
 
-// close lets go of what the work holds open.
+// close closes what the work has open.
 func (c checkout) close() {
 	if c.mirror != nil {
 		_ = c.mirror.Close()
 	}
 }
 
-// warnOfNetworks tells who pushes of the functions that get no network here, whatever they ask for.
+// warnOfNetworks tells the person who pushed which functions ask for a network and get none here.
 func (s source) warnOfNetworks() {
 	if !s.NoNetwork {
 		return

@@ -6,13 +6,13 @@ import (
 	"landfall.dev/landfall"
 )
 
-// action is what becomes of a run whose attempt ended in an error.
+// action is what happens with a run whose attempt ended in an error.
 type action uint8
 
 const (
 	fail     action = iota // the run is over
-	tryAgain               // after a while
-	giveBack               // at once, by whoever comes; the attempt does not count
+	tryAgain               // after a delay
+	giveBack               // at once, by any worker; the attempt does not count
 )
 
 type decision struct {
@@ -21,14 +21,15 @@ type decision struct {
 	after  time.Duration     // for tryAgain
 }
 
-// How often and how soon a run is tried again.
+// These bound how often and how soon a run is tried again.
 const (
 	maxFailures = 6
 	firstDelay  = 2 * time.Second
 	maxDelay    = 2 * time.Minute
 )
 
-// decide decides about an attempt that ended in an error of the given kind, after so many that failed before.
+// decide returns what happens after an attempt that ended in an error of the given kind, when failures attempts have
+// failed before.
 func decide(kind landfall.Kind, failures int) decision {
 	switch kind {
 	case landfall.Invalid, landfall.NotFound, landfall.Conflict:

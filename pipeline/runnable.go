@@ -10,14 +10,14 @@ import (
 	"landfall.dev/landfall/preflight"
 )
 
-// checkFunctions fails for a new version of a function that cannot be run, as its package shows once all files of it are there: its
-// WebAssembly module or its container image is broken, or its entry point is no file of the package, no function of its source, takes a
-// WebSocket, needs a library that is not there, or is in a file of Python that is none.
+// checkFunctions fails for a new version of a function that cannot be run, once all files of its package are known: its
+// WebAssembly module or container image is broken, or its entry point is no file of the package, no function of its
+// source, takes a WebSocket, needs a library that is not installed, or is in a Python file that cannot be compiled.
 func (b builtPlan) checkFunctions(ctx context.Context) error {
 	image := preflight.Image{Below: b.Scratch}
 	defer image.Remove()
 	var d preflight.Deployment
-	of := "" // the package whose it is
+	of := "" // the package to which it belongs
 	var plan packagePlan
 	var entries []entryFile
 	for _, f := range preflight.ByPackage(b.spec.Functions) {
@@ -41,7 +41,7 @@ func (b builtPlan) checkFunctions(ctx context.Context) error {
 			verb, err = "cannot be run", b.checkModule(ctx, f, d)
 		case env.Images():
 			err = image.Check(ctx, env, f, d)
-		case env.IsCompiled(plan.pkg.BuildCommand) && !artifact.IsZip(plan.source): // of a zip that is stored, what was built is looked at
+		case env.IsCompiled(plan.pkg.BuildCommand) && !artifact.IsZip(plan.source): // for a stored zip, the build output is checked
 			err = preflight.CheckCompiled(ctx, env, f.FunctionName, preflight.DeploymentOf(plan.source, b.open))
 		default:
 			entry := entryFile{function: f, env: env}
@@ -56,7 +56,8 @@ func (b builtPlan) checkFunctions(ctx context.Context) error {
 	return b.compile(ctx, entries)
 }
 
-// checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where there is none. It returns what checkEntry does.
+// checkSource fails for an entry point that checkEntry refuses, or that needs FastAPI where it is not installed. It
+// returns what checkEntry does.
 func (b builtPlan) checkSource(ctx context.Context, env environment.Environment, entrypoint string, d preflight.Deployment,
 ) (file string, source []byte, err error) {
 	file, source, err = preflight.CheckEntry(ctx, env, entrypoint, d)

@@ -9,11 +9,11 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
-// here leaves a release that gateways read at their start, and a report that the outbox sends. Until then people are not
-// told that the run is over: its release would not answer yet.
+// swap gives gateways the new table. The run is over in the store by then, and its report is queued. If the process
+// dies here, gateways read the release at their start, and the outbox sends the report. Until gateways have the table,
+// people do not see the run as over, because its release would not answer yet.
 func (a *attempt) swap(ctx context.Context) {
-	// The heartbeat finds that the run is over, and ends what the run does; this belongs to it still.
+	// The heartbeat finds that the run is over and ends its context, but this step still belongs to the run.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
 	crashpoint.Here("swap.before")

@@ -13,14 +13,14 @@ import (
 
 // Trials runs functions that are not released yet, for the tests of their contracts.
 type Trials interface {
-	// Try gives an event to a function, whose secrets have the value secret.StandIn, and returns its answer. Invalid, with a sentence, when
-	// the function gave none.
+	// Try calls a function with an event, and returns its answer. Each secret of the function has the value
+	// secret.StandIn. Invalid, with a sentence, when the function gave no answer.
 	Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error)
-	// Done ends what runs of the function with that ID.
+	// Done ends the processes of the function with that ID.
 	Done(id string)
 }
 
-// requireTests fails for a function without a test where the installation releases none such.
+// requireTests fails for a function without a test, if the installation only releases tested functions.
 func (s source) requireTests() error {
 	for _, f := range s.spec.Functions {
 		tests, err := f.Contract.Tests()
@@ -36,13 +36,13 @@ func (s source) requireTests() error {
 	return nil
 }
 
-// test runs the tests of the functions of which there is a new version. Nothing of it is visible yet.
+// test runs the tests of the functions that have a new version. Nothing of the run is visible yet.
 func (k storedPlan) test(ctx context.Context) error {
 	for i := range k.spec.Functions {
 		f := &k.spec.Functions[i]
 		tests, err := f.Contract.Tests()
 		if _, known := k.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]; err != nil || known || len(tests) == 0 {
-			continue // a version that there is has passed them
+			continue // an existing version has passed them
 		}
 		if err := k.testFunction(ctx, f); err != nil {
 			return err

@@ -18,24 +18,25 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// storedPlan is what a commit comes to, with all its content stored.
+// storedPlan is a plan with all its content stored.
 type storedPlan struct {
 	builtPlan
 
 	stored map[landfall.UnitID]versioning.Stored
 }
 
-// upload stores the content of the units that have none stored, and tests what is new of it. Nothing of it is visible yet.
+// upload stores the content of the units whose content is not stored, and tests the new versions. Nothing is visible
+// yet.
 func (b builtPlan) upload(ctx context.Context) (storedPlan, error) {
 	k := storedPlan{builtPlan: b, stored: map[landfall.UnitID]versioning.Stored{}}
-	k.current, k.changes = maps.Clone(b.current), slices.Clone(b.changes) // which it completes
+	k.current, k.changes = maps.Clone(b.current), slices.Clone(b.changes) // it completes both
 	if err := k.store(ctx); err != nil {
 		return storedPlan{}, err
 	}
 	return k, k.test(ctx)
 }
 
-// store stores the content of the units that have none stored.
+// store stores the content of the units whose content is not stored.
 func (k storedPlan) store(ctx context.Context) error {
 	if err := k.holdUnchanged(ctx); err != nil {
 		return err
@@ -69,8 +70,8 @@ func (k storedPlan) store(ctx context.Context) error {
 	return nil
 }
 
-// holdUnchanged reserves what the unchanged units point into. A unit whose content is just being collected is stored
-// again.
+// holdUnchanged reserves the prefixes that the unchanged units use. A unit whose content is just being collected is
+// stored again.
 func (k storedPlan) holdUnchanged(ctx context.Context) error {
 	var prefixes []string
 	for _, u := range k.units {
@@ -90,8 +91,8 @@ func (k storedPlan) holdUnchanged(ctx context.Context) error {
 	return nil
 }
 
-// reserve makes the run hold a prefix of its own, if any, and those of earlier versions. It returns those that it cannot
-// hold, because they are being deleted or are gone.
+// reserve makes the run hold its own prefix, if any, and those of earlier versions. It returns those that it cannot
+// hold because they are being deleted or are gone.
 func (a *attempt) reserve(ctx context.Context, own string, shared []string) (refused []string, err error) {
 	err = a.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.Fence(ctx, a.run.ID, a.run.Attempt); err != nil {
@@ -161,7 +162,7 @@ func (k storedPlan) uploadStatic(ctx context.Context, u versioning.Unit) (versio
 	return versioning.Stored{Content: data, Prefixes: manifest.Prefixes()}, err
 }
 
-// storedBefore returns the keys below a prefix of the run's own that an earlier attempt stored.
+// storedBefore returns the keys below a prefix of the run that an earlier attempt stored.
 func (a *attempt) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
 	there := map[string]bool{}
 	if a.run.Attempt == 1 {
@@ -176,14 +177,14 @@ func (a *attempt) storedBefore(ctx context.Context, prefix string) (map[string]b
 	return there, nil
 }
 
-// earlierManifests are those of earlier versions of a static unit.
+// earlierManifests are the manifests of earlier versions of a static unit.
 type earlierManifests struct {
-	all  []*assets.Manifest // whose files need not travel again: of the base, of production and of the live release
-	base *assets.Manifest   // the base's, for the diff; nil: there is none
+	all  []*assets.Manifest // their files need not be uploaded again: of the base, of production and of the live release
+	base *assets.Manifest   // the manifest of the base, for the diff; nil: there is none
 }
 
-// earlierManifestsOf returns the manifests of earlier versions of a static unit. They are read once: what is collected in between is
-// refused when it is reserved.
+// earlierManifestsOf returns the manifests of earlier versions of a static unit. It reads them once. What is collected
+// after that cannot be reserved any more.
 func (p plan) earlierManifestsOf(ctx context.Context, id landfall.UnitID) (earlierManifests, error) {
 	if known, ok := p.manifests[id]; ok {
 		return known, nil
@@ -227,11 +228,11 @@ func (p plan) readEarlierManifests(ctx context.Context, id landfall.UnitID) (kno
 		m, err := p.Manifests.Load(ctx, ref)
 		if err != nil {
 			if ignoreDamage(err) == nil {
-				continue // it was just collected, or is damaged: then all travels again
+				continue // it was just collected, or is damaged: then everything is uploaded again
 			}
 			return known, err
 		}
-		if !p.run.Rebuild { // what is not trusted is not shared
+		if !p.run.Rebuild { // in a rebuild, files that may be damaged are not shared
 			known.all = append(known.all, m)
 		}
 		if i == 0 && inBase {
@@ -296,7 +297,7 @@ func (k storedPlan) uploadPackage(ctx context.Context, u versioning.Unit) (versi
 	case ok:
 		content.Deployment, err = k.uploadArchive(ctx, prefix+"deploy.zip", built)
 	case plan.pkg.BuildCommand != "" && plan.source != nil, k.images[plan.pkg.Environment] != "":
-		err = versioning.ErrPlanAgain // it counted on a version that is just being collected, and was not built
+		err = versioning.ErrPlanAgain // the plan relied on a version that is just being collected, and did not build it
 	case plan.deployment != nil:
 		content.Deployment, err = k.uploadArchive(ctx, prefix+"deploy.zip", plan.deployment)
 	default:
@@ -310,7 +311,7 @@ func (k storedPlan) uploadPackage(ctx context.Context, u versioning.Unit) (versi
 	return versioning.Stored{Content: data, Prefixes: []string{prefix}}, err
 }
 
-// uploadArchive stores an archive, made in a file of its own first because its size must be known.
+// uploadArchive stores an archive. It makes a file of it first, because the size must be known.
 func (c checkout) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
 	if err := os.MkdirAll(c.Scratch, 0o700); err != nil {
 		return nil, err
@@ -331,7 +332,7 @@ func (c checkout) uploadArchive(ctx context.Context, key string, files []builder
 	return c.storeFile(ctx, key, temp)
 }
 
-// storeFile stores a file as an object. Where the same bytes lie already, by an earlier attempt, they stay.
+// storeFile stores a file as an object. When an earlier attempt has stored the same bytes, they stay.
 func (a *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landfall.Archive, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -344,7 +345,7 @@ func (a *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landf
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	if a.run.Attempt > 1 { // it need not travel again
+	if a.run.Attempt > 1 { // the object may be stored already
 		if same, err := a.holds(ctx, key, digest); same || ignoreDamage(landfall.Ignore(err, landfall.NotFound)) != nil {
 			return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 		}

@@ -17,8 +17,9 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Work leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
-// the app has its share of the workers: then the next end of one of the app's runs rings for it.
+// Work leases a run and takes it through as many steps as possible. It does nothing when another worker holds the run,
+// the run is over, or the app has its share of the workers; in the last case the end of another run of the app wakes
+// it.
 func (p *Pipeline) Work(ctx context.Context, id string) error {
 	w := &attempt{Pipeline: p, logger: p.Logger, outputs: map[landfall.Digest]string{}}
 	var delivery, parent string
@@ -57,7 +58,7 @@ func (p *Pipeline) Work(ctx context.Context, id string) error {
 		}
 		span.End(err)
 	}()
-	defer w.releaseBuilds(ctx) // also when the heartbeat has ended the attempt: it does that to a run that is over, too
+	defer w.releaseBuilds(ctx) // even when the heartbeat has ended the attempt, which it also does for a run that is over
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
@@ -72,9 +73,10 @@ func (p *Pipeline) Work(ctx context.Context, id string) error {
 	return nil
 }
 
-// attempt is one passage of a run through the steps, under one attempt number: its log, its fence and its clock. What the steps find
-// out travels from one to the next, each a value that holds the one before: a checkout becomes a source, a draft, a plan, built and
-// kept. A step returns a new value and never writes the one that it got.
+// attempt is one passage of a run through the steps, under one attempt number: its log, its fence and its clock. The
+// results of the steps are passed from one to the next. Each is a value that holds the one before: a checkout becomes a
+// source, a draft, a plan, a builtPlan and a storedPlan. A step returns a new value and never changes the one that it
+// got.
 type attempt struct {
 	*Pipeline
 
@@ -82,13 +84,13 @@ type attempt struct {
 	app          landfall.App
 	logger       *slog.Logger
 	log          []string         // lines that the next transaction stores
-	hide         *secret.Redactor // the app's secrets, from all that is said of the run
+	hide         *secret.Redactor // removes the app's secrets from all texts about the run
 	stats        landfall.RunStats
-	outputs      map[landfall.Digest]string // where the bytes are that builds made
-	buildFolders []string                   // the builds' folders that they lie in
+	outputs      map[landfall.Digest]string // where the files of builds are
+	buildFolders []string                   // the folders of the builds in which they are
 }
 
-// heartbeatsPerLease is how often in a lease a worker gives a sign of life.
+// heartbeatsPerLease is how often a worker renews its lease before it would end.
 const heartbeatsPerLease = 3
 
 // Heartbeat notes that this process's workers are alive.
@@ -102,7 +104,7 @@ func (p *Pipeline) Heartbeat(ctx context.Context) error {
 	})
 }
 
-// Leave notes that they are no more; others find out by themselves when it cannot.
+// Leave notes that this process has no workers any more. When it fails, other processes find out by themselves.
 func (p *Pipeline) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -111,7 +113,7 @@ func (p *Pipeline) Leave(ctx context.Context) {
 
 // heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.
 func (a *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
-	// Often enough, too, to notice soon that somebody ended the run.
+	// It is also often enough to notice soon that a person ended the run.
 	tick := time.NewTicker(min(a.lease()/heartbeatsPerLease, time.Second))
 	defer tick.Stop()
 	for {
@@ -134,13 +136,13 @@ func (a *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// The time limits of the steps beside the build's, which is a setting.
+// These are the time limits of the steps other than the build, whose limit is a setting.
 const (
 	quickLimit = 2 * time.Minute
 	longLimit  = 30 * time.Minute
 )
 
-// steps goes through all steps. Those whose result is stored already find it and are done at once.
+// steps goes through all steps. A step whose result is stored already finds it and is done at once.
 func (a *attempt) steps(ctx context.Context) error {
 	var err error
 	if a.hide, err = a.redactor(ctx, a.app, nil); err != nil {
@@ -174,7 +176,7 @@ func (a *attempt) steps(ctx context.Context) error {
 	return nil
 }
 
-// step does one step of the pipeline after accept, and returns what it comes to.
+// step does one step of the pipeline after accept, and returns its result.
 func step[T any](
 	ctx context.Context, w *attempt, name landfall.Step, limit time.Duration, do func(ctx context.Context) (T, error),
 ) (T, error) {
@@ -198,7 +200,7 @@ func step[T any](
 	return result, nil
 }
 
-// stepError says which step failed, and tells our own time limit from a caller that went away.
+// stepError says which step failed, and tells our own time limit from a caller that left.
 func (a *attempt) stepError(ctx context.Context, name landfall.Step, limit time.Duration, late bool, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, context.Canceled) {
@@ -216,7 +218,7 @@ func (a *attempt) stepError(ctx context.Context, name landfall.Step, limit time.
 	return err
 }
 
-// noSpace is the error when work in progress finds no room.
+// noSpace is the error when there is no disk space for work in progress.
 func noSpace(cause error) error {
 	return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: cause, Message: "this installation has no disk space left for work in progress"}
 }
@@ -228,7 +230,7 @@ func isFull(folder string) bool {
 	return syscall.Statfs(folder, &s) == nil && s.Bavail*uint64(s.Bsize) < hardly
 }
 
-// enter records that the run came to a step, together with what there is to log of the one before.
+// enter records that the run has reached a step, and stores the log of the step before.
 func (a *attempt) enter(ctx context.Context, s landfall.Step) error {
 	before := a.run.Step
 	a.run.Step = s
@@ -245,7 +247,7 @@ func (a *attempt) enter(ctx context.Context, s landfall.Step) error {
 	})
 }
 
-// logf adds a line to the run's log; it is stored with the next step.
+// logf adds a line to the run's log, which is stored with the next step.
 func (a *attempt) logf(format string, args ...any) {
 	a.log = append(a.log, a.hide.String(fmt.Sprintf(format, args...)))
 }
@@ -256,7 +258,7 @@ func (a *attempt) takeLog() []string {
 	return lines
 }
 
-// logNow stores log lines at once: the output of long steps.
+// logNow stores log lines at once, for the output of long steps.
 func (a *attempt) logNow(ctx context.Context, lines ...string) {
 	for i, line := range lines {
 		lines[i] = a.hide.String(line)
@@ -278,7 +280,7 @@ func (a *attempt) settle(ctx context.Context, err error) error {
 		return nil
 	}
 	err = a.redactError(err)
-	// What ends the attempt must be stored although the attempt's own context may be over.
+	// The end of the attempt must be stored even when the attempt's own context is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
 	if skip, ok := errors.AsType[*skipError](err); ok {
@@ -299,7 +301,7 @@ func (a *attempt) settle(ctx context.Context, err error) error {
 	case fail:
 		if verdict.state == landfall.RunError {
 			a.logger.ErrorContext(ctx, "run failed", "step", a.run.Step, "error", err)
-		} else { // the change's fault: its author reads all of it in the run
+		} else { // the change is at fault: its author reads all of it in the run
 			a.logger.InfoContext(ctx, "run failed", "step", a.run.Step, "reason", landfall.CutDescription(landfall.MessageOf(err)))
 		}
 		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
@@ -311,7 +313,7 @@ func (a *attempt) settle(ctx context.Context, err error) error {
 	return err
 }
 
-// redactError returns an error without the app's secrets: one whose text has any loses its cause.
+// redactError returns an error without the app's secrets. An error whose text contains one loses its cause.
 func (a *attempt) redactError(err error) error {
 	if !a.hide.Finds([]byte(err.Error())) && !a.hide.Finds([]byte(landfall.MessageOf(err))) {
 		return err
@@ -350,7 +352,7 @@ func (a *attempt) giveBack(ctx context.Context, cause error, after time.Duration
 	return ignoreLost(err)
 }
 
-// fail ends the run. It does nothing when the run is over already, or another worker's.
+// fail ends the run. It does nothing when the run is over already, or another worker holds it.
 func (a *attempt) fail(ctx context.Context, state landfall.RunState, cause error) error {
 	message := landfall.MessageOf(cause)
 	lines := a.takeLog()
@@ -373,7 +375,7 @@ func (a *attempt) fail(ctx context.Context, state landfall.RunState, cause error
 	return ignoreLost(err)
 }
 
-// ignoreLost forgives that the run was over, or another worker's, when an attempt wanted to end.
+// ignoreLost returns nil for the error that the run is over, or another worker holds it.
 func ignoreLost(err error) error {
 	if landfall.KindOf(err) == landfall.Conflict {
 		return nil

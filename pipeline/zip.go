@@ -10,7 +10,7 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// unzipPackage puts the files of zips in the place of those archives of a package that are zips already.
+// unzipPackage replaces those archives of a package that are zips by the files in them.
 func (b builtPlan) unzipPackage(ctx context.Context, u versioning.Unit) error {
 	plan := b.packages[u.Unit]
 	var err error

@@ -16,8 +16,9 @@ func EnvironmentOf(s *spec.Spec, name string) (environment.Environment, error) {
 	return environment.Of(e)
 }
 
-// BuildCommand returns the command that builds a package from its source, as its environment has it, and what it begins with. fallback
-// is what the Environment document names for it, where that makes a difference; it is a part of the package's version.
+// BuildCommand returns the command that builds a package from its source, as its environment has it, and what it begins
+// with. fallback is what the Environment document names for it, where that makes a difference; it is a part of the
+// package's version.
 func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (command string, warmup environment.Warmup, fallback string) {
 	command, warmup = env.Build(p.BuildCommand)
 	named := spec.ReadBuilder(Definition(s, p.Environment))
@@ -31,7 +32,7 @@ func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (co
 	return command, warmup, fallback
 }
 
-// prefixGlobs puts globs below a folder.
+// prefixGlobs puts a folder before globs.
 func prefixGlobs(folder string, globs []string) []string {
 	all := make([]string, len(globs))
 	for i, g := range globs {

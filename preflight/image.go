@@ -17,9 +17,10 @@ func ByPackage(functions []spec.Function) []spec.Function {
 	return slices.SortedStableFunc(slices.Values(functions), func(a, b spec.Function) int { return strings.Compare(a.Package, b.Package) })
 }
 
-// Image is the image of the package that was looked at last, unpacked where nobody uses it: once for all functions of it.
+// Image is the image of the package that was looked at last, unpacked where nobody uses it: once for all functions of
+// it.
 type Image struct {
-	Below string // the folder for it; empty: the system's for what is temporary
+	Below string // the folder for it; empty: the system's folder for temporary files
 
 	of  string // the package
 	dir string
@@ -69,13 +70,13 @@ func (u *Image) unpack(ctx context.Context, env environment.Environment, d Deplo
 // Remove removes what is unpacked.
 func (u *Image) Remove() {
 	if u.dir != "" {
-		_ = os.RemoveAll(u.dir) // of what stays, the folder is emptied by the next start
+		_ = os.RemoveAll(u.dir) // the next start removes what is left
 	}
 	u.dir, u.of, u.err = "", "", nil
 }
 
-// brokenImages finds the functions of a spec whose container image, which lies among the files of the app's folder, cannot be run. Of
-// images of registries and of those that a build makes nothing is known.
+// brokenImages finds the functions of a spec whose container image, which lies among the files of the app's folder,
+// cannot be run. Of images of registries and of those that a build makes nothing is known.
 func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
 	packages := committedPackages(s, files, open)
 	image := Image{}
@@ -85,7 +86,7 @@ func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open
 		env, err := EnvironmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
 		if err != nil || !env.Images() || !ok || env.CheckEntrypoint(known.Modes, f.FunctionName) != nil {
-			continue // of which there is another problem
+			continue // there is another problem with it
 		}
 		err = image.Check(ctx, env, f, known)
 		switch kind := landfall.KindOf(err); {
