@@ -14,10 +14,11 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// digestHeader is the user metadata that holds an object's SHA-256, so that whoever reads it can tell damage.
+// digestHeader is the user metadata that holds an object's SHA-256, so that a reader can detect damage.
 const digestHeader = "Landfall-Sha256"
 
-// createOnly makes a request create an object or fail: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+// createOnly makes a request fail when the object exists:
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 func createOnly() minio.PutObjectOptions {
 	opts := minio.PutObjectOptions{ContentType: "application/octet-stream"}
 	opts.SetMatchETagExcept("*")
@@ -53,7 +54,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 	return digest, nil
 }
 
-// put creates an object of one request. The store checks what arrives against the digest.
+// put creates an object with one request. The store checks the bytes against the digest.
 func (s *Store) put(ctx context.Context, name string, data []byte, digest landfall.Digest) error {
 	opts := createOnly()
 	opts.UserMetadata = map[string]string{digestHeader: digest.Hex()}
@@ -63,8 +64,8 @@ func (s *Store) put(ctx context.Context, name string, data []byte, digest landfa
 	})
 }
 
-// retryConflict repeats a conditional request while the store answers that another one, at work at the same time, is in its way
-// (409). Whether there is an object says another answer (412).
+// retryConflict repeats a conditional request while the store answers that another one for the same object is running
+// (409). Whether the object exists is another answer (412).
 func retryConflict(ctx context.Context, request func() error) error {
 	const attempts, pause = 5, 50 * time.Millisecond
 	for attempt := 0; ; attempt++ {
@@ -82,7 +83,7 @@ func retryConflict(ctx context.Context, request func() error) error {
 	}
 }
 
-// createLarge creates an object in parts. It appears when they are put together.
+// createLarge creates an object in parts. It becomes visible when they are joined.
 func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size int64) (landfall.Digest, error) {
 	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key), minio.PutObjectOptions{ContentType: createOnly().ContentType})
 	if err != nil {
@@ -99,7 +100,7 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 		const patience = 10 * time.Second
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		_ = s.core.AbortMultipartUpload(ctx, s.bucket, name(key), upload) // what stays is invisible, and the store's rules clear it
+		_ = s.core.AbortMultipartUpload(ctx, s.bucket, name(key), upload) // what stays is invisible, and a rule of the store removes it
 		return "", err
 	}
 	return digest, nil

@@ -16,7 +16,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// check refuses what no store can be asked for.
+// check refuses a configuration that no store can have.
 func (c Config) check() error {
 	const op = "s3.check"
 	if s3utils.CheckValidBucketNameStrict(c.Bucket) != nil {
@@ -34,15 +34,15 @@ func (c Config) check() error {
 	return nil
 }
 
-// openError says why a bucket cannot be used at the start: the cause, and which setting to change. What only another setting
-// mends is Invalid; what may mend itself keeps its Kind.
+// openError says why a bucket cannot be used at the start: the cause, and which setting to change. It is Invalid when
+// only another setting helps; otherwise it keeps its Kind.
 func (s *Store) openError(ctx context.Context, c Config, err error) error {
 	const op landfall.Op = "s3.open"
 	response, answered := errors.AsType[minio.ErrorResponse](err)
 	if e, ours := errors.AsType[*landfall.Error](err); ours && !answered && e.Kind == landfall.Invalid || ctx.Err() != nil {
 		return err
 	}
-	if answered { // it may have been HEAD's answer, which has no reason
+	if answered { // it may be the answer to a HEAD, which has no reason
 		for object := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{MaxKeys: 1}) {
 			if again, ok := errors.AsType[minio.ErrorResponse](object.Err); ok && again.StatusCode == response.StatusCode {
 				response = again
@@ -65,7 +65,7 @@ func (s *Store) openError(ctx context.Context, c Config, err error) error {
 	return e
 }
 
-// refusalAdvice says what to change when the store has answered with a refusal.
+// refusalAdvice says what to change when the store has refused a request.
 func refusalAdvice(c Config, response minio.ErrorResponse) string {
 	switch response.Code {
 	case "InvalidAccessKeyId", "XAdminUserNotFound": // the latter is versitygw's
@@ -85,7 +85,7 @@ func refusalAdvice(c Config, response minio.ErrorResponse) string {
 	return "LANDFALL_S3_ENDPOINT (https, or http with LANDFALL_S3_INSECURE=true), LANDFALL_S3_STYLE and LANDFALL_S3_REGION must be what the store wants"
 }
 
-// noAnswerAdvice says what to change when there was no answer of a store.
+// noAnswerAdvice says what to change when the store has not answered.
 func noAnswerAdvice(c Config, err error) (kind landfall.Kind, cause, advice string) {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err

@@ -18,8 +18,8 @@ import (
 	"landfall.dev/landfall/assets/s3"
 )
 
-// FaultProxy is a line to a server that understands what it carries: it can answer in the server's place, and change what the server
-// answers.
+// FaultProxy is a proxy to a server that understands its requests: it can answer in the server's place, and change the
+// server's answers.
 type FaultProxy struct {
 	server http.Handler
 
@@ -28,31 +28,31 @@ type FaultProxy struct {
 	requests []*Request
 }
 
-// Request is one that the server answered, or the line in its place.
+// Request is a request that the server, or the proxy in its place, has answered.
 type Request struct {
 	Method string
 	Path   string
-	Status int // of the server's answer; 0: it was not asked
+	Status int // of the server's answer; 0: the server did not get the request
 }
 
-// rule spoils some requests.
+// rule applies a fault to some requests.
 type rule struct {
 	matches func(*http.Request) bool
 	left    int
 	fault   Fault
 }
 
-// Fault answers a request. server lets the server answer it.
+// Fault answers a request. It can let server answer.
 type Fault func(w http.ResponseWriter, r *http.Request, server http.Handler)
 
-// NewFaultProxy lays a line to a bucket, without any fault yet, and returns where the bucket is then.
+// NewFaultProxy starts a proxy to a bucket, without a fault yet, and returns the bucket's address through the proxy.
 func NewFaultProxy(t testing.TB, c s3.Config) (*FaultProxy, s3.Config) {
 	t.Helper()
 	target := &url.URL{Scheme: "http", Host: c.Endpoint}
 	l := &FaultProxy{server: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			r.Out.Host = r.In.Host // it is signed
+			r.Out.Host = r.In.Host // because it is signed
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { breakOff(w) },
 	}}
@@ -65,7 +65,7 @@ func NewFaultProxy(t testing.TB, c s3.Config) (*FaultProxy, s3.Config) {
 	return l, c
 }
 
-// Spoil lets the next so many requests that match have a fault.
+// Spoil applies a fault to the next times requests that match.
 func (l *FaultProxy) Spoil(times int, fault Fault, matches func(*http.Request) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *FaultProxy) Clear() {
 	l.rules = nil
 }
 
-// Requests returns and forgets what was asked so far.
+// Requests returns the requests so far, and forgets them.
 func (l *FaultProxy) Requests() []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +111,7 @@ func (l *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// statusRecorder notes the status of an answer.
+// statusRecorder records the status of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	note func(status int)
@@ -126,7 +126,7 @@ func (n *statusRecorder) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (n *statusRecorder) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
-// breakOff ends the connection, wherever the answer is.
+// breakOff closes the connection, wherever the answer is.
 func breakOff(w http.ResponseWriter) {
 	if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
 		_ = connection.Close()
@@ -143,13 +143,13 @@ func Refuse(status int, code string) Fault {
 	}
 }
 
-// Lose lets the server do what it is asked, and breaks the connection in place of the answer.
+// Lose lets the server do what it is asked, and closes the connection in place of the answer.
 func Lose(w http.ResponseWriter, r *http.Request, server http.Handler) {
 	server.ServeHTTP(httptest.NewRecorder(), r)
 	breakOff(w)
 }
 
-// Truncate breaks the connection in the middle of the answer's body.
+// Truncate closes the connection in the middle of the answer's body.
 func Truncate(w http.ResponseWriter, r *http.Request, server http.Handler) {
 	change(w, r, server, func(body []byte) []byte { return body[:len(body)/2] }, false)
 	breakOff(w)
@@ -170,7 +170,7 @@ func Garble(w http.ResponseWriter, r *http.Request, server http.Handler) {
 	}, true)
 }
 
-// GarbleRequest changes a byte of what the server is sent.
+// GarbleRequest changes a byte of the request to the server.
 func GarbleRequest(w http.ResponseWriter, r *http.Request, server http.Handler) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -184,7 +184,7 @@ func GarbleRequest(w http.ResponseWriter, r *http.Request, server http.Handler) 
 	server.ServeHTTP(w, r)
 }
 
-// change answers with another body; sized says that its length is announced, and not that of the server's.
+// change answers with another body. sized says that its own length is announced, and not that of the server's.
 func change(w http.ResponseWriter, r *http.Request, server http.Handler, to func([]byte) []byte, sized bool) {
 	answer := httptest.NewRecorder()
 	server.ServeHTTP(answer, r)
@@ -200,7 +200,7 @@ func change(w http.ResponseWriter, r *http.Request, server http.Handler, to func
 	_ = http.NewResponseController(w).Flush()
 }
 
-// ListNothing answers in the server's place that there is nothing, as before something was there.
+// ListNothing answers in the server's place that the bucket is empty.
 func ListNothing(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 	w.Header().Set("Content-Type", "application/xml")
 	_, _ = io.WriteString(w, `<ListBucketResult><IsTruncated>false</IsTruncated><KeyCount>0</KeyCount></ListBucketResult>`)
