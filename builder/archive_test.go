@@ -168,7 +168,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Where links lead stands in the list of an archive; of their entries nothing is read, but of archives that earlier commits wrote.
+// Where links lead stands in the list of an archive; of their entries nothing is read, but of archives that earlier
+// commits wrote.
 func TestListArchive(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"a": "to/a", "b": "ü \xff\n", "c": strings.Repeat("../", 1300) + "c"}

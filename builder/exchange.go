@@ -12,8 +12,9 @@ import (
 	"landfall.dev/landfall"
 )
 
-// exchange is the way of one fetch to one remote. It checks every request's target, sends the credentials to the remote's
-// own origin only, and counts what comes back. It keeps its own error, since callers between lose the chain.
+// exchange is the transport of one fetch from one remote. It checks every request's target, sends the credentials only
+// to the remote's own origin, and counts the bytes that it receives. It keeps its own error, because callers in between
+// lose the chain of errors.
 type exchange struct {
 	base     http.RoundTripper
 	dialer   *Dialer
@@ -23,11 +24,11 @@ type exchange struct {
 	received atomic.Int64
 
 	mu      sync.Mutex
-	refusal error // the first error that this type itself returned
-	answer  int   // the last status
+	refusal error // the first error that exchange itself returned
+	answer  int   // the status of the last answer
 }
 
-// maxAnswer bounds the body of an answer that is an error; it goes to the operator's log.
+// maxAnswer bounds the body of an error answer, which goes to the operator's log.
 const maxAnswer = 16 * kib
 
 // RoundTrip implements http.RoundTripper.
@@ -70,7 +71,7 @@ func (x *exchange) refuse(err error) error {
 	return err
 }
 
-// outcome returns the status of the last answer, and the error that this type itself returned.
+// outcome returns the status of the last answer, and the error that exchange itself returned.
 func (x *exchange) outcome() (answer int, refusal error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

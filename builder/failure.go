@@ -56,7 +56,8 @@ func tooLarge(op landfall.Op, r Remote, large *pack.TooLargeError) error {
 		bytes(large.Limit), "LANDFALL_MAX_FILE_BYTES")
 }
 
-// contextError is the error when ctx ended: our stopping is Canceled, a deadline is the remote's slowness.
+// contextError is the error when ctx ended: when we are stopping it is Canceled; a deadline means that the remote is
+// slow.
 func contextError(op landfall.Op, r Remote, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &landfall.Error{Op: op, Kind: landfall.Unavailable, Err: err, Message: r.name() + " took too long to answer"}

@@ -24,10 +24,11 @@ import (
 // maxPacks is how many packs a mirror may have before Fetch joins them.
 const maxPacks = 50
 
-// Fetch brings the commit that ref names, or named, into r's mirror and opens the mirror: only what is new travels. An
-// external repository is always asked, with r's own credentials, even when the commit is there: being allowed to read is
-// not shared between apps. It may be repeated. Kinds: NotFound (the commit is gone, the repository is empty or not
-// there), Unauthorized, Forbidden (an address that may not be dialed), Invalid (an address, a limit), Unavailable, Canceled.
+// Fetch brings the commit that ref names, or named, into r's mirror and opens the mirror. It transfers only what is
+// new. It always asks an external repository, with r's own credentials, even when the mirror has the commit, because
+// apps do not share the right to read. It may be repeated. Kinds: NotFound (the commit is gone, the repository is empty
+// or does not exist), Unauthorized, Forbidden (an address that may not be dialed), Invalid (an address, a limit),
+// Unavailable, Canceled.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, commit landfall.CommitSHA) (*Mirror, error) {
 	const op = landfall.Op("builder.fetch")
 	name, err := objectName(op, commit)
@@ -48,7 +49,7 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, com
 	return mirror, nil
 }
 
-// fetch brings what is new, under the mirror's lock.
+// fetch fetches what is new, under the mirror's lock.
 func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, commit plumbing.Hash) error {
 	release, err := mirror.lock.acquire(ctx)
 	if err != nil {
@@ -69,7 +70,7 @@ func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, com
 	if err := m.fetchPack(ctx, op, mirror, c, refs, c.wants(mirror, commit)); err != nil {
 		return err
 	}
-	// The reference is gone or moved on: many servers still give a commit by its name.
+	// The reference is gone or has moved. Many servers still send a commit by its name.
 	if !mirror.contains(commit) && c.allowsCommitWants() {
 		err := m.fetchPack(ctx, op, mirror, c, refs, []plumbing.Hash{commit})
 		if err != nil && !c.isRefusal(err) {
@@ -82,7 +83,7 @@ func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, com
 	return mirror.join(ctx, op)
 }
 
-// call is one conversation with a remote, after it told its references.
+// call is one conversation with a remote, after it has advertised its references.
 type call struct {
 	x          *exchange
 	session    transport.UploadPackSession
@@ -131,7 +132,7 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	return c, nil
 }
 
-// wants returns what of the remote's references the mirror does not have.
+// wants returns the remote's references that the mirror does not have.
 func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
 	var wants []plumbing.Hash
 	seen := make(map[plumbing.Hash]bool)
@@ -141,7 +142,7 @@ func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
 		}
 		seen[hash] = true
 	}
-	// Another reference (refs/pull/…) may have the commit: then the server gives it like any other.
+	// Another reference (refs/pull/…) may name the commit: then the server sends it like any other.
 	for _, hash := range c.advertised.References {
 		if hash == commit && !seen[hash] && !mirror.contains(hash) {
 			wants = append(wants, hash)
@@ -151,21 +152,21 @@ func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
 	return wants
 }
 
-// allowsCommitWants reports whether the server gives commits that no reference names.
+// allowsCommitWants reports whether the server sends commits that no reference names.
 func (c *call) allowsCommitWants() bool {
 	return c.advertised.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
 		c.advertised.Capabilities.Supports(capability.AllowTipSHA1InWant) ||
 		c.advertised.Capabilities.Supports("allow-any-sha1-in-want")
 }
 
-// isRefusal reports whether err is the server's way to say, in an answer, that it does not give the commit.
+// isRefusal reports whether err is the server's answer that it does not send the commit.
 func (c *call) isRefusal(err error) bool {
 	answer, refusal := c.x.outcome()
 	_, network := errors.AsType[net.Error](err)
 	return refusal == nil && !network && answer < http.StatusInternalServerError && landfall.Is(err, landfall.Unavailable)
 }
 
-// fetchPack fetches wants and all that they need, less what the mirror has.
+// fetchPack fetches wants and everything that they need, without what the mirror has.
 func (m *Mirrors) fetchPack(
 	ctx context.Context, op landfall.Op, mirror *Mirror, c *call, have map[landfall.RefName]plumbing.Hash, wants []plumbing.Hash,
 ) error {
@@ -181,7 +182,7 @@ func (m *Mirrors) fetchPack(
 	request.Wants = wants
 	request.Haves = mirror.haves(c.refs, have, nearAncestors)
 	response, err := c.session.UploadPack(ctx, request)
-	if err == nil && len(response.ACKs) == 0 { // all was rewritten, or the mirror is empty
+	if err == nil && len(response.ACKs) == 0 { // the whole history was rewritten, or the mirror is empty
 		if far := mirror.haves(c.refs, have, farAncestors); len(far) > len(request.Haves) {
 			_ = response.Close()
 			request.Haves = far
@@ -206,7 +207,7 @@ func (m *Mirrors) fetchPack(
 	return mirror.refresh()
 }
 
-// join joins the packs when there are too many. Failing to is no reason to fail a run: the next fetch tries again.
+// join joins the packs when there are too many. A failure does not fail the run: the next fetch tries again.
 func (m *Mirror) join(ctx context.Context, op landfall.Op) error {
 	o, err := m.current(nil)
 	if err != nil {
@@ -249,8 +250,8 @@ func shortRef(ref landfall.RefName) string {
 	return string(ref)
 }
 
-// Heads returns the branches and tags of r (each tag as the commit that it names in the end) and the branch that its HEAD
-// names, empty when it names none. An empty repository has no branches, which is no error. Kinds: as of Fetch.
+// Heads returns the branches and tags of r (for a tag the commit to which it finally leads) and the branch that its
+// HEAD names, empty when it names none. An empty repository has no branches, which is no error. Kinds: see Fetch.
 func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]landfall.CommitSHA, landfall.RefName, error) {
 	const op = landfall.Op("builder.heads")
 	heads := make(map[landfall.RefName]landfall.CommitSHA)
@@ -291,7 +292,7 @@ func (m *Mirrors) localHeads(
 		if err != nil && landfall.KindOf(err) != landfall.Invalid {
 			return nil, "", err
 		}
-		if err == nil { // a reference to what is no commit cannot be released
+		if err == nil { // a reference that leads to no commit cannot be released
 			heads[name] = landfall.CommitSHA(peeled.String())
 		}
 	}

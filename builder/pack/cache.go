@@ -12,8 +12,8 @@ type content struct {
 	data []byte
 }
 
-// cache holds objects that may be the base of a delta. Entries that are used together lie together in a pack, so
-// starting over when it is full loses little.
+// cache holds objects that may be the base of a delta. Entries that are used together are near each other in a pack, so
+// clearing a full cache loses little.
 type cache struct {
 	max int
 
