@@ -12,11 +12,11 @@ import (
 	"landfall.dev/landfall/sandbox/inner"
 )
 
-// Programs are started without bubblewrap where this process may do itself what bubblewrap does: it starts the init in new
-// namespaces, and the init makes the root. That takes half the time.
+// Programs are started without bubblewrap where this process may do itself what bubblewrap does: it starts the init in
+// new namespaces, and the init makes the root. That takes half the time.
 
-// namespaces are what an init that makes the sandbox is started in. The server's own user is nobody there, with the rights to make
-// mounts; a root of the host stays root until the init gives that up.
+// namespaces returns the namespaces in which an init that makes the sandbox is started. There, the server's own user is
+// nobody with the right to make mounts; root of the host stays root until the init gives that up.
 func (r *run) namespaces() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{
 		Setsid: true,
@@ -25,7 +25,7 @@ func (r *run) namespaces() *syscall.SysProcAttr {
 	}
 	user := os.Geteuid()
 	if user == 0 {
-		attributes.Credential = &syscall.Credential{Gid: uint32(r.user)} // #nosec G115 -- a user; and in no group beside
+		attributes.Credential = &syscall.Credential{Gid: uint32(r.user)} // #nosec G115 -- a user, who is in no other group
 	} else {
 		attributes.Cloneflags |= unix.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: inner.Nobody, HostID: user, Size: 1}}
@@ -35,20 +35,20 @@ func (r *run) namespaces() *syscall.SysProcAttr {
 	return attributes
 }
 
-// directInit is an init that makes the sandbox, started before it is told what to run.
+// directInit is an init that makes the sandbox, started before it knows what to run.
 type directInit struct {
 	*run
 	process *Process
 }
 
-// startDirect starts a program in a sandbox that waits, or in a new one.
+// startDirect starts a program in a waiting sandbox, or in a new one.
 func (s *Sandbox) startDirect(p Program, command Command) (*Process, error) {
 	for a := s.take(p); a != nil; a = s.take(p) {
 		heard, err := a.tell(command, p.Args)
 		if err != nil || heard {
 			return a.process, err
 		}
-		a.process.Close() // somebody has killed it
+		a.process.Close() // it was killed
 	}
 	word := inner.Alone
 	if p.Root != "" {
@@ -61,15 +61,16 @@ func (s *Sandbox) startDirect(p Program, command Command) (*Process, error) {
 	if p.Root != "" {
 		a.at, a.root, command.Dir = p.Dir, p.Root, p.Root
 	}
-	_, err = a.tell(command, p.Args) // when it has ended before, it has said why
+	_, err = a.tell(command, p.Args) // an init that has ended before has said why
 	return a.process, err
 }
 
-// startIdle starts an init with nothing to run. Of the command only the way to the proxy counts, and whether its processors are limited.
+// startIdle starts an init that waits for its program. Of the command it uses only the proxy, and whether its
+// processors are limited.
 func (s *Sandbox) startIdle(word string, command Command) (*directInit, error) {
 	r := &run{sandbox: s, command: command, at: homeDir, isProgram: true, initWord: word, ready: make(chan struct{})}
 	process, err := r.start(func() error {
-		// Whoever started the server may have left files open in it, which would go along.
+		// The process that started the server may have left files open in it, which the init would inherit.
 		if err := unix.CloseRange(firstExtraFile, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func (s *Sandbox) startIdle(word string, command Command) (*directInit, error) {
 	return &directInit{r, process}, err
 }
 
-// tell lets it run a program, and reports whether it had not ended before. After an error nothing of it is left.
+// tell gives it a program to run, and reports whether it was still alive. After an error nothing of it is left.
 func (a *directInit) tell(command Command, argv []string) (heard bool, err error) {
 	a.command, a.argv = command, argv
 	err = a.makePlan()
@@ -94,22 +95,23 @@ func (a *directInit) tell(command Command, argv []string) (heard bool, err error
 	return a.run.tell() == nil, nil
 }
 
-// drop ends one that nobody told anything.
+// drop ends one that was told nothing.
 func (a *directInit) drop() {
 	a.process.Kill()
 	<-a.process.Done()
 	a.process.Close()
 }
 
-// lives reports whether nobody has killed it.
+// lives reports whether it is still alive.
 func (a *directInit) lives() bool {
 	var info unix.Siginfo
 	return unix.Waitid(unix.P_PID, a.pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil) == nil && info.Signo == 0
 }
 
-// tell gives an init its plan. That it has ended is seen with a plan of the usual size only; nobody waits for another to be read.
+// tell gives an init its plan. For a plan of usual size it notices that the init has ended; it does not wait until the
+// init has read a larger one.
 func (r *run) tell() error {
-	const pipe = 4 << 10 // what one takes in any case
+	const pipe = 4 << 10 // what a pipe holds in any case
 	plan := r.plan.Bytes()
 	if len(plan) > pipe {
 		go func() { _, _ = r.server.Write(plan) }()
@@ -129,7 +131,7 @@ func (s *Sandbox) detectDirect(ctx context.Context) {
 		}
 		defer p.Close()
 		defer context.AfterFunc(ctx, p.Kill)()
-		said, _ := io.ReadAll(p.Stderr) // what it says when it fails
+		said, _ := io.ReadAll(p.Stderr) // the reason of a failure
 		if result, err := p.Result(); err == nil && result.ExitCode == 0 {
 			return ""
 		}

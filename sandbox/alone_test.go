@@ -105,7 +105,8 @@ func TestProgramIsNobody(t *testing.T) {
 	}
 }
 
-// A program can open its own files again by the names that shells use for them, also where the server that made them is root.
+// A program can open its own files again by the names that shells use for them, also where the server that made them is
+// root.
 func TestStandardFiles(t *testing.T) {
 	t.Parallel()
 	line := `echo a > /dev/stdout; echo b > /dev/fd/1; echo c > /proc/self/fd/1; echo d > /dev/stderr`
@@ -156,8 +157,8 @@ func children(t *testing.T, s *sandbox.Sandbox) []int {
 	})
 }
 
-// What waits in reserve is limited as the program that takes it says, and nothing of it is left after its release. One that was
-// killed is replaced.
+// What waits in reserve is limited as the program that takes it says, and nothing of it is left after its release. One
+// that was killed is replaced.
 func TestReserve(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // what is left there is seen; so not parallel
 	dir := t.TempDir()

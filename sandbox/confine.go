@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	workDir = "/build"    // where a confined command sees Dir
-	homeDir = "/function" // where a confined program does
+	workDir = "/build"    // the path at which a confined command sees Dir
+	homeDir = "/function" // the path at which a confined program sees it
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 	firstExtraFile = 3 // the number of the first of exec.Cmd's ExtraFiles in the new process
 )
 
-// confinement are bubblewrap's arguments for every command: namespaces of its own for everything, no controlling terminal, and
-// of the machine's files only programs and what they need to start. The init keeps no capability but, from root, those to
-// become another user and to take all from whatever follows. The host has the name; temporary is the size of /tmp; charged says that a
-// control group holds all memory. A root takes the place of the machine's files.
+// confinement returns bubblewrap's arguments for every command: new namespaces of all kinds, no controlling terminal,
+// and of the machine's files only programs and what they need to start. The init keeps no capabilities except, when
+// started by root, those to become another user and to remove capabilities from its descendants. name is the name of
+// the host; temporary is the size of /tmp; charged says that a control group counts all memory. A root replaces the
+// machine's files.
 func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) ([]string, error) {
 	args := []string{"--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
@@ -40,7 +41,7 @@ func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) 
 	}
 	args = append(append(args, "--hostname", name), shown...)
 	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
-	if !charged { // zeros that cannot be mapped: what processes share by that is memory that nobody counts
+	if !charged { // mapped zeros are shared memory that nobody counts
 		args = append(args, "--dev-bind", "/dev/full", "/dev/zero")
 	}
 	for path, size := range map[string]int64{"/tmp": temporary, "/dev/shm": temporary / 2} {
@@ -52,7 +53,7 @@ func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) 
 	return append(args, "--remount-ro", "/dev"), err
 }
 
-// machine are the arguments for what a command sees of this machine.
+// machine returns the arguments for what a command sees of this machine.
 func machine() []string {
 	var args []string
 	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
@@ -68,9 +69,9 @@ func machine() []string {
 	return args
 }
 
-// prepare makes the command line, and what it needs.
+// prepare makes the command line and everything that it needs.
 func (r *run) prepare() error {
-	// Whoever started the server may have left files open in it, which would go along.
+	// The process that started the server may have left files open in it, which the command would inherit.
 	if err := unix.CloseRange(firstExtraFile, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
@@ -118,13 +119,13 @@ func (r *run) prepare() error {
 	return errors.Join(r.makePlan(), r.prepareInit(inner.At))
 }
 
-// charged reports whether a control group is charged for all memory.
+// charged reports whether a control group counts all memory.
 func (r *run) charged() bool { return r.group.memory != "" }
 
-// hasOwnUser reports whether the command's user is no other's.
+// hasOwnUser reports whether no other command has the command's user.
 func (r *run) hasOwnUser() bool { return r.user != inner.Nobody }
 
-// prepareFolders adds the folders of small files, and what leads to a program's own folder.
+// prepareFolders adds the folders of small files, and the link to a program's own folder.
 func (r *run) prepareFolders() error {
 	for _, folder := range inner.Folders() {
 		switch {
@@ -132,7 +133,7 @@ func (r *run) prepareFolders() error {
 			if r.sandbox.sized {
 				r.args = append(r.args, "--size", strconv.FormatInt(inner.FilesSize(r.command.Files), 10))
 			}
-			r.args = append(r.args, "--perms", "1777", "--tmpfs", folder) // which the init fills, and Landlock keeps as they are
+			r.args = append(r.args, "--perms", "1777", "--tmpfs", folder) // the init fills it, and Landlock makes it read-only
 		case r.isProgram && r.root == "":
 			r.args = append(r.args, "--perms", "0755", "--dir", folder)
 		}
@@ -146,8 +147,8 @@ func (r *run) prepareFolders() error {
 	return nil
 }
 
-// fillFolders lets bubblewrap fill the folders of small files, and keep them as they are: the init could fill them, and so could the
-// command then. Their names are on no command line.
+// fillFolders lets bubblewrap fill the folders of small files and make them read-only. If the init could fill them, the
+// command could change them, too. Their names are on no command line.
 func (r *run) fillFolders() error {
 	mode := "0400"
 	if os.Geteuid() == 0 { // bubblewrap is another user than the command
@@ -172,7 +173,7 @@ func (r *run) fillFolders() error {
 	return nil
 }
 
-// host is the name of the host that the command sees.
+// host returns the name of the host that the command sees.
 func (r *run) host() string {
 	if r.root != "" {
 		return strings.TrimPrefix(homeDir, "/")
@@ -180,7 +181,7 @@ func (r *run) host() string {
 	return strings.TrimPrefix(r.at, "/")
 }
 
-// network is what sockets the command may have.
+// network returns which sockets the command may have.
 func (r *run) network() inner.Network {
 	switch {
 	case !r.isProgram:
@@ -191,20 +192,21 @@ func (r *run) network() inner.Network {
 	return inner.Nothing
 }
 
-// maxFileSize is the size of the largest file that the command may write: a file that reaches the limit is seen to be too large.
+// maxFileSize is the size of the largest file that the command may write. It is above the limit, so a file that reaches
+// the limit is noticed.
 func (r *run) maxFileSize() int64 {
 	const block = 512
 	return (r.command.Limits.Disk/block + 1) * block
 }
 
-// attach lets the command find a file open, and returns the number that it has there.
+// attach passes an open file to the command, and returns its number there.
 func (r *run) attach(file *os.File) int {
 	r.files = append(r.files, file)
 	return firstExtraFile + len(r.files) - 1
 }
 
-// prepareInit adds the init, by its path, and what it has to the server: command lines are open to every process of the
-// machine, so it is told by a pipe what to do.
+// prepareInit adds the init, by its path, and its connection to the server. Command lines can be read by every process
+// of the machine, so a pipe tells the init what to do.
 func (r *run) prepareInit(program string) error {
 	control := 0
 	if r.command.Proxy != nil {
@@ -228,14 +230,14 @@ func (r *run) prepareInit(program string) error {
 	return nil
 }
 
-// makePlan makes what the init is told.
+// makePlan makes the plan for the init.
 func (r *run) makePlan() error {
 	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 	if r.command.Proxy != nil {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 			env[name] = "http://" + proxyAddress()
 		}
-		env["NODE_USE_ENV_PROXY"] = "1" // Node.js looks at the others only then
+		env["NODE_USE_ENV_PROXY"] = "1" // Node.js uses the other variables only with this one
 	}
 	maps.Copy(env, r.command.Env)
 	variables, err := variables(env)
@@ -250,10 +252,10 @@ func (r *run) makePlan() error {
 		At: r.at, File: r.maxFileSize(), Writable: !r.isProgram, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
 		Env: variables, Args: r.argv,
 	}
-	if r.initWord != "" || r.sandbox.walled { // else they are there
+	if r.initWord != "" || r.sandbox.walled { // otherwise they exist
 		r.plan.Files = r.command.Files
 	}
-	if r.hasOwnUser() { // what is over its limit is seen, and ended; but it gets not much further meanwhile: a shell that cannot fork ends by itself
+	if r.hasOwnUser() { // a process over its limit is noticed and ended, but this stops it earlier: a shell that cannot fork ends by itself
 		const share, more = 2, 1024
 		r.plan.Processes = share*r.command.Limits.Processes + more
 	}
@@ -265,7 +267,7 @@ func (r *run) makePlan() error {
 	return err
 }
 
-// prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left, and a parent that ends
+// prepareUnconfined makes the command line without a sandbox: there is only a clean environment, and a parent that ends
 // what the command leaves.
 func (r *run) prepareUnconfined() error {
 	temp, err := os.MkdirTemp("", instancePrefix()+"-")

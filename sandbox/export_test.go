@@ -115,7 +115,8 @@ func WithoutUsers(s *Sandbox) *Sandbox {
 	return &other
 }
 
-// WithoutNames returns a text with the number of the user that all sandboxes have where none has its own, in the place of those.
+// WithoutNames returns a text with the number of the user that all sandboxes have where none has its own, in the place
+// of those.
 func WithoutNames(s *Sandbox, text string) string {
 	return regexp.MustCompile(`\d+`).ReplaceAllStringFunc(text, func(number string) string {
 		n, err := strconv.Atoi(number)

@@ -8,23 +8,24 @@ import (
 	"landfall.dev/landfall/sandbox/inner"
 )
 
-// reserve keeps inits that were started and wait to be told what to run: in namespaces and groups of their own, with nothing in
-// them. A program that takes one waits for its root only. None was anybody's before, and none is used again.
+// reserve keeps started inits that wait for a program: in namespaces and groups of their own, with nothing in them. A
+// program that takes one only waits for its root. Each init is used once.
 type reserve struct {
 	sandbox   *Sandbox
 	count     int
-	idleLimit time.Duration // how long after the last start they are kept
+	idleLimit time.Duration // how long they are kept after the last start
 	ready     chan *directInit
 	ctx       context.Context //nolint:containedctx // it ends the goroutines of an object, and no call
 
 	mutex   sync.Mutex
 	keeping int
-	wanted  time.Time // when a program was started last
+	wanted  time.Time // when the last program was started
 	keepers sync.WaitGroup
 }
 
-// Reserve lets programs begin in half the time while others do: from the first on, so many empty sandboxes wait for the next, until
-// none was started for half a minute. It is called before the first Start; release ends those that wait, and comes after the last.
+// Reserve halves the time in which programs start while others do: from the first start on, count empty sandboxes wait
+// for the next programs, until none was started for half a minute. It is called before the first Start; release ends
+// the waiting sandboxes, and is called after the last Start.
 func (s *Sandbox) Reserve(count int) (release func()) {
 	const rest = 30 * time.Second
 	return s.reserveFor(count, rest)
@@ -44,7 +45,8 @@ func (s *Sandbox) reserveFor(count int, rest time.Duration) (release func()) {
 	}
 }
 
-// take returns a spare one for a program, or nil when there is none now. None has a way to the proxy, or a root of its own.
+// take returns a waiting init for a program, or nil when there is none now. A waiting init has no connection to the
+// proxy, and no root of its own.
 func (s *Sandbox) take(p Program) *directInit {
 	r := s.reserve
 	if r == nil || p.Proxy != nil || p.Root != "" {
@@ -59,7 +61,7 @@ func (s *Sandbox) take(p Program) *directInit {
 	}
 }
 
-// fill begins to keep some ready, or keeps them for longer.
+// fill begins to keep inits ready, or keeps them for longer.
 func (r *reserve) fill() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -70,7 +72,7 @@ func (r *reserve) fill() {
 	}
 }
 
-// wantsMore reports whether one more is to be kept ready; if not, there is a keeper less.
+// wantsMore reports whether another one must be kept ready; if not, there is a keeper less.
 func (r *reserve) wantsMore() bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -81,10 +83,10 @@ func (r *reserve) wantsMore() bool {
 	return goes
 }
 
-// isWanted reports whether a program was started not long ago. The mutex is held.
+// isWanted reports whether a program was started not long ago. The caller holds the mutex.
 func (r *reserve) isWanted() bool { return r.ctx.Err() == nil && time.Since(r.wanted) <= r.idleLimit }
 
-// keep keeps one ready.
+// keep keeps one init ready.
 func (r *reserve) keep() {
 	for r.wantsMore() {
 		spare, err := r.sandbox.startIdle(inner.Spare, Command{Limits: Limits{CPU: 1}})
@@ -98,7 +100,8 @@ func (r *reserve) keep() {
 	}
 }
 
-// offer waits until somebody takes it, and reports whether somebody did before it ended, or was not wanted any more.
+// offer waits until somebody takes the init, and reports whether somebody did before it ended, or was not wanted any
+// more.
 func (r *reserve) offer(spare *directInit) bool {
 	const look = time.Second
 	tick := time.NewTicker(min(look, r.idleLimit))
@@ -111,7 +114,7 @@ func (r *reserve) offer(spare *directInit) bool {
 			r.mutex.Lock()
 			wanted := r.isWanted()
 			r.mutex.Unlock()
-			if !wanted || !spare.lives() { // somebody may have killed it
+			if !wanted || !spare.lives() { // it may have been killed
 				return false
 			}
 		case <-r.ctx.Done():

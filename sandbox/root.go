@@ -9,7 +9,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// refusedRoot returns the error where no program can have a root of its own.
+// refusedRoot returns the error when no program can have a root of its own.
 func (s *Sandbox) refusedRoot(op landfall.Op, root string) error {
 	switch {
 	case root == "":
@@ -33,8 +33,8 @@ func isStatic(program string) bool {
 	return !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// rootBinds are bubblewrap's arguments for a root that is a folder of the host: each thing in it is bound for itself, so that what
-// every command has beside them has a place.
+// rootBinds returns bubblewrap's arguments for a root that is a folder of the host: each entry is bound by itself, so
+// there is a place for what every command has in addition.
 func rootBinds(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
