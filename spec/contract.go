@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// contractField describes the contract of a function, which is ours: Fission has none. What is text in the place of a schema or of
-// an event is the path of a file.
+// contractField describes the contract of a function, which is our own: Fission has none. Text in place of a schema or
+// of an event is the path of a file.
 func contractField() field {
 	return field{shape: object, fields: fields{
 		"input": {}, "output": {},
@@ -30,7 +30,7 @@ type contractSpec struct {
 	Tests  []contract.Test `json:"tests"`
 }
 
-// contractPositions are a contract whose files were not read yet, and where it stands.
+// contractPositions has a contract whose files were not read yet, and the positions of its parts.
 type contractPositions struct {
 	contractSpec
 
@@ -38,13 +38,13 @@ type contractPositions struct {
 	tests              []Position
 }
 
-// maxTests bounds the tests of a function: they run one after the other before each of its versions is released.
+// maxTests bounds the tests of a function, which run one after the other before each version is released.
 const maxTests = 32
 
-// maxContract bounds the bytes of a contract with its files: each version of the function has them.
+// maxContract bounds the bytes of a contract with its files, because each version of the function has them.
 const maxContract = 256 << 10
 
-// checkContract checks what can be told of a contract without its files.
+// checkContract checks everything in a contract that does not need its files.
 func (d *document) checkContract(n nodes, function string, c *contractSpec) *contractPositions {
 	if c == nil {
 		return nil
@@ -74,9 +74,9 @@ func (d *document) checkContract(n nodes, function string, c *contractSpec) *con
 	return p
 }
 
-// ReadContracts puts what the files say that contracts of functions name into the functions' specs, and checks every contract with
-// its tests. read returns a file of the app's folder by its path, and the reason, as a sentence, when it cannot. The error is like
-// that of Parse, and so is the bound on what is read.
+// ReadContracts puts the files that contracts name into the functions' specs, and checks every contract with its tests.
+// read returns a file of the app's folder by its path; its error is a sentence with the reason. The error is like that
+// of Parse, and so is the bound on the bytes.
 func (s *Spec) ReadContracts(limits Limits, read func(name string) ([]byte, error)) error {
 	r := newReader(limits)
 	var size int64
@@ -99,7 +99,7 @@ func (s *Spec) ReadContracts(limits Limits, read func(name string) ([]byte, erro
 	return r.err()
 }
 
-// readContract makes a function's contract of what it promises.
+// readContract makes a function's contract from its document.
 func (f *Function) readContract(r *reader, read func(name string) ([]byte, error)) error {
 	p, right := f.positions, true
 	wrong := func(pos Position, format string, args ...any) {
@@ -197,7 +197,7 @@ func decodeNumbers(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// resolveFile puts the JSON of a file in the place of its path.
+// resolveFile replaces a path by the JSON in the file.
 func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error)) error {
 	if !bytes.HasPrefix(*value, []byte(`"`)) {
 		return nil
@@ -222,7 +222,7 @@ func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error))
 	return nil
 }
 
-// lineOf says in which line text stops being JSON.
+// lineOf returns the line in which text stops being JSON.
 func lineOf(data []byte) string {
 	var value json.RawMessage
 	place, ok := json.Unmarshal(data, &value).(*json.SyntaxError) //nolint:errorlint // the standard library returns it as it is
@@ -232,7 +232,7 @@ func lineOf(data []byte) string {
 	return " (line " + strconv.Itoa(1+bytes.Count(data[:min(int(place.Offset), len(data))], []byte("\n"))) + ")"
 }
 
-// checkSchedule records that a time trigger would never get an answer: the event of a schedule has no data.
+// checkSchedule reports that a time trigger would never get an answer, because the event of a schedule has no data.
 func (s *Spec) checkSchedule(r *reader, t Trigger) {
 	if t.Kind != landfall.TimeTrigger {
 		return
@@ -252,5 +252,5 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 	}
 }
 
-// TestPos returns the place of a test of the function's contract.
+// TestPos returns the position of a test of the function's contract.
 func (f *Function) TestPos(i int) Position { return f.positions.tests[i] }

@@ -8,8 +8,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// CheckName returns an Invalid error unless a function, a trigger or another object can have the name: it stands in addresses as
-// it is.
+// CheckName returns an Invalid error unless a function, a trigger or another object can have the name, which is a part
+// of addresses.
 func CheckName(name string) error {
 	if !isObjectName(name) {
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(name) +
@@ -18,9 +18,9 @@ func CheckName(name string) error {
 	return nil
 }
 
-// ReadTrigger reads a trigger that stands in no file: fields are the spec of a document of its kind. others are the triggers beside
-// which it is to stand, of which it may take no route. What its function is, is for the caller to find out. The error is Invalid,
-// with a sentence for each problem.
+// ReadTrigger reads a trigger that is in no file: fields are the spec of a document of its kind. others are the other
+// triggers; it must not use their routes. The caller checks its function. The error is Invalid, with a sentence for
+// each problem.
 func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, others []Trigger, limits Limits) (Trigger, error) {
 	if err := CheckName(name); err != nil {
 		return Trigger{}, err
@@ -35,7 +35,7 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 		return Trigger{}, versionError(err)
 	}
 	r := newReader(limits)
-	r.incomplete = true // its function stands elsewhere
+	r.incomplete = true // its function is declared elsewhere
 	for _, other := range others {
 		if other.Kind == landfall.HTTPTrigger {
 			r.routes = append(r.routes, servedTrigger{trigger: other})
@@ -55,7 +55,7 @@ func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, oth
 	return r.spec.Triggers[0], nil
 }
 
-// withoutPlaces is err without places, for what stands in no file.
+// withoutPlaces returns the error without positions, for an object that is in no file.
 func (r *reader) withoutPlaces(name string) error {
 	sentences := make([]string, 0, len(r.problems))
 	for _, p := range r.problems {
