@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pythonCode returns a source of Python with blanks in the place of comments and strings: every line and every place stays.
+// pythonCode returns Python source with blanks in place of comments and strings. Every line and position stays.
 func pythonCode(source []byte) []byte {
 	code := bytes.Clone(source)
 	for i := 0; i < len(code); {
@@ -28,13 +28,13 @@ func pythonCode(source []byte) []byte {
 	return code
 }
 
-// nodeCode returns a source of JavaScript with blanks in the place of comments, strings and regular expressions: every line and every
-// place stays.
+// nodeCode returns JavaScript source with blanks in place of comments, strings and regular expressions. Every line and
+// position stays.
 func nodeCode(source []byte) []byte {
 	const beforeExpression = "(,=:[!&|?{};"
 	code := bytes.Clone(source)
-	last := byte(0)                // of what stands before, without blanks and comments
-	depth, templates := 0, []int{} // of braces, and at which the strings go on whose code this is
+	last := byte(0)                // the last byte that is neither a blank nor in a comment
+	depth, templates := 0, []int{} // depth of braces, and the depths at which template strings go on after their code
 	for i := 0; i < len(code); {
 		from, c, next := i, code[i], last
 		switch {
@@ -75,8 +75,8 @@ func nodeCode(source []byte) []byte {
 	return code
 }
 
-// skipString returns the place behind the first of such ends with no backslash before it: where there is none, that of the end of the line,
-// or of the code for what may have many lines.
+// skipString returns the position after the first of some ends that has no backslash before it. When there is none, it
+// returns the end of the line, or the end of the code for strings that may have several lines.
 func skipString(code []byte, from int, lines bool, ends ...string) int {
 	for i := from; i < len(code); i++ {
 		for _, end := range ends {
@@ -94,7 +94,7 @@ func skipString(code []byte, from int, lines bool, ends ...string) int {
 	return len(code)
 }
 
-// skipRegexp returns the place behind a regular expression: in its brackets a slash is no end.
+// skipRegexp returns the position after a regular expression: a slash in its brackets does not end it.
 func skipRegexp(code []byte, from int) int {
 	brackets := false
 	for i := from; i < len(code) && code[i] != '\n'; i++ {
@@ -112,7 +112,7 @@ func skipRegexp(code []byte, from int) int {
 	return skipTo(code, from, "\n")
 }
 
-// skipTo returns the place behind an end, or that of the code's end.
+// skipTo returns the position after an end, or the end of the code.
 func skipTo(code []byte, from int, end string) int {
 	if n := bytes.Index(code[from:], []byte(end)); n >= 0 {
 		return from + n + len(end)

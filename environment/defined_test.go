@@ -8,7 +8,8 @@ import (
 	"landfall.dev/landfall/environment"
 )
 
-// A function of Python that is surely not in its file is found without a call; where only a call can tell, nothing is said.
+// A function of Python that is surely not in its file is found without a call; where only a call can tell, nothing is
+// said.
 func TestUndefined(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ language, entry, files, source, want string }{

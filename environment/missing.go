@@ -8,7 +8,8 @@ import (
 	"landfall.dev/landfall/environment/container"
 )
 
-// checkPython looks for the module that an entry point names, as the adaptor does: also for one that is no text, and for a folder.
+// checkPython looks for the module of an entry point as the adaptor does, including modules that are not text, and
+// folders.
 func checkPython(p pack, entrypoint string) error {
 	args, _, err := pythonCommand(p, entrypoint)
 	if err != nil {
@@ -24,7 +25,8 @@ func checkPython(p pack, entrypoint string) error {
 	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module, p.listFiles(p.has))
 }
 
-// checkModule looks for the module of Node.js that an entry point names, as the adaptor does. What a package.json says is not known.
+// checkModule looks for the Node.js module of an entry point as the adaptor does. It does not know what a package.json
+// says.
 func checkModule(p pack, entrypoint string) error {
 	if _, _, err := nodeCommand(p, entrypoint); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// UnknownEnvironments finds the functions of a spec that cannot be run because their environment is none of ours.
+// UnknownEnvironments finds the functions of a spec whose environment is not known, so that they cannot be run.
 func UnknownEnvironments(s *spec.Spec) []spec.Problem {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
@@ -24,7 +24,7 @@ func UnknownEnvironments(s *spec.Spec) []spec.Problem {
 	return problems
 }
 
-// WithoutNetwork warns of the functions of a spec that ask for a network and get none: those that are modules.
+// WithoutNetwork warns about functions of a spec that ask for a network and get none, because they are modules.
 func WithoutNetwork(s *spec.Spec) []spec.Problem {
 	networked := spec.NetworkFunctions(s)
 	var warnings []spec.Problem

@@ -17,7 +17,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// The names that say where an image is.
+// These are the names of the parts of an image.
 const (
 	archiveName  = "image.tar" // in a package
 	layoutName   = "oci-layout"
@@ -27,16 +27,16 @@ const (
 )
 
 const (
-	maxDocument = 4 << 20  // bytes of everything that is read as JSON
-	maxWords    = 64 << 10 // bytes of what a process gets of it
+	maxDocument = 4 << 20  // bytes of a JSON document
+	maxWords    = 64 << 10 // bytes of it that a process gets
 )
 
-// invalidImage is the error for an image that is not what it should be.
+// invalidImage is the error for a malformed image.
 func invalidImage(format string, args ...any) error {
 	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid, Message: "the image " + fmt.Sprintf(format, args...)}
 }
 
-// source is where the files of an image lie: a folder, or a tar file.
+// source is a place with the files of an image: a folder, or a tar file.
 type source interface {
 	// open opens a file. fs.ErrNotExist when there is none.
 	open(name string) (io.ReadCloser, error)
@@ -53,14 +53,14 @@ func (s folderSource) open(name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// archiveSource is a tar file of which is known where its files begin.
+// archiveSource is a tar file with the positions of its files.
 type archiveSource struct {
 	file  io.ReaderAt
 	found map[string]*io.SectionReader
 	links map[string]string
 }
 
-// maxEntries is how many files an archive may have that hold an image.
+// maxEntries is how many files an archive with an image may have.
 const maxEntries = 10_000
 
 // readArchive finds the files of a tar file.
@@ -78,7 +78,7 @@ func readArchive(file *os.File) (source, error) {
 			return nil, invalidImage("%s has more than %d files", archiveName, maxEntries)
 		}
 		if tooLong(header.Name) || tooLong(header.Linkname) {
-			continue // no part of an image is called so
+			continue // no part of an image has such a name
 		}
 		name := path.Clean(header.Name)
 		switch header.Typeflag {
@@ -88,7 +88,7 @@ func readArchive(file *os.File) (source, error) {
 				return nil, err
 			}
 			s.found[name] = io.NewSectionReader(file, begin, header.Size)
-		case tar.TypeSymlink: // a layer that is there already
+		case tar.TypeSymlink: // a layer that is stored once already
 			s.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // G305: nothing is opened by it on disk, it is a key of s.found
 		}
 	}
@@ -141,7 +141,7 @@ type parts struct {
 	layers []string
 }
 
-// read reads what an image consists of.
+// read reads the parts of an image.
 func read(s source) (parts, error) {
 	var p parts
 	var config string
@@ -181,14 +181,14 @@ func read(s source) (parts, error) {
 	return p, nil
 }
 
-// matchesPlatform reports whether something runs here. What says nothing does.
+// matchesPlatform reports whether an image for a platform runs here. An image without a platform does.
 func matchesPlatform(p *v1.Platform) bool {
 	return p == nil || (p.OS == "" || p.OS == "linux") && (p.Architecture == "" || p.Architecture == runtime.GOARCH)
 }
 
 // readLayout reads an OCI image layout.
 func readLayout(s source) (config string, layers []string, err error) {
-	const most = 4 // indexes within one another
+	const most = 4 // nested indexes
 	name := indexName
 	for range most {
 		text, err := document(s, name)
@@ -223,10 +223,10 @@ func readLayout(s source) (config string, layers []string, err error) {
 	return "", nil, invalidImage("lies within more than %d indexes", most)
 }
 
-// blob returns where a layout has something.
+// blob returns the path of a blob in a layout.
 func blob(d v1.Descriptor) string { return path.Join(blobsFolder, d.Digest.Algorithm, d.Digest.Hex) }
 
-// readSaved reads what docker save and podman save write.
+// readSaved reads the output of docker save and podman save.
 func readSaved(s source) (config string, layers []string, err error) {
 	text, err := document(s, manifestName)
 	if err != nil {
@@ -250,5 +250,5 @@ func readSaved(s source) (config string, layers []string, err error) {
 	return images[0].Config, images[0].Layers, nil
 }
 
-// say is an error about a part of an image.
+// say returns an error about a part of an image.
 func say(format string, args ...any) error { return fmt.Errorf(format, args...) }
