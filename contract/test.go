@@ -10,13 +10,13 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// Test is an event, and what a function must answer to it.
+// Test is an event, and the answer that a function must give.
 type Test struct {
 	Name   string          `json:"name"`
-	Event  json.RawMessage `json:"event,omitempty"`  // a CloudEvent; what it must have and does not is filled in
+	Event  json.RawMessage `json:"event,omitempty"`  // a CloudEvent; missing required attributes are filled in
 	Data   json.RawMessage `json:"data,omitempty"`   // of the event, in place of Event
-	Answer json.RawMessage `json:"answer,omitempty"` // data of the answer; empty: any
-	Status int             `json:"status,omitempty"` // that HTTP would have; 0: any, and the answer is no error
+	Answer json.RawMessage `json:"answer,omitempty"` // data of the answer; empty: any data
+	Status int             `json:"status,omitempty"` // the status of the answer over HTTP; 0: any, and the answer is no error
 }
 
 // Request returns the event of the test. Invalid when it is none.
@@ -89,14 +89,15 @@ func (t Test) Judge(c *Contract, answer event.Event) error {
 	if len(t.Answer) > 0 && !t.equals(answer) {
 		kind := ""
 		if contentType := answer.DataContentType(); !isJSON(contentType) {
-			kind = " (" + short(contentType) + ")" // it may look the same
+			kind = " (" + short(contentType) + ")" // the data may look the same
 		}
 		return invalidf("the answer is %s%s; it must be %s", answerText(answer), kind, short(string(t.Answer)))
 	}
 	return nil
 }
 
-// equals reports whether an answer has the data that the test wants. Text is text, whatever its content type.
+// equals reports whether an answer has the data that the test wants. Text is compared as text, whatever its content
+// type.
 func (t Test) equals(answer event.Event) bool {
 	var want any
 	_ = json.Unmarshal(t.Answer, &want) // it was read before
@@ -114,7 +115,7 @@ func answerText(answer event.Event) string {
 	return short(string(answer.Data()))
 }
 
-// short returns text of a function on one line, in a length that people read.
+// short returns text of a function on one line, in a readable length.
 func short(text string) string {
 	const most = 300
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")

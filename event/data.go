@@ -38,7 +38,7 @@ func mediaTypeOf(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(mediaType))
 }
 
-// setData sets the data of an event whose type the SDK takes for text. It was checked before.
+// setData sets the data of an event whose type the SDK takes for text. The data was checked before.
 func setData(e *Event, content member) {
 	switch {
 	case content.value.Kind() == 'n':
@@ -50,8 +50,8 @@ func setData(e *Event, content member) {
 	}
 }
 
-// prepareData makes data fit for a stream: JSON on one line, text that is text, and everything else as base64. What is in an event
-// can therefore never look like another event.
+// prepareData prepares data for a stream: JSON on one line, valid text, and everything else as base64. So the data of
+// an event can never look like another event.
 func prepareData(e *Event) {
 	if e.DataBase64 || e.DataEncoded == nil {
 		return
@@ -72,7 +72,7 @@ func prepareData(e *Event) {
 	}
 }
 
-// Append appends an event as JSON on one line, without the line's end. Internal when the event is not valid.
+// Append appends an event as JSON on one line, without a line end. Internal when the event is not valid.
 func Append(out []byte, form Form, e Event) ([]byte, error) {
 	if form == Draft {
 		return appendDraft(out, e)
@@ -96,7 +96,7 @@ func isPlain(c *cloudevents.EventContextV1) bool {
 	return true
 }
 
-// appendFast appends what the SDK would write, in a third of its time: every call has an event.
+// appendFast appends what the SDK would write, in a third of its time, because every call has an event.
 func appendFast(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	out = quote(append(out, `{"specversion":"1.0","id":`...), c.ID)
 	out = append(out, `,"source":`...)
@@ -129,7 +129,7 @@ func appendFast(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	return append(out, '}')
 }
 
-// appendData appends the data of an event that is ready, and the comma before it.
+// appendData appends a comma and the prepared data of an event.
 func appendData(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	mediaType := cloudevents.ApplicationJSON
 	if c.DataContentType != nil {
@@ -148,7 +148,7 @@ func appendData(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	return out
 }
 
-// appender is a writer to the end of a slice.
+// appender is a writer that appends to a slice.
 type appender []byte
 
 // Write implements io.Writer.

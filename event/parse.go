@@ -21,13 +21,13 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Parse reads one event as JSON, of 1.0 or 0.1, and says which. It keeps nothing of data. Invalid names the field that is
-// wrong.
+// Parse reads one event as JSON, of 1.0 or 0.1, and returns its form. It keeps nothing of data. Invalid names the wrong
+// field.
 func Parse(data []byte) (Event, Form, error) {
 	return read(data, false)
 }
 
-// ParseAnswer is Parse for what a function answers, and Strip.
+// ParseAnswer is Parse, and Strip, for the answer of a function.
 func ParseAnswer(data []byte) (Event, error) {
 	e, _, err := read(data, true)
 	if err == nil {
@@ -36,7 +36,7 @@ func ParseAnswer(data []byte) (Event, error) {
 	return e, err
 }
 
-// read is Parse. Of an answer it need not read what Strip takes away.
+// read is Parse. In an answer it can skip what Strip removes.
 func read(data []byte, answer bool) (Event, Form, error) {
 	var room [commonMembers]member
 	if members, ok := scanStrings(data, room[:0], answer); ok {
@@ -55,7 +55,7 @@ func parseAny(data []byte) (Event, Form, error) {
 	return parseMembers(data, members)
 }
 
-// parseMembers reads the event that has the members, of which data is made.
+// parseMembers reads the event with the members that were found in data.
 func parseMembers(data []byte, members []member) (Event, Form, error) {
 	if slices.ContainsFunc(members, func(m member) bool { return m.name == draftVersion }) {
 		e, err := parseDraft(members)
@@ -69,29 +69,29 @@ func parseMembers(data []byte, members []member) (Event, Form, error) {
 type member struct {
 	name    string
 	value   jsontext.Value
-	text    string // what the value says when it is a string
-	private bool   // Strip takes it away
+	text    string // the text, when the value is a string
+	private bool   // Strip removes it
 }
 
-// decoders are kept for the next event.
+// decoders are used again for the next event.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool works only as one for all events of the process
 
-// borrow returns a decoder of data, which is its until done.
+// borrow returns a decoder of data, and done, which returns the decoder.
 func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder, done func()) {
 	decoder, _ = decoders.Get().(*jsontext.Decoder)
 	decoder.Reset(bytes.NewBuffer(data), options...)
 	return decoder, func() {
-		decoder.Reset(strings.NewReader("")) // it keeps nothing of data
+		decoder.Reset(strings.NewReader("")) // the decoder keeps nothing of data
 		decoders.Put(decoder)
 	}
 }
 
-// commonMembers is how many members few events have more of.
+// usualMembers is how many members most events have at most.
 const commonMembers = 16
 
-// scan reads the members of the one object that data is, and appends them to members.
+// scan reads the members of the one object in data, and appends them to members.
 func scan(data []byte, members []member) ([]member, error) {
-	decoder, done := borrow(data, jsontext.AllowDuplicateNames(true)) // here they are looked for below
+	decoder, done := borrow(data, jsontext.AllowDuplicateNames(true)) // duplicates are looked for below
 	defer done()
 	if decoder.PeekKind() != '{' {
 		_, err := decoder.ReadValue()
@@ -112,7 +112,7 @@ func scan(data []byte, members []member) ([]member, error) {
 			return nil, jsonError(err)
 		}
 		m.value = value
-		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are its own until the next read
+		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are valid only until the next read
 			m.value = jsontext.Value(data[end-len(value) : end])
 		}
 		if m.name != "data" && m.name != "data_base64" {
@@ -135,7 +135,7 @@ func scan(data []byte, members []member) ([]member, error) {
 	return members, checkDuplicates(members)
 }
 
-// checkDuplicates refuses two members of one name.
+// checkDuplicates refuses two members with the same name.
 func checkDuplicates(members []member) error {
 	const few = 16
 	if len(members) <= few {
@@ -156,7 +156,7 @@ func checkDuplicates(members []member) error {
 	return nil
 }
 
-// memberName returns the name of a member: the usual ones without making a string.
+// memberName returns the name of a member, without making a string for usual names.
 func memberName(quoted jsontext.Value) string {
 	switch string(quoted) {
 	case `"specversion"`:
@@ -249,8 +249,8 @@ func parse(data []byte, members []member) (Event, error) {
 	return e, complete(e) // the rest was checked before
 }
 
-// parseFast returns the event that the SDK would read, with less work, when all that is not data is text: every call has an
-// answer. The members were checked before. It returns false for what is rare.
+// parseFast returns the event that the SDK would read, with less work, when everything except data is text, because
+// every call has an answer. The members were checked before. It returns false for rare forms.
 func parseFast(members []member, mediaType string) (Event, bool) {
 	c := &cloudevents.EventContextV1{}
 	e := Event{Context: c}
@@ -305,7 +305,7 @@ func parseFast(members []member, mediaType string) (Event, bool) {
 	return e, true
 }
 
-// dataOf returns the bytes that data stands for, which fits its type.
+// dataOf returns the bytes of data, which fits its type.
 func dataOf(v jsontext.Value, mediaType string) []byte {
 	switch {
 	case isJSON(mediaTypeOf(mediaType)):
@@ -316,7 +316,7 @@ func dataOf(v jsontext.Value, mediaType string) []byte {
 	return []byte(text(v))
 }
 
-// wrongVersion refuses what is of no version that is read here.
+// wrongVersion refuses an event of a version that is not supported.
 func wrongVersion(version string) error {
 	if version == "" {
 		return invalid("specversion", "it is missing, so this is no event; write \"1.0\"", nil)
@@ -324,7 +324,7 @@ func wrongVersion(version string) error {
 	return invalid("specversion", fmt.Sprintf("%q is not known; known are \"1.0\", and \"0.1\" as cloud-events-version", printable(version)), nil)
 }
 
-// check refuses a member of 1.0 that the SDK would misread or could not name.
+// check refuses a member of 1.0 that the SDK would misread, or would refuse without its name.
 func check(m member) error {
 	kind := m.value.Kind()
 	switch m.name {
@@ -372,7 +372,7 @@ func checkData(m member, contentType string) error {
 	return nil
 }
 
-// checkText refuses a value of an attribute that 1.0 gives a type.
+// checkText refuses a value of an attribute to which 1.0 gives a type.
 func checkText(name, value string) error {
 	var err error
 	problem := "it is empty"
@@ -404,7 +404,7 @@ func checkText(name, value string) error {
 	return nil
 }
 
-// isPlainPath reports whether a URI reference is an absolute path and nothing else, in which every character stands for itself.
+// isPlainPath reports whether a URI reference is only an absolute path without escapes.
 func isPlainPath(ref string) bool {
 	if !strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "//") {
 		return false
@@ -429,12 +429,12 @@ func isName(name string) bool {
 	return name != ""
 }
 
-// text returns what a JSON string says, and nothing for another value.
+// text returns the text of a JSON string; empty for another value.
 func text(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return ""
 	}
-	switch string(v) { // in every event, and not made again
+	switch string(v) { // these are in every event, and no string is made for them
 	case `"1.0"`:
 		return cloudevents.CloudEventsVersionV1
 	case `"application/json"`:
@@ -452,7 +452,8 @@ func text(v jsontext.Value) string {
 	return string(said)
 }
 
-// rewrite returns the event again, with maps as strings and without what is null or, when the caller sets it, the data.
+// rewrite encodes the event again, with maps as strings, and without null values. When the caller sets the data, it is
+// left out, too.
 func rewrite(members []member, withoutData bool) []byte {
 	out := []byte{'{'}
 	for _, m := range members {
@@ -475,7 +476,7 @@ func rewrite(members []member, withoutData bool) []byte {
 
 // quote appends a JSON string.
 func quote(out []byte, s string) []byte {
-	out, _ = jsontext.AppendQuote(out, s) // its error is about bytes that are no text, and they are replaced
+	out, _ = jsontext.AppendQuote(out, s) // the error is about invalid bytes, which are replaced
 	return out
 }
 
@@ -486,7 +487,7 @@ func compact(v jsontext.Value) string {
 	return string(v)
 }
 
-// complete refuses an event without what every event has.
+// complete refuses an event without a required attribute.
 func complete(e Event) error {
 	for _, field := range []struct{ name, value string }{{"id", e.ID()}, {"source", SourceOf(e)}, {"type", e.Type()}} {
 		if strings.TrimSpace(field.value) == "" {
@@ -496,7 +497,7 @@ func complete(e Event) error {
 	return nil
 }
 
-// validate refuses what is not complete, and what the SDK finds wrong beside.
+// validate refuses an incomplete event, and everything else that the SDK finds wrong.
 func validate(e Event) error {
 	if err := complete(e); err != nil {
 		return err
@@ -507,7 +508,7 @@ func validate(e Event) error {
 	return nil
 }
 
-// printable returns what a stranger wrote so that it can stand in a message.
+// printable returns a stranger's text in a form for messages.
 func printable(s string) string {
 	const most = 100
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {

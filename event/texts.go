@@ -9,12 +9,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// span is a piece of the texts of an event.
+// span is a piece of the text of an event.
 type span struct{ from, to int }
 
-// scanStrings is scan for an event of which every member is a string, in a third of its time: every call has an answer, and most are
-// such. It returns false for all others, and for what is no event. Of an answer it does not say what Strip takes away, and makes one
-// string of all that it says: who reads an answer keeps nothing of it.
+// scanStrings is scan for an event in which every member is a string, in a third of the time, because every call has an
+// answer, and most answers are such. It returns false for all other events, and for malformed ones. For an answer it
+// skips what Strip removes, and makes one string of all texts, because the reader of an answer keeps nothing of it.
 func scanStrings(data []byte, members []member, answer bool) ([]member, bool) {
 	var room [1 << 10]byte
 	var spans [commonMembers]span
@@ -60,8 +60,8 @@ func scanStrings(data []byte, members []member, answer bool) ([]member, bool) {
 	return members, true
 }
 
-// cutMember returns the member at the beginning of data, what comes after it, and whether its value has escapes, which may be wrong.
-// Without a rest, there is none whose value is a string.
+// cutMember returns the member at the beginning of data, the rest, and whether its value has escapes, which may be
+// wrong. rest is nil when there is no member with a string.
 func cutMember(data []byte) (m member, rest []byte, escaped bool) {
 	name, rest, escaped := cutText(data)
 	rest, ok := cutByte(rest, ':')
@@ -73,8 +73,8 @@ func cutMember(data []byte) (m member, rest []byte, escaped bool) {
 	return m, rest, escaped
 }
 
-// cutText returns the JSON string at the beginning of data, what comes after it, and whether there are escapes in it, which may be
-// wrong. Without a rest, there is none.
+// cutText returns the JSON string at the beginning of data, the rest, and whether it has escapes, which may be wrong.
+// rest is nil when there is no string.
 func cutText(data []byte) (quoted jsontext.Value, rest []byte, escaped bool) {
 	data = trimSpace(data)
 	if len(data) == 0 || data[0] != '"' {
@@ -105,7 +105,7 @@ func isText(p []byte) bool {
 	for len(p) >= word {
 		w := binary.LittleEndian.Uint64(p)
 		if (w|(w-spaces))&highs != 0 {
-			break // one of them may be none of ASCII, or before the space
+			break // one of them may not be ASCII, or may be a control character
 		}
 		p = p[word:]
 	}
@@ -119,7 +119,8 @@ func isText(p []byte) bool {
 	return ascii || utf8.Valid(p)
 }
 
-// cutByte returns what comes after a character and the white space before it, and data when there is another character.
+// cutByte returns the data after a character and the white space before it; it returns data when there is another
+// character.
 func cutByte(data []byte, c byte) ([]byte, bool) {
 	rest := trimSpace(data)
 	if len(rest) == 0 || rest[0] != c {
@@ -128,7 +129,7 @@ func cutByte(data []byte, c byte) ([]byte, bool) {
 	return rest[1:], true
 }
 
-// trimSpace returns data without the white space before it.
+// trimSpace returns data without the white space at its beginning.
 func trimSpace(data []byte) []byte {
 	for len(data) > 0 && (data[0] == ' ' || data[0] == '\n' || data[0] == '\r' || data[0] == '\t') {
 		data = data[1:]
