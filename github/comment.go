@@ -13,24 +13,24 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Comments keeps the comments that are owed.
+// Comments is the queue of comments that must be sent.
 type Comments interface {
-	// Due returns at most limit comments that are owed and whose NextAt is not after now, with what each Says at this moment.
+	// Due returns at most limit comments that must be sent and whose NextAt is not after now, each with its Report.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error)
 
-	// MarkWritten records that GitHub has a comment: its ID, its Body, and as much as was Wanted.
+	// MarkWritten records that GitHub has a comment: its ID, its Body, and the value of Wanted.
 	MarkWritten(ctx context.Context, comment landfall.Comment) error
 
 	// Postpone adds one to a comment's attempts, and sets when it is due again and what the problem is.
 	Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error
 
-	// Drop gives a comment up until something happens again.
+	// Drop gives up a comment until something happens again.
 	Drop(ctx context.Context, comment landfall.Comment, problem string) error
 }
 
-const pageSize = 100 // comments asked for at a time: GitHub's most
+const pageSize = 100 // comments per request: GitHub's maximum
 
-// flushComment tells the comment that is due first. It reports whether there was one.
+// flushComment sends the comment that is due first. It reports whether there was one.
 func (s *Sender) flushComment(ctx context.Context) (bool, error) {
 	due, err := s.Comments.Due(ctx, s.Now(), 1)
 	if err != nil || len(due) == 0 {
@@ -39,7 +39,7 @@ func (s *Sender) flushComment(ctx context.Context) (bool, error) {
 	return true, s.sendComment(ctx, due[0])
 }
 
-// sendComment makes one attempt at one comment, and records what came of it.
+// sendComment makes one attempt at one comment, and records the result.
 func (s *Sender) sendComment(ctx context.Context, comment landfall.Comment) error {
 	text := Text(comment.Report, s.URL)
 	digest := landfall.DigestOf([]byte(text))
@@ -71,7 +71,7 @@ func (s *Sender) sendComment(ctx context.Context, comment landfall.Comment) erro
 	}
 }
 
-// appsOf returns the names of the apps that a comment has sections for.
+// appsOf returns the names of the apps that have a section in a comment.
 func appsOf(comment landfall.Comment) []string {
 	names := make([]string, 0, len(comment.Report.Apps))
 	for _, app := range comment.Report.Apps {
@@ -80,8 +80,8 @@ func appsOf(comment landfall.Comment) []string {
 	return names
 }
 
-// write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the answer that counts. Of a
-// closed pull request it makes none: there is nothing left to look at.
+// write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the decisive answer.
+// On a closed pull request it makes no comment, because there is nothing to look at.
 func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
 	if comment.ID != 0 {
 		response, err := s.edit(ctx, comment, text)
@@ -122,12 +122,12 @@ func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text str
 		crashpoint.Here("report.commenting")
 		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number, &gogithub.IssueComment{Body: &text})
 		crashpoint.Here("report.commented")
-		comment.ID = made.GetID() // 0 when the rest of the answer was lost: it is then looked for
+		comment.ID = made.GetID() // 0 when the rest of the answer was lost: then it is looked for
 		return response, err
 	})
 }
 
-// find looks for the comment that we made: by its first line and its author. It returns nil when there is none.
+// find looks for the comment that we made, by its first line and its author. It returns nil when there is none.
 func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment, *gogithub.Response, error) {
 	if s.self == 0 {
 		if response, err := s.loadSelf(ctx); err != nil {
@@ -157,7 +157,7 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 	}
 }
 
-// loadSelf asks who we are.
+// loadSelf asks GitHub for our user.
 func (s *Sender) loadSelf(ctx context.Context) (*gogithub.Response, error) {
 	var user *gogithub.User
 	response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
@@ -168,7 +168,7 @@ func (s *Sender) loadSelf(ctx context.Context) (*gogithub.Response, error) {
 	return completeResponse(response), err
 }
 
-// completeResponse returns nil for an answer that says well and could not be read: as none, it is asked for again.
+// completeResponse returns nil for a successful answer that could not be read, so that the request is repeated.
 func completeResponse(response *gogithub.Response) *gogithub.Response {
 	if response != nil && response.StatusCode < http.StatusMultipleChoices {
 		return nil

@@ -122,8 +122,8 @@ func TestText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// P-008: a comment has the addresses of the previews
-			// L-026: units that did not change are counted, and never listed
+			// P-008: a comment has the addresses of the previews L-026: units that did not change are counted, and
+			// never listed
 			if got != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

@@ -16,31 +16,31 @@ const (
 	firstBackoff = time.Second
 	maxBackoff   = 10 * time.Minute
 
-	// credentialsWait is how long a report waits for somebody to set the credentials right.
+	// credentialsWait is how long a report waits for correct credentials.
 	credentialsWait = 10 * time.Minute
 
-	// limitWait is how long GitHub wants to be left alone when it does not say how long.
+	// limitWait is how long we wait at a rate limit when GitHub does not say how long.
 	limitWait = time.Minute
 
 	// maxLimitWait is more than GitHub ever asks for: its longest window is an hour.
 	maxLimitWait = 24 * time.Hour
 )
 
-// outcome is what one attempt at a report came to: it was sent unless there is a problem.
+// outcome is the result of one attempt at a report: it was sent unless there is a problem.
 type outcome struct {
 	problem string    // for people
-	drop    bool      // trying again would give the same
+	drop    bool      // another attempt would have the same result
 	at      time.Time // when to try again
-	pause   bool      // nothing at all is to be sent before that
-	cause   error     // for the log: of what never got an answer; answers are not logged
+	pause   bool      // nothing at all may be sent before that time
+	cause   error     // for the log, when there was no answer; answers are not logged
 }
 
-// subject is what an attempt was about.
+// subject is what an attempt sent.
 type subject struct {
 	repository string // owner/name
-	attempts   int    // before this one
-	forbidden  string // what to say when we may not
-	refused    string // what to say when GitHub finds it wrong
+	attempts   int    // earlier ones
+	forbidden  string // the message when we may not do it
+	refused    string // the message when GitHub finds it wrong
 }
 
 func nameOf(r landfall.GitHubRepository) string { return r.Owner + "/" + r.Name }
@@ -66,7 +66,7 @@ func commentSubject(comment landfall.Comment) subject {
 	}
 }
 
-// classify turns GitHub's answer to one attempt into a verdict. Only what cannot come right by itself is dropped.
+// classify returns the outcome of one attempt from GitHub's answer. It drops only what can never succeed.
 func classify(what subject, response *gogithub.Response, err error, now time.Time) outcome {
 	backoff := now.Add(min(firstBackoff<<min(what.attempts, 20), maxBackoff))
 	if response == nil {
@@ -75,7 +75,7 @@ func classify(what subject, response *gogithub.Response, err error, now time.Tim
 	status := response.StatusCode
 	until, limited := limit(response, err, now)
 	switch {
-	case status >= 200 && status <= 299: // also when the rest of the answer was lost
+	case status >= 200 && status <= 299: // even when the rest of the answer was lost
 		return outcome{}
 	case limited:
 		return outcome{
@@ -103,8 +103,8 @@ func classify(what subject, response *gogithub.Response, err error, now time.Tim
 	}
 }
 
-// limit reports whether an answer speaks of a rate limit, and until when.
-// See https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api.
+// limit reports whether an answer is about a rate limit, and until when. See
+// https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api.
 func limit(response *gogithub.Response, err error, now time.Time) (time.Time, bool) {
 	if response.StatusCode != http.StatusForbidden && response.StatusCode != http.StatusTooManyRequests {
 		return time.Time{}, false
@@ -112,7 +112,7 @@ func limit(response *gogithub.Response, err error, now time.Time) (time.Time, bo
 	if until, ok := retryAfter(response.Header, now); ok {
 		return until, true
 	}
-	// go-github knows the answers that say so in their body, and answers by itself while it remembers one.
+	// go-github recognises the answers with a rate limit in their body, and answers by itself while it remembers one.
 	until := now.Add(limitWait)
 	primary, isPrimary := errors.AsType[*gogithub.RateLimitError](err)
 	secondary, isSecondary := errors.AsType[*gogithub.AbuseRateLimitError](err)
@@ -130,7 +130,7 @@ func limit(response *gogithub.Response, err error, now time.Time) (time.Time, bo
 	return clamp(until, now), true
 }
 
-// retryAfter returns the time that a Retry-After header names in seconds.
+// retryAfter returns the time in a Retry-After header, which has seconds.
 func retryAfter(header http.Header, now time.Time) (time.Time, bool) {
 	seconds, err := strconv.ParseInt(header.Get("Retry-After"), 10, 32)
 	if err != nil || seconds < 0 {
@@ -139,7 +139,7 @@ func retryAfter(header http.Header, now time.Time) (time.Time, bool) {
 	return clamp(now.Add(time.Duration(seconds)*time.Second), now), true
 }
 
-// clamp keeps a time that GitHub named within reason.
+// clamp bounds a time that GitHub named.
 func clamp(until, now time.Time) time.Time {
 	earliest, latest := now.Add(time.Second), now.Add(maxLimitWait)
 	switch {

@@ -10,23 +10,24 @@ import (
 )
 
 const (
-	// chunkSize is also what a request may hold before it sent anything: many slow senders must not use up the budget.
+	// chunkSize is also what a request may take before it has sent anything, so that many slow senders cannot use up
+	// the budget.
 	chunkSize = 16 << 10
 
-	// largeBody is from where on a body may use three quarters of the budget only, so that the usual small payloads are
-	// still taken while somebody sends large ones.
+	// largeBody is the size from which a body may use only three quarters of the budget, so that the usual small
+	// payloads are accepted while somebody sends large ones.
 	largeBody = 1 << 20
 )
 
 type chunk [chunkSize]byte
 
-// budget is the memory for all bodies together. Chunks are used again, so that what strangers send makes no garbage.
+// budget is the memory for all bodies together. Chunks are used again, so that requests of strangers make no garbage.
 type budget struct {
 	used   atomic.Int64
 	unused sync.Pool // of *chunk
 }
 
-// bodyBuffer is what one request holds of the budget: its body, until somebody vouched for it.
+// bodyBuffer is the part of the budget that one request uses: its body, until its signature is verified.
 type bodyBuffer struct {
 	budget *budget
 	limit  int64
@@ -62,7 +63,7 @@ func (h *bodyBuffer) release() {
 	h.mine = 0
 }
 
-// fill reads body to its end. Memory is taken as the body arrives, whatever length was declared.
+// fill reads body to its end. It takes memory as the body arrives, whatever length was announced.
 func (h *bodyBuffer) fill(body io.Reader) error {
 	for {
 		if len(h.chunks) == 0 || h.last == chunkSize {
@@ -98,7 +99,7 @@ func (h *bodyBuffer) writeTo(w io.Writer) {
 	}
 }
 
-// bytes returns the body, which is the hold's own until release.
+// bytes returns the body, which belongs to the buffer until release.
 func (h *bodyBuffer) bytes() []byte {
 	if len(h.chunks) == 1 {
 		return h.chunks[0][:h.last]

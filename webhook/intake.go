@@ -9,19 +9,19 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Event is a verified delivery and what its event asks for. At most one of Push and PullRequest is set; with neither,
-// the delivery is only recorded.
+// Event is a verified delivery and what it asks for. At most one of Push and PullRequest is set; without them, the
+// delivery is only recorded.
 type Event struct {
 	Delivery    landfall.Delivery
-	Secret      string         // of the hook: what the delivery was verified with
-	Trace       string         // the span that it came in by, as a traceparent; empty: nobody traces
+	Secret      string         // of the hook: the secret with which the delivery was verified
+	Trace       string         // the span in which it came, as a traceparent; empty: there is no trace
 	Repository  Repository     // zero when the event names none
 	Push        *landfall.Push // without App and ID
 	PullRequest *PullRequest
 }
 
-// Parse returns what a payload asks for, with Event and Decision of its delivery set, and Repository where the event is only recorded.
-// It returns Invalid when the payload is malformed. The payload must have been verified.
+// Parse returns what a payload asks for, with Event and Decision of its delivery set, and only Repository where the
+// event is only recorded. It returns Invalid when the payload is malformed. The payload must be verified.
 func Parse(event string, payload []byte) (Event, error) {
 	var (
 		intake Event
@@ -45,7 +45,7 @@ func Parse(event string, payload []byte) (Event, error) {
 	return intake, nil
 }
 
-// repositoryOf returns the id of the repository that the payload of any event names; 0 when it names none in the way that all do.
+// repositoryOf returns the id of the repository in the payload of any event; 0 when it has none in the usual place.
 func repositoryOf(event string, payload []byte) (int64, error) {
 	var p struct {
 		Repository struct {
@@ -58,7 +58,7 @@ func repositoryOf(event string, payload []byte) (int64, error) {
 	return 0, decode(event, payload, new(jsontext.Value))
 }
 
-// lenient is how a payload is read: as most readers do.
+// lenient returns the options for payloads, which are read as most readers do.
 func lenient() json.Options {
 	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
@@ -74,7 +74,7 @@ func decode(event string, payload []byte, into any) error {
 	return nil
 }
 
-// invalid says which field of an event's payload is not what GitHub sends.
+// invalid says which field of an event's payload differs from what GitHub sends.
 func invalid(event, field string, cause error) error {
 	return &landfall.Error{
 		Op: "webhook.Parse", Kind: landfall.Invalid, Err: cause,

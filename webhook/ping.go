@@ -1,7 +1,7 @@
 package webhook
 
-// pingPayload is what we read of https://docs.github.com/webhooks/webhook-events-and-payloads#ping. An organisation's
-// or an app's ping names no repository.
+// pingPayload is the part that we read of https://docs.github.com/webhooks/webhook-events-and-payloads#ping. An
+// organisation's or an app's ping names no repository.
 type pingPayload struct {
 	Repository *repositoryPayload `json:"repository"`
 }

@@ -9,12 +9,12 @@ import (
 // PullRequest is what a pull_request event says.
 type PullRequest struct {
 	landfall.PullRequest
-	Head   landfall.RefName   // its branch, in the repository that it comes from
+	Head   landfall.RefName   // its branch, in its own repository
 	Commit landfall.CommitSHA // at the head of that branch
 	Actor  string             // who opened, moved or closed it
 }
 
-// pullRequestPayload is what we read of
+// pullRequestPayload is the part that we read of
 // https://docs.github.com/webhooks/webhook-events-and-payloads#pull_request.
 type pullRequestPayload struct {
 	Action      string             `json:"action"`
@@ -81,7 +81,7 @@ func parsePullRequest(payload []byte) (Event, error) {
 	return intake, nil
 }
 
-// decision says for people what a pull_request event leads to.
+// decision returns for people what a pull_request event leads to.
 func (p *PullRequest) decision(action, branch string) string {
 	switch {
 	case p.Closed:

@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// signatureOf returns the bytes of X-Hub-Signature-256, or says what is wrong with it. X-Hub-Signature, which is SHA-1, is not
-// looked at.
+// signatureOf returns the bytes of X-Hub-Signature-256, or what is wrong with it. It ignores X-Hub-Signature, which is
+// SHA-1.
 func signatureOf(header http.Header) (signature []byte, wrong string) {
 	value := header.Get("X-Hub-Signature-256")
 	if value == "" {
@@ -28,8 +28,8 @@ func signatureOf(header http.Header) (signature []byte, wrong string) {
 	return signature, ""
 }
 
-// verify returns the raw body that was read into hold when its signature is good, and the secret that made it. A hook that does
-// not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
+// verify returns the raw body in the buffer when its signature is good, and the secret of the signature. A hook that
+// does not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
 func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, signature []byte) (body []byte, secret string, err error) {
 	value, _ := h.secrets.Load(hook)
 	kept, tried := value.(string)
@@ -51,11 +51,11 @@ func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, s
 			status: http.StatusUnauthorized, detail: "the signature does not match the webhook's secret", cause: err,
 		}
 	}
-	h.secrets.Store(hook, secret) // of hooks that exist alone: no stranger fills the memory
+	h.secrets.Store(hook, secret) // only for existing hooks, so no stranger can fill the memory
 	return buffer.bytes(), secret, nil
 }
 
-// isSigned reports whether a signature is the one that a secret makes of the body in hold.
+// isSigned reports whether a signature is that of the body in the buffer with a secret.
 func isSigned(secret string, buffer *bodyBuffer, signature []byte) bool {
 	mac := hmac.New(sha256.New, []byte(secret))
 	buffer.writeTo(mac)
