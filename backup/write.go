@@ -21,7 +21,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Objects are what a backup needs of the object store.
+// Objects is the part of the object store that a backup needs.
 type Objects interface {
 	assets.Opener
 	// List yields the keys of all objects below a folder.
@@ -34,20 +34,20 @@ type Exporter interface {
 	Export(ctx context.Context, app string, refs, pack io.Writer) error
 }
 
-// Backup is what an archive is made of. Until Write has returned nothing may be collected.
+// Backup has the sources of an archive. Nothing may be collected until Write has returned.
 type Backup struct {
 	DB           *store.DB
-	Objects      Objects  // nil: they are left out
+	Objects      Objects  // nil: objects are left out
 	Repositories Exporter // nil: there are none
-	Token        []byte   // the administrator's, as the data folder has it; nil: it has none
-	Scratch      string   // folder for what must be measured before it is written
+	Token        []byte   // the administrator's token in the data folder; nil: there is none
+	Scratch      string   // folder for entries that must be measured before they are written
 	Now          func() time.Time
 
-	// Check is asked when all else is written: its error keeps the archive from being whole. nil: nobody is.
+	// Check is called when everything else is written: its error makes the archive incomplete. It may be nil.
 	Check func(ctx context.Context) error
 }
 
-// Write writes an archive to w. When it fails, Read of what was written fails too, and says why unless w failed.
+// Write writes an archive to w. When it fails, Read of the output fails too and, unless w failed, says why.
 func (b *Backup) Write(ctx context.Context, w io.Writer) (Totals, error) {
 	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -79,7 +79,7 @@ type archiveWriter struct {
 	totals     Totals
 	apps       []landfall.App
 	prefixes   map[string]bool
-	incomplete bool // an entry is not whole
+	incomplete bool // an entry is incomplete
 }
 
 func (a *archiveWriter) write(ctx context.Context) error {
@@ -113,7 +113,7 @@ func (a *archiveWriter) write(ctx context.Context) error {
 	return nil
 }
 
-// database writes the header and the rows. These are spooled: who takes them may be slow, and the moment must not last.
+// database writes the header and the rows. It spools the rows, because w may be slow, and the snapshot must not last.
 func (a *archiveWriter) database(ctx context.Context) error {
 	header := Header{Format: format, Made: a.Now().UTC(), Objects: a.Objects != nil}
 	return a.spool(func(spooled *os.File) error {
@@ -172,7 +172,7 @@ func (a *archiveWriter) repository(ctx context.Context, app string) error {
 	})
 }
 
-// object writes an object, if it is in a folder that the rows know of: what is not came after them.
+// object writes an object, if it is in a folder that the rows name; other objects are newer than the rows.
 func (a *archiveWriter) object(ctx context.Context, key string) error {
 	if !a.isKnown(key) {
 		return nil
@@ -194,14 +194,14 @@ func (a *archiveWriter) isKnown(key string) bool {
 	return false
 }
 
-// spool calls f with a file that is gone afterwards.
+// spool calls f with a temporary file.
 func (a *archiveWriter) spool(f func(spooled *os.File) error) error {
 	spooled, err := os.CreateTemp(a.Scratch, "backup-*")
 	if err != nil {
 		return &landfall.Error{Op: "backup.spool", Err: err}
 	}
 	defer spooled.Close()
-	if err := os.Remove(spooled.Name()); err != nil { // it lives as long as it is open
+	if err := os.Remove(spooled.Name()); err != nil { // it exists as long as it is open
 		return &landfall.Error{Op: "backup.spool", Err: err}
 	}
 	return f(spooled)
@@ -241,7 +241,7 @@ func (a *archiveWriter) raw(e Entry, r io.Reader) error {
 	if err == nil && n < e.Size {
 		err = io.ErrUnexpectedEOF
 	}
-	if err != nil { // something must stand there, so that the end can say why
+	if err != nil { // the entry is filled, so that the end can say why
 		_, padded := io.CopyN(a.archive, zeros{}, e.Size-n)
 		a.incomplete = padded != nil
 		return &landfall.Error{Op: "backup.Write", Kind: landfall.KindOf(err), Err: err, Message: "writing " + e.path() + ": " + reason(err)}
@@ -256,7 +256,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// zeros reads as zeros without end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 // Read implements io.Reader.

@@ -11,7 +11,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// state reads the store when metrics are asked for.
+// state reads the store on request.
 type state struct {
 	Config
 
@@ -97,7 +97,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	counter(s.builds, totals.BuildsCached, "cached")
 }
 
-// cache reads how well the gateway's cache does.
+// cache reads the figures of the gateway's cache.
 type cache struct {
 	read                   func() files.Cache
 	lookups, loaded, bytes *prometheus.Desc

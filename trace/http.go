@@ -9,13 +9,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Serve begins the span of a request, whose route is a pattern of ServeMux, and returns the request with it. It begins a trace:
-// what the request says of one is a link. The span is over with Answered.
+// Serve begins the span of a request, whose route is a pattern of ServeMux, and returns the request with the span. The
+// span begins a trace: a trace in the request is only a link. Answered ends the span.
 func (t *Tracer) Serve(r *http.Request, pattern string) (*http.Request, Span) {
 	if t == nil {
 		return r, Span{}
 	}
-	route := pattern[max(0, strings.IndexByte(pattern, '/')):] // behind the method and the host
+	route := pattern[max(0, strings.IndexByte(pattern, '/')):] // after the method and the host
 	options := []trace.SpanStartOption{
 		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(methodOf(r), semconv.HTTPRoute(route)),
@@ -27,13 +27,13 @@ func (t *Tracer) Serve(r *http.Request, pattern string) (*http.Request, Span) {
 	return r.WithContext(ctx), span
 }
 
-// Answered ends the span of a request that was answered with a status; 0 when it was not.
+// Answered ends the span of a request with the status of the answer; 0 when there was none.
 func (s Span) Answered(status int) {
 	s.answered(status, http.StatusInternalServerError)
 	s.End(nil)
 }
 
-// other stands for methods that nobody knows, of which a stranger can invent any number.
+// other stands for unknown methods, of which a stranger can invent any number.
 const other = "_OTHER"
 
 func knownMethod(method string) string {
@@ -48,7 +48,7 @@ func methodOf(r *http.Request) Attribute {
 	return semconv.HTTPRequestMethodKey.String(knownMethod(r.Method))
 }
 
-// Handler gives each request that next answers a span. pattern is what next is served at. Of a nil Tracer it is next.
+// Handler gives each request that next answers a span. pattern is the route of next. For a nil Tracer it returns next.
 func (t *Tracer) Handler(pattern string, next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -61,7 +61,7 @@ func (t *Tracer) Handler(pattern string, next http.Handler) http.Handler {
 	})
 }
 
-// statusRecorder notes the status that goes out.
+// statusRecorder records the status of the answer.
 type statusRecorder struct {
 	http.ResponseWriter
 
@@ -70,7 +70,7 @@ type statusRecorder struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (s *statusRecorder) WriteHeader(status int) {
-	if s.status < http.StatusOK { // not out yet, but for what informs
+	if s.status < http.StatusOK { // not the final status, but an informational one
 		s.status = status
 	}
 	s.ResponseWriter.WriteHeader(status)
@@ -87,8 +87,8 @@ func (s *statusRecorder) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// Transport gives each request that is made within a span one below it. Whom it goes to is not told of it. Of a nil Tracer it is
-// next.
+// Transport gives each request that is made within a span a span below it. The receiver is not told about it. For a nil
+// Tracer it returns next.
 func (t *Tracer) Transport(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next

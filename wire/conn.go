@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Listener returns l with connections on which small answers leave in one piece. net/http hands on what it has whenever its
-// buffer is full, which cuts a page of a few KiB in two: two system calls, and two packets for the client to wake up for.
-// A request that says in two ways where it ends is refused, and its connection closed.
-// The server also needs ConnContext and ConnState.
+// Listener returns l with connections on which small answers leave in one piece. net/http hands on what it has whenever
+// its buffer is full, which cuts a page of a few KiB in two: two system calls, and two packets for the client to wake
+// up for. A request that says in two ways where it ends is refused, and its connection closed. The server also needs
+// ConnContext and ConnState.
 func Listener(l net.Listener) net.Listener {
 	return listener{l, &sync.Pool{New: func() any { return new(heldBytes) }}}
 }
@@ -89,8 +89,8 @@ const badRequest = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charse
 // endsTwice is the answer to a request that says its end twice.
 const endsTwice = badRequest + "A request has either Content-Length or Transfer-Encoding, and the latter in HTTP/1.1 only (RFC 9112, section 6.1).\n"
 
-// refuse answers the request that says its end twice, which is the last one of the connection. It reads on for a moment, since a
-// connection that is closed with something unread takes the answer away from the client.
+// refuse answers the request that says its end twice, which is the last one of the connection. It reads on for a
+// moment, since a connection that is closed with something unread takes the answer away from the client.
 func (c *conn) refuse() error {
 	const patience, most = time.Second, 1 << 20
 	_, err := io.WriteString(c.Conn, endsTwice)
