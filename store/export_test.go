@@ -31,7 +31,7 @@ func (db *DB) Namespaces(ctx context.Context) ([]string, error) {
 	return list(ctx, db.queries, "store.Namespaces", scanValue[string], `SELECT name FROM namespaces WHERE deleted = 0 ORDER BY name`)
 }
 
-// Gathered returns how many wait in Together for the next transaction.
+// Gathered returns how many wait in GroupCommit for the next transaction.
 func (db *DB) Gathered() int {
 	db.group.mu.Lock()
 	defer db.group.mu.Unlock()

@@ -43,19 +43,10 @@ type Outbox struct{ DB *DB }
 // scanDue reads a report with what a log says about it.
 func scanDue(row scanner) (landfall.Report, error) {
 	var app, delivery, trace string
-	r, err := scanReport(wider{row, []any{&app, &delivery, &trace}})
+	r, err := scanReport(extraColumns{row, []any{&app, &delivery, &trace}})
 	r.AppName, r.Delivery, r.Trace = app, delivery, trace
 	return r, err
 }
-
-// wider is a row that has more columns than who reads it knows.
-type wider struct {
-	row  scanner
-	more []any
-}
-
-// Scan implements scanner.
-func (w wider) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
 
 // Due returns reports that must be sent and may be tried by now, oldest first. For each commit and context it returns
 // only the oldest.
