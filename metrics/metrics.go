@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
@@ -25,7 +25,7 @@ import (
 // Config is what metrics are read from when they are asked for.
 type Config struct {
 	DB    *store.DB // nil: the process has none
-	Cache func() gateway.Cache
+	Cache func() files.Cache
 	// Deleted returns the apps that were deleted: nothing of them is told any more. nil: the process knows of no apps.
 	Deleted func() []registry.App
 	Now     func() time.Time

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/store"
 )
 
@@ -99,11 +99,11 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 
 // cache reads how well the gateway's cache does.
 type cache struct {
-	read                   func() gateway.Cache
+	read                   func() files.Cache
 	lookups, loaded, bytes *prometheus.Desc
 }
 
-func newCache(read func() gateway.Cache) cache {
+func newCache(read func() files.Cache) cache {
 	return cache{
 		read: read,
 		lookups: prometheus.NewDesc("landfall_gateway_cache_lookups_total",

@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -63,7 +64,7 @@ type calling struct {
 func newServing(s *shared) (*serving, error) {
 	var v *serving // which is there when somebody reads the metrics
 	counts := metrics.New(metrics.Config{
-		DB: s.db, Cache: func() gateway.Cache { return v.cache() }, Deleted: func() []registry.App { return v.deleted() },
+		DB: s.db, Cache: func() files.Cache { return v.cache() }, Deleted: func() []registry.App { return v.deleted() },
 		Now: time.Now, Logger: s.logger,
 	})
 	redactors, contracts := &host.Redactors{}, &contract.Cache{}
@@ -247,9 +248,9 @@ func (s *serving) deleted() []registry.App {
 }
 
 // cache tells how full the gateway's cache is.
-func (s *serving) cache() gateway.Cache {
+func (s *serving) cache() files.Cache {
 	if s.gateway == nil {
-		return gateway.Cache{}
+		return files.Cache{}
 	}
 	return s.gateway.Cache()
 }

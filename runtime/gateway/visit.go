@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/auth"
+	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/page"
 )
 
 // VisitPath is where a visit begins at the host of a release: with ?code=CODE, from the control host.
@@ -37,72 +38,10 @@ type Visits interface {
 	Visitor(ctx context.Context, host, app, secret string) error
 }
 
-// caller is by what somebody may see or call something.
-type caller uint8
-
-const (
-	nobody caller = iota
-	anybody
-	holder  // of a token
-	visitor // who signed in
-)
-
-// stricter returns who may call a route of a release that only those see who signed in, if that is what signedIn says.
-func stricter(access landfall.Access, signedIn bool) landfall.Access {
-	if signedIn && access == landfall.AccessPublic {
-		return landfall.AccessSignedIn
-	}
-	return access
-}
-
-// admitVisitor returns who asks for something that is for those alone who signed in, or have a token. It answers when they may not.
-func (g *Gateway) admitVisitor(w http.ResponseWriter, r *http.Request, app string) caller {
-	if c, ok := w.(*counted); ok {
-		c.private = true
-	}
-	by, err := g.visitorOf(r, app)
-	if by != nobody {
-		return by
-	}
-	if err == nil {
-		writePage(w, r, pageElsewhere())
-		return nobody
-	}
-	host, _ := CanonicalHost(r.Host)
-	if landfall.Is(err, landfall.Unauthorized) && g.visits != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
-		g.sendToSignIn(w, r, host)
-		return nobody
-	}
-	g.refuse(w, r, app, landfall.AccessSignedIn, err)
-	return nobody
-}
-
-// visitorOf returns as whom a request may see what is for those alone who signed in, or have a token, and otherwise nobody, and why:
-// no error says that it comes from a page of another host.
-func (g *Gateway) visitorOf(r *http.Request, app string) (caller, error) {
-	host, _ := CanonicalHost(r.Host)
-	var err error = &landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized}
-	if cookie, none := r.Cookie(visitCookie); none == nil && g.visits != nil {
-		if err = g.visits.Visitor(r.Context(), host, app, cookie.Value); err == nil {
-			if fromHere(r) {
-				return visitor, nil
-			}
-			return nobody, nil
-		}
-	}
-	kind := landfall.KindOf(err)
-	if auth.BearerOf(r) != "" && g.allowed != nil && (kind == landfall.Unauthorized || kind == landfall.Forbidden) {
-		if err = g.allowed(r, app, landfall.AccessSignedIn); err == nil {
-			return holder, nil
-		}
-	}
-	return nobody, err
-}
-
 // browses reports whether a person waits for the answer in the window of a browser, which may be sent somewhere else.
 func browses(r *http.Request) bool {
 	to := r.Header.Get("Sec-Fetch-Dest")
-	return reads(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
+	return files.Reads(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
 }
 
 // fromHere reports whether a request that has the cookie of this host comes from a page of it, or is somebody who goes there. Below
@@ -113,41 +52,41 @@ func fromHere(r *http.Request) bool {
 	case site == "same-origin" || site == "none":
 		return true
 	case site != "":
-		return reads(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+		return files.Reads(r) && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 	case origin == "":
-		return reads(r)
+		return files.Reads(r)
 	}
 	from, err := url.Parse(origin)
 	return err == nil && from.Host == r.Host
 }
 
 // sendToSignIn sends a browser to the control host, from where it comes back with a code.
-func (g *Gateway) sendToSignIn(w http.ResponseWriter, r *http.Request, host string) {
+func (g *guard) sendToSignIn(w http.ResponseWriter, r *http.Request, host string) {
 	nonce := rand.Text()
 	if cookie, none := r.Cookie(nonceCookie); none == nil && len(cookie.Value) == len(nonce) {
 		nonce = cookie.Value // another tab waits for its code
 	}
 	http.SetCookie(w, ownCookie(nonceCookie, nonce, nonceFor))
-	seeOther(w, g.visits.SignIn(host, location(r.URL.Path, r.URL.RawQuery), nonce))
+	seeOther(w, g.visits.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
 }
 
 // beginVisit takes the code that a browser comes back with, and lets it go on.
-func (g *Gateway) beginVisit(w http.ResponseWriter, r *http.Request) {
+func (g *guard) beginVisit(w http.ResponseWriter, r *http.Request) {
 	host, _ := CanonicalHost(r.Host)
 	nonce, none := r.Cookie(nonceCookie)
 	if none != nil {
-		writePage(w, r, pageNoVisit())
+		page.Write(w, r, pageNoVisit())
 		return
 	}
 	secret, path, expires, err := g.visits.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
 	switch {
 	case err != nil && r.Context().Err() != nil: // nobody waits for the answer
 	case landfall.Is(err, landfall.NotFound):
-		writePage(w, r, pageNoVisit())
+		page.Write(w, r, pageNoVisit())
 	case err != nil:
 		g.log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)
 		w.Header().Set("Retry-After", "1")
-		writePage(w, r, pageUnknownCaller())
+		page.Write(w, r, pageUnknownCaller())
 	default:
 		http.SetCookie(w, ownCookie(visitCookie, secret, time.Until(expires)))
 		seeOther(w, path)
@@ -163,7 +102,7 @@ func ownCookie(name, value string, age time.Duration) *http.Cookie {
 // seeOther sends a browser somewhere else. Nobody keeps the answer, or learns where it came from.
 func seeOther(w http.ResponseWriter, address string) {
 	h := w.Header()
-	h.Set("Cache-Control", uncached)
+	h.Set("Cache-Control", page.Uncached)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)

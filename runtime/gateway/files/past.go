@@ -1,4 +1,4 @@
-package gateway
+package files
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -24,79 +25,63 @@ const maxGone = 10_000
 // servePast answers with the file at path of the release that was live last, of those that have it and were live within the time that
 // the app says: a page that was loaded before live moved asks for it. Only files that pages load are served, to requests of pages.
 // It reports whether it answered. Where the live release has a fallback page for the path, the request must say what it loads.
-func (g *Gateway) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string, fallback bool) bool {
+func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string, fallback bool) bool {
 	past := found.Past
 	if past.KeepFiles <= 0 || len(past.Releases) == 0 || !ofPage(r, fallback) || hidden(path) {
 		return false
 	}
 	if past.SignedIn {
-		known, answered := g.seesPast(w, r, found.App)
+		known, answered := s.seesPast(w, r, found.App)
 		if !known {
 			return answered
 		}
 	}
-	since := g.now().Add(-past.KeepFiles)
+	since := s.now().Add(-past.KeepFiles)
 	listed := 0
 	for _, release := range past.Releases[:min(len(past.Releases), maxPast)] {
 		if listed > maxPastFiles || release.LiveUntil.Before(since) {
 			break
 		}
-		if _, gone := g.gone.get(release); gone {
+		if _, gone := s.gone.get(release); gone {
 			continue
 		}
-		file, list, err := g.manifests.pastFile(r.Context(), release, path)
+		file, list, err := s.manifests.pastFile(r.Context(), release, path)
 		listed += list
 		if landfall.Is(err, landfall.NotFound) {
-			g.gone.add(release, struct{}{}, 1)
+			s.gone.add(release, struct{}{}, 1)
 			continue
 		}
 		if err == nil && (file.Key == "" || routed(r, release, path)) {
 			continue
 		}
-		if g.sendPast(w, r, release, answer{status: http.StatusOK, path: path, file: file, past: true}, err) {
+		if s.sendPast(w, r, found.App, release, answer{status: http.StatusOK, path: path, file: file, past: true}, err) {
 			return true
 		}
 	}
-	w.Header().Set(ReleaseHeader, string(found.Release.ID))
+	w.Header().Set(page.ReleaseHeader, string(found.Release.ID))
 	return false
 }
 
 // sendPast answers with a file of a release that was live before, or that it cannot be read. It reports false when the file is not
 // there any more.
-func (g *Gateway) sendPast(w http.ResponseWriter, r *http.Request, release *registry.Release, a answer, err error) bool {
-	w.Header().Set(ReleaseHeader, string(release.ID))
+func (s *Server) sendPast(w http.ResponseWriter, r *http.Request, app string, release *registry.Release, a answer, err error) bool {
+	w.Header().Set(page.ReleaseHeader, string(release.ID))
 	if err == nil {
-		err = g.send(w, r, a)
+		err = s.send(w, r, a)
 	}
 	if landfall.Is(err, landfall.NotFound) {
 		return false
 	}
 	if err != nil {
-		g.fail(w, r, err)
+		s.Fail(w, r, app, err)
 	}
 	return true
-}
-
-// seesPast reports whether a request may see files of releases that are only for those who signed in. It answers when nobody can tell.
-func (g *Gateway) seesPast(w http.ResponseWriter, r *http.Request, app string) (known, answered bool) {
-	by, err := g.visitorOf(r, app)
-	if by != nobody {
-		if c, ok := w.(*counted); ok {
-			c.private = true
-		}
-		return true, false
-	}
-	if kind := landfall.KindOf(err); err == nil || kind == landfall.Unauthorized || kind == landfall.Forbidden {
-		return false, false
-	}
-	g.refuse(w, r, app, landfall.AccessSignedIn, err)
-	return false, true
 }
 
 // routed reports whether a release answers a request with a function: then the file at its path was never to be had.
 func routed(r *http.Request, release *registry.Release, path string) bool {
 	if !utf8.ValidString(path) {
-		return false // as in Gateway.route
+		return false // an event has no other text
 	}
 	route, _ := release.Routes.Find(r.Clone(r.Context())) // it sets values of the request's path
 	return route != nil

@@ -1,4 +1,4 @@
-package gateway
+package files
 
 import (
 	"context"
@@ -18,6 +18,9 @@ type answer struct {
 	fallback bool // the file is the page for addresses that only the page's own script knows
 	past     bool // the file is of a release that was live before
 }
+
+// exists reports whether there is something at the path, and not only a page that says that there is nothing.
+func (a answer) exists() bool { return a.moved != "" || a.status == http.StatusOK }
 
 // find returns what the canonical path of the release leads to: the file, the page without its ".html", the folder's
 // index; else the fallback page or the 404 page of the most specific unit that covers the path and has one.

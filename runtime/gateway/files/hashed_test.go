@@ -1,4 +1,4 @@
-package gateway_test
+package files_test
 
 import (
 	_ "embed"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 )
 
 //go:embed testdata/names.txt
@@ -73,7 +73,7 @@ func TestHashesOfBundlers(t *testing.T) {
 					continue
 				}
 				asked++
-				if !gateway.Hashed(strings.Replace(b.patterns[n%len(b.patterns)], "*", hash, 1)) {
+				if !files.Hashed(strings.Replace(b.patterns[n%len(b.patterns)], "*", hash, 1)) {
 					missed++
 				}
 			}
@@ -99,7 +99,7 @@ func TestNamesWithoutHashes(t *testing.T) {
 		}
 		names++
 		// K-004: no name that people gave is taken for a hash
-		if gateway.Hashed("/" + name) {
+		if files.Hashed("/" + name) {
 			t.Errorf("%q is taken for a name with a hash", name)
 		}
 	}
@@ -110,7 +110,7 @@ func TestNamesWithoutHashes(t *testing.T) {
 		"550e8400-e29b-41d4-a716-446655440000.jpg", "20240101a.js", "report-20241121.pdf", "photo-IMG_1234.jpg", "scan-DSC00012.png", "EPSG4326.js",
 		"the-isAutoPx.js", "new-VPNavBar.css", "GraphQLs.js", "a-b-c-d-e-f-g.js", "v1.2.3-beta.4.js", "Adobe-GB1-UCS2.bin", "my-covid19x.json",
 	} {
-		if gateway.Hashed("/files/" + name) {
+		if files.Hashed("/files/" + name) {
 			t.Errorf("%q is taken for a name with a hash", name)
 		}
 	}

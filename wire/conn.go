@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"landfall.dev/landfall/wire"
 )
 
 // Listener returns l with connections on which small answers leave in one piece. net/http hands on what it has whenever its
@@ -65,8 +63,8 @@ type conn struct {
 	held      *heldBytes
 	buffers   *sync.Pool
 
-	framing wire.Framing // of the requests; net/http reads in one goroutine at a time
-	refused atomic.Bool  // the request that is read next says its end twice
+	framing Framing     // of the requests; net/http reads in one goroutine at a time
+	refused atomic.Bool // the request that is read next says its end twice
 }
 
 // heldBytes has room for a full buffer, and for another one behind it.
@@ -139,8 +137,8 @@ func (c *conn) release(p []byte) (int, error) {
 // ReadFrom implements io.ReaderFrom: large files go from the disk to the network without a copy.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
 
-// writeWhole writes a body that is all there is to write.
-func writeWhole(w http.ResponseWriter, r *http.Request, data []byte) {
+// WriteWhole writes a body that is all there is to write.
+func WriteWhole(w http.ResponseWriter, r *http.Request, data []byte) {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 		c.following = true
 		defer func() { c.following = false }()
