@@ -202,7 +202,7 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 	}
 	triggers := newTriggers(s, contracts)
 	answers, err := gateway.New(gateway.Config{
-		Functions: triggers, Allowed: s.mayCall, Visits: visits{s.shared}, Scheme: s.config.URL.Scheme,
+		Functions: triggers, Allowed: s.mayCall, Sessions: previewSessions{s.shared}, Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: s.content(),
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,

@@ -50,8 +50,8 @@ type Config struct {
 	// failure, and nobody may then. nil: nobody may.
 	Allowed func(r *http.Request, app string, access landfall.Access) error
 
-	// Visits lets people who are signed in at the control host see what is for them alone; nil: only tokens do.
-	Visits Visits
+	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
+	Sessions PreviewSessions
 
 	MaxRequest  int64         // bytes of the body of a request to a function
 	MaxRequests int64         // bytes of all of them together, while they are read and answered
@@ -108,7 +108,7 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	who := guard{Hosts: hosts, visits: c.Visits, allowed: c.Allowed, log: c.Log}
+	who := guard{Hosts: hosts, sessions: c.Sessions, allowed: c.Allowed, log: c.Log}
 	served, err := files.New(files.Config{
 		Content: c.Content, Registry: c.Registry, CacheDir: c.CacheDir, CacheBytes: c.CacheBytes, MemoryBytes: c.MemoryBytes,
 		SeesPast: who.seesPast, Log: c.Log, Now: c.Now,
@@ -238,8 +238,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.R
 		page.Redirect(w, path, r.URL.RawQuery)
 		return
 	}
-	if path == VisitPath && g.visits != nil && files.Reads(r) {
-		g.beginVisit(w, r)
+	if path == PreviewPath && g.sessions != nil && files.Reads(r) {
+		g.beginSession(w, r)
 		return
 	}
 	if (routed || found.SignedIn) && g.route(w, r, found, path) {

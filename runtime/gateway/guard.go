@@ -31,9 +31,9 @@ func stricter(access landfall.Access, signedIn bool) landfall.Access {
 type guard struct {
 	Hosts
 
-	visits  Visits
-	allowed func(r *http.Request, app string, access landfall.Access) error
-	log     *slog.Logger
+	sessions PreviewSessions
+	allowed  func(r *http.Request, app string, access landfall.Access) error
+	log      *slog.Logger
 }
 
 // admit returns who calls a route, and answers when they may not.
@@ -93,7 +93,7 @@ func (g *guard) admitVisitor(w http.ResponseWriter, r *http.Request, app string)
 		return nobody
 	}
 	host, _ := CanonicalHost(r.Host)
-	if landfall.Is(err, landfall.Unauthorized) && g.visits != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
+	if landfall.Is(err, landfall.Unauthorized) && g.sessions != nil && browses(r) && g.Classify(host).Kind == ReleaseHost {
 		g.sendToSignIn(w, r, host)
 		return nobody
 	}
@@ -106,8 +106,8 @@ func (g *guard) admitVisitor(w http.ResponseWriter, r *http.Request, app string)
 func (g *guard) visitorOf(r *http.Request, app string) (caller, error) {
 	host, _ := CanonicalHost(r.Host)
 	var err error = &landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized}
-	if cookie, none := r.Cookie(visitCookie); none == nil && g.visits != nil {
-		if err = g.visits.Visitor(r.Context(), host, app, cookie.Value); err == nil {
+	if cookie, none := r.Cookie(previewCookie); none == nil && g.sessions != nil {
+		if err = g.sessions.Visitor(r.Context(), host, app, cookie.Value); err == nil {
 			if fromHere(r) {
 				return visitor, nil
 			}

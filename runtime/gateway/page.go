@@ -93,7 +93,7 @@ func pageElsewhere() page.Page {
 	return page.New(http.StatusForbidden, "Sent by another site", "Only pages of this host may ask this in the name of whoever is signed in.")
 }
 
-func pageNoVisit() page.Page {
+func pageNoSession() page.Page {
 	return page.New(http.StatusBadRequest, "The sign-in did not work",
 		"It took longer than a minute, was used already, or began in another browser or one that keeps no cookies. Open the page again.")
 }

@@ -13,19 +13,19 @@ import (
 	"landfall.dev/landfall/runtime/gateway/page"
 )
 
-// VisitPath is where a visit begins at the host of a release: with ?code=CODE, from the control host.
-const VisitPath = "/.well-known/landfall-visit"
+// PreviewPath is where a preview session begins at the host of a release: with ?code=CODE, from the control host.
+const PreviewPath = "/.well-known/landfall-visit"
 
 // The cookies of the hosts of releases. Browsers keep cookies of such names only if this very host set them, over https or on the
 // machine itself. No function gets them or sets them.
 const (
-	visitCookie = sessionCookie + "-visit"
-	nonceCookie = sessionCookie + "-nonce"
-	nonceFor    = 10 * time.Minute
+	previewCookie = sessionCookie + "-visit"
+	nonceCookie   = sessionCookie + "-nonce"
+	nonceFor      = 10 * time.Minute
 )
 
-// Visits are of people who are signed in at the control host.
-type Visits interface {
+// PreviewSessions are of people who are signed in at the control host, at the hosts of releases.
+type PreviewSessions interface {
 	// SignIn returns the address of the control host from where the browser that has nonce comes back to a path of a host.
 	SignIn(host, path, nonce string) string
 
@@ -67,28 +67,28 @@ func (g *guard) sendToSignIn(w http.ResponseWriter, r *http.Request, host string
 		nonce = cookie.Value // another tab waits for its code
 	}
 	http.SetCookie(w, ownCookie(nonceCookie, nonce, nonceFor))
-	seeOther(w, g.visits.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
+	seeOther(w, g.sessions.SignIn(host, page.Location(r.URL.Path, r.URL.RawQuery), nonce))
 }
 
-// beginVisit takes the code that a browser comes back with, and lets it go on.
-func (g *guard) beginVisit(w http.ResponseWriter, r *http.Request) {
+// beginSession takes the code that a browser comes back with, and lets it go on.
+func (g *guard) beginSession(w http.ResponseWriter, r *http.Request) {
 	host, _ := CanonicalHost(r.Host)
 	nonce, none := r.Cookie(nonceCookie)
 	if none != nil {
-		page.Write(w, r, pageNoVisit())
+		page.Write(w, r, pageNoSession())
 		return
 	}
-	secret, path, expires, err := g.visits.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
+	secret, path, expires, err := g.sessions.Begin(r.Context(), host, r.URL.Query().Get("code"), nonce.Value)
 	switch {
 	case err != nil && r.Context().Err() != nil: // nobody waits for the answer
 	case landfall.Is(err, landfall.NotFound):
-		page.Write(w, r, pageNoVisit())
+		page.Write(w, r, pageNoSession())
 	case err != nil:
 		g.log.ErrorContext(r.Context(), "a visit cannot begin", "host", host, "error", err)
 		w.Header().Set("Retry-After", "1")
 		page.Write(w, r, pageUnknownCaller())
 	default:
-		http.SetCookie(w, ownCookie(visitCookie, secret, time.Until(expires)))
+		http.SetCookie(w, ownCookie(previewCookie, secret, time.Until(expires)))
 		seeOther(w, path)
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"landfall.dev/landfall/runtime/gateway"
 )
 
-// visits knows one visitor.
-type visits struct{ err error }
+// previewSessions knows one visitor.
+type previewSessions struct{ err error }
 
-func (visits) SignIn(host, path, nonce string) string {
+func (previewSessions) SignIn(host, path, nonce string) string {
 	return "https://control.test/visit?" + host + path + "#" + nonce
 }
 
-func (v visits) Begin(context.Context, string, string, string) (secret, path string, expires time.Time, err error) {
+func (v previewSessions) Begin(context.Context, string, string, string) (secret, path string, expires time.Time, err error) {
 	return "ada", "/cart", time.Now().Add(time.Hour), v.err
 }
 
-func (v visits) Visitor(_ context.Context, host, app, secret string) error {
+func (v previewSessions) Visitor(_ context.Context, host, app, secret string) error {
 	if v.err == nil && (host != "shop."+domain || app != "shop" || secret != "ada") {
 		return &landfall.Error{Kind: landfall.Unauthorized}
 	}
@@ -47,7 +47,7 @@ func TestPrivateAnswers(t *testing.T) {
 		}}), err
 	})
 	content := newStore()
-	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = f, visits{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Sessions = f, previewSessions{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	a := s.get(t, host, "/", "Cookie", "own=1; "+ada+"; __Host-landfall-nonce=x", "Cookie", "__Host-landfallen=mine")
 	a.want(t, http.StatusOK, "aaaaaaa2", "for ada")
 	a.wantHeaders(t, "Cache-Control", "private, no-cache", "Cdn-Cache-Control", "", "Surrogate-Control", "", "X-Accel-Expires", "",
@@ -70,11 +70,11 @@ func TestVisitsDown(t *testing.T) {
 	t.Parallel()
 	content := newStore()
 	s := newSite(t, content, func(c *gateway.Config) {
-		c.Functions, c.Visits = says("secret"), visits{&landfall.Error{Kind: landfall.Unavailable, Err: errors.New("the database is down")}}
+		c.Functions, c.Sessions = says("secret"), previewSessions{&landfall.Error{Kind: landfall.Unavailable, Err: errors.New("the database is down")}}
 	}, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	s.get(t, host, "/", "Cookie", ada).wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
-	s.get(t, host, gateway.VisitPath+"?code=x", "Cookie", "__Host-landfall-nonce=x").wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
-	s.get(t, host, gateway.VisitPath+"?code=x").wantPage(t, http.StatusBadRequest, "aaaaaaa2", "The sign-in did not work")
+	s.get(t, host, gateway.PreviewPath+"?code=x", "Cookie", "__Host-landfall-nonce=x").wantPage(t, http.StatusServiceUnavailable, "aaaaaaa2", "Not known right now")
+	s.get(t, host, gateway.PreviewPath+"?code=x").wantPage(t, http.StatusBadRequest, "aaaaaaa2", "The sign-in did not work")
 	s.do(t, http.MethodHead, host, "/", "Accept", "text/html").want(t, http.StatusSeeOther, "aaaaaaa2", "")
 }
 
@@ -82,7 +82,7 @@ func TestVisitsDown(t *testing.T) {
 func TestTwoTabs(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("secret"), visits{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Sessions = says("secret"), previewSessions{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	first := s.get(t, host, "/?tab=1", "Accept", "text/html")
 	cookie := first.Cookies()[0]
 	_, nonce, _ := strings.Cut(first.Header.Get("Location"), "#")
@@ -97,7 +97,7 @@ func TestTwoTabs(t *testing.T) {
 func TestWhoAsksForVisitors(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Visits = says("for ada"), visits{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
+	s := newSite(t, content, func(c *gateway.Config) { c.Functions, c.Sessions = says("for ada"), previewSessions{} }, routed(content, files{}, landfall.AccessSignedIn, "/"))
 	for _, c := range []struct {
 		method  string
 		headers []string
