@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Age is a length of time as people write it: "24h", "90m", "7d", or "0". Empty, nothing is said.
+// Age is a length of time as people write it: "24h", "90m", "7d", or "0". The empty Age says nothing.
 type Age string
 
-// ParseAge returns text as an Age. Invalid, with a sentence, when it is none.
+// ParseAge returns text as an Age. It returns Invalid, with a sentence, when text is not one.
 func ParseAge(text string) (Age, error) {
 	if d, err := parseAge(text); err != nil || d < 0 {
 		return "", &Error{Op: "landfall.ParseAge", Kind: Invalid, Message: fmt.Sprintf(
@@ -19,7 +19,7 @@ func ParseAge(text string) (Age, error) {
 	return Age(text), nil
 }
 
-// Duration returns how long that is; 0 for what ParseAge does not take.
+// Duration returns the length of time. It returns 0 for a text that ParseAge refuses.
 func (a Age) Duration() time.Duration {
 	d, err := parseAge(string(a))
 	if err != nil {
@@ -29,7 +29,7 @@ func (a Age) Duration() time.Duration {
 }
 
 func parseAge(text string) (time.Duration, error) {
-	const day, most = 24 * time.Hour, 100 * 365 // what is longer is more than a duration holds
+	const day, most = 24 * time.Hour, 100 * 365 // a longer time does not fit into a Duration
 	number, inDays := strings.CutSuffix(text, "d")
 	if !inDays {
 		return time.ParseDuration(text)

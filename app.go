@@ -13,7 +13,7 @@ const DefaultNamespace = "default"
 
 // App is what one repository, or one folder of it, describes.
 type App struct {
-	ID        string    // random; never reused, so that nothing of a deleted app's can be reached by its name
+	ID        string    // random and never reused, so a new app with the name of a deleted one cannot reach its content
 	Namespace string    // owns the app's functions and packages
 	Name      string    // unique on the installation; its host name
 	Created   time.Time //
@@ -24,8 +24,8 @@ type App struct {
 	Specs      string // folder of the spec files, relative to Folder
 	Folder     string // the app's folder in its repository; empty: the root
 
-	// Objects is the folder of the object store where the app's content lies, with a slash at its end. Nothing of another app is in it,
-	// also not of one that had the name before.
+	// Objects is the folder of the object store where the app's content lies, with a slash at its end. Nothing of
+	// another app is in it, and nothing of an earlier app with the same name.
 	Objects string
 
 	// Branch is the production branch. It is empty until it is known: set by hand, by the repository's HEAD, by the
@@ -35,21 +35,22 @@ type App struct {
 
 	Previews Previews // who sees releases that are not live
 
-	// KeepFiles counts while Policy says nothing about it.
+	// KeepFiles applies when Policy says nothing about it.
 	KeepFiles Age
 
 	Live UID  // the live release; empty when there is none
 	Held bool // live does not follow pushes until it is resumed or a release is promoted
 
-	// UIDSpace is where the UIDs of the app's commits are computed in (version 5 UUIDs). It is made with the app.
+	// UIDSpace is the name space in which the UIDs of the app's commits are computed (version 5 UUIDs). It is made with
+	// the app.
 	UIDSpace uuid.UUID
 
-	// GitHub is the forge's own identity of the repository, bound by the first verified delivery. It is confirmed once the
-	// installation's hook named it: what the app's own hook says, its people may have made up.
+	// GitHub is the forge's own identity of the repository. The first verified delivery binds it. It is confirmed once
+	// the installation's hook has named it, because the app's people can invent what the app's own hook says.
 	GitHub          GitHubRepository
 	GitHubConfirmed bool
 
-	// Changed is the number of the newest change of what gateways show of the app. Stores count them.
+	// Changed is the number of the newest change in what gateways show of the app. The store counts the changes.
 	Changed int64
 }
 
@@ -60,10 +61,10 @@ func (a App) OfNamespace() bool { return a.Name == a.Namespace }
 // Previews says who sees an app's releases that are not live.
 type Previews string
 
-// Who sees them.
+// The values of Previews.
 const (
 	PreviewsPublic   Previews = ""          // everybody
-	PreviewsSignedIn Previews = "signed-in" // who is signed in at the control host, or has a token, and may read the app
+	PreviewsSignedIn Previews = "signed-in" // people who are signed in at the control host, or have a token, and may read the app
 )
 
 // GitHubRepository is a repository as GitHub names it.
@@ -73,7 +74,7 @@ type GitHubRepository struct {
 	Name  string
 }
 
-// Title returns the repository for people: two of one name differ by their id.
+// Title returns the repository for people. Two repositories with the same name differ by their id.
 func (r GitHubRepository) Title() string { return fmt.Sprintf("%s/%s (id %d)", r.Owner, r.Name, r.ID) }
 
 // LivePolicy says what a push to the production branch does to the live release.
@@ -93,15 +94,16 @@ type ReleasePolicy struct {
 	Branches   []string   `json:"branches,omitempty"`   // globs of the branches that get releases; empty: every branch
 	SkipPaths  []string   `json:"skip_paths,omitempty"` // globs; a push that changes only these is skipped
 
-	// KeepFiles is for how long after a release was live the files that pages load are served where the live release has none.
+	// KeepFiles says how long after a release was live its files are still served, for pages that are open. They are
+	// served where the live release has no such file.
 	KeepFiles Age `json:"keep_files,omitempty"`
 }
 
-// DefaultKeepFiles holds where neither an app nor its policy says how long files are kept.
+// DefaultKeepFiles applies when neither an app nor its policy says how long files are kept.
 const DefaultKeepFiles Age = "24h"
 
-// KeptFiles returns for how long after a release of the app was live its files are served; 0: never.
-func (a App) KeptFiles() Age { return cmp.Or(a.Policy.KeepFiles, a.KeepFiles, DefaultKeepFiles) }
+// FileRetention returns how long the files of a release are served after it was live; 0: never.
+func (a App) FileRetention() Age { return cmp.Or(a.Policy.KeepFiles, a.KeepFiles, DefaultKeepFiles) }
 
 // Keep limits.
 const (

@@ -2,20 +2,20 @@ package landfall
 
 import "time"
 
-// Comment is the one comment of a pull request: what the forge has of it, and what it is owed.
+// Comment is the one comment on a pull request: what the forge has of it, and what must still be sent.
 type Comment struct {
-	Repository GitHubRepository // with the number, what tells it from others
+	Repository GitHubRepository // with the number, it identifies the comment
 	Number     int              // of the pull request
-	ID         int64            // the forge's; 0 while it is not known
-	Wanted     int64            // how much has happened that it is to say
-	Told       int64            // how much of that the forge was told; it is owed while this is less than Wanted
-	Body       Digest           // of the text that the forge was told last; empty while there is none
-	Attempts   int              // that failed, one after the other
+	ID         int64            // given by the forge; 0 while it is not known
+	Wanted     int64            // number of events that the comment must cover
+	Reported   int64            // number of events that the forge has heard of; while it is less than Wanted, the comment must be sent
+	Body       Digest           // of the text that was sent last; empty while there is none
+	Attempts   int              // failed attempts in a row
 	NextAt     time.Time
-	Problem    string // why it is not told yet, or why it never will be
-	Dropped    bool   // given up until something happens again; Problem says why
+	Problem    string // why it is not sent yet, or why it never will be
+	Dropped    bool   // it was given up until something happens again; Problem says why
 
-	Says PullRequestReport // set where it is about to be told
+	Report PullRequestReport // set when the comment is about to be sent
 }
 
 // PullRequestReport is what a comment says.
@@ -26,17 +26,17 @@ type PullRequestReport struct {
 
 // AppReport is what a comment says of one app.
 type AppReport struct {
-	App     string
-	State   RunState  // of the newest run of Commit; empty when there is none
-	Reason  string    // of that run
-	Commit  CommitSHA // the pull request's head
-	Run     string    // address of the run
-	Release string    // address of its release; empty while there is none, and when it has expired
-	Preview string    // address that follows the pull request; empty while there is none
-	Shows   CommitSHA // the commit whose release answers there
-	Took    time.Duration
-	Stats   RunStats
+	App           string
+	State         RunState  // of the newest run of Commit; empty when there is none
+	Reason        string    // of that run
+	Commit        CommitSHA // the pull request's head
+	Run           string    // address of the run
+	Release       string    // address of its release; empty while there is none, and when it has expired
+	Preview       string    // address that follows the pull request; empty while there is none
+	PreviewCommit CommitSHA // the commit whose release answers there
+	Took          time.Duration
+	Stats         RunStats
 
 	Base    string       // the branch that Changes compares with
-	Changes []UnitChange // what is other than what Base serves, and what is the same
+	Changes []UnitChange // the units that differ from what Base serves, and those that do not
 }

@@ -22,7 +22,7 @@ type StaticSpec struct {
 // ReadStaticSpec reads the spec of a version of a static unit. An error is Invalid.
 func ReadStaticSpec(stored json.RawMessage) (s StaticSpec, err error) {
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return s, unreadable(err)
+		return s, contentError(err)
 	}
 	return s, nil
 }
@@ -38,7 +38,7 @@ type StaticContent struct {
 // PackageContent is what a version of a package keeps beside its spec: its archives.
 type PackageContent struct {
 	Source     *Archive `json:"source,omitempty"`
-	Deployment *Archive `json:"deployment,omitempty"` // what runs; nil: it was never stored
+	Deployment *Archive `json:"deployment,omitempty"` // the files that run; nil: it was never stored
 }
 
 // Archives returns the archives that there are, the source first.
@@ -64,17 +64,18 @@ type PackageRef struct {
 	ResourceVersion string `json:"resourceversion"` // the number of the package's version
 }
 
-// ReadContent reads what a version keeps beside its spec. It is zero when the version keeps nothing, and an error is Invalid.
+// ReadContent reads what a version keeps beside its spec. It is zero when the version keeps nothing, and an error is
+// Invalid.
 func ReadContent[Content StaticContent | PackageContent | FunctionContent](stored json.RawMessage) (c Content, err error) {
 	if len(stored) == 0 {
 		return c, nil
 	}
 	if err := json.Unmarshal(stored, &c); err != nil {
-		return c, unreadable(err)
+		return c, contentError(err)
 	}
 	return c, nil
 }
 
-func unreadable(err error) error {
+func contentError(err error) error {
 	return &Error{Op: "landfall.ReadContent", Kind: Invalid, Message: fmt.Sprintf("what is stored of it cannot be read: %v", err), Err: err}
 }

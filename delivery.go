@@ -8,14 +8,15 @@ type Delivery struct {
 	ID       string    `json:"id"`             // X-GitHub-Delivery; the same on a redelivery
 	Event    string    `json:"event"`          // X-GitHub-Event
 	Digest   Digest    `json:"digest"`         // of the raw body
-	Decision string    `json:"decision"`       // what was done with it, for people
+	Decision string    `json:"decision"`       // what became of it, for people
 	Received time.Time `json:"received"`
 	Runs     []string  `json:"runs"` // the runs that it made or joined
 
 	// Repository is the numeric id of the repository that the event names; 0: it names none.
 	Repository int64 `json:"-"`
 
-	// Unmatched says that no app had its repository, or the hook's app another one: a redelivery is judged anew.
+	// Unmatched says that no app has its repository, or that the hook belongs to an app with another repository. A
+	// redelivery is judged again.
 	Unmatched bool `json:"-"`
 }
 

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Op names what was being done when an error arose, as room and method: "builder.fetch".
+// Op names what the program did when an error arose, as room and method: "builder.fetch".
 type Op string
 
-// Kind is the class of a failure. It decides the HTTP status, the exit code, the commit status and whether a job
-// is tried again; each of these is one table at its edge.
+// Kind is the class of a failure. It decides the HTTP status, the exit code, the commit status and whether a job is
+// tried again; each of these is one table at its edge.
 type Kind uint8
 
-// The kinds. The zero value is Internal on purpose: what nobody classified is our fault.
+// The zero value is Internal on purpose: an error that nobody classified is our fault.
 const (
 	Internal     Kind = iota // our fault, or unclassified
 	Invalid                  // the author's input is wrong
@@ -22,7 +22,7 @@ const (
 	Conflict                 // it exists, or moved on
 	Unauthorized             // not known
 	Forbidden                // known, not allowed
-	Unavailable              // an outside thing is down; try later
+	Unavailable              // something outside is down; try later
 	Canceled                 // we are stopping
 )
 
@@ -76,7 +76,7 @@ func (k Kind) HTTPStatus() int {
 
 // Error is the only error type that crosses rooms.
 type Error struct {
-	Op      Op     // what was being done
+	Op      Op     // what the program did
 	Kind    Kind   // which class of failure
 	Message string // for the person who pushed: what, where, what would be right; holds no secret
 	Err     error  // the cause, for the operator's log; never shown to the person who pushed
@@ -113,10 +113,10 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Is reports whether err is an error of one of some kinds. No error is of any.
+// Is reports whether err is an error of one of the kinds. A nil error is of no kind.
 func Is(err error, kinds ...Kind) bool { return err != nil && slices.Contains(kinds, KindOf(err)) }
 
-// Ignore returns an error, and nil for one of the given kind.
+// Ignore returns err, or nil when err is of the given kind.
 func Ignore(err error, kind Kind) error {
 	if Is(err, kind) {
 		return nil
@@ -124,8 +124,8 @@ func Ignore(err error, kind Kind) error {
 	return err
 }
 
-// MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain, of joined errors the
-// first that has one, or "internal error" when nothing there was written for people.
+// MessageOf returns the sentence for the person who pushed: the outermost Message in err's chain. Of joined errors it
+// takes the first that has one. It returns "internal error" when no error has a Message.
 func MessageOf(err error) string {
 	if message := messageIn(err); message != "" {
 		return message

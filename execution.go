@@ -19,7 +19,7 @@ const (
 // Final reports whether an execution in the state is over.
 func (s ExecutionState) Final() bool { return s == ExecutionSucceeded || s == ExecutionFailed }
 
-// Execution is the record of one run of one version of a function. It has nothing of what the function was given.
+// Execution is the record of one run of one version of a function. It does not contain the function's input.
 type Execution struct {
 	ID        string         `json:"id"`
 	AppID     string         `json:"-"` // of the app that owns the function; empty for one made by hand

@@ -1,6 +1,6 @@
 package landfall
 
-// Finding is something that is damaged: what it is, where it is, and what to do about it.
+// Finding is one thing that is damaged: what it is, where it is, and what to do about it.
 type Finding struct {
 	What     string `json:"what" doc:"database, rows, version, manifest, object, archive, repository, build or leftover"`
 	App      string `json:"app,omitempty"`
@@ -12,7 +12,7 @@ type Finding struct {
 	Remedy   string `json:"remedy"`
 }
 
-// Checked says how much a check went over.
+// Checked counts what a check looked at.
 type Checked struct {
 	Apps         int   `json:"apps"`
 	Releases     int   `json:"releases"`

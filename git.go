@@ -8,7 +8,7 @@ import (
 // CommitSHA is the full name of a git object: 40 lower-case hexadecimal digits (64 with SHA-256 repositories).
 type CommitSHA string
 
-// ParseCommitSHA returns s as a CommitSHA, or an Invalid error: nothing else ever reaches git as a commit.
+// ParseCommitSHA returns s as a CommitSHA, or an Invalid error. Git gets no other text as a commit.
 func ParseCommitSHA(s string) (CommitSHA, error) {
 	if (len(s) != 40 && len(s) != 64) || !isHex(s) {
 		return "", &Error{Kind: Invalid, Message: "a commit is 40 or 64 hexadecimal digits"}
@@ -39,9 +39,9 @@ func (r RefName) Branch() (string, bool) { return strings.CutPrefix(string(r), B
 // Tag returns the git tag that r names.
 func (r RefName) Tag() (string, bool) { return strings.CutPrefix(string(r), TagPrefix) }
 
-// ParseRefName checks s by git's own rules (git-check-ref-format(1)) and returns it, or an Invalid error. It is full, so
-// that it is never taken for an option of git, whatever its parts begin with, has at most 1024 characters, and is UTF-8: what
-// is kept of another name would never equal git's.
+// ParseRefName checks s by git's own rules (git-check-ref-format(1)) and returns it, or an Invalid error. The name is
+// full, so git never takes it for an option. It has at most 1024 characters and is UTF-8, because the store can keep no
+// other bytes.
 func ParseRefName(s string) (RefName, error) {
 	if !utf8.ValidString(s) {
 		return "", &Error{Kind: Invalid, Message: "not a name in UTF-8"}
@@ -79,14 +79,15 @@ type File struct {
 	Blob   string   `json:"blob,omitempty"`   // git's name for the bytes; empty when a build made the file
 	Digest Digest   `json:"sha256,omitempty"` // SHA-256 of the bytes; empty until somebody read them
 	Size   int64    `json:"size"`             // bytes
-	Target string   `json:"target,omitempty"` // of a Symlink that a build made, whose bytes are the same text; empty otherwise
+	Target string   `json:"target,omitempty"` // of a Symlink that a build made, which has the same text as its bytes; empty otherwise
 }
 
-// IsBuiltLink reports whether the file is a symbolic link that a build made. Those of a commit are files, or cannot be used.
+// IsBuiltLink reports whether the file is a symbolic link that a build made. A link of a commit is a file by then, or
+// cannot be used.
 func (f File) IsBuiltLink() bool { return f.Mode == Symlink && f.Target != "" }
 
-// ContentID names the file's bytes within an app: git's blob name when there is one, so that an unchanged file is
-// never read, else the digest.
+// ContentID names the file's bytes within an app. It is git's blob name when there is one, so an unchanged file is
+// never read; otherwise it is the digest.
 func (f File) ContentID() string {
 	if f.Blob != "" {
 		return "git:" + f.Blob

@@ -25,7 +25,8 @@ func gitAllows(t rapid.TB, name string) bool {
 	return err == nil
 }
 
-// beyond are the rules that a reference here keeps beside git's: it is full, and so no option, of bounded length, and UTF-8.
+// beyond are the rules that a reference here keeps beside git's: it is full, and so no option, of bounded length, and
+// UTF-8.
 func beyond(name string) bool {
 	return !strings.HasPrefix(name, "refs/") || len(name) > 1024 || !utf8.ValidString(name)
 }

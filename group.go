@@ -2,7 +2,7 @@ package landfall
 
 import "time"
 
-// Line tells production from all other branches: they are counted and kept apart.
+// Line separates production from all other branches. Each line is counted and kept for itself.
 type Line string
 
 // The lines.
@@ -12,7 +12,7 @@ const (
 )
 
 // Group is a group version: all unit versions that an apply left in force, with its git information. The first seed
-// calls it GroupVersionTracker, Skygear an app version.
+// calls it GroupVersionTracker; Skygear calls it an app version.
 type Group struct {
 	UID     UID
 	App     string
@@ -20,13 +20,13 @@ type Group struct {
 	Commit  CommitSHA //
 	Branch  string    // of the first apply
 	Clean   bool      // the work tree had no changes beside the commit
-	Message string    // what a person reads in the history: the commit's first line, or what was done
+	Message string    // what people read in the history: the commit's first line, or what was done
 	Actor   string
-	// Policy is what the commit says about releasing; nil when it says nothing. It takes effect when production
-	// applies it, nil as well: the app's own settings then count again.
+	// Policy is what the commit says about releasing; nil when it says nothing. It takes effect when production applies
+	// the commit. With nil the app's own settings apply again.
 	Policy  *ReleasePolicy
 	Created time.Time
-	Units   []GroupUnit // in the order of UnitKinds, then by name; nil where a list did not ask for them
+	Units   []GroupUnit // in the order of UnitKinds, then by name; nil in lists that did not ask for them
 }
 
 // GroupUnit is one unit version in force.
@@ -37,7 +37,7 @@ type GroupUnit struct {
 	Digest Digest `json:"digest"`
 }
 
-// Apply is one entry of the log of what was applied. `latest`, retirement and `app state` read it.
+// Apply is one entry in the log of applies. `latest`, retirement and `app state` read it.
 type Apply struct {
 	ID      int64
 	App     string

@@ -87,7 +87,9 @@ func rooms() []room {
 		{"runtime/invoke", "auth contract event runtime/images runtime/registry runtime/runner runtime/function", "logtest"},
 		{"runtime/execution", "contract crashpoint event runtime/runner store trace runtime/function runtime/registry", "store/storetest"},
 		{"runtime/packages", "unpack", ""},
-		{"runtime/gateway", "auth assets contract event runtime/registry runtime/runner runtime/trigger trace wire runtime/function", "logtest sandbox"},
+		{"runtime/gateway/page", "", ""},
+		{"runtime/gateway/files", "assets runtime/gateway/page runtime/registry wire", ""},
+		{"runtime/gateway", "auth contract event runtime/registry runtime/runner runtime/trigger trace wire runtime/function runtime/gateway/files runtime/gateway/page", "logtest sandbox"},
 		{"runtime/rpc", "auth event runtime/invoke runtime/runner secret runtime/function", "logtest sandbox runtime/trigger runtime/registry"},
 		{"runtime/runner", "event sandbox secret runtime/wasm runtime/function", "runtime/wasm/wasmtest"},
 		{"runtime/trigger/queue", "contract crashpoint event runtime/registry runtime/runner runtime/function", "logtest runtime/trigger/queue/natstest"},
@@ -100,7 +102,7 @@ func rooms() []room {
 		{"runtime/wasm/wasmtest", "", ""},
 
 		// What operators watch.
-		{"metrics", "runtime/execution runtime/gateway runtime/registry runtime/trigger store webhook", "logtest"},
+		{"metrics", "runtime/execution runtime/registry runtime/trigger store webhook runtime/gateway/files", "logtest"},
 
 		// What they stand on, and what stands on them.
 		{"store", "", "logtest store/storetest"},
@@ -117,7 +119,7 @@ func rooms() []room {
 		{"cli", "api/client assets contract environment event secret spec preflight", ""},
 		{
 			"server",
-			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy inspect jobs runs upkeep heap runtime/function runtime/rpc handmade",
+			"auth cli webhook remote spec builder outbound contract sandbox assets assets/disk assets/s3 backup fsck pipeline github environment environment/container runtime/registry runtime/registry/stored runtime/gateway runtime/host runtime/images runtime/invoke runtime/packages runtime/runner runtime/trigger metrics store api web runtime/trigger/schedule runtime/trigger/queue secret runtime/execution runtime/wasm trace accept deploy inspect jobs runs upkeep heap runtime/function runtime/rpc runtime/gateway/files wire handmade",
 			"logtest store/storetest test/forge test/site api/client",
 		},
 
@@ -184,7 +186,7 @@ func libraries() []library {
 		{"unsafe", "environment/go/adaptor", "", "system calls that Go's scheduler need not watch; nothing else needs it"},
 
 		{"filippo.io/age", "secret", "", "secrets are sealed in one room"},
-		{"github.com/andybalholm/brotli", "runtime/gateway", "server", "compressed at the edge, once per digest"},
+		{"github.com/andybalholm/brotli", "runtime/gateway/files", "runtime/gateway server", "compressed at the edge, once per digest"},
 		{"github.com/bmatcuk/doublestar", "spec accept assets builder pipeline", "", "the globs of the specs"},
 		{"github.com/chromedp", "test/browser", "test/pages", "pages are looked at in a browser"},
 		{"github.com/tetratelabs/wazero", "runtime/wasm", "", "WebAssembly without another program, and without C"},
@@ -198,7 +200,7 @@ func libraries() []library {
 		{"github.com/google/go-containerregistry", "environment/container runtime/images tools/image", "test/function", "container images without a daemon"},
 		{"github.com/google/go-github", "github", "github/githubtest", "GitHub's language is spoken at the border"},
 		{"github.com/google/uuid", ". accept/accepttest store sandbox runtime/runner runtime/gateway runtime/invoke runtime/trigger runs api server cli cmd/landfall runtime/trigger/queue runtime/trigger/schedule runtime/execution runtime/rpc", every, "what uids are made of"},
-		{"github.com/hashicorp/golang-lru", "contract runtime/rpc runtime/gateway runtime/images", "", "caches with a bound"},
+		{"github.com/hashicorp/golang-lru", "contract runtime/rpc runtime/gateway/files runtime/images", "", "caches with a bound"},
 		{"github.com/klauspost/compress", "backup builder/pack", "", "backups are zstd; git's objects are inflated in two thirds of the time"},
 		{"github.com/jackc/pgx", "store store/storetest", "", "the database of many processes"},
 		{"github.com/landlock-lsm/go-landlock", "sandbox/inner", "", "the kernel's own project keeps it, and nothing here needs unsafe"},

@@ -11,7 +11,7 @@ const maxLabel = 63
 
 var appName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{1,38})[a-z0-9]$`)
 
-// CheckAppName returns an Invalid error unless name can be an app's: it is the app's host name.
+// CheckAppName returns an Invalid error unless name can be the name of an app, which is also its host name.
 func CheckAppName(name string) error {
 	if !appName.MatchString(name) || strings.Contains(name, "--") {
 		return &Error{Kind: Invalid, Message: fmt.Sprintf(
@@ -29,9 +29,9 @@ func CheckNamespaceName(name string) error {
 	return nil
 }
 
-// Slug returns name as a label of a host name of at most limit characters: lower case, each run of other characters
-// than a-z and 0-9 one "-". If that changed the name or it is too long, it is cut and "-" with 6 hexadecimal digits of
-// the name's SHA-256 is appended, so that two names never share an address by their look.
+// Slug returns name as a label of a host name of at most limit characters: in lower case, with one "-" for each run of
+// characters other than a-z and 0-9. If the name changed or is too long, it is cut and gets "-" and 6 hexadecimal
+// digits of its SHA-256, so two names never share an address.
 func Slug(name string, limit int) string {
 	var b strings.Builder
 	gap := false

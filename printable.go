@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns s with everything escaped that is no printable character: it comes from somebody else and is shown to a
-// person.
+// Printable returns s with every character escaped that cannot be printed. The text comes from strangers and is shown
+// to people.
 func Printable(s string) string {
 	var b strings.Builder
 	for s != "" {
@@ -34,17 +34,20 @@ func Count(n int, thing string) string {
 	return strconv.Itoa(n) + " " + thing + "s"
 }
 
-// Plain is Uncoloured without what is only there to set words apart, ends of lines included.
-func Plain(line string) string { return Printable(strings.Join(strings.Fields(unstyled(line)), " ")) }
-
-// Uncoloured returns a line that a program printed as a terminal would leave it: without colours and other escape sequences, after its
-// last carriage return, with blanks for tabs, and else Printable.
-func Uncoloured(line string) string {
-	return Printable(strings.ReplaceAll(unstyled(line), "\t", "    "))
+// Plain is TerminalText on one line: runs of white space and ends of lines become one blank.
+func Plain(line string) string {
+	return Printable(strings.Join(strings.Fields(stripEscapes(line)), " "))
 }
 
-// unstyled returns what is left of a line after its last carriage return without escape sequences.
-func unstyled(line string) string {
+// TerminalText returns a line of a program's output as a terminal would show it: without colours and other escape
+// sequences, only the text after the last carriage return, blanks instead of tabs, and everything else as Printable
+// returns it.
+func TerminalText(line string) string {
+	return Printable(strings.ReplaceAll(stripEscapes(line), "\t", "    "))
+}
+
+// stripEscapes returns the text after the last carriage return of a line, without escape sequences.
+func stripEscapes(line string) string {
 	line = strings.TrimRight(line, "\r")
 	line = line[strings.LastIndexByte(line, '\r')+1:]
 	var b strings.Builder
@@ -65,8 +68,8 @@ func unstyled(line string) string {
 // Escape begins every escape sequence.
 const Escape = 0x1b
 
-// EscapeSequence returns the escape sequence that s begins with (ECMA-48): a control sequence to its final byte, a string to its
-// end, or the escape and what follows it.
+// EscapeSequence returns the escape sequence at the beginning of s (ECMA-48): a control sequence to its final byte, a
+// string to its end, or the escape and the character after it.
 func EscapeSequence(s string) string {
 	if len(s) < 2 {
 		return s
@@ -83,7 +86,7 @@ func EscapeSequence(s string) string {
 		}
 		return s
 	case ']', 'P', 'X', '^', '_':
-		const longest = 4 << 10 // titles and links are shorter; without a bound many that have no end take quadratic time
+		const longest = 4 << 10 // titles and links are shorter; without a bound, many sequences that do not end would take quadratic time
 		for i := 2; i < min(len(s), longest); i++ {
 			switch {
 			case s[i] == '\a':
@@ -92,7 +95,7 @@ func EscapeSequence(s string) string {
 				return s[:i+2]
 			}
 		}
-		return s[:2] // it has no end: what follows is text
+		return s[:2] // it does not end: the rest is text
 	}
 	if s[1] >= 0x20 && s[1] <= 0x7e {
 		return s[:2]

@@ -24,7 +24,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", line, got, want)
 		}
 	}
-	if got, want := landfall.Uncoloured("\x1b[32m  1)\x1b[0m  one\ttwo\r"), "  1)  one    two"; got != want {
+	if got, want := landfall.TerminalText("\x1b[32m  1)\x1b[0m  one\ttwo\r"), "  1)  one    two"; got != want {
 		t.Errorf("with its blanks it is %q, want %q", got, want)
 	}
 }

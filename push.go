@@ -2,7 +2,7 @@ package landfall
 
 import "time"
 
-// PushSource says which door a push came in by.
+// PushSource says how a push came in.
 type PushSource string
 
 // The doors.
@@ -12,33 +12,34 @@ const (
 	FromApply   PushSource = "apply"   // `spec version apply`
 )
 
-// Push is one accepted movement of one reference of one app. All doors make it, and it goes the same way from there.
+// Push is one accepted movement of one reference of one app, from whichever source. All pushes go the same way from
+// here.
 type Push struct {
 	ID       int64 // assigned when it is stored, ascending in order of acceptance
 	App      string
 	Source   PushSource
 	Ref      RefName   // refs/heads/…, refs/tags/…; for an apply, the ref that carried the commit
 	Before   CommitSHA // what the reference named before; zero when it is new
-	After    CommitSHA // what it names now, peeled to a commit where the door can peel; zero when it was deleted
+	After    CommitSHA // what it names now, peeled to a commit if the receiver can peel; zero when it was deleted
 	Forced   bool      // the sender says that history was rewritten
-	Actor    string    // who pushed, as the door knows them
-	Message  string    // first line of the commit's message, when the door knows it
+	Actor    string    // who pushed, as far as the receiver knows
+	Message  string    // first line of the commit's message, if the receiver knows it
 	Accepted time.Time
 
 	Apply       *ApplyRequest // set for FromApply
 	PullRequest *PullRequest  // set when the push belongs to a pull request's head
 	Delivery    string        // the webhook delivery that brought it
-	Trace       string        // the span that it came in by, as a traceparent; empty: nobody traces
+	Trace       string        // the span in which it came, as a traceparent; empty: there is no trace
 
-	// Beside is the push that was the head when this one came, where what was heard could not tell which of the
-	// two is newer; 0 otherwise. The forge tells, before the commit is fetched.
-	Beside int64
+	// ConcurrentHead is the push that was the head when this one came, if the news did not tell which of the two is
+	// newer; 0 otherwise. The forge is asked before the commit is fetched.
+	ConcurrentHead int64
 }
 
 // Deleted reports whether the push removed its reference.
 func (p Push) Deleted() bool { return p.After.IsZero() }
 
-// ApplyRequest is what `spec version apply` says beside the commit.
+// ApplyRequest is what `spec version apply` sends beside the commit.
 type ApplyRequest struct {
 	Branch    string `json:"branch,omitempty"` // the branch it belongs to; empty: production
 	Clean     bool   `json:"clean"`            // the work tree had no changes
@@ -58,10 +59,10 @@ type NewVersion struct {
 	Description string `json:"description,omitempty"`
 }
 
-// PullRequest is a pull request as far as releases go.
+// PullRequest is what releases need to know of a pull request.
 type PullRequest struct {
 	Number int    `json:"number"`
 	Base   string `json:"base"` // base branch
 	Closed bool   `json:"closed,omitempty"`
-	Fork   bool   `json:"fork,omitempty"` // its head is another repository: recorded, never fetched
+	Fork   bool   `json:"fork,omitempty"` // its head is in another repository: it is recorded and never fetched
 }

@@ -6,7 +6,7 @@ import "strings"
 type Reference struct {
 	Namespace string // empty: the app's
 	Name      string
-	Selector  string // a uid, a number, a label, an alias, live, sha256:…; "latest" stands also for nothing and "0"
+	Selector  string // a uid, a number, a label, an alias, live, sha256:…; an empty one and "0" mean "latest"
 }
 
 // Latest is the selector of the version most recently applied on the production line.

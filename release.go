@@ -7,7 +7,7 @@ type Release struct {
 	ID      UID
 	App     string
 	Line    Line
-	Digest  Digest // the group's: releases with equal digests share everything stored, and count as one
+	Digest  Digest // the group's: releases with equal digests share all stored content and count as one
 	Commit  CommitSHA
 	Branch  string
 	Created time.Time

@@ -14,10 +14,11 @@ const (
 	StatusPending StatusState = "pending"
 	StatusSuccess StatusState = "success"
 	StatusFailure StatusState = "failure" // the change is wrong
-	StatusError   StatusState = "error"   // we are
+	StatusError   StatusState = "error"   // our fault
 )
 
-// Report is one commit status that is owed to the forge. Reports of one commit and context go out in order of ID.
+// Report is one commit status that must be sent to the forge. Reports of one commit and context are sent in the order
+// of their IDs.
 type Report struct {
 	ID          int64
 	App         string
@@ -30,12 +31,12 @@ type Report struct {
 	Target      string // the release for success, the run otherwise
 	Attempts    int
 	NextAt      time.Time
-	Sent        time.Time // zero while owed
+	Sent        time.Time // zero until it is sent
 	Problem     string    // why it is not sent yet, or why it never will be
 	Dropped     bool      // given up; Problem says why
 
-	// For the log, set in reports that are due: the app's name, and the webhook delivery and the trace that brought the commit,
-	// if one did.
+	// These are for the log, and are set in reports that are due: the app's name, and the webhook delivery and the
+	// trace that brought the commit, if there are any.
 	AppName  string
 	Delivery string
 	Trace    string

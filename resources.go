@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Resources bound a function. A zero field says nothing: what comes behind it in the order of trigger, function and default
-// counts.
+// Resources bound a function. A zero field leaves the value to the next in the order: trigger, function, default.
 type Resources struct {
-	Memory      int64         // bytes of one process and all that it starts
+	Memory      int64         // bytes of one process and everything that it starts
 	MilliCPU    int           // thousandths of a processor for one process
-	Disk        int64         // bytes in /tmp of one process, which count as memory, too
-	Timeout     time.Duration // of one execution, the start of a process included
+	Disk        int64         // bytes in /tmp of one process, which also count as memory
+	Timeout     time.Duration // of one execution, including the start of a process
 	IdleTimeout time.Duration // how long a process waits for the next event
-	Concurrency int           // processes, and so executions at one time
-	KeepWarm    int           // processes that wait without end
+	Concurrency int           // processes, and so executions at the same time
+	KeepWarm    int           // processes that always wait
 }
 
-// DefaultConcurrency is the Concurrency of a function where neither it nor its trigger says one.
+// DefaultConcurrency is the Concurrency of a function when neither it nor its trigger sets one.
 const DefaultConcurrency = 16
 
-// Or returns the resources with another's where they are zero.
+// Or returns the resources, with the values of other where they are zero.
 func (r Resources) Or(other Resources) Resources {
 	return Resources{
 		Memory: cmp.Or(r.Memory, other.Memory), MilliCPU: cmp.Or(r.MilliCPU, other.MilliCPU), Disk: cmp.Or(r.Disk, other.Disk),

@@ -5,15 +5,14 @@ import "time"
 // RunState is where a run stands.
 type RunState string
 
-// The states. A run is queued, then running (and waiting while it needs approval), and ends in exactly one of the
-// final states.
+// A run is queued, then running (and waiting while it needs approval), and ends in exactly one of the final states.
 const (
 	RunQueued     RunState = "queued"
 	RunRunning    RunState = "running"
 	RunWaiting    RunState = "waiting"
 	RunSucceeded  RunState = "succeeded"
 	RunFailed     RunState = "failed" // the change is wrong
-	RunError      RunState = "error"  // we are
+	RunError      RunState = "error"  // our fault
 	RunSuperseded RunState = "superseded"
 	RunSkipped    RunState = "skipped"
 	RunCancelled  RunState = "cancelled"
@@ -56,33 +55,33 @@ type Run struct {
 	ID       string
 	App      string
 	Commit   CommitSHA
-	Branch   string // of the push that made the run, for people
+	Branch   string // of the push that made the run
 	State    RunState
 	Step     Step   // the step it is in, or was in when it ended
-	Reason   string // why it ended so, or why it waits: one sentence for the person who pushed
-	UID      UID    // reserved when the run is made: its release's address is known before the build
+	Reason   string // why it ended like this, or why it waits: one sentence for the person who pushed
+	UID      UID    // reserved when the run is made, so its release's address is known before the build
 	Release  UID    // the release it made or joined; empty when none
 	Rebuild  bool   // build again although the commit was built before
-	Expect   UID    // set when the run makes this group version reachable again: other digests are a conflict
-	Attempt  int64  // fencing token: every write of a worker names the attempt that it leased
+	Expect   UID    // set when the run makes this group version reachable again: other digests are then a conflict
+	Attempt  int64  // fencing token: every write of a worker names the attempt for which it has the lease
 	Created  time.Time
 	Started  time.Time
 	Finished time.Time
 	Stats    RunStats
-	Change   int64 // the change (App.Changed) that shows the run's release; 0: none
+	Change   int64 // the change (App.Changed) after which the run's release is shown; 0: none
 }
 
 // RunStats is what a run did, for people.
 type RunStats struct {
 	Files         int   `json:"files"`          // static files of the release
-	FilesUploaded int   `json:"files_uploaded"` // of these, how many travelled
+	FilesUploaded int   `json:"files_uploaded"` // files of these that were uploaded
 	Bytes         int64 `json:"bytes"`
 	BytesUploaded int64 `json:"bytes_uploaded"`
 	UnitsChanged  int   `json:"units_changed"`
 	UnitsTotal    int   `json:"units_total"`
 	Built         int   `json:"built"`  // build commands that ran
-	Cached        int   `json:"cached"` // builds whose output was at hand
-	New           bool  `json:"new"`    // its release was not there before: it is no repetition
+	Cached        int   `json:"cached"` // builds whose output was already stored
+	New           bool  `json:"new"`    // the release is new: it is not a repetition
 }
 
 // StepRecord is one execution of one step.
@@ -99,5 +98,5 @@ type LogLine struct {
 	Seq  int64     `json:"seq"` // ascending within the run, from 1
 	Time time.Time `json:"time"`
 	Step Step      `json:"step"`
-	Text string    `json:"text"` // without the newline; control bytes are the reader's to escape
+	Text string    `json:"text"` // without the newline; the reader escapes control bytes
 }

@@ -13,16 +13,16 @@ const (
 	ScopeAdmin  Scope = "admin"
 )
 
-// Token is what is known of a bearer token: never the token itself, only its digest.
+// Token is what the store knows of a bearer token: never the token itself, only its digest.
 type Token struct {
 	Hash    Digest    `json:"hash"`
 	Name    string    `json:"name"`
 	Scope   Scope     `json:"scope"`
-	App     string    `json:"app,omitempty"` // id of the only app that it is good for; empty: every app
+	App     string    `json:"app,omitempty"` // id of the only app for which it is valid; empty: every app
 	Created time.Time `json:"created"`
 }
 
-// Allows reports whether the token covers scope for an app; an empty app asks for the whole installation.
+// Allows reports whether the token has the scope for an app; an empty app stands for the whole installation.
 func (t Token) Allows(scope Scope, app string) bool {
 	if t.App != "" && t.App != app {
 		return false

@@ -9,12 +9,12 @@ import (
 // MaxTopic is how long the name of a topic may be.
 const MaxTopic = 200
 
-// CheckTopic returns an Invalid error unless the text can name the topic of a message: words of letters, digits, "-" and "_" with
-// dots between.
+// CheckTopic returns an Invalid error unless the text can name the topic of a message: words of letters, digits, "-"
+// and "_" with dots between.
 func CheckTopic(topic string) error { return checkTopic(topic, false) }
 
-// CheckTopicPattern returns an Invalid error unless the text can name topics: "*" may stand for any one word, and ">" at the end for
-// one or more.
+// CheckTopicPattern returns an Invalid error unless the text can name topics: "*" may stand for any one word, and ">"
+// at the end for one or more.
 func CheckTopicPattern(topic string) error { return checkTopic(topic, true) }
 
 func checkTopic(topic string, pattern bool) error {
@@ -41,7 +41,7 @@ func checkTopic(topic string, pattern bool) error {
 	return nil
 }
 
-// TopicCovers reports whether every topic that inner names is one that the pattern outer names. Both may be patterns.
+// TopicCovers reports whether outer matches every topic that inner matches. Both may be patterns.
 func TopicCovers(outer, inner string) bool {
 	for {
 		o, restOuter, moreOuter := strings.Cut(outer, ".")
@@ -58,8 +58,8 @@ func TopicCovers(outer, inner string) bool {
 	}
 }
 
-// TopicsMeet reports whether there is a topic that both patterns name.
-func TopicsMeet(a, b string) bool {
+// TopicsOverlap reports whether there is a topic that both patterns match.
+func TopicsOverlap(a, b string) bool {
 	for {
 		wordA, restA, moreA := strings.Cut(a, ".")
 		wordB, restB, moreB := strings.Cut(b, ".")
@@ -79,9 +79,9 @@ func TopicsMeet(a, b string) bool {
 type Message struct {
 	Topic     string
 	Sequence  uint64    // of the queue: ascending, with gaps; 0: not stored yet
-	ID        string    // by which a repeat is known; may be empty
+	ID        string    // identifies a repeated message; may be empty
 	Time      time.Time // when it was stored
 	Header    map[string][]string
 	Data      []byte
-	Duplicate bool // the one that Sequence names was there before
+	Duplicate bool // the message with that Sequence was stored before
 }

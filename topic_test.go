@@ -65,7 +65,7 @@ func TestTopicPatterns(t *testing.T) {
 		if got := landfall.TopicCovers(c.b, c.a); got != c.covered {
 			t.Errorf("%s covers %s: got %t", c.b, c.a, got)
 		}
-		if got := landfall.TopicsMeet(c.a, c.b) && landfall.TopicsMeet(c.b, c.a); got != c.meet {
+		if got := landfall.TopicsOverlap(c.a, c.b) && landfall.TopicsOverlap(c.b, c.a); got != c.meet {
 			t.Errorf("%s and %s meet: got %t", c.a, c.b, got)
 		}
 	}

@@ -8,19 +8,20 @@ import (
 // TriggerPath begins the addresses at which triggers are fired by hand.
 const TriggerPath = "/r/"
 
-// Trigger binds a source of events to a function, as the spec of its version says. Rooms that know more of one embed it.
+// Trigger binds a source of events to a function, as the spec of its version says. Rooms that know more about a trigger
+// embed it.
 type Trigger struct {
-	Kind      UnitKind          // HTTPTrigger, TimeTrigger or QueueTrigger: which of the sources below it has
-	Config    map[string]string // over the app's
-	Filters   json.RawMessage   // canonical JSON, which event.ParseFilters takes; nil: it takes every event of its source
-	Resources Resources         // over the function's
+	Kind      UnitKind          // HTTPTrigger, TimeTrigger or QueueTrigger; it says which of the sources below is set
+	Config    map[string]string // overrides the app's
+	Filters   json.RawMessage   // canonical JSON in the form that event.ParseFilters takes; nil: every event of the source passes
+	Resources Resources         // override the function's
 
 	HTTP  HTTPSource
 	Time  TimeSource
 	Queue QueueSource
 }
 
-// Access says who may fire the trigger: nobody but its schedule or queue does so without a token.
+// Access says who may fire the trigger. Only its schedule or queue may do so without a token.
 func (t Trigger) Access() Access {
 	if t.Kind != HTTPTrigger {
 		return AccessToken
@@ -28,29 +29,29 @@ func (t Trigger) Access() Access {
 	return cmp.Or(t.HTTP.Access, AccessPublic)
 }
 
-// HTTPSource are requests.
+// HTTPSource says which requests fire a trigger.
 type HTTPSource struct {
 	Host    string   // empty: every host of the app
 	Methods []string // sorted, without repeats, at least one
 	URL     string   // "/…"; matched exactly, "{name}" stands for one segment; with Prefix everything below matches too
 	Prefix  bool
-	Trim    string // how the path begins that the function does not see
+	Trim    string // beginning of the path that the function does not see
 	Access  Access // empty: public
 }
 
 // TimeSource is a schedule.
 type TimeSource struct {
 	Cron, TimeZone  string
-	Method, Subpath string // of the request that an event stands for
+	Method, Subpath string // of the request that the event represents
 }
 
-// QueueSource are the messages of topics.
+// QueueSource says which messages fire a trigger.
 type QueueSource struct {
-	Topic       string // which may be a pattern
+	Topic       string // may be a pattern
 	RespTopic   string // for answers; empty: they are dropped
-	ErrorTopic  string // for what failed each time
+	ErrorTopic  string // for messages that failed in every attempt
 	MaxRetries  int
-	ContentType string // of messages that have none
+	ContentType string // for messages without one
 }
 
 // Access says who may call a function by HTTP.

@@ -18,8 +18,8 @@ const uidBytes = 5
 // NewUID returns a random UID.
 func NewUID() UID { return uidOf(uuid.New()) }
 
-// CommitUID returns the UID of a clean commit in an app's own name space, so that the address of a commit is known
-// before it is built. n counts the attempts: 0 first, and one more for each UID that was taken.
+// CommitUID returns the UID of a clean commit in an app's own name space, so the address of a commit is known before it
+// is built. n counts the attempts: 0 first, and one more for each UID that was taken.
 func CommitUID(space uuid.UUID, commit CommitSHA, n int) UID {
 	name := string(commit)
 	if n > 0 {

@@ -15,10 +15,10 @@ const (
 	StaticUnit      UnitKind = "static"        // one entry of "static:"; its name is its path
 )
 
-// SecretUnit is the kind of a secret. It is set by hand, and stands in no spec.
+// SecretUnit is the kind of a secret. A person sets it; it is in no spec.
 const SecretUnit UnitKind = "secret"
 
-// ConfigName is the name of the one unit that an app's tenant configuration is.
+// ConfigName is the name of the one unit that holds an app's tenant configuration.
 const ConfigName = "config"
 
 // UnitKinds lists the kinds in the order in which lists and trackers show them: functions and packages first.

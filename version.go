@@ -9,18 +9,18 @@ import (
 type Version struct {
 	Unit        UnitID
 	Namespace   string
-	App         string // the owner's id; empty for a unit made by hand
+	App         string // the owner's id; empty for a unit that a person made by hand
 	Number      int64  // per unit: 1, 2, 3 …; never reused
 	UID         UID    // of the apply that made it
 	Label       string
 	Description string
-	Digest      Digest          // what the unit is
+	Digest      Digest          // of everything that the unit is
 	Spec        json.RawMessage // canonical, with defaults filled in
-	Content     json.RawMessage // what the room that owns the kind keeps beside the spec: archives, manifest key
+	Content     json.RawMessage // what is stored beside the spec, such as archives or a manifest's key; the room of the kind defines it
 	Commit      CommitSHA       // the commit whose apply made it
 	Created     time.Time
 	Production  bool // an apply of the production line had it, or a person made it
-	Retired     bool // left the spec; kept only while something holds it, and in no list
+	Retired     bool // it left the spec; it is kept only while something holds it, and no list shows it
 }
 
 // ObjectName returns the version's name as an object: "hello-owf2k7qa".
@@ -46,11 +46,11 @@ type UnitChange struct {
 	Number int64       `json:"number,omitempty"` // of the version after, or before for what was removed
 	Files  *FileChange `json:"files,omitempty"`  // for static units and packages, where it is known
 
-	Network  bool `json:"network,omitempty"`  // it is a function that may reach the network after, and did not before
-	Contract bool `json:"contract,omitempty"` // it is a function whose contract has another input or output after than before
+	Network  bool `json:"network,omitempty"`  // a function that may reach the network after the change, and could not before
+	Contract bool `json:"contract,omitempty"` // a function whose contract has another input or output after the change
 }
 
-// Notes says what of a change who reviews it must not miss.
+// Notes returns what a reviewer of the change must not miss.
 func (c UnitChange) Notes() []string {
 	var notes []string
 	if c.Network {

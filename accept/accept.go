@@ -14,13 +14,13 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Accept stores a push and what it causes, all in the caller's transaction, and returns the run that its commit has;
-// no run when the push only removed something, or moved something that is no release's.
+// Accept stores a push and its consequences in the caller's transaction, and returns the run of its commit. There is no
+// run when the push only removed something, or moved something that belongs to no release.
 func (acceptor *Acceptor) Accept(ctx context.Context, tx *store.Tx, push landfall.Push) (run string, err error) {
 	return acceptor.accept(ctx, tx, push, nil)
 }
 
-// accept is Accept for a push to the built-in remote, whose references name what is given.
+// accept is Accept for a push to the built-in remote; named is what the remote's references name now.
 func (acceptor *Acceptor) accept(
 	ctx context.Context, tx *store.Tx, push landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
 ) (run string, err error) {
@@ -38,7 +38,7 @@ func (acceptor *Acceptor) accept(
 		return "", err
 	}
 	crashpoint.Here("accept.pushed")
-	a := acceptance{by: acceptor, tx: tx, app: app, push: push, named: named}
+	a := acceptance{by: acceptor, tx: tx, app: app, push: push, currentRefs: named}
 	if branch := firstBranch(app, push); branch != "" {
 		a.app.Branch = branch
 		if err := tx.UpdateApp(ctx, a.app); err != nil {
@@ -50,7 +50,8 @@ func (acceptor *Acceptor) accept(
 	return run, err
 }
 
-// firstBranch is the branch that becomes an app's production branch by being the first that comes to the built-in remote.
+// firstBranch returns the branch that becomes an app's production branch because it is the first that is pushed to the
+// built-in remote.
 func firstBranch(app landfall.App, push landfall.Push) string {
 	if app.Branch != "" || app.Repository != "" || push.Deleted() {
 		return ""
@@ -64,46 +65,46 @@ func firstBranch(app landfall.App, push landfall.Push) string {
 	return ""
 }
 
-// acceptance is one push on its way into the store.
+// acceptance is one push that is being stored.
 type acceptance struct {
 	by   *Acceptor
 	tx   *store.Tx
 	app  landfall.App
 	push landfall.Push
-	head store.Head // of the push's reference, before it came
+	head store.Head // of the push's reference, before the push
 
-	// named is what references of the built-in remote name now; nil for a push by another door.
-	named  map[landfall.RefName]landfall.CommitSHA
-	placed order
+	// currentRefs is what references of the built-in remote name now; nil for a push from another source.
+	currentRefs map[landfall.RefName]landfall.CommitSHA
+	position    order
 }
 
 func (a *acceptance) accept(ctx context.Context) (string, error) {
 	if a.push.Source == landfall.FromApply {
-		return a.want(ctx)
+		return a.assignRun(ctx)
 	}
 	if tag, ok := a.push.Ref.Tag(); ok && !a.push.Deleted() {
-		if err := deploy.CheckTag(tag, a.by.taken(ctx, a.tx, a.app.ID)); err != nil {
-			return a.ignored(ctx, landfall.MessageOf(err))
+		if err := deploy.CheckTag(tag, a.by.uidTaken(ctx, a.tx, a.app.ID)); err != nil {
+			return a.recordIgnored(ctx, landfall.MessageOf(err))
 		}
 	}
 	order, err := a.order(ctx)
 	if err != nil {
 		return "", err
 	}
-	a.placed = order
+	a.position = order
 	switch {
 	case order != newer && order != unknown && a.push.Deleted():
 		return "", nil
 	case order == repeated:
-		return a.wantAgain(ctx)
+		return a.assignExistingRun(ctx)
 	case order == older:
-		return a.wantOlder(ctx)
+		return a.assignOlderRun(ctx)
 	}
-	if order == unknown && !a.push.Deleted() { // it is no head before it has its place: see place
-		if err := a.tx.SetBeside(ctx, a.push.ID, a.head.Push); err != nil {
+	if order == unknown && !a.push.Deleted() { // the push becomes the head only when it has its place, see place
+		if err := a.tx.SetConcurrentHead(ctx, a.push.ID, a.head.Push); err != nil {
 			return "", err
 		}
-		return a.want(ctx)
+		return a.assignRun(ctx)
 	}
 	if err := a.tx.SetHead(ctx, a.push); err != nil {
 		return "", err
@@ -112,13 +113,14 @@ func (a *acceptance) accept(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if a.push.Deleted() {
-		return "", a.removed(ctx)
+		return "", a.applyDeletion(ctx)
 	}
-	return a.want(ctx)
+	return a.assignRun(ctx)
 }
 
-// ignored says why the push's reference names no release: in the log of its commit's run, or in a run of its own.
-func (a *acceptance) ignored(ctx context.Context, why string) (string, error) {
+// recordIgnored records why the push's reference gets no release, in the log of its commit's run or in a run of its
+// own.
+func (a *acceptance) recordIgnored(ctx context.Context, why string) (string, error) {
 	if err := a.tx.SetHead(ctx, a.push); err != nil {
 		return "", err
 	}
@@ -127,13 +129,13 @@ func (a *acceptance) ignored(ctx context.Context, why string) (string, error) {
 		return "", err
 	}
 	if len(earlier) == 0 {
-		return a.ended(ctx, landfall.RunSkipped, why)
+		return a.createEnded(ctx, landfall.RunSkipped, why)
 	}
 	return earlier[0].ID, a.tx.AppendLog(ctx, earlier[0].ID, landfall.StepAccept, a.push.Accepted, "notice: "+why)
 }
 
-// want gives the push the run of its commit: one that is on its way, one that succeeded, or a new one.
-func (a *acceptance) want(ctx context.Context) (string, error) {
+// assignRun gives the push the run of its commit: one that is not over, one that succeeded, or a new one.
+func (a *acceptance) assignRun(ctx context.Context) (string, error) {
 	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
@@ -150,19 +152,19 @@ func (a *acceptance) want(ctx context.Context) (string, error) {
 			return run.ID, err
 		}
 	}
-	if reason := a.skipped(); reason != "" {
-		return a.ended(ctx, landfall.RunSkipped, reason)
+	if reason := a.skipReason(); reason != "" {
+		return a.createEnded(ctx, landfall.RunSkipped, reason)
 	}
 	return a.create(ctx)
 }
 
-// joinable reports whether a run that succeeded before serves this push: a private commit is its own.
-// One whose place is not known yet must not move pointers before it is.
+// joinable reports whether an earlier run that succeeded serves this push. A private commit is its own. A push that
+// waits for its place must not move pointers yet.
 func (a *acceptance) joinable() bool {
-	return a.placed != unknown && (a.push.Apply == nil || a.push.Apply.Clean)
+	return a.position != unknown && (a.push.Apply == nil || a.push.Apply.Clean)
 }
 
-// join lets the push move its pointers to what a succeeded run made. It reports false when that is gone.
+// join moves the push's pointers to what a succeeded run made. It reports false when that is gone.
 func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	group, err := a.tx.Group(ctx, a.app.ID, run.UID)
 	if err != nil {
@@ -183,7 +185,7 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if still, err := deploy.PinnedStill(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
+	if still, err := deploy.SecretsUnchanged(ctx, a.tx, a.app, units, deploy.LineOfPush(a.app, a.push)); err != nil || !still {
 		return false, err
 	}
 	if err := a.tx.AddRunRef(ctx, run.ID, a.push); err != nil {
@@ -201,8 +203,8 @@ func (a *acceptance) join(ctx context.Context, run landfall.Run) (bool, error) {
 	return true, a.tx.AppendLog(ctx, run.ID, landfall.StepAccept, a.push.Accepted, notes...)
 }
 
-// skipped says why the push gets no release, or nothing.
-func (a *acceptance) skipped() string {
+// skipReason says why the push gets no release; empty when it gets one.
+func (a *acceptance) skipReason() string {
 	branch, ok := a.push.Ref.Branch()
 	if !ok || len(a.app.Policy.Branches) == 0 || branch == a.app.Branch || a.push.Apply != nil {
 		return ""
@@ -222,8 +224,8 @@ func (a *acceptance) create(ctx context.Context) (string, error) {
 	return run.ID, a.by.Runs.Queue(ctx, a.tx, a.app, run, "Queued", a.push)
 }
 
-// wantOlder gives a push that came late the run it would have had: one that a newer push superseded.
-func (a *acceptance) wantOlder(ctx context.Context) (string, error) {
+// assignOlderRun gives a push that came late the run it would have had: a run that a newer push superseded.
+func (a *acceptance) assignOlderRun(ctx context.Context) (string, error) {
 	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
@@ -231,18 +233,18 @@ func (a *acceptance) wantOlder(ctx context.Context) (string, error) {
 	if len(earlier) > 0 {
 		return earlier[0].ID, nil
 	}
-	return a.ended(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
+	return a.createEnded(ctx, landfall.RunSuperseded, supersededBy(a.head.SHA))
 }
 
-// wantAgain gives a push that moved nothing the run that its commit has, whatever became of it: to try a commit again is
-// asked for by a retry. Nothing moves but the tag of a pull request that was opened since.
-func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
+// assignExistingRun gives a push that moved nothing the run that its commit has, in whatever state: a commit is tried
+// again only by a retry. Only the tag of a pull request that was opened since is moved.
+func (a *acceptance) assignExistingRun(ctx context.Context) (string, error) {
 	earlier, err := a.tx.RunsOfCommit(ctx, a.app.ID, a.push.After)
 	if err != nil {
 		return "", err
 	}
 	if len(earlier) == 0 || !earlier[0].State.Final() {
-		return a.want(ctx)
+		return a.assignRun(ctx)
 	}
 	release, err := a.tx.Release(ctx, a.app.ID, earlier[0].Release)
 	if err != nil || !release.Expired.IsZero() {
@@ -257,8 +259,8 @@ func (a *acceptance) wantAgain(ctx context.Context) (string, error) {
 	return earlier[0].ID, err
 }
 
-// ended makes a run that is over before it begins.
-func (a *acceptance) ended(ctx context.Context, state landfall.RunState, reason string) (string, error) {
+// createEnded makes a run that is over before it begins.
+func (a *acceptance) createEnded(ctx context.Context, state landfall.RunState, reason string) (string, error) {
 	run, err := runs.New(ctx, a.tx, a.app, a.push)
 	if err != nil {
 		return "", err
@@ -274,8 +276,8 @@ func (a *acceptance) ended(ctx context.Context, state landfall.RunState, reason 
 	return run.ID, a.by.Runs.End(ctx, a.tx, a.app, run)
 }
 
-// removed takes away what the removed reference held.
-func (a *acceptance) removed(ctx context.Context) error {
+// applyDeletion removes what the deleted reference held.
+func (a *acceptance) applyDeletion(ctx context.Context) error {
 	by := deploy.Mover{Actor: a.push.Actor, At: a.push.Accepted}
 	if branch, ok := a.push.Ref.Branch(); ok {
 		by.Reason = "branch deleted"
@@ -283,7 +285,7 @@ func (a *acceptance) removed(ctx context.Context) error {
 	}
 	tag, _ := a.push.Ref.Tag()
 	held, err := a.tx.Tag(ctx, a.app.ID, tag)
-	if err != nil || held.Ref != a.push.Ref { // none, or one set by hand, or a branch's or pull request's
+	if err != nil || held.Ref != a.push.Ref { // there is none, or it was set by hand, or belongs to a branch or a pull request
 		return landfall.Ignore(err, landfall.NotFound)
 	}
 	by.Reason = "git tag deleted"
@@ -299,7 +301,7 @@ func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfal
 	if _, err := deploy.RemoveTag(ctx, tx, app.ID, name, by); err != nil {
 		return err
 	}
-	err = deploy.ExpireReleased(ctx, tx, app, func(r landfall.Release) bool { return r.ID == old.Release || with(r) }, by.At)
+	err = deploy.ExpireUnheld(ctx, tx, app, func(r landfall.Release) bool { return r.ID == old.Release || with(r) }, by.At)
 	if err != nil {
 		return err
 	}
@@ -308,8 +310,8 @@ func (acceptor *Acceptor) dropTag(ctx context.Context, tx *store.Tx, app landfal
 	return err
 }
 
-// withdrawOthers takes a push's reference back from the unfinished runs of older pushes; those that nobody wants any
-// more are superseded. Pushes that wait for their place are left to it.
+// withdrawOthers withdraws the push's reference from the unfinished runs of older pushes, and supersedes the runs that
+// no push wants any more. It does not touch pushes that wait for their place.
 func (acceptor *Acceptor) withdrawOthers(ctx context.Context, tx *store.Tx, push landfall.Push) error {
 	refs, err := tx.UnfinishedOfRef(ctx, push.App, push.Ref, push.ID)
 	if err != nil {
@@ -353,8 +355,8 @@ func supersededBy(sha landfall.CommitSHA) string {
 	return "Superseded by " + sha.Short()
 }
 
-// taken returns a function that tells whether a UID of an app belongs to a release.
-func (acceptor *Acceptor) taken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
+// uidTaken returns a function that reports whether a UID of an app belongs to a release.
+func (acceptor *Acceptor) uidTaken(ctx context.Context, tx *store.Tx, app string) func(landfall.UID) bool {
 	return func(uid landfall.UID) bool {
 		_, err := tx.Group(ctx, app, uid)
 		return err == nil

@@ -14,58 +14,59 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Acceptor lets pushes become runs.
+// Acceptor makes runs from pushes.
 type Acceptor struct {
-	DB        *store.DB
-	Runs      *runs.Runs
-	Rollout   *deploy.Rollout
-	Mirrors   *builder.Mirrors
-	Remote    Remote
-	Elsewhere *Elsewhere // where the built-in remote is when it is another process's
-	Now       func() time.Time
-	Logger    *slog.Logger
+	DB         *store.DB
+	Runs       *runs.Runs
+	Rollout    *deploy.Rollout
+	Mirrors    *builder.Mirrors
+	Remote     Remote
+	PeerRemote *PeerRemote // set when another process has the built-in remote
+	Now        func() time.Time
+	Logger     *slog.Logger
 
-	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not take it; since when it is looked at again
+	unrecorded sync.Map // ids of apps whose built-in repository moved when the store could not record it, and when each must be read again
 }
 
-// TopicPlace is the topic of the jobs that settle where a reference is: of an app's ID and a reference, with a space between.
+// TopicPlace is the topic of the jobs that find out where a reference is. The job has an app's ID and a reference, with
+// a space between.
 const TopicPlace = "place"
 
-// Remote is the built-in git remote, as far as pushes come from it.
+// Remote is the part of the built-in git remote that concerns pushes.
 type Remote interface {
 	References
 	// Path returns the bare repository of an app.
 	Path(app string) string
-	// SetHead makes a branch what clones of the repository check out.
+	// SetHead sets the branch that clones of the repository check out.
 	SetHead(ctx context.Context, app, branch string) error
 }
 
-// References tells what the references of the built-in remote's repositories name.
+// References reads the references of the built-in remote's repositories.
 type References interface {
-	// Heads returns what the references of an app's repository name, peeled to commits.
+	// Heads returns the commits that the references of an app's repository name. Tags are peeled.
 	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
-	// Named returns what references of an app's repository name at this moment, peeled to commits; nothing for those that
-	// are not there.
+	// Named returns the commits that some references of an app's repository name at this moment. Tags are peeled, and
+	// missing references are left out.
 	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
-	// Lacks returns those of the commits that an app's repository has not got.
+	// Lacks returns those of the commits that are missing in an app's repository.
 	Lacks(ctx context.Context, app string, commits []landfall.CommitSHA) ([]landfall.CommitSHA, error)
 }
 
-// Elsewhere is the built-in remote of another process.
-type Elsewhere struct {
+// PeerRemote is the built-in remote of another process.
+type PeerRemote struct {
 	URL      func(app string) string // of the repository of the app with that name
 	Password secret.Text
 }
 
-// Origin says where the commit of an app's pushes comes from.
+// Origin returns the repository from which the commit of an app's pushes comes.
 func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App, pushes []landfall.Push) (builder.Remote, error) {
 	remote := builder.Remote{Namespace: app.Namespace, URL: app.Repository}
 	local := app.Repository == ""
 	for _, push := range pushes {
 		local = local || push.Apply != nil
 	}
-	if local && acceptor.Elsewhere != nil {
-		remote.URL, remote.Password = acceptor.Elsewhere.URL(app.Name), acceptor.Elsewhere.Password
+	if local && acceptor.PeerRemote != nil {
+		remote.URL, remote.Password = acceptor.PeerRemote.URL(app.Name), acceptor.PeerRemote.Password
 		return remote, nil
 	}
 	if local {
@@ -77,14 +78,14 @@ func (acceptor *Acceptor) Origin(ctx context.Context, app landfall.App, pushes [
 	return remote, err
 }
 
-// Apply accepts a commit that was brought by hand, and returns the run that it has.
+// Apply accepts a commit that a person applied, and returns its run.
 func (acceptor *Acceptor) Apply(ctx context.Context, app landfall.App, push landfall.Push) (run string, err error) {
 	err = acceptor.DB.Update(ctx, func(tx *store.Tx) error {
 		run, err = acceptor.Accept(ctx, tx, push)
 		return err
 	})
 	if err == nil {
-		acceptor.logArrivals(ctx, []arrival{{app, push, run}})
+		acceptor.logAccepted(ctx, []acceptedPush{{app, push, run}})
 		acceptor.Rollout.Show(ctx, app) // the push may have joined a run that succeeded
 	}
 	return run, err

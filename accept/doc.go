@@ -1,6 +1,6 @@
-// Package accept lets pushes become runs: those that come to the built-in remote, those that webhooks tell of, and commits that are
-// applied by hand.
+// Package accept makes runs from pushes: pushes to the built-in remote, pushes that webhooks report, and commits that
+// people apply.
 //
-// An accepted push has a row before its sender hears so, and is applied once (V7). Pushes come in any order, more than once or not at
-// all; what a reference names in the end is its head, and only the head moves pointers.
+// An accepted push has a row before its sender gets an answer, and is applied once (V7). Pushes come in any order, more
+// than once or not at all. The commit that a reference names in the end is its head, and only the head moves pointers.
 package accept

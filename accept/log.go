@@ -6,15 +6,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-// arrival is a push that was accepted, and the run that its commit has; empty when it has none.
-type arrival struct {
+// acceptedPush is a push that was accepted, and the run of its commit; empty when it has none.
+type acceptedPush struct {
 	app  landfall.App
 	push landfall.Push
 	run  string
 }
 
-// logArrivals says which pushes were accepted, once they are stored: a run's first line.
-func (acceptor *Acceptor) logArrivals(ctx context.Context, all []arrival) {
+// logAccepted logs the accepted pushes once they are stored, as the first line of each run.
+func (acceptor *Acceptor) logAccepted(ctx context.Context, all []acceptedPush) {
 	for _, t := range all {
 		logger := acceptor.Logger.With(t.app.LogAttrs()...).With("source", t.push.Source, "ref", t.push.Ref, "commit", t.push.After)
 		if t.run != "" {

@@ -38,7 +38,7 @@ func newForge(t *testing.T) *forge {
 		"GIT_PROJECT_ROOT=" + s.Repos.Path(accepttest.AppID), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"}})
 	t.Cleanup(server.Close)
 	dialer := &builder.Dialer{AllowedHosts: []string{strings.TrimPrefix(server.URL, "http://")}}
-	s.Doors.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: dialer}
+	s.Receiver.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: dialer}
 	return &forge{s, server.URL}
 }
 
@@ -66,7 +66,7 @@ type listener struct {
 func (f *forge) listener() *listener {
 	f.T.Helper()
 	l := &listener{forge: f, app: uuid.NewString()}
-	err := f.Doors.DB.Update(f.T.Context(), func(tx *store.Tx) error {
+	err := f.Receiver.DB.Update(f.T.Context(), func(tx *store.Tx) error {
 		return tx.CreateApp(f.T.Context(), landfall.App{
 			ID: l.app, Namespace: landfall.DefaultNamespace, Name: l.app, Branch: "main", UIDSpace: uuid.New(), Repository: f.url})
 	})
@@ -81,7 +81,7 @@ func (f *forge) listener() *listener {
 func (l *listener) pushes(to ...landfall.CommitSHA) []landfall.Push {
 	l.T.Helper()
 	var all []landfall.Push
-	for _, u := range l.Moves(to...) {
+	for _, u := range l.MoveRef(to...) {
 		forced := false
 		if u.Before != "" && u.After != "" {
 			forced = l.Git("merge-base", string(u.Before), string(u.After), "--all") != string(u.Before)
@@ -101,8 +101,8 @@ func pulled(p landfall.Push) landfall.Push {
 func (l *listener) hears(pushes ...landfall.Push) {
 	l.T.Helper()
 	for _, p := range pushes {
-		err := l.Doors.DB.Update(l.T.Context(), func(tx *store.Tx) error {
-			_, err := l.Doors.Acceptor.Accept(l.T.Context(), tx, p)
+		err := l.Receiver.DB.Update(l.T.Context(), func(tx *store.Tx) error {
+			_, err := l.Receiver.Acceptor.Accept(l.T.Context(), tx, p)
 			return err
 		})
 		if err != nil {
@@ -119,7 +119,7 @@ func (l *listener) settles() {
 	if !l.asks && len(l.waiting()) == 0 {
 		return
 	}
-	if err := l.Doors.Place(l.T.Context(), l.app, l.Ref); err != nil {
+	if err := l.Receiver.Place(l.T.Context(), l.app, l.Ref); err != nil {
 		l.T.Fatal(err)
 	}
 	l.asks = false
@@ -128,7 +128,7 @@ func (l *listener) settles() {
 
 func (l *listener) waiting() []landfall.Push {
 	l.T.Helper()
-	waiting, err := l.Doors.DB.Unplaced(l.T.Context(), l.app, l.Ref)
+	waiting, err := l.Receiver.DB.Unplaced(l.T.Context(), l.app, l.Ref)
 	if err != nil {
 		l.T.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (l *listener) waiting() []landfall.Push {
 
 func (l *listener) look() {
 	l.T.Helper()
-	head, err := l.Doors.DB.Head(l.T.Context(), l.app, l.Ref)
+	head, err := l.Receiver.DB.Head(l.T.Context(), l.app, l.Ref)
 	if err != nil {
 		l.T.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func (l *listener) look() {
 // unfinished returns the runs that are not over.
 func (l *listener) unfinished() []landfall.Run {
 	l.T.Helper()
-	runs, err := l.Doors.DB.UnfinishedOfApp(l.T.Context(), l.app)
+	runs, err := l.Receiver.DB.UnfinishedOfApp(l.T.Context(), l.app)
 	if err != nil {
 		l.T.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func (l *listener) worked() {
 			continue
 		}
 		run.State, run.Finished = landfall.RunSucceeded, time.Now()
-		if err := l.Doors.DB.Update(l.T.Context(), func(tx *store.Tx) error { return tx.FinishRun(l.T.Context(), run) }); err != nil {
+		if err := l.Receiver.DB.Update(l.T.Context(), func(tx *store.Tx) error { return tx.FinishRun(l.T.Context(), run) }); err != nil {
 			l.T.Fatal(err)
 		}
 	}
@@ -216,7 +216,8 @@ func TestOrderOfABranchThatCameBack(t *testing.T) {
 	}
 }
 
-// A push that rewrote history proves nothing about what it came before, although it goes from one known place to another.
+// A push that rewrote history proves nothing about what it came before, although it goes from one known place to
+// another.
 func TestOrderOfARewrittenBranch(t *testing.T) {
 	t.Parallel()
 	f := newForge(t)
@@ -296,8 +297,8 @@ func (c *chance) tell() {
 	c.pending = slices.Delete(c.pending, n, n+1)
 }
 
-// Whatever is pushed, and in whatever order and however often it is told: in the end the head is where the branch is. What
-// is lost is made good by the next push.
+// Whatever is pushed, and in whatever order and however often it is told: in the end the head is where the branch is.
+// What is lost is made good by the next push.
 func TestOrderAtRandom(t *testing.T) {
 	t.Parallel()
 	const histories, steps = 120, 24

@@ -91,13 +91,13 @@ func (p published) runs(t *testing.T, repository int64) bool {
 		of.Pull.Head.Repo != nil && of.Pull.Head.Repo.ID == repository
 }
 
-// Every payload that GitHub publishes is accepted at once by both doors, the hook of one repository and that of the installation, and
-// does what its event says.
+// Every payload that GitHub publishes is accepted at once by both doors, the hook of one repository and that of the
+// installation, and does what its event says.
 func TestPublishedPayloads(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	const repository, secret, hook = 186853002, "a secret that both doors have", "hook-of-hello"
-	err := s.Doors.DB.Update(t.Context(), func(tx *store.Tx) error {
+	err := s.Receiver.DB.Update(t.Context(), func(tx *store.Tx) error {
 		app := landfall.App{
 			ID: "hello-id", Namespace: landfall.DefaultNamespace, Name: "hello", Branch: "master", UIDSpace: uuid.New(),
 			Repository: "https://github.com/Codertocat/Hello-World.git", GitHub: landfall.GitHubRepository{ID: repository, Owner: "Codertocat", Name: "Hello-World"},
@@ -111,7 +111,7 @@ func TestPublishedPayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(&webhook.Handler{
-		Store: accept.Intake{Acceptor: s.Doors.Acceptor, InstallationSecret: secret}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: accept.WebhookReceiver{Acceptor: s.Receiver.Acceptor, InstallationSecret: secret}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		RunURL: func(run string) string { return run }, DeliveryURL: func(d landfall.Delivery) string { return d.ID },
 	})
 	defer server.Close()

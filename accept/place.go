@@ -9,12 +9,13 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Place settles where a reference of a repository elsewhere is: where the forge says. It is asked when what was heard does
-// not prove the order of the pushes. Those that wait for their place have it then, and what nobody told is made good.
+// Place finds out where a reference of an external repository is, by asking the forge. It is called when the known
+// pushes do not prove their order. After that the waiting pushes have their place, and a missing push is made up for.
 func (acceptor *Acceptor) Place(ctx context.Context, appID string, ref landfall.RefName) error {
 	var app landfall.App
 	for placed := false; !placed; {
-		// The store first: a push that is accepted meanwhile may be newer than the forge's answer, which is then asked for again.
+		// The store is read first: a push that is accepted meanwhile may be newer than the forge's answer, which is
+		// then asked for again.
 		head, err := acceptor.DB.Head(ctx, appID, ref)
 		if err != nil {
 			return err
@@ -49,8 +50,8 @@ func (acceptor *Acceptor) Place(ctx context.Context, appID string, ref landfall.
 	return nil
 }
 
-// placeAll gives pushes that wait, newest first, their place: the one that came to what the reference names is the head. If
-// none did, and the head neither, then that push was lost, or will be told.
+// placeAll gives waiting pushes, newest first, their place: the one that ends at the commit which the reference names
+// is the head. If neither it nor the head does, that push was lost, or will still be reported.
 func (acceptor *Acceptor) placeAll(
 	ctx context.Context, tx *store.Tx, appID string, head store.Head, waiting []landfall.Push, named map[landfall.RefName]landfall.CommitSHA,
 ) error {
@@ -59,7 +60,7 @@ func (acceptor *Acceptor) placeAll(
 		return err
 	}
 	for _, push := range slices.Backward(waiting) {
-		if err := tx.SetBeside(ctx, push.ID, 0); err != nil {
+		if err := tx.SetConcurrentHead(ctx, push.ID, 0); err != nil {
 			return err
 		}
 		if push.After == named[head.Ref] {

@@ -14,8 +14,8 @@ import (
 )
 
 // Reconcile accepts what the built-in remote's repositories have and the store does not: pushes whose references moved
-// when the process died, before they were stored. It also takes away what was removed then. An app whose repository cannot be
-// read, or never had what was accepted last, is left out, and looked at again later.
+// before the process was killed, and which were not stored. It also applies deletions from that time. It leaves out,
+// until later, an app whose repository cannot be read or never had the commits that were accepted last.
 func (acceptor *Acceptor) Reconcile(ctx context.Context) error {
 	apps, err := acceptor.DB.Apps(ctx)
 	if err != nil {
@@ -32,17 +32,17 @@ func (acceptor *Acceptor) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// readAgain is how long a repository that could not be read is left alone.
-const readAgain = time.Minute
+// retryReadAfter is when a repository that could not be read is read again.
+const retryReadAfter = time.Minute
 
-// RecordKept accepts the pushes that were kept when the store failed.
-func (acceptor *Acceptor) RecordKept(ctx context.Context) error {
+// RetryUnrecorded accepts the pushes that could not be stored when the store failed.
+func (acceptor *Acceptor) RetryUnrecorded(ctx context.Context) error {
 	var errs []error
 	acceptor.unrecorded.Range(func(id, since any) bool {
 		if since, ok := since.(time.Time); ok && acceptor.Now().Before(since) {
 			return true
 		}
-		acceptor.unrecorded.Delete(id) // before it is looked at: what comes meanwhile is looked at next time
+		acceptor.unrecorded.Delete(id) // deleted before reading: a push that comes meanwhile is read next time
 		app, err := acceptor.DB.App(ctx, fmt.Sprint(id))
 		if err == nil {
 			err = acceptor.reconcileApp(ctx, app)
@@ -56,22 +56,23 @@ func (acceptor *Acceptor) RecordKept(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// leaveOut goes on without an app whose repository could not be read: it is looked at again later. One that is not there has nothing to
-// accept: it was never pushed to, or is gone, which deletes no branch. Canceled when ctx ended.
-func (acceptor *Acceptor) leaveOut(ctx context.Context, app landfall.App, err error) error {
+// deferApp goes on without an app whose repository could not be read, and has it read again later. A repository that
+// does not exist has nothing to accept: it was never pushed to, or is gone, which deletes no branch. Canceled when ctx
+// ended.
+func (acceptor *Acceptor) deferApp(ctx context.Context, app landfall.App, err error) error {
 	if ctx.Err() != nil {
 		return &landfall.Error{Op: "accept.Reconcile", Kind: landfall.Canceled, Err: ctx.Err()}
 	}
 	if landfall.KindOf(err) != landfall.NotFound {
 		acceptor.Logger.With(app.LogAttrs()...).ErrorContext(ctx, "the repository is left out: what moved in it was not accepted",
 			"repository", acceptor.Remote.Path(app.ID), "error", err)
-		acceptor.unrecorded.LoadOrStore(app.ID, acceptor.Now().Add(readAgain)) // git may have failed for want of memory, or disk
+		acceptor.unrecorded.LoadOrStore(app.ID, acceptor.Now().Add(retryReadAfter)) // git may have failed for lack of memory or disk space
 	}
 	return nil
 }
 
-// checkCopy fails when the repository never had what was accepted last of its references: it is an older copy of the one that had, and
-// nothing moved in it since.
+// checkCopy fails when the repository never had the commits that were accepted last: then it is an older copy of the
+// right one, and nothing has moved in it since.
 func (acceptor *Acceptor) checkCopy(ctx context.Context, app landfall.App, refs []landfall.RefName, known map[landfall.RefName]store.Head) error {
 	var accepted []landfall.CommitSHA
 	for _, ref := range refs {
@@ -88,14 +89,15 @@ func (acceptor *Acceptor) checkCopy(ctx context.Context, app landfall.App, refs 
 }
 
 func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) error {
-	// The store first: a push that is accepted meanwhile is then seen in the store's next answer, and not taken back.
+	// The store is read first, so a push that is accepted meanwhile appears in the store's next answer, and is not
+	// undone.
 	heads, err := acceptor.DB.Heads(ctx, app.ID)
 	if err != nil {
 		return err
 	}
 	found, err := acceptor.Remote.Heads(ctx, app.ID)
 	if err != nil {
-		return acceptor.leaveOut(ctx, app, err)
+		return acceptor.deferApp(ctx, app, err)
 	}
 	known := make(map[landfall.RefName]store.Head, len(heads))
 	for _, h := range heads {
@@ -115,11 +117,11 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 		return nil
 	}
 	if err := acceptor.checkCopy(ctx, app, refs, known); err != nil {
-		return acceptor.leaveOut(ctx, app, err)
+		return acceptor.deferApp(ctx, app, err)
 	}
 	acceptor.Logger.With(app.LogAttrs()...).InfoContext(ctx, "accepting pushes that moved references before they were stored", "references", refs)
-	var pushes []arrival
-	err = acceptor.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	var pushes []acceptedPush
+	err = acceptor.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		pushes = nil
 		for _, ref := range refs {
 			head, err := tx.Head(ctx, app.ID, ref)
@@ -135,12 +137,12 @@ func (acceptor *Acceptor) reconcileApp(ctx context.Context, app landfall.App) er
 			if err != nil {
 				return err
 			}
-			pushes = append(pushes, arrival{app, push, run})
+			pushes = append(pushes, acceptedPush{app, push, run})
 		}
 		return nil
 	})
 	if err == nil {
-		acceptor.logArrivals(ctx, pushes)
+		acceptor.logAccepted(ctx, pushes)
 	}
 	return err
 }

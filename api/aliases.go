@@ -88,17 +88,17 @@ func (u units) createAlias(ctx context.Context, in *struct {
 		Alias string `json:"alias"`
 	}
 }) (*body[client.Alias], error) {
-	return u.setAlias(ctx, in.UnitPath, in.Body.Pointing, versioning.Pointing{Name: in.Body.Alias, Create: true})
+	return u.setAlias(ctx, in.UnitPath, in.Body.Pointing, versioning.NewAlias{Name: in.Body.Alias, Create: true})
 }
 
 func (u units) updateAlias(ctx context.Context, in *struct {
 	AliasPath
 	Body Pointing
 }) (*body[client.Alias], error) {
-	return u.setAlias(ctx, in.UnitPath, in.Body, versioning.Pointing{Name: in.Alias})
+	return u.setAlias(ctx, in.UnitPath, in.Body, versioning.NewAlias{Name: in.Alias})
 }
 
-func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing, p versioning.Pointing) (*body[client.Alias], error) {
+func (u units) setAlias(ctx context.Context, path UnitPath, to Pointing, p versioning.NewAlias) (*body[client.Alias], error) {
 	var err error
 	if p.To, err = to.weights(); err != nil {
 		return nil, err

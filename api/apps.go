@@ -63,7 +63,7 @@ func (a *api) status(ctx context.Context, _ *struct{}) (*body[client.Status], er
 	if err != nil {
 		return nil, err
 	}
-	deserted, err := a.Runs.Deserted(ctx)
+	deserted, err := a.Runs.NoWorker(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (a *api) appOf(app landfall.App) client.App {
 	c := client.App{
 		ID: app.ID, Namespace: app.Namespace, Name: app.Name, Repository: app.Repository, Branch: app.Branch, Specs: app.Specs,
 		Folder: app.Folder, Policy: app.Policy, Live: app.Live, Held: app.Held, URL: a.ReleaseURL(app.Name, ""), Created: app.Created,
-		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.KeptFiles(),
+		Deleted: app.Deleted, Previews: cmp.Or(string(app.Previews), previewsPublic), KeepFiles: app.FileRetention(),
 	}
 	if app.Repository == "" {
 		c.BuiltIn, c.Repository = true, a.URL.JoinPath("git", app.Name+".git").String()
@@ -114,7 +114,7 @@ func (a *api) makeApp(ctx context.Context, in client.NewApp, annotations string)
 		return client.App{}, err
 	}
 	hook := landfall.Hook{ID: randomHex(16), App: app.ID, Secret: randomHex(32)}
-	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
+	err = a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { // whose repositories count
 		if err := tx.EnsureNamespace(ctx, app.Namespace, app.Created.UnixMicro()); err != nil {
 			return err
 		}
@@ -301,7 +301,7 @@ func (a *api) setBranch(ctx context.Context, in *struct {
 	if err := checkBranch(in.Body.Branch); err != nil {
 		return nil, err
 	}
-	err = a.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { // whose repositories count
+	err = a.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { // whose repositories count
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
 		}

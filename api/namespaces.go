@@ -333,7 +333,7 @@ func (a *api) putFnApp(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	var made deploy.Edited
+	var made deploy.EditResult
 	if !added {
 		if made, err = a.putConfig(ctx, app, in.Body.Config, annotations); err != nil {
 			return nil, err
@@ -372,13 +372,13 @@ func (a *api) addFnApp(ctx context.Context, in FnAppPath, body client.FnApp, ann
 }
 
 // putConfig sets the configuration of an app, unless it is that, and its annotations.
-func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string]any, annotations string) (deploy.Edited, error) {
+func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string]any, annotations string) (deploy.EditResult, error) {
 	now, err := a.config(ctx, app)
 	if err != nil {
-		return deploy.Edited{}, err
+		return deploy.EditResult{}, err
 	}
 	if len(config) == 0 && now == nil {
-		return deploy.Edited{}, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, annotations) })
+		return deploy.EditResult{}, a.DB.Update(ctx, func(tx *store.Tx) error { return tx.AnnotateApp(ctx, app.ID, annotations) })
 	}
 	var data []byte
 	if len(config) > 0 {
@@ -386,7 +386,7 @@ func (a *api) putConfig(ctx context.Context, app landfall.App, config map[string
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false) // canonical, as in specs
 		if err := e.Encode(config); err != nil {
-			return deploy.Edited{}, err
+			return deploy.EditResult{}, err
 		}
 		data = bytes.TrimSpace(b.Bytes())
 	}

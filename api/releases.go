@@ -180,7 +180,7 @@ func (a *api) reach(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	id, err := a.Runs.Reach(ctx, app, uid, caller(ctx).Name)
+	id, err := a.Runs.MakeReachable(ctx, app, uid, caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}

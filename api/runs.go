@@ -68,7 +68,7 @@ func (a *api) listRuns(ctx context.Context, in *struct {
 }
 
 func (a *api) runOf(ctx context.Context, r landfall.Run, app string) client.Run {
-	r = a.Runs.Shown(ctx, r)
+	r = a.Runs.View(ctx, r)
 	c := client.Run{
 		ID: r.ID, App: app, Commit: r.Commit, Branch: r.Branch, State: r.State, Step: r.Step, Reason: r.Reason, UID: r.UID,
 		Release: r.Release, Created: r.Created, Started: r.Started, Finished: r.Finished, Stats: r.Stats,
@@ -223,7 +223,7 @@ func (a *api) eachLine(ctx context.Context, id string, after int64, follow bool,
 				break
 			}
 		}
-		if a.Runs.Shown(ctx, run).State.Final() || !follow {
+		if a.Runs.View(ctx, run).State.Final() || !follow {
 			return nil
 		}
 		select {

@@ -133,7 +133,7 @@ func (a *api) setSecret(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	c := client.SecretSet{Name: in.Secret, Made: set.Made, Release: set.Release, Note: set.Note, Hidden: len(in.Body.Value) >= secret.Shortest}
+	c := client.SecretSet{Name: in.Secret, Made: set.Created, Release: set.Release, Note: set.Note, Hidden: len(in.Body.Value) >= secret.Shortest}
 	if c.SecretVersion, err = secretVersion(set.Version, 0); err != nil {
 		return nil, err
 	}

@@ -222,7 +222,7 @@ func (w *world) commit(ref landfall.RefName, page string) remote.Update {
 func (w *world) push(branch, page string) {
 	w.t.Helper()
 	update := w.commit(landfall.RefName(landfall.BranchPrefix+branch), page)
-	runs := testkit.Must(accept.Doors{Acceptor: w.acceptor}.Accept(
+	runs := testkit.Must(accept.GitReceiver{Acceptor: w.acceptor}.Accept(
 		w.t.Context(), remote.Repository{App: shopID, Name: "shop", Actor: "ada"}, []remote.Update{update}))(w.t)
 	ctx, stop := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
@@ -255,7 +255,7 @@ func (w *world) makeRecords() {
 			return err
 		}
 		to := []versioning.Weight{{Selector: "1", Percent: 100}}
-		_, err = versioning.SetAlias(ctx, tx, row, versioning.Pointing{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
+		_, err = versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "stable", Create: true, To: to, Actor: "ada", At: time.Now()})
 		done := store.ExecutionRecord{Log: []string{"a line of the log\n"}, Execution: landfall.Execution{
 			ID: executionID, AppID: shopID, Namespace: landfall.DefaultNamespace, Function: "hello", Number: 1,
 			State: landfall.ExecutionSucceeded, Created: time.Now(), Started: time.Now(), Finished: time.Now(),

@@ -298,7 +298,7 @@ func (e executions) Accept(ctx context.Context, ref landfall.Reference, input js
 		State: landfall.ExecutionQueued, Async: true, Created: time.Now(), Input: int64(len(input)),
 	}
 	return x, e.db.Update(ctx, func(tx *store.Tx) error {
-		return tx.AcceptExecution(ctx, x, input, store.Waiting{Count: 10, Bytes: 1 << 20})
+		return tx.AcceptExecution(ctx, x, input, store.WaitingLimit{Count: 10, Bytes: 1 << 20})
 	})
 }
 

@@ -1,4 +1,5 @@
-// Package artifact lists what a build made, and writes the files that one begins with. A zip that is unpacked counts as a build.
+// Package artifact lists what a build made, and writes the files that one begins with. A zip that is unpacked counts as
+// a build.
 package artifact
 
 import (
@@ -15,7 +16,7 @@ import (
 	"landfall.dev/landfall/tree"
 )
 
-// Limits of what a build may make.
+// These bound the output of a build.
 const (
 	MaxFiles = 50_000
 	MaxBytes = 2 << 30
@@ -31,52 +32,53 @@ type Build struct {
 	Deploy  bool     // its output is what a command left at DEPLOY_PKG
 }
 
-// Collect lists the files that a build made where it said it would, and the symbolic links between them. A device or a socket
-// among them is an error, and so is a link that leaves the outputs. seen is the path at which the build saw its folder.
+// Collect lists the files that a build made where it said it would, and the symbolic links between them. A device or a
+// socket among them is an error, and so is a link that leaves the outputs. seen is the path at which the build saw its
+// folder.
 func Collect(dir, seen string, b Build) ([]landfall.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	found := &outputs{Build: b, root: root, seen: seen}
+	found := &outputs{Build: b, root: root, buildDir: seen}
 	for _, out := range b.Outputs {
 		out = path.Clean(out)
 		info, err := root.Lstat(out)
 		switch {
 		case err == nil && info.Mode().Type() == fs.ModeSymlink:
-			return nil, found.invalid("made %s as a symbolic link: it must be a file or a folder; copy what the link leads to", found.shown(out))
+			return nil, found.invalid("made %s as a symbolic link: it must be a file or a folder; copy what the link leads to", found.displayPath(out))
 		case err != nil || (!info.IsDir() && !info.Mode().IsRegular()):
-			return nil, found.invalid("did not make %s", found.shown(out))
+			return nil, found.invalid("did not make %s", found.displayPath(out))
 		}
 		if err := fs.WalkDir(root.FS(), out, found.add); err != nil {
 			return nil, err
 		}
 	}
 	if len(found.files) == 0 {
-		return nil, found.invalid("made no file in %s", found.shown(strings.Join(b.Outputs, ", ")))
+		return nil, found.invalid("made no file in %s", found.displayPath(strings.Join(b.Outputs, ", ")))
 	}
 	slices.SortFunc(found.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
 	files := slices.CompactFunc(found.files, func(a, b landfall.File) bool { return a.Path == b.Path })
 	return files, found.checkLinks(files, b.Outputs)
 }
 
-// outputs is what was found of what a build made.
+// outputs collects the files that a build made.
 type outputs struct {
 	Build
 
-	root  *os.Root
-	seen  string
-	files []landfall.File
-	bytes int64
+	root     *os.Root
+	buildDir string
+	files    []landfall.File
+	bytes    int64
 }
 
 func (o *outputs) invalid(format string, args ...any) error {
 	return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: "the build of " + o.What + " " + fmt.Sprintf(format, args...)}
 }
 
-// shown returns the path of an output as whoever wrote the command knows it.
-func (o *outputs) shown(name string) string {
+// displayPath returns the path of an output as the author of the command knows it.
+func (o *outputs) displayPath(name string) string {
 	if !o.Deploy {
 		return name
 	}
@@ -107,7 +109,7 @@ func (o *outputs) add(name string, entry fs.DirEntry, err error) error {
 		f.Mode, f.Target = landfall.Symlink, o.relative(name, target)
 		f.Size = int64(len(f.Target))
 	case !info.Mode().IsRegular():
-		return o.invalid("made %s, which is no regular file, folder or symbolic link", o.shown(name))
+		return o.invalid("made %s, which is no regular file, folder or symbolic link", o.displayPath(name))
 	case info.Mode()&0o111 != 0:
 		f.Mode = landfall.Executable
 	}
@@ -118,21 +120,21 @@ func (o *outputs) add(name string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// relative returns the target of a link from the folder that it lies in, by the shortest way: what is made of the outputs may begin at
-// a folder of them. One to a path in the build's folder is such a path only while the build runs.
+// relative returns the shortest path from a link's folder to its target, because the files may be used from a folder of
+// the outputs on. A target that is a path in the build's folder is valid only while the build runs.
 func (o *outputs) relative(link, target string) string {
-	inside, ok := strings.CutPrefix(target+"/", strings.TrimSuffix(o.seen, "/")+"/")
-	if !ok || o.seen == "" {
+	inside, ok := strings.CutPrefix(target+"/", strings.TrimSuffix(o.buildDir, "/")+"/")
+	if !ok || o.buildDir == "" {
 		return target
 	}
 	way, err := filepath.Rel(path.Dir(link), path.Clean(inside))
-	if err != nil { // both are relative
+	if err != nil { // both paths are relative
 		return target
 	}
 	return way
 }
 
-// checkLinks fails for a link that leaves what the build made.
+// checkLinks fails for a link that leaves the outputs.
 func (o *outputs) checkLinks(files []landfall.File, made []string) error {
 	found := tree.Of(files)
 	for _, link := range found.Links() {
@@ -140,14 +142,14 @@ func (o *outputs) checkLinks(files []landfall.File, made []string) error {
 		if !inside || !slices.ContainsFunc(made, func(out string) bool { return tree.IsBelow(out, to) }) {
 			target, _ := o.root.Readlink(link) // it was read before
 			return o.invalid("made the symbolic link %s, which leads out of %s, to %s: copy what it leads to, or remove it",
-				o.shown(link), o.shown(strings.Join(made, ", ")), target)
+				o.displayPath(link), o.displayPath(strings.Join(made, ", ")), target)
 		}
 	}
 	return nil
 }
 
-// Deployed returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of it: by the
-// name of the folder, which is gone.
+// Deployed returns the files that were left at DEPLOY_PKG as those of an archive. Invalid for a link that leads out of
+// it: by the name of the folder, which is gone.
 func Deployed(what string, made []landfall.File) ([]builder.ArchiveFile, error) {
 	files := make([]builder.ArchiveFile, 0, len(made))
 	for _, f := range made {

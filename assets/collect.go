@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// defaultWorkers is how many objects are on their way at once where nothing else is said.
+// defaultWorkers is how many objects are processed at once by default.
 const defaultWorkers = 16
 
-// Collector deletes what nothing refers to any more. Whether something does is its caller's to know.
+// Collector deletes objects that nothing refers to any more. Its caller knows which those are.
 type Collector struct {
 	Workers int                             // deletions at once; 0: 16
-	Check   func(ctx context.Context) error // asked right before each batch of deletions, which its error keeps back; nil: nobody is
+	Check   func(ctx context.Context) error // called right before each batch of deletions; an error prevents the batch; nil: not called
 }
 
 // batch is how many objects are deleted between two checks.

@@ -11,7 +11,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// exclude returns the files of source that no exclusion of the rule matches. Each exclusion has to match one.
+// exclude returns the files of source that no exclusion of the rule matches. Each exclusion must match a file.
 func exclude(rule Rule, from source) ([]landfall.File, error) {
 	exclusions := make([]exclusion, len(rule.Exclude))
 	for i, pattern := range rule.Exclude {
@@ -50,8 +50,8 @@ func exclude(rule Rule, from source) ([]landfall.File, error) {
 type exclusion struct {
 	pattern string
 	glob    bool
-	bases   []string          // the folders that the pattern can be relative to
-	folders []map[string]bool // for each base: whether the pattern matches a folder, or one above it
+	bases   []string          // the folders to which the pattern can be relative
+	folders []map[string]bool // for each base: whether the pattern matches a folder, or one of its parents
 	used    bool
 }
 
@@ -66,7 +66,7 @@ func newExclusion(pattern, folder string) exclusion {
 	return x
 }
 
-// matches reports whether the exclusion matches the file name, or a folder above it.
+// matches reports whether the exclusion matches the file name, or one of its folders.
 func (x *exclusion) matches(name string) bool {
 	for i, base := range x.bases {
 		rest := below(base, name)
@@ -107,8 +107,8 @@ func implicitlyExcluded(name string) bool {
 // isGlob reports whether a name has wildcards.
 func isGlob(name string) bool { return strings.ContainsAny(name, `*?[{\`) }
 
-// checkGlob returns what is wrong with a glob. Alternatives are tried one by one, each with all that follow, so their
-// number is limited: a glob is a stranger's input.
+// checkGlob returns what is wrong with a glob. Matching tries each alternative with everything that follows, and globs
+// come from strangers, so the number of alternatives is limited.
 func checkGlob(pattern string) error {
 	const maxGlob, maxBraces, maxCommas = 1000, 2, 20
 	if !doublestar.ValidatePattern(pattern) {

@@ -11,7 +11,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Limits of a key, in bytes. S3 allows keys of 1,024; file systems allow names of 255.
+// These are the limits of a key, in bytes. S3 allows keys of 1,024; file systems allow names of 255.
 const (
 	maxKey  = 1000
 	maxName = 255
@@ -20,12 +20,12 @@ const (
 // manifestName is the manifest's key below its version's prefix.
 const manifestName = ".manifest.json"
 
-// suffixLength is the length of what is appended to a key where other bytes lie: "~" and 8 digits.
+// suffixLength is the length of the suffix of a key where other bytes lie: "~" and 8 digits.
 const suffixLength = 9
 
-// CheckKey returns an Invalid error unless key can be an object's: valid UTF-8 of at most 1,000 bytes without NUL, of
-// names separated by single slashes, each of 1 to 255 bytes and none of them "." or "..". Keys whose first name begins
-// with "." belong to the store itself.
+// CheckKey returns an Invalid error unless key can be an object's. A key is valid UTF-8 of at most 1,000 bytes without
+// NUL. It consists of names with single slashes between them, each of 1 to 255 bytes, and none is "." or "..". Keys
+// whose first name begins with "." belong to the store itself.
 func CheckKey(key string) error {
 	ok := fs.ValidPath(key) && len(key) <= maxKey && key[0] != '.' && !strings.Contains(key, "\x00") && !hasLongName(key, maxName)
 	if !ok {
@@ -45,8 +45,8 @@ func hasLongName(key string, limit int) bool {
 	return false
 }
 
-// Prefix returns the prefix of one version of the static unit named unit, which is its path: the folder that holds
-// what the version stored, below the folder of its app, with a slash at its end. Two units never share one.
+// Prefix returns the prefix of one version of a static unit, whose name is its path: the folder for what the version
+// stores, below the folder of its app, with a slash at its end. Two units never share a prefix.
 func Prefix(app, unit string, uid landfall.UID) string {
 	const slugLimit = 63
 	folder := "root"
@@ -56,7 +56,7 @@ func Prefix(app, unit string, uid landfall.UID) string {
 	return fmt.Sprintf("%s/static/%s/%s/", strings.TrimSuffix(app, "/"), folder, uid)
 }
 
-// sameApp reports whether two prefixes are of one app: content is never shared across apps.
+// sameApp reports whether two prefixes belong to one app. Content is never shared between apps.
 func sameApp(a, b string) bool {
 	folder := func(prefix string) string { // without "static", the unit and the uid
 		return path.Dir(path.Dir(path.Dir(strings.TrimSuffix(prefix, "/"))))
@@ -64,9 +64,9 @@ func sameApp(a, b string) bool {
 	return folder(a) == folder(b)
 }
 
-// objectKey returns the key of the file at rel, a path below the unit's, in the version that prefix stands for. Every
-// path has one, and no two paths share one: a path that no key can hold goes by its digest, and a file that is named
-// like the manifest makes way for it.
+// objectKey returns the key of the file at rel, a path below the unit's, in the version with the prefix. Every path has
+// a key, and no two paths share one: a path that cannot be a key is replaced by its digest, and a file with the name of
+// the manifest gets another name.
 func objectKey(prefix, rel string) string {
 	name := escape(rel)
 	if rest, ok := strings.CutPrefix(name, manifestName); ok && (rest == "" || rest[0] == '/') {
@@ -78,16 +78,16 @@ func objectKey(prefix, rel string) string {
 	return prefix + name
 }
 
-// besideKey returns the key for bytes with this digest where other bytes lie at key.
-func besideKey(key string, digest landfall.Digest) string {
+// alternateKey returns the key for bytes with this digest when key has other bytes.
+func alternateKey(key string, digest landfall.Digest) string {
 	return key + "~" + digest.Hex()[:suffixLength-1]
 }
 
-// escape returns the name as valid UTF-8 without control characters, so that it fits into keys and JSON: each byte of
-// them, of what is no UTF-8, "%" and "\" as "%" and two hexadecimal digits.
+// escape returns the name as valid UTF-8 without control characters, so that it fits into keys and JSON. It writes each
+// byte of control characters, of invalid UTF-8, and of "%" and "\" as "%" and two hexadecimal digits.
 func escape(name string) string {
 	var b strings.Builder
-	done := 0 // what of name is in b
+	done := 0 // bytes of name that are in b
 	for i := 0; i < len(name); {
 		c, size := utf8.DecodeRuneInString(name[i:])
 		if c < ' ' || c == '%' || c == '\\' || c == '\x7f' || (c == utf8.RuneError && size == 1) {
@@ -104,7 +104,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-// unescape is the inverse of escape, and reports whether s is what escape returns.
+// unescape is the inverse of escape, and reports whether s can be a result of escape.
 func unescape(s string) (string, bool) {
 	name, err := url.PathUnescape(s)
 	return name, err == nil && escape(name) == s
@@ -113,7 +113,7 @@ func unescape(s string) (string, bool) {
 // joinURL returns the URL path of rel below base.
 func joinURL(base, rel string) string { return strings.TrimSuffix(base, "/") + "/" + rel }
 
-// relative returns what follows base in the URL path p; the last name of p if p is base itself.
+// relative returns the part of the URL path p after base; the last name of p if p is base itself.
 func relative(base, p string) string {
 	if rest, ok := strings.CutPrefix(p, strings.TrimSuffix(base, "/")+"/"); ok && rest != "" {
 		return rest

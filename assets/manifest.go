@@ -24,7 +24,7 @@ type Manifest struct {
 
 // ManifestFile is one file of a version.
 type ManifestFile struct {
-	Path   string          // decoded and absolute, as it is asked for
+	Path   string          // decoded and absolute, as visitors ask for it
 	Prefix string          // of the version that stored the object
 	Key    string          // of the object; begins with Prefix
 	Digest landfall.Digest // SHA-256 of the bytes
@@ -45,7 +45,7 @@ func newManifest(prefix string, files []ManifestFile) *Manifest {
 // Prefix returns the version's own prefix.
 func (m *Manifest) Prefix() string { return m.prefix }
 
-// Files returns the files, sorted by path. The caller does not change them.
+// Files returns the files, sorted by path. The caller must not change them.
 func (m *Manifest) Files() []ManifestFile { return m.files }
 
 // Lookup returns the file that is served at exactly this decoded path.
@@ -57,8 +57,8 @@ func (m *Manifest) Lookup(name string) (ManifestFile, bool) {
 	return m.files[i], true
 }
 
-// Prefixes returns the prefixes that the version needs, without duplicates: its own, where the manifest itself lies,
-// then the others in order.
+// Prefixes returns the prefixes that the version needs, without duplicates: first its own, where the manifest itself
+// is, then the others in order.
 func (m *Manifest) Prefixes() []string { return prefixes(m.prefix, m.files) }
 
 func prefixes(own string, files []ManifestFile) []string {
@@ -74,7 +74,8 @@ func prefixes(own string, files []ManifestFile) []string {
 	return all
 }
 
-// Without returns the manifest less the files that lie in the given prefixes: for Plan, when these are being deleted.
+// Without returns the manifest without the files below the given prefixes, for Plan when these prefixes are being
+// deleted.
 func (m *Manifest) Without(prefixes ...string) *Manifest {
 	var kept []ManifestFile
 	for _, file := range m.files {
@@ -85,15 +86,15 @@ func (m *Manifest) Without(prefixes ...string) *Manifest {
 	return newManifest(m.prefix, kept)
 }
 
-// Figures says what a version consists of.
+// Figures describes the size of a version.
 type Figures struct {
-	Files  int   // files that it serves
+	Files  int   // served files
 	Bytes  int64 // their size
-	Own    int64 // bytes of the objects that it stored itself
-	Shared int64 // bytes of the objects that earlier versions stored
+	Own    int64 // bytes of objects that the version stored itself
+	Shared int64 // bytes of objects that earlier versions stored
 }
 
-// Figures returns the manifest's figures. An object that serves several paths counts once in Own and Shared.
+// Figures returns the manifest's figures. An object that is served at several paths counts once in Own and Shared.
 func (m *Manifest) Figures() Figures {
 	figures := Figures{Files: len(m.files)}
 	seen := make(map[string]struct{}, len(m.files))
@@ -113,7 +114,7 @@ func (m *Manifest) Figures() Figures {
 	return figures
 }
 
-// Diff counts what changed from before to after; either can be nil.
+// Diff counts the changes from before to after; either can be nil.
 func Diff(before, after *Manifest) landfall.FileChange {
 	var none Manifest
 	before, after = cmp.Or(before, &none), cmp.Or(after, &none)
@@ -131,7 +132,7 @@ func Diff(before, after *Manifest) landfall.FileChange {
 	return change
 }
 
-// The manifest as it is stored. Names and paths are escaped (escape).
+// wireManifest is the manifest as it is stored. Names and paths are escaped (escape).
 type wireManifest struct {
 	Version  int        `json:"version"`
 	Prefixes []string   `json:"prefixes"` // the first is the version's own
@@ -140,7 +141,7 @@ type wireManifest struct {
 
 type wireFile struct {
 	Path   string `json:"path"`
-	In     int    `json:"in,omitempty"` // which prefix
+	In     int    `json:"in,omitempty"` // index of the prefix
 	Key    string `json:"key"`          // below the prefix
 	SHA256 string `json:"sha256"`
 	Size   int64  `json:"size"`
@@ -171,31 +172,31 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Decode returns the manifest that Encode made data of. Whatever else data is, the error is Internal: manifests are
-// written by nobody but us.
+// Decode returns the manifest from which Encode made data. For other data the error is Internal, because only we write
+// manifests.
 func Decode(data []byte) (*Manifest, error) {
 	var wire wireManifest
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&wire); err != nil {
-		return nil, broken(err)
+		return nil, manifestError(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, broken(errors.New("more follows the manifest"))
+		return nil, manifestError(errors.New("more follows the manifest"))
 	}
 	if wire.Version != manifestVersion || len(wire.Prefixes) == 0 {
-		return nil, broken(fmt.Errorf("version %d with %d prefixes", wire.Version, len(wire.Prefixes)))
+		return nil, manifestError(fmt.Errorf("version %d with %d prefixes", wire.Version, len(wire.Prefixes)))
 	}
 	for _, prefix := range wire.Prefixes {
 		if rest, ok := strings.CutSuffix(prefix, "/"); !ok || CheckKey(rest) != nil {
-			return nil, broken(fmt.Errorf("prefix %q", prefix))
+			return nil, manifestError(fmt.Errorf("prefix %q", prefix))
 		}
 	}
 	files := make([]ManifestFile, len(wire.Files))
 	for i := range wire.Files {
 		file, ok := decodeFile(&wire.Files[i], wire.Prefixes)
 		if !ok || (i > 0 && files[i-1].Path >= file.Path) {
-			return nil, broken(fmt.Errorf("file %d, %q", i, wire.Files[i].Path))
+			return nil, manifestError(fmt.Errorf("file %d, %q", i, wire.Files[i].Path))
 		}
 		files[i] = file
 	}
@@ -224,23 +225,23 @@ func isHeaderValue(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-func broken(err error) error {
+func manifestError(err error) error {
 	return &landfall.Error{Op: "assets.decode", Message: "a manifest of static files is damaged", Err: err}
 }
 
-// Ref names a manifest: where it is stored, and what it says. After a collection something else may be stored at the key.
+// Ref names a manifest: its key and its digest. After a collection another manifest may be stored at the key.
 type Ref struct {
 	Key    string
-	Digest landfall.Digest // of the stored bytes; empty: whatever lies there
+	Digest landfall.Digest // of the stored bytes; empty: any manifest at the key
 }
 
-// refSeparator stands in no key that we make, and in no digest.
+// refSeparator is in no key that we make, and in no digest.
 const refSeparator = "@"
 
 // String returns the reference as ParseRef reads it.
 func (r Ref) String() string { return r.Key + refSeparator + string(r.Digest) }
 
-// ParseRef undoes Ref.String.
+// ParseRef is the inverse of Ref.String.
 func ParseRef(s string) Ref {
 	i := strings.LastIndex(s, refSeparator)
 	if i < 0 {
@@ -249,16 +250,16 @@ func ParseRef(s string) Ref {
 	return Ref{s[:i], landfall.Digest(s[i+len(refSeparator):])}
 }
 
-// RefOf names the manifest of a version of a static unit; without a key when it is not stored.
+// RefOf names the manifest of a version of a static unit; it has no key when the manifest is not stored.
 func RefOf(c landfall.StaticContent) Ref { return Ref{Key: c.Manifest, Digest: c.Digest} }
 
-// RefIn returns the manifest of a static unit's version, which has this content; without a key when it is not stored.
+// RefIn names the manifest of a static unit's version with this content; it has no key when the manifest is not stored.
 func RefIn(content json.RawMessage) Ref {
 	c, _ := landfall.ReadContent[landfall.StaticContent](content)
 	return RefOf(c)
 }
 
-// Load returns the manifest that ref names. One that says something else than it should is Internal.
+// Load returns the manifest that ref names. A manifest with another digest is an Internal error.
 func Load(ctx context.Context, store Opener, ref Ref) (*Manifest, error) {
 	object, err := store.Open(ctx, ref.Key)
 	if err != nil {
@@ -269,12 +270,12 @@ func Load(ctx context.Context, store Opener, ref Ref) (*Manifest, error) {
 		return nil, failure("assets.load", err)
 	}
 	if ref.Digest != "" && landfall.DigestOf(data) != ref.Digest {
-		return nil, broken(fmt.Errorf("%s has another digest than %s", ref.Key, ref.Digest))
+		return nil, manifestError(fmt.Errorf("%s has another digest than %s", ref.Key, ref.Digest))
 	}
 	return Decode(data)
 }
 
-// failure returns err as an error of ours. What is no such error already is Internal, or Canceled.
+// failure returns err as an error of ours. An unclassified error becomes Internal, or Canceled.
 func failure(op landfall.Op, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}

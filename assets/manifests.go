@@ -7,27 +7,28 @@ import (
 	"sync"
 )
 
-// The most manifests that are kept in memory, and the most files that they list together. One is always kept.
+// These bound how many manifests are kept in memory, and how many files they have together. One manifest is always
+// kept.
 const (
-	maxKept      = 64
-	maxKeptFiles = 50_000
+	maxCached      = 64
+	maxCachedFiles = 50_000
 )
 
-// Manifests reads manifests, and keeps those that were used last: to read one takes longer than to store a small change.
-// Its methods can be called concurrently.
+// Manifests reads manifests, and keeps those that were used last, because reading one takes longer than storing a small
+// change. Its methods can be called concurrently.
 type Manifests struct {
 	Store Opener
 
-	mu   sync.Mutex
-	kept []keptManifest // the one that was used last is the first
+	mu     sync.Mutex
+	cached []cachedManifest // the one that was used last is first
 }
 
-type keptManifest struct {
+type cachedManifest struct {
 	ref      Ref
 	manifest *Manifest
 }
 
-// Load returns the manifest that ref names. It may be deleted since it was read.
+// Load returns the manifest that ref names. It may have been deleted since it was read.
 func (m *Manifests) Load(ctx context.Context, ref Ref) (*Manifest, error) {
 	if kept := m.use(ref, nil); kept != nil {
 		return kept, nil
@@ -39,27 +40,27 @@ func (m *Manifests) Load(ctx context.Context, ref Ref) (*Manifest, error) {
 	return manifest, err
 }
 
-// Keep notes what was stored.
+// Keep adds a manifest that was just stored.
 func (m *Manifests) Keep(ref Ref, manifest *Manifest) { m.use(ref, manifest) }
 
-// use makes the manifest of ref the first of those that are kept, and returns it: a new one, or with nil the one that is
-// kept, if any.
+// use puts the manifest of ref in the first place, and returns it: the given one, or, when it is nil, the cached one,
+// if any.
 func (m *Manifests) use(ref Ref, manifest *Manifest) *Manifest {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.kept, func(k keptManifest) bool { return k.ref == ref }); i >= 0 {
-		manifest = cmp.Or(manifest, m.kept[i].manifest)
-		m.kept = slices.Delete(m.kept, i, i+1)
+	if i := slices.IndexFunc(m.cached, func(k cachedManifest) bool { return k.ref == ref }); i >= 0 {
+		manifest = cmp.Or(manifest, m.cached[i].manifest)
+		m.cached = slices.Delete(m.cached, i, i+1)
 	}
 	if manifest == nil {
 		return nil
 	}
-	m.kept = slices.Insert(m.kept, 0, keptManifest{ref, manifest})
+	m.cached = slices.Insert(m.cached, 0, cachedManifest{ref, manifest})
 	files := 0
-	for i, k := range m.kept {
+	for i, k := range m.cached {
 		files += len(k.manifest.files)
-		if i > 0 && (i == maxKept || files > maxKeptFiles) {
-			m.kept = slices.Delete(m.kept, i, len(m.kept))
+		if i > 0 && (i == maxCached || files > maxCachedFiles) {
+			m.cached = slices.Delete(m.cached, i, len(m.cached))
 			break
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// typesByExtension is our own table: what is served must not depend on files of the machine that uploaded it.
+// typesByExtension is our own table: the content type must not depend on files of the machine that uploads.
 const typesByExtension = `
 .html	text/html; charset=utf-8
 .htm	text/html; charset=utf-8
@@ -78,7 +78,7 @@ const typesByExtension = `
 .wad	application/octet-stream
 `
 
-// typeByName returns the content type that the extension of a path stands for, and "" when it stands for none.
+// typeByName returns the content type for the extension of a path, and "" when there is none.
 func typeByName(name string) string {
 	_, after, found := strings.Cut(typesByExtension, "\n"+strings.ToLower(path.Ext(name))+"\t")
 	if !found {
@@ -88,8 +88,8 @@ func typeByName(name string) string {
 	return contentType
 }
 
-// sniffLength is how many bytes typeBySniffing looks at.
+// sniffLength is how many bytes typeBySniffing reads.
 const sniffLength = 512
 
-// typeBySniffing returns the content type of a file whose name says nothing, from its first bytes.
+// typeBySniffing returns the content type of a file from its first bytes, when its name gives none.
 func typeBySniffing(head []byte) string { return http.DetectContentType(head) }

@@ -6,23 +6,24 @@ import (
 	"landfall.dev/landfall"
 )
 
-// UploadPlan says which files of a unit travel, and where the others lie already.
+// UploadPlan says which files of a unit must be uploaded, and where the others are already.
 type UploadPlan struct {
 	prefix string
-	files  []ManifestFile // what is not known before the upload is empty
-	jobs   []job          // one for each content that has to be read
+	files  []ManifestFile // fields that are not known before the upload are empty
+	jobs   []job          // one for each content that must be read
 }
 
-// job is one content that has to be read.
+// job is one content that must be read.
 type job struct {
 	file  landfall.File
-	key   string // where it is stored; empty if it is there already, and read to learn its type
-	users []int  // the files with this content; for a job without key, those that lack a type
+	key   string // where it will be stored; empty if it is stored already, and is read for its type only
+	users []int  // the files with this content; for a job without key, those without a type
 }
 
-// Plan compares a unit with manifests of earlier versions of its app. A file whose bytes one of them has, by git's
-// blob name or by digest, is pointed to, wherever it was served; the others are to be stored below prefix (Prefix),
-// the same bytes once. Manifests of other apps are not looked at. Plan reads nothing and is a pure function.
+// Plan compares a unit with manifests of earlier versions of its app. If one of them has the bytes of a file, by git's
+// blob name or by digest, the plan points to them, at whatever path they were served. The other files will be stored
+// below prefix (Prefix), equal bytes once. Plan ignores manifests of other apps. It reads nothing and is a pure
+// function.
 func Plan(unit Unit, prefix string, known ...*Manifest) UploadPlan {
 	plan := UploadPlan{prefix: strings.TrimSuffix(prefix, "/") + "/", files: make([]ManifestFile, len(unit.Entries))}
 	stored := storedContent(unit, plan.prefix, known)
@@ -31,7 +32,7 @@ func Plan(unit Unit, prefix string, known ...*Manifest) UploadPlan {
 		file, id := &plan.files[i], entry.File.ContentID()
 		if old, have := stored[id]; have {
 			*file = old
-			if typeByName(old.Path) != "" { // so the old type says nothing about the bytes
+			if typeByName(old.Path) != "" { // the old type came from another name, and says nothing about the bytes
 				file.Type = ""
 			}
 		}
@@ -56,7 +57,7 @@ func Plan(unit Unit, prefix string, known ...*Manifest) UploadPlan {
 	return plan
 }
 
-// storedContent returns by content id where the known manifests of the app have the unit's contents.
+// storedContent returns where the known manifests of the app have the unit's contents, by content id.
 func storedContent(unit Unit, prefix string, known []*Manifest) map[string]ManifestFile {
 	wanted := make(map[string]struct{}, len(unit.Entries))
 	for _, entry := range unit.Entries {
@@ -81,8 +82,8 @@ func storedContent(unit Unit, prefix string, known []*Manifest) map[string]Manif
 	return stored
 }
 
-// Prefixes returns the prefixes that the manifest will point into, the version's own first. A run reserves them
-// before it uploads.
+// Prefixes returns the prefixes that the manifest will use, the version's own first. A run reserves them before it
+// uploads.
 func (p UploadPlan) Prefixes() []string {
 	var reused []ManifestFile
 	for _, file := range p.files {
@@ -93,7 +94,7 @@ func (p UploadPlan) Prefixes() []string {
 	return prefixes(p.prefix, reused)
 }
 
-// Uploads returns how many objects are to be stored, the manifest aside.
+// Uploads returns how many objects will be stored, without the manifest.
 func (p UploadPlan) Uploads() int {
 	n := 0
 	for _, job := range p.jobs {
@@ -104,7 +105,7 @@ func (p UploadPlan) Uploads() int {
 	return n
 }
 
-// Bytes returns the size of the objects that are to be stored, the manifest aside.
+// Bytes returns the size of the objects that will be stored, without the manifest.
 func (p UploadPlan) Bytes() int64 {
 	var n int64
 	for _, job := range p.jobs {

@@ -16,11 +16,11 @@ import (
 // opSelect is the operation of this file's errors.
 const opSelect landfall.Op = "assets.select"
 
-// Select returns the units that rules make of files (a commit's tree overlaid with what its build made, each path
-// once), sorted by path, and warnings for the person who pushed. The order of rules and files does not matter.
+// Select applies rules to files (a commit's tree overlaid with the output of its build, each path once). It returns the
+// units, sorted by path, and warnings for the person who pushed. The order of rules and files does not matter.
 //
-// It is Invalid, with the rule's Where in the message, if a Src or an Exclude matches nothing, if nothing is left, if
-// two rules have the same Path, if a Path or a glob is none, or if a selected file is a symlink or a submodule.
+// It is Invalid, with the rule's Where in the message, if a Src or an Exclude matches nothing, if no file is left, if
+// two rules have the same Path, if a Path or a glob is malformed, or if a selected file is a symlink or a submodule.
 func Select(rules []Rule, files []landfall.File) ([]Unit, []string, error) {
 	byPath := func(a, b landfall.File) int { return cmp.Compare(a.Path, b.Path) }
 	if !slices.IsSortedFunc(files, byPath) {
@@ -82,7 +82,7 @@ func selectUnit(rule Rule, files []landfall.File) (Unit, error) {
 		if err := checkFile(rule, file); err != nil {
 			return Unit{}, err
 		}
-		unit.Entries = append(unit.Entries, Entry{Path: servedAt(rule.Path, target, source, file.Path), File: file})
+		unit.Entries = append(unit.Entries, Entry{Path: servedPath(rule.Path, target, source, file.Path), File: file})
 	}
 	slices.SortFunc(unit.Entries, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
 	return unit, checkFolders(rule, unit.Entries)
@@ -98,8 +98,8 @@ func cleanTarget(rule Rule) (string, error) {
 	return path.Clean(rule.Path), nil
 }
 
-// servedAt returns the URL path of the file name, which the source found.
-func servedAt(given, target string, from source, name string) string {
+// servedPath returns the URL path of a file that the source found.
+func servedPath(given, target string, from source, name string) string {
 	if !from.single {
 		return joinURL(target, below(from.folder, name))
 	}
@@ -109,14 +109,14 @@ func servedAt(given, target string, from source, name string) string {
 	return target
 }
 
-// source is what a Src stands for.
+// source is the file or files to which a Src leads.
 type source struct {
-	folder string // the files are served by their path below it; "" is the root
+	folder string // the files are served by their paths below it; "" is the root
 	single bool   // Src is one file
 	files  []landfall.File
 }
 
-// findSource returns what rule.Src stands for in files, which are sorted.
+// findSource returns the files to which rule.Src leads, among files, which are sorted.
 func findSource(rule Rule, files []landfall.File) (source, error) {
 	src := clean(rule.Src)
 	if src == "." {
@@ -150,12 +150,12 @@ func findSource(rule Rule, files []landfall.File) (source, error) {
 	return found, nil
 }
 
-// search returns the index of the file name in files, or where it would stand.
+// search returns the index of the file name in files, or the index at which it would be.
 func search(files []landfall.File, name string) (int, bool) {
 	return slices.BinarySearchFunc(files, name, func(f landfall.File, p string) int { return cmp.Compare(f.Path, p) })
 }
 
-// filesBelow returns the files of a folder, which stand together in files; "" is the root.
+// filesBelow returns the files of a folder, which follow each other in files; "" is the root.
 func filesBelow(files []landfall.File, folder string) []landfall.File {
 	if folder == "" {
 		return files
@@ -173,7 +173,7 @@ func folderOf(name string) string {
 	return ""
 }
 
-// below returns the path of name, which lies in folder, below it.
+// below returns the path of name relative to folder, in which it is.
 func below(folder, name string) string {
 	if folder == "" {
 		return name
@@ -190,7 +190,7 @@ func checkFile(rule Rule, file landfall.File) error {
 		return invalid(rule.Where, "%q is a submodule, whose files are not in this repository; exclude it", file.Path)
 	case landfall.Regular, landfall.Executable:
 	}
-	const maxPath = 4096 // as long as Linux can check out
+	const maxPath = 4096 // the longest path that Linux can check out
 	if len(file.Path) > maxPath {
 		return invalid(rule.Where, "the path %q… is longer than %d bytes", file.Path[:maxName], maxPath)
 	}
@@ -203,10 +203,10 @@ func checkFile(rule Rule, file landfall.File) error {
 	return nil
 }
 
-// checkFolders returns an error if a path is there twice, or both as a file and as a folder: a tree cannot have that,
-// but a tree overlaid with what a build made can.
+// checkFolders returns an error if a path occurs twice, or as both a file and a folder. A tree cannot have that, but a
+// tree overlaid with a build output can.
 func checkFolders(rule Rule, entries []Entry) error {
-	// With "/" before every other byte, what lies in a folder follows a file of the folder's name at once.
+	// With "/" before every other byte, the files of a folder come right after a file with the folder's name.
 	sorted := slices.SortedFunc(slices.Values(entries), func(a, b Entry) int { return compareByFolder(a.Path, b.Path) })
 	for i := 1; i < len(sorted); i++ {
 		rest, within := strings.CutPrefix(sorted[i].Path, sorted[i-1].Path)
@@ -236,7 +236,7 @@ func compareByFolder(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// invalid returns an error about what stands at where.
+// invalid returns an error about the rule at where.
 func invalid(where, format string, args ...any) error {
 	return &landfall.Error{Op: opSelect, Kind: landfall.Invalid, Message: where + ": " + fmt.Sprintf(format, args...)}
 }

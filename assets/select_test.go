@@ -144,7 +144,8 @@ func TestSelectRefuses(t *testing.T) {
 	}
 	const where = "specs/app.yaml:12"
 
-	// N-012: a src that matches nothing is an error that names it and its place, be it a path, a part of a name or a glob.
+	// N-012: a src that matches nothing is an error that names it and its place, be it a path, a part of a name or a
+	// glob.
 	for _, src := range []string{"build", "a/x", "a/x.html/y", "b*", "a/*.css", "../a", "a/../..", "[", "{" + strings.Repeat("a,", 50) + "}"} {
 		refused(t, one(assets.Rule{Src: src, Path: "/"}), site.files(), where, fmt.Sprintf("src %q", src))
 	}
@@ -152,7 +153,8 @@ func TestSelectRefuses(t *testing.T) {
 	for _, exclude := range []string{"z", "ab/z", "a/x", "x.htm", "*.css", "../a/x.html", "b", "[", strings.Repeat("{x", 3)} {
 		refused(t, one(assets.Rule{Src: "a", Path: "/", Exclude: []string{"y.html", exclude}}), site.files(), where, fmt.Sprintf("exclude %q", exclude))
 	}
-	// N-012: two entries with equal path are an error that names both places, in whatever order and way they are written.
+	// N-012: two entries with equal path are an error that names both places, in whatever order and way they are
+	// written.
 	for _, other := range []string{"/x", "/x/", "//x", "/./x/"} {
 		rules := []assets.Rule{{Src: "a", Path: "/x", Where: "specs/a.yaml:3"}, {Src: "ab", Path: other, Where: "specs/b.yaml:7"}}
 		refused(t, rules, site.files(), `"/x"`, "specs/a.yaml:3 and specs/b.yaml:7")

@@ -19,27 +19,27 @@ import (
 // opUpload is the operation of this file's errors.
 const opUpload landfall.Op = "assets.upload"
 
-// Uploader stores what a plan says.
+// Uploader stores the files of a plan.
 type Uploader struct {
 	Store   Creator
-	Read    func(context.Context, landfall.File) (io.ReadCloser, error) // returns the bytes of a file of the unit
-	Workers int                                                         // files on their way at once; 0: 16
+	Read    func(context.Context, landfall.File) (io.ReadCloser, error) // opens a file of the unit
+	Workers int                                                         // files that are uploaded at once; 0: 16
 
-	// There are keys that an earlier attempt stored: what lies at them is compared and not sent again.
-	There map[string]bool
+	// Stored has keys that an earlier attempt stored: their objects are compared and not sent again.
+	Stored map[string]bool
 }
 
-// UploadResult says what an upload did.
+// UploadResult is the result of an upload.
 type UploadResult struct {
 	Manifest Ref
-	Files    int   // objects that this call stored, the manifest aside; fewer than planned when it was resumed
+	Files    int   // objects that this call stored, without the manifest; fewer than planned when an upload was resumed
 	Bytes    int64 // their size
 }
 
-// Upload stores the files of the plan and then their manifest, and returns it. Files are streamed. It can be repeated
+// Upload stores the files of the plan and then their manifest, and returns it. It streams the files. It can be repeated
 // after a failure or a kill at any point, with the same result; nothing refers to the manifest until the caller does.
-// Errors of Read and of the store keep their Kind. A file that is a pointer of Git LFS is Invalid, and one whose bytes
-// are not those that its Size and Digest promised is Internal.
+// Errors of Read and of the store keep their Kind. A Git LFS pointer is Invalid, and a file whose bytes do not have its
+// Size and Digest is Internal.
 func (u Uploader) Upload(ctx context.Context, plan UploadPlan) (*Manifest, UploadResult, error) {
 	files := slices.Clone(plan.files)
 	written := make([]int64, len(plan.jobs)) // bytes, or -1
@@ -79,16 +79,16 @@ func (u Uploader) Upload(ctx context.Context, plan UploadPlan) (*Manifest, Uploa
 	return manifest, result, nil
 }
 
-// stored is what a job came to.
-type stored struct {
+// jobResult is the result of a job.
+type jobResult struct {
 	key     string
 	digest  landfall.Digest
-	sniffed string // the type by the first bytes
+	sniffed string // the type, by the first bytes
 	written int64  // bytes that were stored; -1: none
 }
 
-// complete fills in what was not known of a file before the upload.
-func (s stored) complete(file *ManifestFile, prefix string) {
+// complete fills in the fields of a file that were not known before the upload.
+func (s jobResult) complete(file *ManifestFile, prefix string) {
 	if s.key != "" {
 		file.Prefix, file.Key, file.Digest = prefix, s.key, s.digest
 	}
@@ -97,10 +97,10 @@ func (s stored) complete(file *ManifestFile, prefix string) {
 	}
 }
 
-// run does one job. What lies at its key already is used if it is the same, and left alone otherwise.
-func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (stored, error) {
+// run does one job. If its key has an object already, it uses an equal one, and leaves another one alone.
+func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (jobResult, error) {
 	create := u.create
-	if u.There[job.key] {
+	if u.Stored[job.key] {
 		create = u.find
 	}
 	done, err := create(ctx, job, job.key, buffer)
@@ -109,13 +109,13 @@ func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (store
 	}
 	ours, err := u.digest(ctx, job.file)
 	if err != nil {
-		return stored{}, err
+		return jobResult{}, err
 	}
 	done.digest = ours
 	if same, err := u.holds(ctx, job.key, job.file.Size, ours); same || err != nil {
 		return done, err
 	}
-	beside := besideKey(job.key, ours)
+	beside := alternateKey(job.key, ours)
 	done, err = u.create(ctx, job, beside, buffer)
 	if err == nil || landfall.KindOf(err) != landfall.Conflict {
 		return done, err
@@ -125,11 +125,11 @@ func (u Uploader) run(ctx context.Context, job job, buffer *bufio.Reader) (store
 	if same || holdsErr != nil {
 		return done, holdsErr
 	}
-	return stored{}, err
+	return jobResult{}, err
 }
 
-// find is create for a key that is there.
-func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.Reader) (stored, error) {
+// find is create for a key that exists.
+func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.Reader) (jobResult, error) {
 	done, err := u.create(ctx, job, "", buffer)
 	if err != nil {
 		return done, err
@@ -138,24 +138,24 @@ func (u Uploader) find(ctx context.Context, job job, key string, buffer *bufio.R
 	return done, &landfall.Error{Op: opUpload, Kind: landfall.Conflict, Message: fmt.Sprintf("there is an object %q already", key)}
 }
 
-// create stores the job's file at key, or only looks at its first bytes if there is no key.
-func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio.Reader) (stored, error) {
+// create stores the job's file at key, or only reads its first bytes if there is no key.
+func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio.Reader) (jobResult, error) {
 	file, err := u.Read(ctx, job.file)
 	if err != nil {
-		return stored{}, err
+		return jobResult{}, err
 	}
 	defer file.Close()
 	buffer.Reset(file)
 	defer buffer.Reset(nil)
 	head, err := buffer.Peek(sniffLength)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return stored{}, err
+		return jobResult{}, err
 	}
 	if isPointer(head) {
-		return stored{}, &landfall.Error{Op: opUpload, Kind: landfall.Invalid, Message: fmt.Sprintf(
+		return jobResult{}, &landfall.Error{Op: opUpload, Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%q is a pointer of Git LFS and not the file; commit the file itself, or exclude it", job.file.Path)}
 	}
-	done := stored{key: key, sniffed: typeBySniffing(head), written: -1}
+	done := jobResult{key: key, sniffed: typeBySniffing(head), written: -1}
 	if key == "" {
 		return done, nil
 	}
@@ -166,7 +166,7 @@ func (u Uploader) create(ctx context.Context, job job, key string, buffer *bufio
 	return done, checkDigest(job.file, done.digest)
 }
 
-// checkDigest returns an error unless the bytes that were stored are those that were promised.
+// checkDigest returns an error unless the stored bytes have the file's digest.
 func checkDigest(file landfall.File, stored landfall.Digest) error {
 	if file.Digest == "" || file.Digest == stored {
 		return nil
@@ -191,7 +191,7 @@ func (u Uploader) digest(ctx context.Context, file landfall.File) (landfall.Dige
 func (u Uploader) holds(ctx context.Context, key string, size int64, digest landfall.Digest) (bool, error) {
 	object, err := u.Store.Open(ctx, key)
 	switch {
-	case landfall.Is(err, landfall.NotFound): // a folder is in the way
+	case landfall.Is(err, landfall.NotFound): // a folder is at the key
 		return false, nil
 	case err != nil:
 		return false, err
@@ -199,13 +199,13 @@ func (u Uploader) holds(ctx context.Context, key string, size int64, digest land
 		return false, object.Close()
 	}
 	there, err := digestAll(object)
-	if landfall.Is(err, landfall.Internal) { // damaged, as a store may notice by itself
+	if landfall.Is(err, landfall.Internal) { // damaged, as some stores notice by themselves
 		return false, nil
 	}
 	return err == nil && there == digest, err
 }
 
-// digestAll returns the digest of what r has, and closes it.
+// digestAll returns the digest of the bytes of r, and closes it.
 func digestAll(r io.ReadCloser) (landfall.Digest, error) {
 	hash := sha256.New()
 	_, err := io.Copy(hash, r)
@@ -226,7 +226,7 @@ func (u Uploader) storeManifest(ctx context.Context, manifest *Manifest) (Ref, e
 	return Ref{done.key, file.Digest}, err
 }
 
-// isPointer reports whether a file that begins with head is a pointer of Git LFS.
+// isPointer reports whether a file with this beginning is a Git LFS pointer.
 func isPointer(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/"))
 }

@@ -229,7 +229,7 @@ func TestUploadResumes(t *testing.T) {
 			}
 			full := count(store)
 			full.allowed = 0 // not even asked to create what is there
-			again, _, err := assets.Uploader{Store: full, Read: shop.read, There: there}.Upload(t.Context(), assets.Plan(unit, rootPrefix("firstuid")))
+			again, _, err := assets.Uploader{Store: full, Read: shop.read, Stored: there}.Upload(t.Context(), assets.Plan(unit, rootPrefix("firstuid")))
 			if err != nil {
 				t.Fatalf("an upload of what is there: %v", err)
 			}

@@ -20,26 +20,27 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// format is the form of archives that this program writes, and the newest that it reads.
+// format is the format of archives that this program writes, and the newest that it reads.
 const format = 1
 
-// Header says what an archive is.
+// Header describes an archive.
 type Header struct {
 	Format  int       `json:"format"`
 	Schema  int64     `json:"schema"` // the form of the database's tables
 	Made    time.Time `json:"made"`
 	Objects bool      `json:"objects"` // false: they were left out
 
-	// Installation is the key of the installation, which its object store has, too. Empty in archives of earlier programs.
+	// Installation is the key of the installation, which its object store has, too. It is empty in archives of earlier
+	// programs.
 	Installation string `json:"installation,omitempty"`
 }
 
-// Totals say how much is in an archive.
+// Totals count the content of an archive.
 type Totals struct {
 	Rows         int64 `json:"rows"`
 	Repositories int   `json:"repositories"`
 	Objects      int64 `json:"objects"`
-	Bytes        int64 `json:"bytes"` // of all entries, before they are compressed
+	Bytes        int64 `json:"bytes"` // of all entries, before compression
 }
 
 // end is the last entry.
@@ -67,7 +68,7 @@ const (
 // Entry is one part of an archive.
 type Entry struct {
 	Kind Kind
-	Name string // of the app whose repository it is, or the object's key; else empty
+	Name string // the app of a repository, or the object's key; else empty
 	Size int64
 }
 
@@ -103,7 +104,7 @@ func (e Entry) path() string {
 	return ""
 }
 
-// What an entry may be at most.
+// These are the largest sizes of entries.
 const (
 	maxSmall  = 64 << 20
 	maxLarge  = 1 << 40
@@ -119,7 +120,7 @@ func (e Entry) limit() int64 {
 
 var appID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
 
-// parseEntry returns which part of an archive a header of tar stands before.
+// parseEntry returns the part of an archive that follows a tar header.
 func parseEntry(h *tar.Header) (Entry, error) {
 	e := Entry{Size: h.Size}
 	app, inGit := strings.CutPrefix(h.Name, gitFolder)
@@ -147,19 +148,19 @@ func parseEntry(h *tar.Header) (Entry, error) {
 		ok = appID.MatchString(e.Name)
 	}
 	for name := range h.PAXRecords {
-		ok = ok && !strings.HasPrefix(name, "GNU.sparse.") // a few bytes that stand for very many
+		ok = ok && !strings.HasPrefix(name, "GNU.sparse.") // a few bytes in it could stand for very many
 	}
 	if !ok || h.Typeflag != tar.TypeReg {
-		return e, damaged("%.200q does not belong into one", h.Name)
+		return e, damagedError("%.200q does not belong into one", h.Name)
 	}
 	if e.Size < 0 || e.Size > e.limit() {
-		return e, damaged("%.200q is said to have %d bytes", h.Name, e.Size)
+		return e, damagedError("%.200q is said to have %d bytes", h.Name, e.Size)
 	}
 	return e, nil
 }
 
-// damaged is the error of an archive that is not as Write makes them.
-func damaged(format string, args ...any) error {
+// damagedError is the error of a malformed archive.
+func damagedError(format string, args ...any) error {
 	return &landfall.Error{Op: "backup.Read", Kind: landfall.Invalid, Message: "the backup cannot be used: " + fmt.Sprintf(format, args...)}
 }
 
@@ -191,17 +192,17 @@ func (t *Totals) count(e Entry) {
 	}
 }
 
-// Reader is who reads an archive. Both functions may be nil.
+// Reader reads an archive. Both functions may be nil.
 type Reader struct {
-	// Begin is told what the archive is before anything else of it is read.
+	// Begin gets the header before anything else is read.
 	Begin func(Header) error
-	// Take gets each further entry, in their order, and need not read it to its end.
+	// Take gets each further entry, in order, and need not read it to its end.
 	Take func(e Entry, r io.Reader) error
 }
 
-// Read reads an archive to its end. What Take gets may turn out to be wrong: only when Read returns no error the archive is
-// whole, and what was written. Invalid when it is not, Unavailable when writing it was broken off. Errors of the functions, and of
-// r, are returned as they are.
+// Read reads an archive to its end. The entries that Take gets may turn out to be wrong: the archive is whole, and as
+// it was written, only when Read returns no error. Invalid when it is not whole; Unavailable when writing it was broken
+// off. Errors of the functions, and of r, are returned as they are.
 func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 	var header Header
 	var totals Totals
@@ -218,7 +219,7 @@ func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 		}
 		h, err := archive.Next()
 		if err != nil {
-			return header, totals, cutOff(err)
+			return header, totals, truncatedError(err)
 		}
 		e, err := parseEntry(h)
 		if err != nil {
@@ -227,12 +228,12 @@ func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 		if e.Kind == endEntry {
 			totals, err = finish(archive, packed, digest.String(), totals)
 			if err == nil && !last.mayEnd() {
-				err = damaged("it has no rows")
+				err = damagedError("it has no rows")
 			}
 			return header, totals, err
 		}
 		if !e.follows(last) {
-			return header, totals, damaged("%.200q is not in its place", h.Name)
+			return header, totals, damagedError("%.200q is not in its place", h.Name)
 		}
 		last = e
 		if e.Kind == HeaderEntry {
@@ -245,14 +246,14 @@ func (t Reader) Read(ctx context.Context, r io.Reader) (Header, Totals, error) {
 			}
 			continue
 		}
-		if err := hand(archive, digest, e, t.Take); err != nil {
+		if err := deliver(archive, digest, e, t.Take); err != nil {
 			return header, totals, err
 		}
 		totals.count(e)
 	}
 }
 
-// follows reports whether an entry may stand behind another one.
+// follows reports whether an entry may follow another one.
 func (e Entry) follows(last Entry) bool {
 	switch e.Kind {
 	case HeaderEntry:
@@ -272,40 +273,40 @@ func (e Entry) follows(last Entry) bool {
 	return false
 }
 
-// mayEnd reports whether something whole ends with the entry.
+// mayEnd reports whether the archive may end after the entry.
 func (e Entry) mayEnd() bool {
 	return e.Kind == DatabaseEntry || e.Kind == TokenEntry || e.Kind == PackEntry || e.Kind == ObjectEntry
 }
 
-// hand hands an entry on and adds it to the digest.
-func hand(archive io.Reader, digest sum, e Entry, take func(Entry, io.Reader) error) error {
+// deliver passes an entry on and adds it to the digest.
+func deliver(archive io.Reader, digest sum, e Entry, take func(Entry, io.Reader) error) error {
 	content := sha256.New()
-	reader := &source{Reader: io.TeeReader(archive, content)}
+	reader := &trackedReader{Reader: io.TeeReader(archive, content)}
 	var err error
 	if take != nil {
 		err = take(e, reader)
 	}
 	if reader.failed != nil {
-		return cutOff(reader.failed)
+		return truncatedError(reader.failed)
 	}
 	if err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, reader); err != nil {
-		return cutOff(err)
+		return truncatedError(err)
 	}
 	digest.add(e, content.Sum(nil))
 	return nil
 }
 
-// source remembers what reading came to, apart from what became of the bytes.
-type source struct {
+// trackedReader remembers errors of reading, separately from errors of the consumer.
+type trackedReader struct {
 	io.Reader
 	failed error
 }
 
 // Read implements io.Reader.
-func (s *source) Read(p []byte) (int, error) {
+func (s *trackedReader) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		s.failed = err
@@ -314,39 +315,40 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 func (h *Header) read(archive io.Reader, digest sum, e Entry) error {
-	err := hand(archive, digest, e, func(_ Entry, r io.Reader) error {
+	err := deliver(archive, digest, e, func(_ Entry, r io.Reader) error {
 		if err := json.NewDecoder(r).Decode(h); err != nil {
-			return damaged("%s says: %v", headerName, err)
+			return damagedError("%s says: %v", headerName, err)
 		}
 		return nil
 	})
 	if err == nil && h.Format != format {
-		return damaged("it has the form %d, and this program reads the form %d: take the landfall that made it", h.Format, format)
+		return damagedError("it has the form %d, and this program reads the form %d: take the landfall that made it", h.Format, format)
 	}
 	return err
 }
 
-// finish compares what was read with what the end says.
+// finish compares the entries that were read with the last entry.
 func finish(archive, packed io.Reader, digest string, read Totals) (Totals, error) {
 	var e end
 	if err := json.NewDecoder(archive).Decode(&e); err != nil {
-		return read, cutOff(err)
+		return read, truncatedError(err)
 	}
 	if e.Problem != "" {
 		return read, &landfall.Error{Op: "backup.Read", Kind: landfall.Unavailable, Message: "the backup was broken off: " + e.Problem}
 	}
 	read.Rows = e.Rows
 	if e.Digest != digest || e.Totals != read {
-		return read, damaged("it is not what was written: its digest is %s, and %s was written", digest, e.Digest)
+		return read, damagedError("it is not what was written: its digest is %s, and %s was written", digest, e.Digest)
 	}
-	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum stands behind the last byte
-		return read, cutOff(err)
+	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum is after the last byte
+		return read, truncatedError(err)
 	}
 	return read, nil
 }
 
-// cutOff is what an archive says that ends, or makes no sense, in the middle. What reading the file came to keeps its Kind.
-func cutOff(err error) error {
+// truncatedError is the error for an archive that ends, or is malformed, in the middle. An error of reading the file
+// keeps its Kind.
+func truncatedError(err error) error {
 	if ours, ok := errors.AsType[*landfall.Error](err); ok {
 		return ours
 	}

@@ -279,8 +279,8 @@ func wantError(t *testing.T, what string, err error, kind landfall.Kind, parts .
 	}
 }
 
-// An archive that is cut off, or that says something else because of one bit, is refused, and leaves nothing behind. A few bits
-// of a compressed stream say nothing: what is restored is then the same.
+// An archive that is cut off, or that says something else because of one bit, is refused, and leaves nothing behind. A
+// few bits of a compressed stream say nothing: what is restored is then the same.
 func TestDamagedArchives(t *testing.T) {
 	t.Parallel()
 	p := furnished(t, databases()["sqlite"])
@@ -343,7 +343,8 @@ func crafted(t *testing.T, entries ...tar.Header) []byte {
 	return buffer.Bytes()
 }
 
-// What somebody made to do harm is refused before it does: names that lead elsewhere, links, devices, sizes, another order.
+// What somebody made to do harm is refused before it does: names that lead elsewhere, links, devices, sizes, another
+// order.
 func TestHostileArchives(t *testing.T) {
 	t.Parallel()
 	header := tar.Header{Name: "backup.json", Uname: `{"format":1,"schema":1,"objects":true}`}

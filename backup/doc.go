@@ -1,4 +1,5 @@
-// Package backup writes all of an installation that is not made again into one archive, and fills an empty one from it.
+// Package backup writes everything of an installation that cannot be made again into one archive, and fills an empty
+// installation from it.
 //
 // An archive is a tar stream in zstd, in this order:
 //
@@ -10,11 +11,11 @@
 //	objects/KEY        the objects, unless they are left out
 //	end.json           how much there was, and a digest of all of the above; or why there is no more
 //
-// The rows are of one moment, and come first. What they name is there, since an object and a commit are stored before a row names
-// them, and who calls Write sees to it that nothing is collected meanwhile. So what comes of the rest may be newer than the rows,
-// and never older: as after a kill at that moment, after which the references of a built-in repository tell what was pushed, and a
-// folder of objects may be half filled by a run that begins again.
+// The rows come first, and belong to one moment. Everything that they name exists, because an object and a commit are
+// stored before a row names them, and the caller of Write prevents collections meanwhile. So the other parts may be
+// newer than the rows, but never older. It is the same state as after a kill at that moment: the references of a
+// built-in repository show what was pushed, and a run that begins again may find its folder of objects half filled.
 //
-// Read hands on entry by entry and trusts nothing: not the names, not the sizes, not that there is an end. Whoever restores
+// Read passes on entry by entry and trusts nothing: not the names, not the sizes, not that there is an end. A restore
 // makes nothing visible before Read has returned without an error.
 package backup

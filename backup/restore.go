@@ -18,16 +18,17 @@ import (
 
 // Importer makes built-in repositories.
 type Importer interface {
-	// Import makes an app's repository of what Export wrote.
+	// Import makes an app's repository from the output of Export.
 	Import(ctx context.Context, app string, refs []byte, pack io.Reader) error
 }
 
-// Restore fills an installation that has nothing yet. The database comes last, in one transaction. Until then a file in the data
-// folder says that it is not one; see CheckFinished.
+// Restore fills an empty installation. The database comes last, in one transaction. Until then a file in the data
+// folder marks the installation as unfinished; see CheckFinished.
 type Restore struct {
 	Data     string // the data folder
 	Database string // as store.Open takes it
-	// Open opens what else is filled, in the data folder or elsewhere. It is called once the data folder was found empty.
+	// Open opens the other parts that must be filled, in the data folder or elsewhere. It is called once the data
+	// folder was found empty.
 	Open     func(ctx context.Context) (assets.Store, Importer, error)
 	Progress func(Totals)
 
@@ -37,13 +38,13 @@ type Restore struct {
 	done         Totals
 }
 
-// What a restore has in the data folder until it is over.
+// These are in the data folder during a restore.
 const (
 	unfinished = "restoring"
 	rowsName   = "restoring.jsonl"
 )
 
-// CheckFinished returns a Conflict when a data folder is that of a restore which did not end.
+// CheckFinished returns a Conflict when a data folder belongs to a restore that did not finish.
 func CheckFinished(data string) error {
 	_, err := os.Lstat(filepath.Join(data, unfinished))
 	switch {
@@ -56,8 +57,8 @@ func CheckFinished(data string) error {
 		"the data folder %s is that of a restore that did not end: remove the folder, empty the bucket if objects are in one, and restore again", data)}
 }
 
-// Run reads an archive into the installation. Conflict, and nothing is changed, when there is something already. After another
-// error the data folder and the database are as empty as before; a bucket may hold objects.
+// Run reads an archive into the installation. Conflict, and nothing is changed, when the installation is not empty.
+// After another error the data folder and the database are as empty as before; a bucket may have objects.
 func (r *Restore) Run(ctx context.Context, archive io.Reader) (Header, Totals, error) {
 	began := false
 	reader := Reader{
@@ -81,7 +82,7 @@ func (r *Restore) Run(ctx context.Context, archive io.Reader) (Header, Totals, e
 	return header, totals, err
 }
 
-// check fails unless there is nothing yet.
+// check fails unless the installation is empty.
 func (r *Restore) check(ctx context.Context, h Header) error {
 	if err := store.CheckForm(h.Schema); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (r *Restore) check(ctx context.Context, h Header) error {
 	return store.CheckVacant(ctx, r.Database)
 }
 
-// begin marks the data folder and opens the rest.
+// begin marks the data folder and opens the other parts.
 func (r *Restore) begin(ctx context.Context, h Header) (err error) {
 	if err := os.MkdirAll(r.Data, 0o700); err != nil {
 		return failed("the data folder cannot be made", err)
@@ -148,7 +149,7 @@ func (r *Restore) take(ctx context.Context, e Entry, in io.Reader) (err error) {
 }
 
 func (r *Restore) file(name string, e Entry, in io.Reader) error {
-	if err := r.room(e); err != nil {
+	if err := r.checkSpace(e); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(filepath.Join(r.Data, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -164,22 +165,22 @@ func (r *Restore) repository(ctx context.Context, e Entry, in io.Reader) error {
 		return &landfall.Error{Op: "backup.Restore", Kind: landfall.Unavailable,
 			Message: "the backup has repositories of the built-in remote, and git was not found: install it (Debian: apt-get install git)"}
 	}
-	if err := r.room(e); err != nil {
+	if err := r.checkSpace(e); err != nil {
 		return err
 	}
 	return r.repositories.Import(ctx, e.Name, r.refs, in)
 }
 
 func (r *Restore) object(ctx context.Context, e Entry, in io.Reader) error {
-	if err := r.room(e); err != nil {
+	if err := r.checkSpace(e); err != nil {
 		return err
 	}
 	_, err := r.objects.Create(ctx, e.Name, in, e.Size)
 	return err
 }
 
-// room fails when the data folder's disk cannot hold an entry.
-func (r *Restore) room(e Entry) error {
+// checkSpace fails when the data folder's disk has no space for an entry.
+func (r *Restore) checkSpace(e Entry) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(r.Data, &disk); err != nil {
 		return failed("the data folder's disk does not answer", err)
@@ -191,7 +192,7 @@ func (r *Restore) room(e Entry) error {
 	return nil
 }
 
-// finish fills the database, brings it to the newest form, and takes the mark away.
+// finish fills the database, brings it to the newest form, and removes the mark.
 func (r *Restore) finish(ctx context.Context, h Header) (filled bool, err error) {
 	if err := r.objects.Sync(ctx); err != nil {
 		return false, err
@@ -215,8 +216,8 @@ func (r *Restore) finish(ctx context.Context, h Header) (filled bool, err error)
 	return true, nil
 }
 
-// setInstallation makes the database that of the object store, which was not restored: it goes on. With objects of its own, what was
-// restored is a new installation, which gets its key at the first start.
+// setInstallation gives the database the key of the object store when that was not restored, because the installation
+// goes on. When objects were restored, too, it is a new installation, which gets its key at the first start.
 func setInstallation(ctx context.Context, db *store.DB, h Header) error {
 	if h.Objects || h.Installation == "" {
 		return nil
@@ -224,7 +225,8 @@ func setInstallation(ctx context.Context, db *store.DB, h Header) error {
 	return db.Update(ctx, func(tx *store.Tx) error { return tx.SetInstallation(ctx, h.Installation) })
 }
 
-// undo removes what a restore made in the data folder, which was empty, and of a database in a file: the mark last.
+// undo removes what a restore made in the data folder, which was empty, and in a database file. It removes the mark
+// last.
 func (r *Restore) undo() error {
 	entries, err := os.ReadDir(r.Data)
 	if !store.IsPostgres(r.Database) {
@@ -243,7 +245,7 @@ func (r *Restore) undo() error {
 	return err
 }
 
-// sync makes what was renamed, made or removed in the data folder survive a loss of power.
+// sync makes changes of names in the data folder survive a loss of power.
 func (r *Restore) sync() error {
 	folder, err := os.Open(r.Data)
 	if err != nil {

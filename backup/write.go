@@ -21,7 +21,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Objects are what a backup needs of the object store.
+// Objects is the part of the object store that a backup needs.
 type Objects interface {
 	assets.Opener
 	// List yields the keys of all objects below a folder.
@@ -34,33 +34,33 @@ type Exporter interface {
 	Export(ctx context.Context, app string, refs, pack io.Writer) error
 }
 
-// Backup is what an archive is made of. Until Write has returned nothing may be collected.
+// Backup has the sources of an archive. Nothing may be collected until Write has returned.
 type Backup struct {
 	DB           *store.DB
-	Objects      Objects  // nil: they are left out
+	Objects      Objects  // nil: objects are left out
 	Repositories Exporter // nil: there are none
-	Token        []byte   // the administrator's, as the data folder has it; nil: it has none
-	Scratch      string   // folder for what must be measured before it is written
+	Token        []byte   // the administrator's token in the data folder; nil: there is none
+	Scratch      string   // folder for entries that must be measured before they are written
 	Now          func() time.Time
 
-	// Check is asked when all else is written: its error keeps the archive from being whole. nil: nobody is.
+	// Check is called when everything else is written: its error makes the archive incomplete. It may be nil.
 	Check func(ctx context.Context) error
 }
 
-// Write writes an archive to w. When it fails, Read of what was written fails too, and says why unless w failed.
+// Write writes an archive to w. When it fails, Read of the output fails too and, unless w failed, says why.
 func (b *Backup) Write(ctx context.Context, w io.Writer) (Totals, error) {
 	packed, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return Totals{}, &landfall.Error{Op: "backup.Write", Err: err}
 	}
-	a := &writing{Backup: b, archive: tar.NewWriter(packed), digest: newSum()}
+	a := &archiveWriter{Backup: b, archive: tar.NewWriter(packed), digest: newSum()}
 	if err = a.write(ctx); err == nil && b.Check != nil {
 		err = b.Check(ctx)
 	}
 	e := end{Totals: a.totals, Digest: a.digest.String()}
 	if err != nil {
 		e.Problem = landfall.MessageOf(err)
-		if a.torn { // no further entry can follow
+		if a.incomplete { // no further entry can follow
 			return a.totals, errors.Join(err, packed.Close())
 		}
 	}
@@ -71,18 +71,18 @@ func (b *Backup) Write(ctx context.Context, w io.Writer) (Totals, error) {
 	return a.totals, errors.Join(err, endErr, a.archive.Close(), packed.Close())
 }
 
-// writing is an archive that is being written.
-type writing struct {
+// archiveWriter is an archive that is being written.
+type archiveWriter struct {
 	*Backup
-	archive  *tar.Writer
-	digest   sum
-	totals   Totals
-	apps     []landfall.App
-	prefixes map[string]bool
-	torn     bool // an entry is not whole
+	archive    *tar.Writer
+	digest     sum
+	totals     Totals
+	apps       []landfall.App
+	prefixes   map[string]bool
+	incomplete bool // an entry is incomplete
 }
 
-func (a *writing) write(ctx context.Context) error {
+func (a *archiveWriter) write(ctx context.Context) error {
 	if err := os.MkdirAll(a.Scratch, 0o700); err != nil {
 		return &landfall.Error{Op: "backup.Write", Err: err}
 	}
@@ -113,8 +113,8 @@ func (a *writing) write(ctx context.Context) error {
 	return nil
 }
 
-// database writes the header and the rows. These are spooled: who takes them may be slow, and the moment must not last.
-func (a *writing) database(ctx context.Context) error {
+// database writes the header and the rows. It spools the rows, because w may be slow, and the snapshot must not last.
+func (a *archiveWriter) database(ctx context.Context) error {
 	header := Header{Format: format, Made: a.Now().UTC(), Objects: a.Objects != nil}
 	return a.spool(func(spooled *os.File) error {
 		err := a.DB.Snapshot(ctx, func(s *store.Snapshot) (err error) {
@@ -153,7 +153,7 @@ func (a *writing) database(ctx context.Context) error {
 }
 
 // repository writes the built-in repository of an app, if there is one.
-func (a *writing) repository(ctx context.Context, app string) error {
+func (a *archiveWriter) repository(ctx context.Context, app string) error {
 	if a.Repositories == nil {
 		return nil
 	}
@@ -172,9 +172,9 @@ func (a *writing) repository(ctx context.Context, app string) error {
 	})
 }
 
-// object writes an object, if it is in a folder that the rows know of: what is not came after them.
-func (a *writing) object(ctx context.Context, key string) error {
-	if !a.known(key) {
+// object writes an object, if it is in a folder that the rows name; other objects are newer than the rows.
+func (a *archiveWriter) object(ctx context.Context, key string) error {
+	if !a.isKnown(key) {
 		return nil
 	}
 	object, err := a.Objects.Open(ctx, key)
@@ -185,7 +185,7 @@ func (a *writing) object(ctx context.Context, key string) error {
 	return a.entry(Entry{Kind: ObjectEntry, Name: key, Size: object.Size()}, object)
 }
 
-func (a *writing) known(key string) bool {
+func (a *archiveWriter) isKnown(key string) bool {
 	for folder := path.Dir(key); strings.Contains(folder, "/"); folder = path.Dir(folder) {
 		if a.prefixes[folder+"/"] {
 			return true
@@ -194,21 +194,21 @@ func (a *writing) known(key string) bool {
 	return false
 }
 
-// spool calls f with a file that is gone afterwards.
-func (a *writing) spool(f func(spooled *os.File) error) error {
+// spool calls f with a temporary file.
+func (a *archiveWriter) spool(f func(spooled *os.File) error) error {
 	spooled, err := os.CreateTemp(a.Scratch, "backup-*")
 	if err != nil {
 		return &landfall.Error{Op: "backup.spool", Err: err}
 	}
 	defer spooled.Close()
-	if err := os.Remove(spooled.Name()); err != nil { // it lives as long as it is open
+	if err := os.Remove(spooled.Name()); err != nil { // it exists as long as it is open
 		return &landfall.Error{Op: "backup.spool", Err: err}
 	}
 	return f(spooled)
 }
 
 // file writes an entry whose bytes are in a file.
-func (a *writing) file(e Entry, f *os.File) (err error) {
+func (a *archiveWriter) file(e Entry, f *os.File) (err error) {
 	if e.Size, err = f.Seek(0, io.SeekEnd); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
@@ -219,7 +219,7 @@ func (a *writing) file(e Entry, f *os.File) (err error) {
 }
 
 // entry writes an entry and counts it.
-func (a *writing) entry(e Entry, r io.Reader) error {
+func (a *archiveWriter) entry(e Entry, r io.Reader) error {
 	content := sha256.New()
 	if err := a.raw(e, io.TeeReader(r, content)); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (a *writing) entry(e Entry, r io.Reader) error {
 }
 
 // raw writes an entry of exactly its size.
-func (a *writing) raw(e Entry, r io.Reader) error {
+func (a *archiveWriter) raw(e Entry, r io.Reader) error {
 	var n int64
 	err := a.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.path(), Size: e.Size, Mode: 0o600, ModTime: a.Now().UTC()})
 	if err == nil {
@@ -241,9 +241,9 @@ func (a *writing) raw(e Entry, r io.Reader) error {
 	if err == nil && n < e.Size {
 		err = io.ErrUnexpectedEOF
 	}
-	if err != nil { // something must stand there, so that the end can say why
+	if err != nil { // the entry is filled, so that the end can say why
 		_, padded := io.CopyN(a.archive, zeros{}, e.Size-n)
-		a.torn = padded != nil
+		a.incomplete = padded != nil
 		return &landfall.Error{Op: "backup.Write", Kind: landfall.KindOf(err), Err: err, Message: "writing " + e.path() + ": " + reason(err)}
 	}
 	return nil
@@ -256,7 +256,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// zeros reads as zeros without end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 // Read implements io.Reader.

@@ -13,8 +13,8 @@ import (
 
 const maxAddress = 2048
 
-// CheckURL returns an Invalid error unless address can be a clone address: https, or http of an allowed host, without
-// credentials, and not an address that DialContext would refuse by its look.
+// CheckURL returns an Invalid error unless address can be a clone address: https, or http to an allowed host, without
+// credentials, and not an address that DialContext obviously refuses.
 func (d *Dialer) CheckURL(address string) error {
 	const op = landfall.Op("builder.check-url")
 	refuse := func(reason string) error {
@@ -48,7 +48,7 @@ func (d *Dialer) CheckURL(address string) error {
 	return d.checkTarget(op, u)
 }
 
-// checkTarget checks scheme and host, of a clone address and of what a redirect names.
+// checkTarget checks the scheme and host of a clone address and of redirects.
 func (d *Dialer) checkTarget(op landfall.Op, u *url.URL) error {
 	host, port := u.Hostname(), u.Port()
 	if port == "" {

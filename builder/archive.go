@@ -18,8 +18,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// ArchiveSpec says what goes into an archive: the files that a glob of Include matches and none of Exclude does. Globs
-// are from the repository's root, as of Match; one without any glob character also means the folder of that name.
+// ArchiveSpec says which files go into an archive: those that a glob of Include matches and no glob of Exclude. Globs
+// start at the repository's root, see Match; one without any glob character also stands for the folder of that name.
 type ArchiveSpec struct {
 	Name    string // for messages
 	Include []string
@@ -33,7 +33,7 @@ type ArchiveFile struct {
 	File landfall.File // where its bytes are
 }
 
-// InArchive returns the files of an archive, each with its path in it.
+// InArchive returns the files of an archive, each with its path in the archive.
 func InArchive(files []ArchiveFile) []landfall.File {
 	inside := make([]landfall.File, len(files))
 	for i, f := range files {
@@ -43,9 +43,9 @@ func InArchive(files []ArchiveFile) []landfall.File {
 	return inside
 }
 
-// SelectArchive returns the archive's files, sorted by Path: each lies by its path below the longest folder that all globs
+// SelectArchive returns the archive's files, sorted by Path, which is the path below the longest folder that all globs
 // of Include share. A glob that matches nothing is a warning. Kinds: Invalid when nothing matches at all, when a glob
-// cannot be read, and when a file cannot be used (as of Check).
+// cannot be read, and when a file cannot be used (see Check).
 func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveFile, warnings []string, err error) {
 	const op = landfall.Op("builder.select-archive")
 	invalid := func(format string, values ...any) error {
@@ -61,7 +61,7 @@ func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveF
 	matched := make([]bool, len(include))
 	folder, links := sharedFolder(include), false
 	for _, file := range files {
-		if !selects(include, file.Path, matched) || selects(exclude, file.Path, nil) {
+		if !matches(include, file.Path, matched) || matches(exclude, file.Path, nil) {
 			continue
 		}
 		if err := Check(file); err != nil {
@@ -89,8 +89,8 @@ func SelectArchive(spec ArchiveSpec, files []landfall.File) (selected []ArchiveF
 	return selected, warnings, nil
 }
 
-// keepLinks looks at the links of an archive, which is selected from files. Those that lead to what the archive has stay links; one
-// that leads to another file is that file, as those of a commit are.
+// keepLinks checks the links of an archive, which was selected from files. A link to a file of the archive stays a
+// link; a link to another file is replaced by that file, as links of a commit are.
 func keepLinks(selected []ArchiveFile, files []landfall.File) error {
 	archive, all := tree.Of(InArchive(selected)), tree.Of(files)
 	for i, f := range selected {
@@ -114,7 +114,7 @@ func keepLinks(selected []ArchiveFile, files []landfall.File) error {
 	return nil
 }
 
-// globs names the globs of Include that matched nothing, with their lines.
+// globs lists the globs of Include that matched nothing, with their lines.
 func (s ArchiveSpec) globs(matched []bool) string {
 	var named []string
 	for i, glob := range s.Include {
@@ -129,8 +129,8 @@ func (s ArchiveSpec) globs(matched []bool) string {
 	return strings.Join(named, ", ")
 }
 
-// selects reports whether a glob matches the path, and marks in matched which do.
-func selects(globs []string, path string, matched []bool) bool {
+// matches reports whether a glob matches the path, and marks in matched which ones do.
+func matches(globs []string, path string, matched []bool) bool {
 	found := false
 	for i, glob := range globs {
 		if !Match(glob, path) {
@@ -144,7 +144,7 @@ func selects(globs []string, path string, matched []bool) bool {
 	return found
 }
 
-// withFolders returns the globs with "/**" after each that names a folder of the files.
+// withFolders returns the globs with "/**" after each one that names a folder of the files.
 func withFolders(globs []string, files []landfall.File) []string {
 	globs = slices.Clone(globs)
 	for i, glob := range globs {
@@ -158,7 +158,7 @@ func withFolders(globs []string, files []landfall.File) []string {
 	return globs
 }
 
-// below returns the path below the folder that it lies in.
+// below returns the path relative to the folder in which it is.
 func below(folder, path string) string {
 	if folder == "" {
 		return path
@@ -189,10 +189,10 @@ func sharedFolder(globs []string) string {
 
 const opWriteArchive = landfall.Op("builder.write-archive")
 
-// WriteArchive writes the files as a zip whose bytes depend on nothing but paths, modes and content. read is called for one
-// file at a time, in the order of paths. A file whose bytes are not those that its Digest promised is Internal.
+// WriteArchive writes the files as a zip whose bytes depend only on paths, modes and content. It calls read for one
+// file at a time, in the order of paths. A file whose bytes do not have its Digest is Internal.
 func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io.ReadCloser, error)) error {
-	// The first moment that a zip can name.
+	// This is the earliest time that a zip can have.
 	moment := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 	sorted := slices.SortedFunc(slices.Values(files), func(a, b ArchiveFile) int { return strings.Compare(a.Path, b.Path) })
 	z := zip.NewWriter(w)
@@ -210,7 +210,7 @@ func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io
 			header.SetMode(0o755)
 		case file.File.IsBuiltLink():
 			header.SetMode(fs.ModeSymlink | 0o777)
-			header.Comment = strconv.QuoteToASCII(file.File.Target) // where a list finds it
+			header.Comment = strconv.QuoteToASCII(file.File.Target) // where ListArchive finds it
 		}
 		if err := writeEntry(z, header, file.File, read); err != nil {
 			return err
@@ -219,26 +219,27 @@ func WriteArchive(w io.Writer, files []ArchiveFile, read func(landfall.File) (io
 	return z.Close()
 }
 
-// ArchivedFile is a file of an archive as its list has it: two with the same bytes are equal.
+// ArchivedFile is a file in the list of an archive: two with the same bytes are equal.
 type ArchivedFile struct {
 	landfall.File
 
-	Checksum uint32 // CRC-32: it tells changes apart, and proves nothing
+	Checksum uint32 // CRC-32: it detects changes, and proves nothing
 }
 
-// ListArchive lists the files of an archive that WriteArchive wrote, without reading any of them. Where links lead is not said.
+// ListArchive lists the files of an archive that WriteArchive wrote, without reading any of them. It does not say where
+// links lead.
 func ListArchive(r io.ReadSeeker, size int64) ([]ArchivedFile, error) {
 	return list(r, size, func(*zip.File) (string, error) { return "", nil })
 }
 
-// ListLinked lists an archive as ListArchive does, and says where its links lead.
-func ListLinked(r io.ReadSeeker, size int64) ([]ArchivedFile, error) { return list(r, size, target) }
+// ListWithLinks lists an archive as ListArchive does, and says where its links lead.
+func ListWithLinks(r io.ReadSeeker, size int64) ([]ArchivedFile, error) { return list(r, size, target) }
 
 func list(r io.ReadSeeker, size int64, target func(*zip.File) (string, error)) ([]ArchivedFile, error) {
 	damaged := func(err error) error {
 		return &landfall.Error{Op: "builder.list-archive", Message: "an archive is damaged", Err: err}
 	}
-	z, err := zip.NewReader(seeker{r}, size)
+	z, err := zip.NewReader(seekerAt{r}, size)
 	if err != nil {
 		return nil, damaged(err)
 	}
@@ -259,7 +260,7 @@ func list(r io.ReadSeeker, size int64, target func(*zip.File) (string, error)) (
 	return files, nil
 }
 
-// target returns where a link leads. Archives of earlier commits have it in the entry alone.
+// target returns where a link leads. Archives of earlier commits have it only in the entry.
 func target(link *zip.File) (string, error) {
 	if target, err := strconv.Unquote(link.Comment); err == nil {
 		return target, nil
@@ -272,11 +273,11 @@ func target(link *zip.File) (string, error) {
 	return string(target), errors.Join(err, r.Close())
 }
 
-// seeker reads at an offset what can only seek; one call at a time.
-type seeker struct{ io.ReadSeeker }
+// seekerAt makes an io.ReaderAt of a reader that can only seek; for one call at a time.
+type seekerAt struct{ io.ReadSeeker }
 
 // ReadAt implements io.ReaderAt.
-func (s seeker) ReadAt(p []byte, offset int64) (int, error) {
+func (s seekerAt) ReadAt(p []byte, offset int64) (int, error) {
 	if _, err := s.Seek(offset, io.SeekStart); err != nil {
 		return 0, err
 	}
@@ -287,7 +288,7 @@ func (s seeker) ReadAt(p []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// isInside reports whether the path stays where it is unpacked, on every system.
+// isInside reports whether the path stays inside the folder where it is unpacked, on every system.
 func isInside(path string) bool {
 	bad := path == "" || strings.ContainsAny(path, "\\\x00")
 	for part := range strings.SplitSeq(path, "/") {
@@ -317,12 +318,12 @@ func writeEntry(z *zip.Writer, header *zip.FileHeader, file landfall.File, read 
 	return nil
 }
 
-// OpenArchived opens a file of an archive that WriteArchive wrote, which is no link. It reads from r, until it is closed.
+// OpenArchived opens a file, not a link, of an archive that WriteArchive wrote. It reads from r until it is closed.
 func OpenArchived(r io.ReadSeeker, size int64, name string) (io.ReadCloser, error) {
-	z, err := zip.NewReader(seeker{r}, size)
+	z, err := zip.NewReader(seekerAt{r}, size)
 	if err == nil {
 		err = fs.ErrNotExist
-		if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name }); i >= 0 { // z.Open makes a tree of folders first
+		if i := slices.IndexFunc(z.File, func(f *zip.File) bool { return f.Name == name }); i >= 0 { // z.Open would build a tree of folders first
 			var file io.ReadCloser
 			if file, err = z.File[i].Open(); err == nil {
 				return file, nil

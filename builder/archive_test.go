@@ -168,7 +168,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Where links lead stands in the list of an archive; of their entries nothing is read, but of archives that earlier commits wrote.
+// Where links lead stands in the list of an archive; of their entries nothing is read, but of archives that earlier
+// commits wrote.
 func TestListArchive(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"a": "to/a", "b": "ü \xff\n", "c": strings.Repeat("../", 1300) + "c"}
@@ -193,7 +194,7 @@ func TestListArchive(t *testing.T) {
 	entries, _, _ := bytes.Cut(list, []byte("PK\x01\x02")) // the list comes behind all of them
 	clear(entries)
 	for name, data := range map[string][]byte{"whole": written.Bytes(), "the list alone": list, "of an earlier commit": earlier.Bytes()} {
-		linked, err := builder.ListLinked(bytes.NewReader(data), int64(len(data)))
+		linked, err := builder.ListWithLinks(bytes.NewReader(data), int64(len(data)))
 		if err != nil || len(linked) != len(want) {
 			t.Errorf("%s: got %d files, %v", name, len(linked), err)
 		}

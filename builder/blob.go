@@ -12,22 +12,21 @@ import (
 	"landfall.dev/landfall/builder/pack"
 )
 
-// A file of Git LFS is a pointer to its bytes, which lie elsewhere: a small text that begins so.
+// A Git LFS file is a pointer to bytes that are stored elsewhere: a small text with this beginning.
 const (
 	lfsPointer    = "version https://git-lfs.github.com/spec/"
-	minLFSPointer = 120 // the shortest has a version, an oid and a size
+	minLFSPointer = 120 // the shortest pointer has a version, an oid and a size
 	maxLFSPointer = 1024
 )
 
-// MayBePointer reports whether a file of a commit has the size of a pointer of Git LFS, so that it is worth reading whether it
-// is one.
+// MayBePointer reports whether a file of a commit has the size of a Git LFS pointer, so that it should be read.
 func MayBePointer(file landfall.File) bool {
 	return file.Blob != "" && file.Size >= minLFSPointer && file.Size < maxLFSPointer
 }
 
-// Read opens a file that Files listed. Readers of one Mirror may be open at once; close each. Large files are streamed.
-// ctx ends the reading too. Kinds: Invalid for what is no file (as of Check), a pointer of Git LFS, and a file over the
-// limit; NotFound.
+// Read opens a file that Files listed. Several readers of one Mirror may be open at once; close each. It streams large
+// files. Reading also ends with ctx. Kinds: Invalid for an entry that is no file (see Check), a Git LFS pointer, and a
+// file over the limit; NotFound.
 func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, error) {
 	const op = landfall.Op("builder.read")
 	if err := Check(file); err != nil {
@@ -44,7 +43,7 @@ func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, e
 		return err
 	})
 	if err != nil {
-		return nil, m.failed(op, err)
+		return nil, m.readError(op, err)
 	}
 	if size > m.limits.FileBytes {
 		_ = r.Close()
@@ -67,26 +66,26 @@ func (m *Mirror) Read(ctx context.Context, file landfall.File) (io.ReadCloser, e
 	return &reader{Reader: head, Closer: r, ended: ctx.Err, m: m}, nil
 }
 
-// reader ends with its context.
+// reader is a reader that ends with its context.
 type reader struct {
 	io.Reader
 	io.Closer
-	ended func() error // the error of the context of the Read that it came from
+	ended func() error // the error of the context of the Read call that made it
 	m     *Mirror
 }
 
 func (r *reader) Read(b []byte) (int, error) {
 	if err := r.ended(); err != nil {
-		return 0, stopped("builder.read", r.m.remote, err)
+		return 0, contextError("builder.read", r.m.remote, err)
 	}
 	n, err := r.Reader.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = r.m.failed("builder.read", err)
+		err = r.m.readError("builder.read", err)
 	}
 	return n, err
 }
 
-// quote returns a path for a message: as it is, unless it holds what must be seen.
+// quote returns a path for a message: quoted only if it contains characters that must be shown.
 func quote(path string) string {
 	if quoted := strconv.Quote(path); strings.Trim(quoted, `"`) != path {
 		return quoted

@@ -22,7 +22,8 @@ func builtFiles(lines ...string) []landfall.File {
 	return files
 }
 
-// An archive keeps the links to what it has. A link to another file of the build is that file; to anything else it is refused.
+// An archive keeps the links to what it has. A link to another file of the build is that file; to anything else it is
+// refused.
 func TestSelectArchiveLinks(t *testing.T) {
 	t.Parallel()
 	files := builtFiles("fn/index.js", "fn/node_modules/.bin/tool -> ../tool/cli.js", "fn/node_modules/tool/cli.js", "fn/shared.js -> ../lib/shared.js", "lib/shared.js", "fn/none -> nowhere")

@@ -13,16 +13,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// CommitInfo is what people are shown of a commit.
+// CommitInfo is what people see of a commit.
 type CommitInfo struct {
-	SHA     landfall.CommitSHA // of the commit itself, where a tag was asked for
+	SHA     landfall.CommitSHA // of the commit itself, even when a tag was asked for
 	Message string             // first line
 	Author  string             // name, without the address
 	Time    time.Time          // when it was committed
 }
 
-// Commit describes the commit that sha names, or that the annotated tag sha names in the end. Kinds: NotFound; Invalid
-// when it names no commit.
+// Commit describes the commit that sha names, directly or through annotated tags. Kinds: NotFound; Invalid when it
+// names no commit.
 func (m *Mirror) Commit(sha landfall.CommitSHA) (CommitInfo, error) {
 	const op = landfall.Op("builder.commit")
 	name, err := m.peel(op, sha)
@@ -31,7 +31,7 @@ func (m *Mirror) Commit(sha landfall.CommitSHA) (CommitInfo, error) {
 	}
 	c, err := m.commit(name)
 	if err != nil {
-		return CommitInfo{}, m.failed(op, err)
+		return CommitInfo{}, m.readError(op, err)
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	return CommitInfo{
@@ -40,7 +40,7 @@ func (m *Mirror) Commit(sha landfall.CommitSHA) (CommitInfo, error) {
 	}, nil
 }
 
-// Peel returns the commit that sha names in the end: itself, or what an annotated tag names. Kinds: as of Commit.
+// Peel returns the commit that sha names, directly or through annotated tags. Kinds: see Commit.
 func (m *Mirror) Peel(sha landfall.CommitSHA) (landfall.CommitSHA, error) {
 	name, err := m.peel("builder.peel", sha)
 	if err != nil {
@@ -49,7 +49,7 @@ func (m *Mirror) Peel(sha landfall.CommitSHA) (landfall.CommitSHA, error) {
 	return landfall.CommitSHA(name.String()), nil
 }
 
-// maxTags is how many tags may name each other.
+// maxTags is how many tags may name each other in a chain.
 const maxTags = 16
 
 func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
@@ -67,7 +67,7 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 			return err
 		})
 		if err != nil {
-			return name, m.failed(op, err)
+			return name, m.readError(op, err)
 		}
 		if kind == plumbing.CommitObject {
 			return name, nil
@@ -77,7 +77,7 @@ func (m *Mirror) peel(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, er
 		}
 		var tag object.Tag
 		if err := tag.Decode(memory(kind, data)); err != nil {
-			return name, m.failed(op, fmt.Errorf("%w: %w", pack.ErrCorrupt, err))
+			return name, m.readError(op, fmt.Errorf("%w: %w", pack.ErrCorrupt, err))
 		}
 		name = tag.Target
 	}
@@ -102,7 +102,7 @@ func (m *Mirror) commit(name plumbing.Hash) (*object.Commit, error) {
 	return c, nil
 }
 
-// objectName returns sha as go-git has it.
+// objectName returns sha in the form of go-git.
 func objectName(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
 	if _, err := landfall.ParseCommitSHA(string(sha)); err != nil {
 		return plumbing.ZeroHash, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: landfall.MessageOf(err), Err: err}
@@ -113,7 +113,7 @@ func objectName(op landfall.Op, sha landfall.CommitSHA) (plumbing.Hash, error) {
 	return plumbing.NewHash(string(sha)), nil
 }
 
-// memory returns data as go-git's decoders take it.
+// memory returns data in the form that go-git's decoders take.
 func memory(kind plumbing.ObjectType, data []byte) plumbing.EncodedObject {
 	o := &plumbing.MemoryObject{}
 	o.SetType(kind)

@@ -14,23 +14,23 @@ import (
 	"landfall.dev/landfall/outbound"
 )
 
-// Dialer connects to addresses that come from outside, and never into the installation's own network: every address that
-// a name resolves to must be public, and the one that was checked is the one that is dialed. It is safe for use at once.
+// Dialer connects to addresses from outside, and never into the installation's own network: every address of a name
+// must be public, and it dials the address that it has checked. It is safe for concurrent use.
 type Dialer struct {
-	// AllowedHosts are the exceptions: HOST for every port of it, or HOST:PORT. They may be private, and may be plain http.
+	// AllowedHosts are exceptions: HOST for every port, or HOST:PORT. They may be private, and may use plain http.
 	AllowedHosts []string
 
-	// Lookup resolves a name; nil is the system's resolver.
+	// Lookup resolves a name; nil stands for the system's resolver.
 	Lookup outbound.Lookup
 
-	// Proxy leads to hosts outside; nil: they are dialed from here.
+	// Proxy is used for hosts outside; nil: they are dialed directly.
 	Proxy *outbound.Proxy
 }
 
 const dialTimeout = 15 * time.Second
 
-// DialContext resolves, checks and connects, without a proxy. It returns a Forbidden error for an address that is not public, and the
-// error of the network otherwise.
+// DialContext resolves, checks and connects, without a proxy. It returns a Forbidden error for an address that is not
+// public, and otherwise the error of the network.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *Dialer) check(host, port string, addresses []netip.Addr) error {
 	return nil
 }
 
-// Transport returns a transport that connects through d and its proxy only.
+// Transport returns a transport that connects only through d and its proxy.
 func (d *Dialer) Transport() *outbound.Transport {
 	return d.Proxy.Transport(&http.Transport{
 		DialContext:           d.DialContext,

@@ -12,8 +12,9 @@ import (
 	"landfall.dev/landfall"
 )
 
-// exchange is the way of one fetch to one remote. It checks every request's target, sends the credentials to the remote's
-// own origin only, and counts what comes back. It keeps its own error, since callers between lose the chain.
+// exchange is the transport of one fetch from one remote. It checks every request's target, sends the credentials only
+// to the remote's own origin, and counts the bytes that it receives. It keeps its own error, because callers in between
+// lose the chain of errors.
 type exchange struct {
 	base     http.RoundTripper
 	dialer   *Dialer
@@ -23,11 +24,11 @@ type exchange struct {
 	received atomic.Int64
 
 	mu      sync.Mutex
-	refusal error // the first error that this type itself returned
-	answer  int   // the last status
+	refusal error // the first error that exchange itself returned
+	answer  int   // the status of the last answer
 }
 
-// maxAnswer bounds the body of an answer that is an error; it goes to the operator's log.
+// maxAnswer bounds the body of an error answer, which goes to the operator's log.
 const maxAnswer = 16 * kib
 
 // RoundTrip implements http.RoundTripper.
@@ -55,9 +56,9 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	x.answer = res.StatusCode
 	x.mu.Unlock()
 	if res.StatusCode >= http.StatusMultipleChoices {
-		res.Body = &cut{io.LimitReader(res.Body, maxAnswer), res.Body}
+		res.Body = &limitedBody{io.LimitReader(res.Body, maxAnswer), res.Body}
 	}
-	res.Body = &metered{ReadCloser: res.Body, x: x}
+	res.Body = &meteredBody{ReadCloser: res.Body, x: x}
 	return res, nil
 }
 
@@ -70,26 +71,26 @@ func (x *exchange) refuse(err error) error {
 	return err
 }
 
-// outcome returns the status of the last answer, and the error that this type itself returned.
+// outcome returns the status of the last answer, and the error that exchange itself returned.
 func (x *exchange) outcome() (answer int, refusal error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.answer, x.refusal
 }
 
-// cut is the beginning of a body.
-type cut struct {
+// limitedBody is the beginning of a body.
+type limitedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// metered counts a body's bytes.
-type metered struct {
+// meteredBody counts a body's bytes.
+type meteredBody struct {
 	io.ReadCloser
 	x *exchange
 }
 
-func (m *metered) Read(b []byte) (int, error) {
+func (m *meteredBody) Read(b []byte) (int, error) {
 	n, err := m.ReadCloser.Read(b)
 	if m.x.received.Add(int64(n)) > m.x.limit {
 		return 0, m.x.refuse(overLimit("builder.fetch", fmt.Sprintf("%s sent more than %d bytes", m.x.remote.name(), m.x.limit),

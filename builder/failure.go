@@ -19,8 +19,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// failed classifies an error of reading the repository.
-func (m *Mirror) failed(op landfall.Op, err error) error {
+// readError classifies an error of reading the repository.
+func (m *Mirror) readError(op landfall.Op, err error) error {
 	if _, ok := errors.AsType[*landfall.Error](err); ok {
 		return err
 	}
@@ -30,7 +30,7 @@ func (m *Mirror) failed(op landfall.Op, err error) error {
 	case isDiskFull(err):
 		e.Kind, e.Message = landfall.Unavailable, diskFull
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return stopped(op, m.remote, err)
+		return contextError(op, m.remote, err)
 	case isLarge:
 		return tooLarge(op, m.remote, large)
 	case errors.Is(err, pack.ErrNotFound):
@@ -56,20 +56,21 @@ func tooLarge(op landfall.Op, r Remote, large *pack.TooLargeError) error {
 		bytes(large.Limit), "LANDFALL_MAX_FILE_BYTES")
 }
 
-// stopped is the error when ctx ended: our stopping is Canceled, a deadline is the remote's slowness.
-func stopped(op landfall.Op, r Remote, err error) error {
+// contextError is the error when ctx ended: when we are stopping it is Canceled; a deadline means that the remote is
+// slow.
+func contextError(op landfall.Op, r Remote, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &landfall.Error{Op: op, Kind: landfall.Unavailable, Err: err, Message: r.name() + " took too long to answer"}
 	}
 	return &landfall.Error{Op: op, Kind: landfall.Canceled, Err: err}
 }
 
-// unfetched classifies an error of talking to a remote.
-func unfetched(ctx context.Context, op landfall.Op, r Remote, x *exchange, err error) error {
+// fetchError classifies an error of talking to a remote.
+func fetchError(ctx context.Context, op landfall.Op, r Remote, x *exchange, err error) error {
 	err = unwrapTransport(err)
 	answer, refusal := x.outcome()
 	if ctx.Err() != nil {
-		return stopped(op, r, ctx.Err())
+		return contextError(op, r, ctx.Err())
 	}
 	if refusal != nil {
 		return refusal

@@ -24,10 +24,11 @@ import (
 // maxPacks is how many packs a mirror may have before Fetch joins them.
 const maxPacks = 50
 
-// Fetch brings the commit that ref names, or named, into r's mirror and opens the mirror: only what is new travels. An
-// external repository is always asked, with r's own credentials, even when the commit is there: being allowed to read is
-// not shared between apps. It may be repeated. Kinds: NotFound (the commit is gone, the repository is empty or not
-// there), Unauthorized, Forbidden (an address that may not be dialed), Invalid (an address, a limit), Unavailable, Canceled.
+// Fetch brings the commit that ref names, or named, into r's mirror and opens the mirror. It transfers only what is
+// new. It always asks an external repository, with r's own credentials, even when the mirror has the commit, because
+// apps do not share the right to read. It may be repeated. Kinds: NotFound (the commit is gone, the repository is empty
+// or does not exist), Unauthorized, Forbidden (an address that may not be dialed), Invalid (an address, a limit),
+// Unavailable, Canceled.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, commit landfall.CommitSHA) (*Mirror, error) {
 	const op = landfall.Op("builder.fetch")
 	name, err := objectName(op, commit)
@@ -39,7 +40,7 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, com
 		err = m.fetch(ctx, op, mirror, name)
 	}
 	if err == nil {
-		err = mirror.has(op, ref, name)
+		err = mirror.checkCommit(op, ref, name)
 	}
 	if err != nil {
 		_ = mirror.Close()
@@ -48,46 +49,46 @@ func (m *Mirrors) Fetch(ctx context.Context, r Remote, ref landfall.RefName, com
 	return mirror, nil
 }
 
-// fetch brings what is new, under the mirror's lock.
+// fetch fetches what is new, under the mirror's lock.
 func (m *Mirrors) fetch(ctx context.Context, op landfall.Op, mirror *Mirror, commit plumbing.Hash) error {
 	release, err := mirror.lock.acquire(ctx)
 	if err != nil {
-		return stopped(op, mirror.remote, err)
+		return contextError(op, mirror.remote, err)
 	}
 	defer release()
 	c, err := m.call(ctx, op, mirror.remote)
 	if err != nil {
 		return err
 	}
-	if err := mirror.ready(); err != nil {
-		return mirror.failed(op, err)
+	if err := mirror.prepare(); err != nil {
+		return mirror.readError(op, err)
 	}
 	refs, err := mirror.references()
 	if err != nil {
-		return mirror.failed(op, err)
+		return mirror.readError(op, err)
 	}
-	if err := m.bring(ctx, op, mirror, c, refs, c.wants(mirror, commit)); err != nil {
+	if err := m.fetchPack(ctx, op, mirror, c, refs, c.wants(mirror, commit)); err != nil {
 		return err
 	}
-	// The reference is gone or moved on: many servers still give a commit by its name.
-	if !mirror.contains(commit) && c.givesByName() {
-		err := m.bring(ctx, op, mirror, c, refs, []plumbing.Hash{commit})
-		if err != nil && !c.declined(err) {
+	// The reference is gone or has moved. Many servers still send a commit by its name.
+	if !mirror.contains(commit) && c.allowsCommitWants() {
+		err := m.fetchPack(ctx, op, mirror, c, refs, []plumbing.Hash{commit})
+		if err != nil && !c.isRefusal(err) {
 			return err
 		}
 	}
 	if err := mirror.setReferences(c.refs); err != nil {
-		return mirror.failed(op, err)
+		return mirror.readError(op, err)
 	}
 	return mirror.join(ctx, op)
 }
 
-// call is one conversation with a remote, after it told its references.
+// call is one conversation with a remote, after it has advertised its references.
 type call struct {
-	x       *exchange
-	session transport.UploadPackSession
-	told    *packp.AdvRefs
-	refs    map[landfall.RefName]plumbing.Hash // branches and tags, by names that git allows
+	x          *exchange
+	session    transport.UploadPackSession
+	advertised *packp.AdvRefs
+	refs       map[landfall.RefName]plumbing.Hash // branches and tags, by names that git allows
 }
 
 // call asks a remote for its references. An empty repository has none.
@@ -112,15 +113,15 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 		return nil, &landfall.Error{Op: op, Err: err}
 	}
 	c := &call{x: x, session: session, refs: make(map[landfall.RefName]plumbing.Hash)}
-	c.told, err = session.AdvertisedReferencesContext(ctx)
+	c.advertised, err = session.AdvertisedReferencesContext(ctx)
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		c.told = packp.NewAdvRefs()
+		c.advertised = packp.NewAdvRefs()
 		return c, nil
 	}
 	if err != nil {
-		return nil, unfetched(ctx, op, r, x, err)
+		return nil, fetchError(ctx, op, r, x, err)
 	}
-	for s, hash := range c.told.References {
+	for s, hash := range c.advertised.References {
 		name, err := landfall.ParseRefName(s)
 		_, branch := name.Branch()
 		_, tag := name.Tag()
@@ -131,7 +132,7 @@ func (m *Mirrors) call(ctx context.Context, op landfall.Op, r Remote) (*call, er
 	return c, nil
 }
 
-// wants returns what of the remote's references the mirror does not have.
+// wants returns the remote's references that the mirror does not have.
 func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
 	var wants []plumbing.Hash
 	seen := make(map[plumbing.Hash]bool)
@@ -141,8 +142,8 @@ func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
 		}
 		seen[hash] = true
 	}
-	// Another reference (refs/pull/…) may have the commit: then the server gives it like any other.
-	for _, hash := range c.told.References {
+	// Another reference (refs/pull/…) may name the commit: then the server sends it like any other.
+	for _, hash := range c.advertised.References {
 		if hash == commit && !seen[hash] && !mirror.contains(hash) {
 			wants = append(wants, hash)
 			break
@@ -151,37 +152,37 @@ func (c *call) wants(mirror *Mirror, commit plumbing.Hash) []plumbing.Hash {
 	return wants
 }
 
-// givesByName reports whether the server gives commits that no reference names.
-func (c *call) givesByName() bool {
-	return c.told.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
-		c.told.Capabilities.Supports(capability.AllowTipSHA1InWant) ||
-		c.told.Capabilities.Supports("allow-any-sha1-in-want")
+// allowsCommitWants reports whether the server sends commits that no reference names.
+func (c *call) allowsCommitWants() bool {
+	return c.advertised.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
+		c.advertised.Capabilities.Supports(capability.AllowTipSHA1InWant) ||
+		c.advertised.Capabilities.Supports("allow-any-sha1-in-want")
 }
 
-// declined reports whether err is the server's way to say, in an answer, that it does not give the commit.
-func (c *call) declined(err error) bool {
+// isRefusal reports whether err is the server's answer that it does not send the commit.
+func (c *call) isRefusal(err error) bool {
 	answer, refusal := c.x.outcome()
 	_, network := errors.AsType[net.Error](err)
 	return refusal == nil && !network && answer < http.StatusInternalServerError && landfall.Is(err, landfall.Unavailable)
 }
 
-// bring fetches wants and all that they need, less what the mirror has.
-func (m *Mirrors) bring(
+// fetchPack fetches wants and everything that they need, without what the mirror has.
+func (m *Mirrors) fetchPack(
 	ctx context.Context, op landfall.Op, mirror *Mirror, c *call, have map[landfall.RefName]plumbing.Hash, wants []plumbing.Hash,
 ) error {
 	if len(wants) == 0 {
 		return nil
 	}
-	request := packp.NewUploadPackRequestFromCapabilities(c.told.Capabilities)
-	if c.told.Capabilities.Supports(capability.NoProgress) {
+	request := packp.NewUploadPackRequestFromCapabilities(c.advertised.Capabilities)
+	if c.advertised.Capabilities.Supports(capability.NoProgress) {
 		if err := request.Capabilities.Set(capability.NoProgress); err != nil {
-			return mirror.failed(op, err)
+			return mirror.readError(op, err)
 		}
 	}
 	request.Wants = wants
 	request.Haves = mirror.haves(c.refs, have, nearAncestors)
 	response, err := c.session.UploadPack(ctx, request)
-	if err == nil && len(response.ACKs) == 0 { // all was rewritten, or the mirror is empty
+	if err == nil && len(response.ACKs) == 0 { // the whole history was rewritten, or the mirror is empty
 		if far := mirror.haves(c.refs, have, farAncestors); len(far) > len(request.Haves) {
 			_ = response.Close()
 			request.Haves = far
@@ -189,7 +190,7 @@ func (m *Mirrors) bring(
 		}
 	}
 	if err != nil {
-		return unfetched(ctx, op, mirror.remote, c.x, err)
+		return fetchError(ctx, op, mirror.remote, c.x, err)
 	}
 	defer func() { _ = response.Close() }()
 	var data io.Reader = response
@@ -199,37 +200,37 @@ func (m *Mirrors) bring(
 	case request.Capabilities.Supports(capability.Sideband):
 		data = sideband.NewDemuxer(sideband.Sideband, response)
 	}
-	limits := pack.Limits{Objects: mirror.limits.Objects, Object: mirror.limits.held()}
+	limits := pack.Limits{Objects: mirror.limits.Objects, Object: mirror.limits.maxObject()}
 	if err := pack.Receive(ctx, mirror.dir, data, limits); err != nil {
-		return unfetched(ctx, op, mirror.remote, c.x, err)
+		return fetchError(ctx, op, mirror.remote, c.x, err)
 	}
 	return mirror.refresh()
 }
 
-// join joins the packs when there are too many. Failing to is no reason to fail a run: the next fetch tries again.
+// join joins the packs when there are too many. A failure does not fail the run: the next fetch tries again.
 func (m *Mirror) join(ctx context.Context, op landfall.Op) error {
 	o, err := m.current(nil)
 	if err != nil {
-		return m.failed(op, err)
+		return m.readError(op, err)
 	}
 	if o.Packs() <= maxPacks {
 		return nil
 	}
 	if err := pack.Join(ctx, m.dir, m.lock.remove); err != nil {
-		return m.failed(op, err)
+		return m.readError(op, err)
 	}
 	return nil
 }
 
-// has returns an error unless the mirror has the commit, or a tag of it.
-func (m *Mirror) has(op landfall.Op, ref landfall.RefName, name plumbing.Hash) error {
+// checkCommit returns an error unless the mirror has the commit, or a tag of it.
+func (m *Mirror) checkCommit(op landfall.Op, ref landfall.RefName, name plumbing.Hash) error {
 	_, err := m.peel(op, landfall.CommitSHA(name.String()))
 	if err == nil || landfall.KindOf(err) != landfall.NotFound {
 		return err
 	}
 	refs, missing := m.references()
 	if missing != nil {
-		return m.failed(op, missing)
+		return m.readError(op, missing)
 	}
 	if len(refs) == 0 {
 		return &landfall.Error{Op: op, Kind: landfall.NotFound, Err: err, Message: m.remote.name() + " is empty: push a commit first"}
@@ -249,8 +250,8 @@ func shortRef(ref landfall.RefName) string {
 	return string(ref)
 }
 
-// Heads returns the branches and tags of r (each tag as the commit that it names in the end) and the branch that its HEAD
-// names, empty when it names none. An empty repository has no branches, which is no error. Kinds: as of Fetch.
+// Heads returns the branches and tags of r (for a tag the commit to which it finally leads) and the branch that its
+// HEAD names, empty when it names none. An empty repository has no branches, which is no error. Kinds: see Fetch.
 func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]landfall.CommitSHA, landfall.RefName, error) {
 	const op = landfall.Op("builder.heads")
 	heads := make(map[landfall.RefName]landfall.CommitSHA)
@@ -262,12 +263,12 @@ func (m *Mirrors) Heads(ctx context.Context, r Remote) (map[landfall.RefName]lan
 		return nil, "", err
 	}
 	for name, hash := range c.refs {
-		if peeled, ok := c.told.Peeled[string(name)]; ok {
+		if peeled, ok := c.advertised.Peeled[string(name)]; ok {
 			hash = peeled
 		}
 		heads[name] = landfall.CommitSHA(hash.String())
 	}
-	for _, pair := range c.told.Capabilities.Get(capability.SymRef) {
+	for _, pair := range c.advertised.Capabilities.Get(capability.SymRef) {
 		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok {
 			if head, err := landfall.ParseRefName(target); err == nil {
 				return heads, head, nil
@@ -284,20 +285,20 @@ func (m *Mirrors) localHeads(
 	defer func() { _ = mirror.Close() }()
 	refs, err := mirror.references()
 	if err != nil {
-		return nil, "", mirror.failed(op, err)
+		return nil, "", mirror.readError(op, err)
 	}
 	for name, hash := range refs {
 		peeled, err := mirror.peel(op, landfall.CommitSHA(hash.String()))
 		if err != nil && landfall.KindOf(err) != landfall.Invalid {
 			return nil, "", err
 		}
-		if err == nil { // a reference to what is no commit cannot be released
+		if err == nil { // a reference that leads to no commit cannot be released
 			heads[name] = landfall.CommitSHA(peeled.String())
 		}
 	}
 	head, err := mirror.storage.Reference(plumbing.HEAD)
 	if err != nil {
-		return nil, "", mirror.failed(op, err)
+		return nil, "", mirror.readError(op, err)
 	}
 	return heads, landfall.RefName(head.Target()), nil
 }

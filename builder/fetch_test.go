@@ -241,8 +241,8 @@ func wanting(remotes ...builder.Remote) func(context.Context) ([]builder.Remote,
 	return func(context.Context) ([]builder.Remote, error) { return remotes, nil }
 }
 
-// Mirrors of repositories that nobody wants any more go, also half made ones, and no others; one that is wanted in the moment in which
-// it would go, stays.
+// Mirrors of repositories that nobody wants any more go, also half made ones, and no others; one that is wanted in the
+// moment in which it would go, stays.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	origin := newRepository(t)
@@ -287,7 +287,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A fetch does not look at what keeps the commits of earlier releases: there is more of it with each. Here it could not be read.
+// A fetch does not look at what keeps the commits of earlier releases: there is more of it with each. Here it could not
+// be read.
 func TestFetchLooksAtNothingKept(t *testing.T) {
 	t.Parallel()
 	origin := newRepository(t)

@@ -6,9 +6,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Match reports whether the path, from the repository's root, is meant by the glob: "*" and "?" stay within a name, "**"
-// crosses folders, "[a-z]" and "{a,b}" choose. Nothing is hidden: a leading dot is like any character. A "./" before the
-// glob and a "/" after it say nothing; a glob that cannot be read matches nothing.
+// Match reports whether the glob matches the path, from the repository's root. "*" and "?" match within a name, "**"
+// crosses folders, "[a-z]" and "{a,b}" choose. A leading dot is like any other character. A "./" before the glob and a
+// "/" after it make no difference. A malformed glob matches nothing.
 func Match(glob, path string) bool {
 	return doublestar.MatchUnvalidated(cleanGlob(glob), path)
 }
@@ -20,7 +20,7 @@ func cleanGlob(glob string) string {
 	return strings.TrimSuffix(glob, "/")
 }
 
-// globFolder returns the folder that every match of the glob lies in: "src/app" for "src/app/**/*.js".
+// globFolder returns the folder that contains every match of the glob: "src/app" for "src/app/**/*.js".
 func globFolder(glob string) string {
 	folder, _ := doublestar.SplitPattern(cleanGlob(glob))
 	if folder == "." {

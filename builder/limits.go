@@ -6,14 +6,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Limits bound what is taken from a repository. A field that is zero has its default. Each field's comment begins with
-// the name of its setting, which every error about it names.
+// Limits bound what is taken from a repository. A zero field has its default. Each field's comment begins with the name
+// of its setting, which every error about it names.
 type Limits struct {
-	Files         int   // LANDFALL_MAX_FILES: files of a commit, below the folder that is listed; 50,000
+	Files         int   // LANDFALL_MAX_FILES: files of a commit, below the listed folder; 50,000
 	CommitBytes   int64 // LANDFALL_MAX_COMMIT_BYTES: all these files together; 2 GiB
-	FileBytes     int64 // LANDFALL_MAX_FILE_BYTES: one file, and any object that must be held whole; 100 MiB
-	ReceivedBytes int64 // LANDFALL_MAX_RECEIVED_BYTES: what one fetch may receive; 4 GiB
-	Objects       int64 // LANDFALL_MAX_OBJECTS: git objects that one fetch may bring; 10,000,000
+	FileBytes     int64 // LANDFALL_MAX_FILE_BYTES: one file, and any object that must be in memory as a whole; 100 MiB
+	ReceivedBytes int64 // LANDFALL_MAX_RECEIVED_BYTES: bytes that one fetch may receive; 4 GiB
+	Objects       int64 // LANDFALL_MAX_OBJECTS: git objects that one fetch may receive; 10,000,000
 }
 
 const (
@@ -32,8 +32,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// held returns the size of an object that may be held whole. Folders and commits need some, however small files must be.
-func (l Limits) held() int64 { return max(l.FileBytes, 16*mib) }
+// maxObject returns the size of an object that may be in memory as a whole. Folders and commits need some memory even
+// when files must be small.
+func (l Limits) maxObject() int64 { return max(l.FileBytes, 16*mib) }
 
 func orDefault[N int | int64](field *N, value N) {
 	if *field == 0 {
@@ -41,12 +42,13 @@ func orDefault[N int | int64](field *N, value N) {
 	}
 }
 
-// overLimit is the error for a figure over a limit. what begins the sentence: "the commit has 50001 files".
+// overLimit is the error for a figure over a limit. what is the beginning of the sentence: "the commit has 50001
+// files".
 func overLimit(op landfall.Op, what, limit, setting string) error {
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf("%s; the limit is %s (%s)", what, limit, setting)}
 }
 
-// bytes returns n as people read it: 100 MiB when that is exact, else all digits.
+// bytes returns n for people: 100 MiB when that is exact, else all digits.
 func bytes(n int64) string {
 	switch {
 	case n >= gib && n%gib == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// The most links that may lead to each other (as in Linux), and the longest target.
+// These are the longest chain of links (as in Linux), and the longest target.
 const (
 	maxLinks  = 40
 	maxTarget = 4096
@@ -23,11 +23,12 @@ type linkError struct{ reason string }
 
 func (e *linkError) Error() string { return e.reason }
 
-// follow returns the file that the link at the path leads to, through any folders and links of the same tree, or a linkError.
+// follow returns the file to which the link at the path leads, through any folders and links of the same tree, or a
+// linkError.
 func (w *walk) follow(ctx context.Context, at string, link object.TreeEntry) (object.TreeEntry, error) {
 	none := object.TreeEntry{}
 	parts := strings.Split(at, "/")
-	way := []plumbing.Hash{w.root} // the folders from the root to where we are
+	way := []plumbing.Hash{w.root} // the folders from the root to the current one
 	todo := parts[:len(parts)-1]
 	for links := 0; ; {
 		for len(todo) > 0 && todo[0] != ".." && (todo[0] == "" || todo[0] == ".") {
@@ -105,8 +106,8 @@ func (w *walk) target(ctx context.Context, link object.TreeEntry) ([]string, err
 	return strings.Split(target, "/"), nil
 }
 
-// Check returns an Invalid error when what Files listed cannot be used: a symbolic link that leads to no file of the
-// repository, or a submodule. Whoever selects a file checks it; Read refuses the same.
+// Check returns an Invalid error when an entry that Files listed cannot be used: a symbolic link that leads to no file
+// of the repository, or a submodule. Whoever selects a file calls it; Read refuses the same.
 func Check(file landfall.File) error {
 	const op = landfall.Op("builder.check")
 	var message string

@@ -23,8 +23,8 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// Mirrors keeps a bare mirror of every repository that is fetched. Its fields are set before the first call; all methods
-// may be called at once. A Root belongs to one process.
+// Mirrors keeps a bare mirror of every repository that is fetched. Its fields are set before the first call; its
+// methods are safe for concurrent use. A Root belongs to one process.
 type Mirrors struct {
 	Root   string  // folder of the mirrors; made when needed
 	Limits Limits  //
@@ -32,7 +32,7 @@ type Mirrors struct {
 
 	once      sync.Once
 	transport http.RoundTripper
-	listed    atomic.Pointer[listing] // what was listed last
+	listed    atomic.Pointer[listing] // the last listing
 
 	mu    sync.Mutex
 	locks map[string]*lock // by folder
@@ -40,11 +40,11 @@ type Mirrors struct {
 
 // lock guards one mirror.
 type lock struct {
-	change chan struct{} // holds one token: who has it may change the mirror
-	packs  sync.RWMutex  // writing: packs are being removed; reading: they are being opened
+	change chan struct{} // holds one token: its owner may change the mirror
+	packs  sync.RWMutex  // for writing: packs are being removed; for reading: they are being opened
 }
 
-// acquire takes the right to change the mirror, or returns ctx's error.
+// acquire waits for the right to change the mirror, or returns ctx's error.
 func (l *lock) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case l.change <- struct{}{}:
@@ -90,8 +90,8 @@ func (m *Mirrors) dialer() *Dialer {
 	return m.Dialer
 }
 
-// Exclusive runs change, which may remove packs of r's mirror (git repack -d of the built-in remote's repository), while
-// nothing fetches into it and nobody opens its packs. Open readers go on.
+// Exclusive runs change, which may remove packs of r's mirror (git repack -d in a repository of the built-in remote),
+// while nothing fetches into it and nobody opens its packs. Open readers go on.
 func (m *Mirrors) Exclusive(ctx context.Context, r Remote, change func() error) error {
 	l := m.lock(m.dir(r))
 	release, err := l.acquire(ctx)
@@ -102,8 +102,9 @@ func (m *Mirrors) Exclusive(ctx context.Context, r Remote, change func() error) 
 	return l.remove(change)
 }
 
-// Sweep deletes the mirrors of repositories that nobody wants any more: wanted returns the others. It is asked again before each
-// deletion, while nothing can be fetched into the mirror: a repository that is wanted by then keeps it.
+// Sweep deletes the mirrors of repositories that nobody needs any more; wanted returns those that are needed. It calls
+// wanted again before each deletion, while nothing can be fetched into the mirror, so a repository that is needed by
+// then keeps it.
 func (m *Mirrors) Sweep(ctx context.Context, wanted func(context.Context) ([]Remote, error)) error {
 	const op = landfall.Op("builder.sweep")
 	entries, err := os.ReadDir(m.Root)
@@ -126,7 +127,7 @@ func (m *Mirrors) Sweep(ctx context.Context, wanted func(context.Context) ([]Rem
 		return err
 	}
 	for _, e := range entries {
-		folder := strings.TrimSuffix(e.Name(), halfMade)
+		folder := strings.TrimSuffix(e.Name(), newSuffix)
 		if keep[folder] {
 			continue
 		}
@@ -147,11 +148,11 @@ func (m *Mirrors) Sweep(ctx context.Context, wanted func(context.Context) ([]Rem
 	return nil
 }
 
-// halfMade ends the name of the folder of a mirror that is being made.
-const halfMade = ".new"
+// newSuffix is the end of the name of a mirror's folder while the mirror is being made.
+const newSuffix = ".new"
 
-// Mirror reads one repository. It sees at least what was there when it was opened; all methods may be called at once.
-// Close it when the run is over.
+// Mirror reads one repository. It sees at least what was there when it was opened. Its methods are safe for concurrent
+// use. Close it when the run is over.
 type Mirror struct {
 	remote  Remote
 	dir     string
@@ -162,23 +163,23 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	objects *pack.Objects   // nil until used
-	old     []*pack.Objects // replaced, but perhaps read from
+	old     []*pack.Objects // replaced, but readers may still use them
 }
 
 func (m *Mirrors) open(r Remote) *Mirror {
 	dir := m.dir(r)
 	return &Mirror{
 		remote: r, dir: dir, limits: m.Limits.withDefaults(), lock: m.lock(dir), listed: &m.listed,
-		storage: filesystem.NewStorage(public{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
+		storage: filesystem.NewStorage(publicFolder{osfs.New(dir, osfs.WithBoundOS())}, cache.NewObjectLRU(0)),
 	}
 }
 
-// public is the folder of a repository without the list of what Keep wrote: that is a file for each release that ever was, and
-// who looks for branches and tags would read them all.
-type public struct{ billy.Filesystem }
+// publicFolder is the folder of a repository without the references that Keep wrote. There is one for each release that
+// ever was, and go-git would read them all to list branches and tags.
+type publicFolder struct{ billy.Filesystem }
 
 // ReadDir implements billy.Dir.
-func (p public) ReadDir(path string) ([]fs.FileInfo, error) {
+func (p publicFolder) ReadDir(path string) ([]fs.FileInfo, error) {
 	entries, err := p.Filesystem.ReadDir(path)
 	if path == "refs" {
 		entries = slices.DeleteFunc(entries, func(e fs.FileInfo) bool { return e.Name() == "landfall" })
@@ -186,9 +187,9 @@ func (p public) ReadDir(path string) ([]fs.FileInfo, error) {
 	return entries, err
 }
 
-// ready makes the mirror one that can be fetched into: it is made when there is none, cleaned of what a killed process
-// left, and made anew when it is broken, since all that it has can be fetched again.
-func (m *Mirror) ready() error {
+// prepare makes the mirror ready for a fetch. It makes it when there is none, removes what a killed process left, and
+// replaces it when it is broken, because everything in it can be fetched again.
+func (m *Mirror) prepare() error {
 	if err := errors.Join(m.initialize(), pack.Sweep(m.dir)); err != nil {
 		return err
 	}
@@ -207,10 +208,10 @@ func (m *Mirror) initialize() error {
 	if _, err := os.Stat(filepath.Join(m.dir, "HEAD")); err == nil {
 		return nil
 	}
-	if err := os.RemoveAll(m.dir); err != nil { // half made by a process that was killed
+	if err := os.RemoveAll(m.dir); err != nil { // a killed process left it half made
 		return err
 	}
-	made := m.dir + halfMade
+	made := m.dir + newSuffix
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(filepath.Dir(made), 0o700)); err != nil {
 		return err
 	}
@@ -224,8 +225,8 @@ func (m *Mirror) initialize() error {
 	return os.Rename(made, m.dir)
 }
 
-// use runs f on the repository's objects. When an object is missing, it opens them anew and runs f once more: they may
-// have been packed, or have come, since.
+// use runs f on the repository's objects. When an object is missing, it opens the packs again and runs f once more,
+// because the object may have been packed, or have arrived, since.
 func (m *Mirror) use(f func(*pack.Objects) error) error {
 	o, err := m.current(nil)
 	if err != nil {
@@ -240,7 +241,7 @@ func (m *Mirror) use(f func(*pack.Objects) error) error {
 	return f(o)
 }
 
-// current returns the open objects, unless they are stale: then new ones.
+// current returns the open objects; when those are stale, it opens new ones.
 func (m *Mirror) current(stale *pack.Objects) (*pack.Objects, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,7 +250,7 @@ func (m *Mirror) current(stale *pack.Objects) (*pack.Objects, error) {
 	}
 	m.lock.packs.RLock()
 	defer m.lock.packs.RUnlock()
-	o, err := pack.Open(m.dir, m.limits.held())
+	o, err := pack.Open(m.dir, m.limits.maxObject())
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +261,7 @@ func (m *Mirror) current(stale *pack.Objects) (*pack.Objects, error) {
 	return o, nil
 }
 
-// Close lets go of the repository. Readers that are open fail.
+// Close closes the repository. Open readers fail.
 func (m *Mirror) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -274,8 +275,8 @@ func (m *Mirror) Close() error {
 	return errors.Join(errs...)
 }
 
-// Keep makes the commit stay in the repository for as long as the group version uid lives, whatever becomes of its
-// branch. It may be repeated. Kinds: NotFound when the commit is not there.
+// Keep keeps the commit in the repository as long as the group version uid exists, whatever happens to its branch. It
+// may be repeated. Kinds: NotFound when the commit does not exist.
 func (m *Mirror) Keep(uid landfall.UID, commit landfall.CommitSHA) error {
 	const op = landfall.Op("builder.keep")
 	if !landfall.IsUID(string(uid)) {
@@ -286,13 +287,13 @@ func (m *Mirror) Keep(uid landfall.UID, commit landfall.CommitSHA) error {
 		return err
 	}
 	if err := m.writeReference(landfall.KeepPrefix+string(uid), name); err != nil {
-		return m.failed(op, err)
+		return m.readError(op, err)
 	}
 	return nil
 }
 
-// writeReference makes a reference name an object, in one step: a file that was only half written, on a disk that is full,
-// would make every later use of the repository fail.
+// writeReference points a reference at an object in one step. A half-written file, on a full disk, would make every
+// later use of the repository fail.
 func (m *Mirror) writeReference(ref string, hash plumbing.Hash) (err error) {
 	path := filepath.Join(m.dir, filepath.FromSlash(ref))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -314,14 +315,14 @@ func (m *Mirror) writeReference(ref string, hash plumbing.Hash) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// Release undoes Keep. It is a success when there was none.
+// Release undoes Keep. It succeeds when there is nothing to undo.
 func (m *Mirror) Release(uid landfall.UID) error {
 	const op = landfall.Op("builder.release")
 	if !landfall.IsUID(string(uid)) {
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "not a UID: " + string(uid)}
 	}
 	if err := m.storage.RemoveReference(plumbing.ReferenceName(landfall.KeepPrefix + string(uid))); err != nil {
-		return m.failed(op, err)
+		return m.readError(op, err)
 	}
 	return nil
 }

@@ -35,8 +35,9 @@ func (m *Mirror) references() (map[landfall.RefName]plumbing.Hash, error) {
 	})
 }
 
-// setReferences makes the mirror's branches and tags those of the remote: one file, replaced whole, so that no name of
-// outside ever becomes a file's, and a branch a/b may follow a branch a. What Keep wrote lies beside it.
+// setReferences sets the mirror's branches and tags to those of the remote. It replaces one file, so no name from
+// outside ever becomes a file name, and a branch a/b may follow a branch a. The references that Keep wrote are stored
+// beside it.
 func (m *Mirror) setReferences(refs map[landfall.RefName]plumbing.Hash) error {
 	names := make([]landfall.RefName, 0, len(refs))
 	for name, hash := range refs {
@@ -65,17 +66,17 @@ func (m *Mirror) setReferences(refs map[landfall.RefName]plumbing.Hash) error {
 	return os.Rename(path+".new", path)
 }
 
-// maxHaves is the most names that haves returns.
+// maxHaves is how many names haves returns at most.
 const maxHaves = 2048
 
-// How far back haves looks from one reference: at first, and when the remote knew nothing of that.
+// These are how far back haves looks from one reference: at first, and when the remote knew none of the names.
 const (
 	nearAncestors = 4
 	farAncestors  = 64
 )
 
-// haves returns what the mirror has, for the remote to leave out: its references and, where the remote's moved, some
-// ancestors, since a rewritten branch may be unknown there.
+// haves returns the names of commits that the mirror has, for the remote to leave out: its references and, where the
+// remote's reference moved, some ancestors, because the remote may not know a rewritten branch.
 func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash, ancestors int) []plumbing.Hash {
 	var haves []plumbing.Hash
 	seen := make(map[plumbing.Hash]bool)
@@ -100,8 +101,8 @@ func (m *Mirror) haves(theirs, ours map[landfall.RefName]plumbing.Hash, ancestor
 	return haves
 }
 
-// addAncestors adds the commit and some of its first parents, at distances that double: for each, the remote reads all
-// folders that are others there.
+// addAncestors adds the commit and some of its first parents, at distances that double, because the remote reads all
+// changed folders for each.
 func (m *Mirror) addAncestors(hash plumbing.Hash, ancestors int, add func(plumbing.Hash) bool) {
 	next := 0
 	for distance := range ancestors {
@@ -119,13 +120,13 @@ func (m *Mirror) addAncestors(hash plumbing.Hash, ancestors int, add func(plumbi
 	}
 }
 
-// contains reports whether the mirror has the object, among those it had when they were last opened.
+// contains reports whether the mirror has the object, among those it had when the packs were last opened.
 func (m *Mirror) contains(hash plumbing.Hash) bool {
 	o, err := m.current(nil)
 	return err == nil && o.Has(hash)
 }
 
-// refresh opens the packs anew: one was added.
+// refresh opens the packs again, because one was added.
 func (m *Mirror) refresh() error {
 	m.mu.Lock()
 	stale := m.objects

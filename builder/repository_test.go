@@ -96,7 +96,8 @@ func (r *repository) commitTree(tree, message string, parents ...landfall.Commit
 	return landfall.CommitSHA(r.git(args...))
 }
 
-// files stores a tree with these contents at these paths: a path that begins with "->" is a link, one with "!" executable.
+// files stores a tree with these contents at these paths: a path that begins with "->" is a link, one with "!"
+// executable.
 func (r *repository) files(contents map[string]string) string {
 	r.tb.Helper()
 	var index bytes.Buffer

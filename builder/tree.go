@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	maxDepth  = 256     // folders that may lie in each other
-	countable = 1 << 60 // files: a tree made by hand can list more than there are numbers
+	maxDepth  = 256     // depth of folders
+	countable = 1 << 60 // files: a tree made by hand can list more files than a number can count
 )
 
 // Files returns the commit's files below folder (empty: all), sorted by path, with paths from the repository's root. A
-// symbolic link to a file of the repository is listed as that file. One that leads elsewhere, and a submodule, is listed
-// with its mode, so that it harms nobody who does not select it; Check says why it cannot be used. Kinds: NotFound (no
-// such commit or folder), Invalid (a limit, a name that cannot be a file's).
+// symbolic link to a file of the repository is listed as that file. Another link, or a submodule, is listed with its
+// mode, so it harms only those who select it; Check says why it cannot be used. Kinds: NotFound (no such commit or
+// folder), Invalid (a limit, a name that cannot be a file's).
 func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder string) ([]landfall.File, error) {
 	const op = landfall.Op("builder.files")
 	name, err := m.peel(op, commit)
@@ -33,7 +33,7 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 	}
 	c, err := m.commit(name)
 	if err != nil {
-		return nil, m.failed(op, err)
+		return nil, m.readError(op, err)
 	}
 	var w *walk
 	before := m.listed.Load()
@@ -41,23 +41,22 @@ func (m *Mirror) Files(ctx context.Context, commit landfall.CommitSHA, folder st
 		before = &listing{}
 	}
 	err = m.use(func(o *pack.Objects) error {
-		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderOf), before: before.sizes}
+		w = &walk{op: op, objects: o, limits: m.limits, root: c.TreeHash, trees: make(map[plumbing.Hash]folderEntries), before: before.sizes}
 		w.sizes = make(map[plumbing.Hash]int64, len(before.sizes))
 		return w.list(ctx, folder)
 	})
 	if err != nil {
-		return nil, m.failed(op, err)
+		return nil, m.readError(op, err)
 	}
 	m.listed.Store(&listing{dir: m.dir, sizes: w.sizes})
 	slices.SortFunc(w.files, func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) })
 	return w.files, nil
 }
 
-// listing is what is remembered of the commit that was listed last, for the next one, which nearly always has most of its
-// files.
+// listing remembers the commit that was listed last, for the next one, which nearly always has most of its files.
 type listing struct {
-	dir   string                  // of the mirror: whether another one has a file is its own secret
-	sizes map[plumbing.Hash]int64 // a name is of the bytes, so its size never changes
+	dir   string                  // of the mirror: it must stay secret which files another mirror has
+	sizes map[plumbing.Hash]int64 // by blob name, which stands for the bytes, so the size never changes
 }
 
 // walk lists one tree.
@@ -66,16 +65,16 @@ type walk struct {
 	objects *pack.Objects
 	limits  Limits
 	root    plumbing.Hash
-	trees   map[plumbing.Hash]folderOf // what was read, for links
-	before  map[plumbing.Hash]int64    // sizes that are known
+	trees   map[plumbing.Hash]folderEntries // trees that were read, for links
+	before  map[plumbing.Hash]int64         // known sizes
 
 	files []landfall.File
 	sizes map[plumbing.Hash]int64 // of files
 	bytes int64
 }
 
-// folderOf is the content of one folder.
-type folderOf map[string]object.TreeEntry
+// folderEntries is the content of one folder.
+type folderEntries map[string]object.TreeEntry
 
 func (w *walk) invalid(format string, values ...any) error {
 	return &landfall.Error{Op: w.op, Kind: landfall.Invalid, Message: fmt.Sprintf(format, values...)}
@@ -112,7 +111,7 @@ func (w *walk) list(ctx context.Context, folder string) error {
 // errTooMany ends a walk over the limit of files.
 var errTooMany = errors.New("too many files")
 
-// tooMany is the error for a tree with more files than are taken: it counts them.
+// tooMany is the error for a tree with too many files: it counts them.
 func (w *walk) tooMany(ctx context.Context, tree plumbing.Hash) error {
 	n, err := w.count(ctx, tree, make(map[plumbing.Hash]int64), 0)
 	if err != nil {
@@ -121,7 +120,7 @@ func (w *walk) tooMany(ctx context.Context, tree plumbing.Hash) error {
 	return overLimit(w.op, fmt.Sprintf("the commit has %d files", n), strconv.Itoa(w.limits.Files), "LANDFALL_MAX_FILES")
 }
 
-// count returns how many files lie below a tree, up to countable. It reads each tree once, however often it is listed.
+// count returns how many files are below a tree, up to countable. It reads each tree once, however often it occurs.
 func (w *walk) count(ctx context.Context, tree plumbing.Hash, known map[plumbing.Hash]int64, depth int) (int64, error) {
 	if n, ok := known[tree]; ok || depth > maxDepth {
 		return n, nil
@@ -182,7 +181,8 @@ func (w *walk) folder(ctx context.Context, tree plumbing.Hash, at string, depth 
 	return nil
 }
 
-// badName says why a name cannot be that of a file, or "". Such names are made on purpose: git refuses to add them.
+// badName says why a name cannot be that of a file; "" when it can. Such names are made on purpose, because git refuses
+// to add them.
 func badName(name string) string {
 	switch {
 	case name == "." || name == "..":
@@ -264,7 +264,7 @@ func (w *walk) entry(ctx context.Context, tree plumbing.Hash, name string) (obje
 		if err != nil {
 			return object.TreeEntry{}, false, err
 		}
-		names = make(folderOf, len(entries))
+		names = make(folderEntries, len(entries))
 		for _, e := range entries {
 			names[e.Name] = e
 		}

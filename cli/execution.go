@@ -206,7 +206,7 @@ func (c *Call) printLogs(
 		}
 		var lines strings.Builder
 		for line := range strings.SplitSeq(strings.TrimSuffix(l.Text, "\n"), "\n") {
-			lines.WriteString(before(l) + landfall.Uncoloured(line) + "\n")
+			lines.WriteString(before(l) + landfall.TerminalText(line) + "\n")
 		}
 		_, err := io.WriteString(c.Stdout, lines.String())
 		return err

@@ -150,7 +150,7 @@ func (c *Call) runLogs() *cobra.Command {
 }
 
 func logLine(line landfall.LogLine) string {
-	return fmt.Sprintf("%-7s %s", line.Step, landfall.Uncoloured(line.Text))
+	return fmt.Sprintf("%-7s %s", line.Step, landfall.TerminalText(line.Text))
 }
 
 func (c *Call) runRetry() *cobra.Command {

@@ -82,7 +82,7 @@ func (c *Call) specValidate() *cobra.Command {
 			}
 			warnings := []string{}
 			problems, found, err := preflight.Check(ctx, os.DirFS(folder), s, files)
-			for _, w := range slices.Concat(s.Warnings, environment.Offline(s), found) {
+			for _, w := range slices.Concat(s.Warnings, environment.WithoutNetwork(s), found) {
 				warnings = append(warnings, w.String())
 				fmt.Fprintf(c.Stderr, "warning: %s\n", printable(w.String()))
 			}
@@ -119,7 +119,7 @@ type counts struct {
 func countsOf(s *spec.Spec, warnings []string) counts {
 	n := counts{
 		Functions: len(s.Functions), Packages: len(s.Packages), Archives: len(s.Archives), Environments: len(s.Environments), Triggers: len(s.Triggers),
-		Network: spec.Networked(s), Warnings: warnings,
+		Network: spec.NetworkFunctions(s), Warnings: warnings,
 	}
 	if s.App != nil {
 		n.App, n.Static = s.App.Name, len(s.App.Static)

@@ -16,7 +16,7 @@ import (
 
 // Contract is what a version of a function promises. A nil Contract promises nothing. It is safe for concurrent use.
 type Contract struct {
-	text string // as the version's spec has it
+	text string // as in the version's spec
 
 	once          sync.Once
 	input, output *Schema
@@ -24,14 +24,15 @@ type Contract struct {
 	err           error
 }
 
-// written is a contract as a spec has it.
-type written struct {
+// document is a contract in the form of a spec.
+type document struct {
 	Input  json.RawMessage `json:"input"`
 	Output json.RawMessage `json:"output"`
 	Tests  []Test          `json:"tests"`
 }
 
-// Of returns the contract that the spec of a version has, as canonical JSON; nil without one. It is read when it is first needed.
+// Of returns the contract in the spec of a version, as canonical JSON; nil when there is none. It is read when it is
+// first needed.
 func Of(text json.RawMessage) *Contract {
 	if len(text) == 0 {
 		return nil
@@ -39,7 +40,7 @@ func Of(text json.RawMessage) *Contract {
 	return &Contract{text: string(text)}
 }
 
-// Text returns the contract as the version's spec has it, and nothing for nil.
+// Text returns the contract as in the version's spec; nil for a nil Contract.
 func (c *Contract) Text() json.RawMessage {
 	if c == nil {
 		return nil
@@ -50,7 +51,7 @@ func (c *Contract) Text() json.RawMessage {
 // read reads the contract once.
 func (c *Contract) read() error {
 	c.once.Do(func() {
-		var w written
+		var w document
 		if c.err = json.Unmarshal([]byte(c.text), &w); c.err != nil {
 			return
 		}
@@ -67,9 +68,9 @@ func (c *Contract) read() error {
 	return c.err
 }
 
-// Take returns an error unless the function takes an event: Invalid, with a *MismatchError in its chain, when the event's data does not fit
-// the contract. An event without data has the data null.
-func (c *Contract) Take(e event.Event) error {
+// CheckInput returns an error unless the event's data fits the contract: Invalid, with a *MismatchError in its chain.
+// An event without data has the data null.
+func (c *Contract) CheckInput(e event.Event) error {
 	if c == nil {
 		return nil
 	}
@@ -79,9 +80,9 @@ func (c *Contract) Take(e event.Event) error {
 	return c.input.check("the data of the event does not fit the input that the function's contract takes", e)
 }
 
-// Gave returns an error as Take does when the data of an answer does not fit the contract. An answer that is an error, or whose data
-// went out in parts, so that it has none, is not looked at.
-func (c *Contract) Gave(answer event.Event) error {
+// CheckOutput returns an error as CheckInput does when the data of an answer does not fit the contract. It does not
+// check an answer that is an error, or whose data was sent in parts and is not in it.
+func (c *Contract) CheckOutput(answer event.Event) error {
 	if c == nil {
 		return nil
 	}
@@ -105,7 +106,7 @@ func (c *Contract) Tests() ([]Test, error) {
 	if c == nil {
 		return nil, nil
 	}
-	err := c.read() // the language does not say whether it comes before what stands beside it
+	err := c.read() // the order of evaluation beside a call is not defined
 	return c.tests, err
 }
 
@@ -136,26 +137,26 @@ func (s *Schema) data(e event.Event) error {
 	return s.Check(data)
 }
 
-// isJSON reports whether data of a content type is JSON, which data without one is.
+// isJSON reports whether data of a content type is JSON; data without one is.
 func isJSON(contentType string) bool {
 	mediaType, _, _ := strings.Cut(contentType, ";")
 	mediaType = strings.ToLower(strings.TrimSpace(mediaType))
 	return mediaType == "" || mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// MismatchError says what is wrong with data. Of the data it has names, and no values.
+// MismatchError says what is wrong with data. It contains names from the data, but no values.
 type MismatchError struct {
 	Problems []Problem // sorted by their places; no more than 20
-	More     int       // that there are beside these
+	More     int       // number of further problems
 }
 
 // Problem is one thing that is wrong with data.
 type Problem struct {
 	Pointer string // of RFC 6901: where; empty for all of the data
-	Message string // what to read behind the place: "is missing"
+	Message string // follows the place in a sentence: "is missing"
 }
 
-// mismatch is about all of the data.
+// mismatch returns an error about the data as a whole.
 func mismatch(message string) *MismatchError {
 	return &MismatchError{Problems: []Problem{{"", message}}}
 }
@@ -180,17 +181,17 @@ func (p Problem) String() string {
 	return p.Pointer + " " + p.Message
 }
 
-// Cache keeps contracts that were read, by their texts: versions that are the same share one. Its methods may be called at the same
-// time.
+// Cache keeps contracts that were read, by their texts: equal versions share one. Its methods are safe for concurrent
+// use.
 type Cache struct {
-	once sync.Once
-	kept *lru.Cache[string, *Contract]
+	once      sync.Once
+	contracts *lru.Cache[string, *Contract]
 }
 
-// kept bounds a Cache, of which each may have some megabytes.
-const kept = 256
+// cacheSize bounds a Cache. Each of its contracts may take some megabytes.
+const cacheSize = 256
 
-// Of is the function Of with a memory; a nil Cache has none.
+// Of is the function Of with a cache; a nil Cache keeps nothing.
 func (c *Cache) Of(text json.RawMessage) *Contract {
 	if len(text) == 0 {
 		return nil
@@ -198,12 +199,12 @@ func (c *Cache) Of(text json.RawMessage) *Contract {
 	if c == nil {
 		return Of(text)
 	}
-	c.once.Do(func() { c.kept, _ = lru.New[string, *Contract](kept) }) // it fails for a size below one
-	if known, ok := c.kept.Get(string(text)); ok {
+	c.once.Do(func() { c.contracts, _ = lru.New[string, *Contract](cacheSize) }) // it fails only for a size below one
+	if known, ok := c.contracts.Get(string(text)); ok {
 		return known
 	}
 	made := Of(text)
-	c.kept.Add(made.text, made)
+	c.contracts.Add(made.text, made)
 	return made
 }
 
@@ -211,7 +212,7 @@ func invalidf(format string, args ...any) error {
 	return &landfall.Error{Op: "contract", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// cut returns text in a length that people read.
+// cut returns text in a readable length.
 func cut(text string) string {
 	const most = 60
 	if len(text) > most {

@@ -169,7 +169,7 @@ func TestTake(t *testing.T) {
 		head + `}`:              "it is null; it must be an object",
 		head + `, "datacontenttype": "text/plain", "data": "{}"}`: "it is text/plain; it must be JSON (application/json)",
 	} {
-		err := c.Take(eventOf(t, text))
+		err := c.CheckInput(eventOf(t, text))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", text, err)
@@ -177,18 +177,18 @@ func TestTake(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if err := c.Gave(eventOf(t, head+`, "data": 7}`)); err == nil {
+	if err := c.CheckOutput(eventOf(t, head+`, "data": 7}`)); err == nil {
 		t.Error("an answer that does not fit is taken for one that does")
 	}
-	if err := c.Gave(eventOf(t, head+`, "error": {"message": "no"}}`)); err != nil {
+	if err := c.CheckOutput(eventOf(t, head+`, "error": {"message": "no"}}`)); err != nil {
 		t.Errorf("an error has no data to fit: %v", err)
 	}
 	const streaming = head + `, "protocol": {"streaming": true}`
-	if c.Gave(eventOf(t, streaming+`}`)) != nil || c.Gave(eventOf(t, streaming+`, "data": 7}`)) == nil {
+	if c.CheckOutput(eventOf(t, streaming+`}`)) != nil || c.CheckOutput(eventOf(t, streaming+`, "data": 7}`)) == nil {
 		t.Error("of an answer that was made in parts, the data that was gathered is looked at, and nothing else")
 	}
 	var none *contract.Contract
-	if err := errors.Join(none.Take(eventOf(t, head+"}")), none.Gave(eventOf(t, head+"}"))); err != nil {
+	if err := errors.Join(none.CheckInput(eventOf(t, head+"}")), none.CheckOutput(eventOf(t, head+"}"))); err != nil {
 		t.Errorf("what promises nothing takes everything: %v", err)
 	}
 }
@@ -198,7 +198,7 @@ func TestWithoutContractNothingIsAllocated(t *testing.T) { //nolint:paralleltest
 	var none *contract.Contract
 	e := eventOf(t, `{"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"a": 1}}`)
 	if n := testing.AllocsPerRun(100, func() {
-		if none.Take(e) != nil || none.Gave(e) != nil {
+		if none.CheckInput(e) != nil || none.CheckOutput(e) != nil {
 			t.Error("it is refused")
 		}
 	}); n != 0 {

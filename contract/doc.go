@@ -1,5 +1,6 @@
-// Package contract holds what a version of a function promises: which data it takes, which data it answers with, and the tests that
-// show it. Data is described by JSON Schema (2020-12, or the older draft that a schema names), and nothing is fetched to read one.
+// Package contract holds what a version of a function promises: which data it takes, which data it answers with, and
+// the tests that show it. JSON Schema (2020-12, or the older draft that a schema names) describes data. Reading a
+// schema fetches nothing.
 //
-// Schemas and data come from strangers. A schema has a bound on its size, and a check of data a bound on its work, whatever both are.
+// Schemas and data come from strangers. The size of a schema is bounded, and so is the work of each check.
 package contract

@@ -28,23 +28,23 @@ const (
 	maxPattern = 2_000    // instructions of a pattern of a schema
 	maxData    = 1 << 20  // bytes of data that is checked
 	maxItems   = 100_000  // values of data
-	maxWork    = 500_000  // of one check: values that are looked at, by all that looks at them
+	maxWork    = 500_000  // of one check: values, counted for each schema that looks at them
 	maxNumber  = 64       // characters of a number
 	maxPower   = 400      // its exponent
 	maxShown   = 20       // problems
 )
 
-// Schema is a JSON Schema that was read. Format is checked. It is safe for concurrent use: one check is made at a time.
+// Schema is a JSON Schema. It also checks formats. It is safe for concurrent use: it makes one check at a time.
 type Schema struct {
 	mu     sync.Mutex
 	schema *jsonschema.Schema
 	work   *work
 }
 
-// work is what the check that is being made has done.
+// work is what the current check has done so far.
 type work struct{ done int }
 
-// errWork is what a check panics with that has done too much; the library has no other way to be stopped.
+// errWork is the panic of a check that has done too much; the library cannot be stopped in another way.
 var errWork = errors.New("too much work")
 
 func (w *work) add(n int) {
@@ -61,13 +61,13 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("other documents are not fetched; put the schema below $defs")
 }
 
-// schemaURL is what a schema is called by the library.
+// schemaURL is the name of a schema for the library.
 const schemaURL = schemaBase + "schema"
 
 const schemaBase = "https://contract.invalid/"
 
-// Compile reads a JSON Schema. Invalid, with what is wrong and where, when it is none, or is larger than a bound. References lead to
-// other places of the same schema.
+// Compile reads a JSON Schema. Invalid, with what is wrong and where, when it is malformed or over a limit. References
+// lead to other places in the same schema.
 func Compile(text []byte) (*Schema, error) {
 	if len(text) > MaxSchema {
 		return nil, invalidf("the schema has %d bytes; the limit is %d", len(text), MaxSchema)
@@ -86,7 +86,7 @@ func Compile(text []byte) (*Schema, error) {
 		s.schema, err = c.Compile(schemaURL)
 	}
 	if err != nil {
-		return nil, invalidf("the schema cannot be read: %s", said(err))
+		return nil, invalidf("the schema cannot be read: %s", libraryMessage(err))
 	}
 	if err := s.bound(); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func Compile(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-// said returns what the library says of a schema, without the names that it has for places.
-func said(err error) string {
+// libraryMessage returns the library's message about a schema, without its own names for places.
+func libraryMessage(err error) string {
 	if wrong, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if inner, ok := errors.AsType[*jsonschema.ValidationError](wrong.Err); ok {
 			return mismatchOf(inner).Error()
@@ -107,7 +107,7 @@ func said(err error) string {
 	return landfall.Printable(strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), schemaURL, ""))
 }
 
-// pattern compiles a pattern whose work is counted. Its time grows with the text alone.
+// pattern compiles a pattern and counts its work. Its time depends only on the length of the text.
 func (w *work) pattern(text string) (jsonschema.Regexp, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -133,13 +133,13 @@ type pattern struct {
 
 // MatchString implements jsonschema.Regexp.
 func (p pattern) MatchString(s string) bool {
-	const cheap = 10 // a step of a pattern is so much less than a value
+	const cheap = 10 // a step of a pattern costs much less than a value
 	p.work.add(1 + p.size*len(s)/cheap)
 	return p.Regexp.MatchString(s)
 }
 
-// bound lets every schema in s count its work before it does any: the library has no bound of its own, and schemas that refer to
-// each other can double the work with each level.
+// bound makes every schema in s count its work before it does any. The library has no bound of its own, and schemas
+// that refer to each other can double the work with each level.
 func (s *Schema) bound() error {
 	seen := map[*jsonschema.Schema]bool{}
 	next := []*jsonschema.Schema{s.schema}
@@ -159,9 +159,9 @@ func (s *Schema) bound() error {
 	return nil
 }
 
-// count lets a schema count its work: the library checks the format before whatever may take long.
+// count makes a schema count its work: the library checks the format before anything that may take long.
 func (s *Schema) count(one *jsonschema.Schema) {
-	const single, again = 1, 20                       // a schema that looks at the same value again is looked for among all that do
+	const single, again = 1, 20                       // a schema that looks at the same value again must be found among all that do
 	checked, once, each := one.Format, single, single // for the value, and for each value in it
 	for _, child := range children(one) {
 		weight := single
@@ -169,10 +169,10 @@ func (s *Schema) count(one *jsonschema.Schema) {
 			weight += len(child.Enum.Values)
 		}
 		once += weight
-		if !inner(one, child) {
+		if !appliesToMembers(one, child) {
 			once += again
 		}
-		if !narrow(one, child) {
+		if !appliesOnce(one, child) {
 			each += weight
 		}
 	}
@@ -198,8 +198,8 @@ func (s *Schema) count(one *jsonschema.Schema) {
 	}
 }
 
-// narrow reports whether a schema applies another one to no more than one value.
-func narrow(s, child *jsonschema.Schema) bool {
+// appliesOnce reports whether a schema applies another one to at most one value.
+func appliesOnce(s, child *jsonschema.Schema) bool {
 	for _, one := range s.Properties {
 		if one == child {
 			return true
@@ -208,8 +208,8 @@ func narrow(s, child *jsonschema.Schema) bool {
 	return slices.Contains(s.PrefixItems, child)
 }
 
-// inner reports whether a schema applies another one to the values in its own.
-func inner(s, child *jsonschema.Schema) bool {
+// appliesToMembers reports whether a schema applies another one to the values inside its own.
+func appliesToMembers(s, child *jsonschema.Schema) bool {
 	same := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref, s.Not, s.If, s.Then, s.Else})
 	for _, one := range s.DependentSchemas {
 		same = append(same, one)
@@ -282,7 +282,8 @@ func (s *Schema) validate(value any) (err error) {
 	return mismatchOf(wrong)
 }
 
-// decode reads one JSON value with no more than so many values in it. What it says of a wrong one is to be read behind its name.
+// decode reads one JSON value with no more than most values in it. The message of its error follows the name of the
+// value.
 func decode(text []byte, most int) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -306,7 +307,8 @@ func notJSON(err error, text []byte) error {
 	return fmt.Errorf("is no JSON (line %d)", line)
 }
 
-// walk fails for a value that has too many, or too deep ones, or a number that takes long to compute with.
+// walk fails for a value that contains too many values, or is too deep, or has a number that takes long to compute
+// with.
 func walk(value any, left *int, depth int) error {
 	*left--
 	switch {
@@ -341,7 +343,7 @@ func walk(value any, left *int, depth int) error {
 	return nil
 }
 
-// mismatchOf returns what the library says is wrong, without the values that it was given.
+// mismatchOf returns the problems that the library found, without the values of the data.
 func mismatchOf(wrong *jsonschema.ValidationError) *MismatchError {
 	var c collector
 	c.collect(wrong)
@@ -357,10 +359,10 @@ func mismatchOf(wrong *jsonschema.ValidationError) *MismatchError {
 	return m
 }
 
-// collector takes what is wrong out of what the library says.
+// collector collects problems from the library's errors.
 type collector struct {
 	all  []Problem
-	more int // that were not made out
+	more int // problems that are not listed
 }
 
 func (c *collector) collect(wrong *jsonschema.ValidationError) {
@@ -400,7 +402,7 @@ func (c *collector) collect(wrong *jsonschema.ValidationError) {
 	}
 }
 
-// describe says what is wrong with a value, by what its schema wants.
+// describe returns what is wrong with a value, according to its schema.
 func describe(wrong jsonschema.ErrorKind) string {
 	switch k := wrong.(type) {
 	case *kind.Type:
@@ -468,7 +470,7 @@ func alternatives(all []string) string {
 	return strings.Join(named, " or ")
 }
 
-// oneOf names what a schema allows.
+// oneOf lists the values that a schema allows.
 func oneOf(all []any) string {
 	const most = 10
 	named := make([]string, 0, most)
@@ -489,7 +491,7 @@ func literal(value any) string {
 	return cut(string(text))
 }
 
-// pointer returns the JSON pointer of a place. Names in it may be a stranger's.
+// pointer returns the JSON pointer of a place. Its names may come from a stranger.
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, name := range path {

@@ -10,13 +10,13 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// Test is an event, and what a function must answer to it.
+// Test is an event, and the answer that a function must give.
 type Test struct {
 	Name   string          `json:"name"`
-	Event  json.RawMessage `json:"event,omitempty"`  // a CloudEvent; what it must have and does not is filled in
+	Event  json.RawMessage `json:"event,omitempty"`  // a CloudEvent; missing required attributes are filled in
 	Data   json.RawMessage `json:"data,omitempty"`   // of the event, in place of Event
-	Answer json.RawMessage `json:"answer,omitempty"` // data of the answer; empty: any
-	Status int             `json:"status,omitempty"` // that HTTP would have; 0: any, and the answer is no error
+	Answer json.RawMessage `json:"answer,omitempty"` // data of the answer; empty: any data
+	Status int             `json:"status,omitempty"` // the status of the answer over HTTP; 0: any, and the answer is no error
 }
 
 // Request returns the event of the test. Invalid when it is none.
@@ -83,20 +83,21 @@ func (t Test) Judge(c *Contract, answer event.Event) error {
 	if t.Status != 0 && status != t.Status {
 		return invalidf("the answer has the status %d; it must be %d", status, t.Status)
 	}
-	if err := c.Gave(answer); err != nil {
-		return invalidf("%s; what came is %s", landfall.MessageOf(err), shown(answer))
+	if err := c.CheckOutput(answer); err != nil {
+		return invalidf("%s; what came is %s", landfall.MessageOf(err), answerText(answer))
 	}
 	if len(t.Answer) > 0 && !t.equals(answer) {
 		kind := ""
 		if contentType := answer.DataContentType(); !isJSON(contentType) {
-			kind = " (" + short(contentType) + ")" // it may look the same
+			kind = " (" + short(contentType) + ")" // the data may look the same
 		}
-		return invalidf("the answer is %s%s; it must be %s", shown(answer), kind, short(string(t.Answer)))
+		return invalidf("the answer is %s%s; it must be %s", answerText(answer), kind, short(string(t.Answer)))
 	}
 	return nil
 }
 
-// equals reports whether an answer has the data that the test wants. Text is text, whatever its content type.
+// equals reports whether an answer has the data that the test wants. Text is compared as text, whatever its content
+// type.
 func (t Test) equals(answer event.Event) bool {
 	var want any
 	_ = json.Unmarshal(t.Answer, &want) // it was read before
@@ -107,14 +108,14 @@ func (t Test) equals(answer event.Event) bool {
 	return err == nil && same.data(answer) == nil
 }
 
-func shown(answer event.Event) string {
+func answerText(answer event.Event) string {
 	if len(answer.Data()) == 0 {
 		return "no data"
 	}
 	return short(string(answer.Data()))
 }
 
-// short returns text of a function on one line, in a length that people read.
+// short returns text of a function on one line, in a readable length.
 func short(text string) string {
 	const most = 300
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")

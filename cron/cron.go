@@ -1,18 +1,20 @@
-// Package cron reads cron expressions and says when they are due, in whatever time zone.
+// Package cron reads cron expressions and computes when they are due, in any time zone.
 //
 // # Expressions
 //
-// What Fission takes: five fields (minute, hour, day and month, day of the week), or six with the second first, or
-// @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, or @every with a duration. The time zone is that of a prefix
-// (TZ=Europe/Berlin or CRON_TZ=…), else the one given beside the expression, else UTC. Zones are built into the program.
+// Expressions are those of Fission: five fields (minute, hour, day and month, day of the week), or six with the second
+// first, or @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, or @every with a duration. The time zone
+// is that of a prefix (TZ=Europe/Berlin or CRON_TZ=…), else the one given with the expression, else UTC. The program
+// contains the time zones.
 //
 // # Clocks that change
 //
-// An expression of which the hour is every hour follows time as it passes: it is due whenever the clock shows what it says.
-// Any other one follows the clock on the wall: what falls into an hour that the clock leaves out is due once, at the moment at
-// which the clock leaps, and what falls into an hour that the clock shows twice is due the first time only.
+// An expression that is due in every hour follows elapsed time: it is due whenever the clock shows a matching time. Any
+// other expression follows the wall clock: a time in an hour that the clock skips is due once, at the moment of the
+// skip, and a time in an hour that the clock repeats is due the first time only.
 //
-// @every follows neither: it is due at the multiples of its duration since 1970 in UTC, so that all servers and all starts agree.
+// @every follows neither: it is due at the multiples of its duration since 1970 in UTC, so that all servers and all
+// starts agree.
 package cron
 
 import (
@@ -20,7 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // the same zones on every machine, also on those that have none
+	_ "time/tzdata" // the same zones on every machine, even on one that has none
 	"unicode/utf8"
 
 	robfig "github.com/robfig/cron/v3"
@@ -28,12 +30,12 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Schedule is when something is due. It is immutable.
+// Schedule says when something is due. It is immutable.
 type Schedule struct {
-	every  time.Duration // of @every; else 0
-	fields *robfig.SpecSchedule
-	steady bool // every hour is one of its hours
-	zone   *time.Location
+	every     time.Duration // of @every; else 0
+	fields    *robfig.SpecSchedule
+	everyHour bool // it is due in every hour
+	zone      *time.Location
 }
 
 // Zone returns a time zone by its name; UTC for the empty one. Invalid when there is none.
@@ -45,8 +47,8 @@ func Zone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// Parse reads an expression. zone is the name of the time zone that is given beside it; empty: none is. An error is Invalid, and
-// says at which character of the expression what is wrong.
+// Parse reads an expression. zone is the name of the time zone that is given with it; empty: there is none. An error is
+// Invalid, and says which character of the expression is wrong.
 func Parse(expression, zone string) (*Schedule, error) {
 	rest, s := scan(expression), &Schedule{}
 	first := rest.peek()
@@ -67,9 +69,9 @@ func Parse(expression, zone string) (*Schedule, error) {
 		}
 	}
 	if strings.HasPrefix(rest.peek().text, "@") {
-		err = s.named(rest)
+		err = s.parseDescriptor(rest)
 	} else {
-		err = s.timed(rest)
+		err = s.parseFields(rest)
 	}
 	if err != nil {
 		return nil, err
@@ -91,10 +93,10 @@ func invalid(format string, args ...any) error {
 	return &landfall.Error{Op: "cron.Parse", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// words are what is left of an expression.
+// words are the rest of an expression.
 type words struct {
 	words []word
-	end   word // behind the last one
+	end   word // the end of the expression
 }
 
 func scan(expression string) words {
@@ -122,8 +124,8 @@ func (w words) peek() word {
 	return w.words[0]
 }
 
-// named reads what begins with @.
-func (s *Schedule) named(rest words) error {
+// parseDescriptor reads an expression that begins with @.
+func (s *Schedule) parseDescriptor(rest words) error {
 	name, arguments := rest.words[0], words{rest.words[1:], rest.end}
 	if name.text == "@every" {
 		d, err := time.ParseDuration(arguments.peek().text)
@@ -138,7 +140,7 @@ func (s *Schedule) named(rest words) error {
 		if err != nil || !ok {
 			return name.invalid("%s is none of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every", strconv.Quote(name.text))
 		}
-		s.follow(fields)
+		s.setFields(fields)
 	}
 	if len(arguments.words) > 0 {
 		return arguments.peek().invalid("nothing may follow here")
@@ -146,7 +148,7 @@ func (s *Schedule) named(rest words) error {
 	return nil
 }
 
-// field is one of the six, and what may stand in it.
+// field is one of the six fields, and its possible values.
 type field struct{ name, values string }
 
 func fields() []field {
@@ -162,8 +164,8 @@ func fields() []field {
 
 const five = "minute, hour, day and month, day of the week"
 
-// timed reads five or six fields.
-func (s *Schedule) timed(rest words) error {
+// parseFields reads five or six fields.
+func (s *Schedule) parseFields(rest words) error {
 	all, given := fields(), rest.words
 	if len(given) == len(all)-1 {
 		given = append([]word{{text: "0", at: rest.peek().at}}, given...)
@@ -177,7 +179,7 @@ func (s *Schedule) timed(rest words) error {
 	parser := robfig.NewParser(robfig.Second | robfig.Minute | robfig.Hour | robfig.Dom | robfig.Month | robfig.Dow)
 	texts := make([]string, len(all))
 	for i, f := range all {
-		alone := []string{"*", "*", "*", "*", "*", "*"} // tells which one is wrong
+		alone := []string{"*", "*", "*", "*", "*", "*"} // for finding the wrong field
 		texts[i], alone[i] = given[i].text, given[i].text
 		if _, err := parser.Parse(strings.Join(alone, " ")); err != nil || strings.Trim(given[i].text, ",") == "" {
 			return given[i].invalid("%s is no %s: it is %s, *, a range such as 1-5, a step such as */2, or a list of these with commas",
@@ -189,25 +191,25 @@ func (s *Schedule) timed(rest words) error {
 	if err != nil || !ok {
 		return given[0].invalid("%v", err)
 	}
-	s.follow(fields)
+	s.setFields(fields)
 	const day, month = 3, 4
-	if s.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // a leap year is one of the next
+	if s.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() { // it includes two leap years
 		return given[day].invalid("no month of %s has a day of %s, so this is never due", strconv.Quote(texts[month]), strconv.Quote(texts[day]))
 	}
 	return nil
 }
 
-// follow makes s due by fields.
-func (s *Schedule) follow(fields *robfig.SpecSchedule) {
+// setFields makes s due by fields.
+func (s *Schedule) setFields(fields *robfig.SpecSchedule) {
 	const hours = 1<<24 - 1
-	fields.Location = time.UTC // the zone is ours: wall clocks are calculated with as if they were UTC
-	s.fields, s.steady = fields, fields.Hour&hours == hours
+	fields.Location = time.UTC // the time zone is applied here: wall clock times are computed as if they were UTC
+	s.fields, s.everyHour = fields, fields.Hour&hours == hours
 }
 
-// horizon is how far ahead Next looks: two leap years can be eight years apart.
+// horizon is how many years Next looks ahead: two leap years can be eight years apart.
 const horizon = 9
 
-// Next returns the first time after a given one at which s is due; zero when there is none in the years that can be looked at.
+// Next returns the first time after the given one at which s is due; zero when there is none within the horizon.
 func (s *Schedule) Next(after time.Time) time.Time {
 	if s.every > 0 {
 		return s.nextMultiple(after)
@@ -216,7 +218,7 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	wall, last := onWall(at, at), at.AddDate(horizon, 0, 0)
 	for {
 		start, end := at.ZoneBounds()
-		if shown := s.shownBefore(start); wall.Before(shown) {
+		if shown := s.repeatedUntil(start); wall.Before(shown) {
 			wall = shown.Add(-1)
 		}
 		next := s.fields.Next(wall)
@@ -227,8 +229,8 @@ func (s *Schedule) Next(after time.Time) time.Time {
 		switch {
 		case end.IsZero() || due.Before(end):
 			return due.In(s.zone)
-		case !s.steady && next.Before(onWall(end, end)):
-			return end // the clock leaps over it
+		case !s.everyHour && next.Before(onWall(end, end)):
+			return end // the clock skips it
 		case end.After(last):
 			return time.Time{}
 		}
@@ -236,16 +238,16 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	}
 }
 
-// shownBefore returns the time on the wall up to which the clock had come before it was changed at start: what it shows until
-// then, it shows again. Zero where that does not matter.
-func (s *Schedule) shownBefore(start time.Time) time.Time {
-	if s.steady || start.IsZero() {
+// repeatedUntil returns the wall clock time that the clock had reached before it was set back at start: until then it
+// shows times a second time. It is zero where that does not matter.
+func (s *Schedule) repeatedUntil(start time.Time) time.Time {
+	if s.everyHour || start.IsZero() {
 		return time.Time{}
 	}
 	return onWall(start, start.Add(-1))
 }
 
-// onWall returns what a clock shows at a moment, as if it were UTC, with the offset that is in force at another one.
+// onWall returns the wall clock time of a moment, as if it were UTC, with the offset that is in force at another one.
 func onWall(at, inForce time.Time) time.Time { return at.UTC().Add(offset(inForce)) }
 
 func offset(at time.Time) time.Duration {

@@ -52,7 +52,8 @@ func TestNext(t *testing.T) {
 		{"less than a second is a second", "@every 10ms", "", "2026-11-22T15:00:00.5Z", "2026-11-22T15:00:01Z 2026-11-22T15:00:02Z"},
 		{"29 February", "0 0 29 2 *", "", "2026-11-22T00:00:00Z", "2028-02-29T00:00:00Z 2032-02-29T00:00:00Z"},
 
-		// R16: the clock leaves out 2:00 to 3:00 in Berlin on 29 March 2026: what falls there is due once, when it leaps
+		// R16: the clock leaves out 2:00 to 3:00 in Berlin on 29 March 2026: what falls there is due once, when it
+		// leaps
 		{"left out", "30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00 2026-03-30T02:30:00+02:00"},
 		{"left out, with what is due then anyway", "*/15 2,3 * * *", "Europe/Berlin", "2026-03-29T00:50:00Z",
 			"2026-03-29T03:00:00+02:00 2026-03-29T03:15:00+02:00"},
@@ -63,7 +64,8 @@ func TestNext(t *testing.T) {
 		{"half an hour is left out", "15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", "2026-10-04T02:30:00+11:00 2026-10-05T02:15:00+11:00"},
 		{"a day is left out", "0 12 * * *", "Pacific/Apia", "2011-12-29T23:00:00Z", "2011-12-31T00:00:00+14:00 2011-12-31T12:00:00+14:00"},
 
-		// R16: the clock shows 2:00 to 3:00 twice in Berlin on 25 October 2026: what falls there is due the first time only
+		// R16: the clock shows 2:00 to 3:00 twice in Berlin on 25 October 2026: what falls there is due the first time
+		// only
 		{"twice", "30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T02:30:00+02:00 2026-10-26T02:30:00+01:00"},
 		{"twice, asked in between", "30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", "2026-10-26T02:30:00+01:00"},
 		{"twice, up to its end", "0 2,3 * * *", "Europe/Berlin", "2026-10-24T22:00:00Z", "2026-10-25T02:00:00+02:00 2026-10-25T03:00:00+01:00"},

@@ -14,18 +14,18 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Edited is what became of a change that a person made beside the repository.
-type Edited struct {
+// EditResult is the result of a change that a person made without the repository.
+type EditResult struct {
 	Added   bool         // the unit was not in force before
-	Release landfall.UID // that has the change; empty: nothing changed
-	Note    string       // what else there is to know
+	Release landfall.UID // the release with the change; empty: nothing changed
+	Note    string       // what else the person should know
 }
 
-// Editor changes apps by hand, beside their repositories.
+// Editor makes people's changes of apps, without their repositories.
 type Editor struct {
 	DB         *store.DB
 	Secrets    *secret.Keeper // nil: this process cannot read them
-	Specs      spec.Limits    // of the triggers that are written by hand
+	Specs      spec.Limits    // for triggers that people write by hand
 	ReleaseURL func(app string, selector landfall.UID) string
 	Rollout    *Rollout
 	Now        func() time.Time
@@ -33,26 +33,26 @@ type Editor struct {
 	RequireTests bool // whether only functions that have passed a test are released
 }
 
-// edit is a person's change of an app: what production applied last, with some units in place of others. It becomes a version and a
-// release of the app as a push does, and what was released before stays as it was.
+// edit is a person's change of an app: the units that production applied last, with some of them replaced. It becomes a
+// version and a release of the app as a push does. Earlier releases stay as they were.
 type edit struct {
 	by    *Editor
 	tx    *store.Tx
 	app   landfall.App
 	base  landfall.Group
-	units []store.GroupUnit // in force, as the change has them so far
-	uid   landfall.UID      // of what it makes
+	units []store.GroupUnit // in force, with the changes so far
+	uid   landfall.UID      // of the new version
 	actor string
 
 	unreleased bool // no release is made of it
 	again      bool // what is made is new although no unit has changed
 }
 
-// edit gives the units of an app to change, and releases the result under the message that this returns. Conflict when nothing of
-// the app was applied yet.
+// edit lets change modify the units of an app, and releases the result with the message that change returns. Conflict
+// when nothing of the app was applied yet.
 func (editor *Editor) edit(
 	ctx context.Context, app landfall.App, actor string, change func(ctx context.Context, e *edit) (message string, added bool, err error),
-) (made Edited, err error) {
+) (made EditResult, err error) {
 	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
 		e, err := editor.newEdit(ctx, tx, app.ID, actor)
 		if err != nil {
@@ -97,19 +97,20 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	return e, err
 }
 
-// at returns where the unit stands among those in force; -1: nowhere.
-func (e *edit) at(id landfall.UnitID) int {
+// index returns the index of a unit among those in force; -1 when it is not among them.
+func (e *edit) index(id landfall.UnitID) int {
 	return slices.IndexFunc(e.units, func(u store.GroupUnit) bool { return u.Unit == id })
 }
 
-// put lets a unit be as it is declared, in place of the one of its name. It makes a version unless there is one of the same digest.
+// put sets a unit to what is declared, in place of the one with its name. It makes a version unless there is one with
+// the same digest.
 func (e *edit) put(ctx context.Context, d versioning.Declared) (added bool, err error) {
 	d.Where = e.app.Name
 	unit, err := versioning.ResolveAmong(d, versioning.InForce(e.units))
 	if err != nil {
 		return false, err
 	}
-	at := e.at(d.Unit)
+	at := e.index(d.Unit)
 	if at >= 0 && e.units[at].Digest == unit.Digest {
 		return false, nil
 	}
@@ -128,7 +129,7 @@ func (e *edit) apply(
 	if err != nil {
 		return store.GroupUnit{}, err
 	}
-	if at := e.at(unit.Unit); at >= 0 {
+	if at := e.index(unit.Unit); at >= 0 {
 		e.units[at] = applied[0]
 	} else {
 		e.units = append(e.units, applied[0])
@@ -136,7 +137,7 @@ func (e *edit) apply(
 	return applied[0], nil
 }
 
-// annotate gives annotations to a unit that was put.
+// annotate sets the annotations of a unit that was put.
 func (e *edit) annotate(ctx context.Context, id landfall.UnitID, annotations string) error {
 	row, err := e.tx.Unit(ctx, e.app, id)
 	if err != nil {
@@ -150,8 +151,8 @@ func (e *edit) version(ctx context.Context, u store.GroupUnit) (landfall.Version
 	return e.tx.VersionByNumber(ctx, u.UnitID, u.Number)
 }
 
-// release makes a version and a release of the app of the units, with the secrets as they are now, and lets production point at it.
-// It does nothing when the units are those of before.
+// release makes a version and a release of the app from the units, with the current secrets, and points production at
+// it. It does nothing when the units have not changed.
 func (e *edit) release(ctx context.Context, message string) (landfall.UID, string, error) {
 	const op landfall.Op = "deploy.edit"
 	if err := e.pinSecrets(ctx); err != nil {
@@ -165,7 +166,7 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	if err != nil {
 		return "", "", err
 	}
-	complete, err := whole(ctx, e.tx, g)
+	complete, err := isComplete(ctx, e.tx, g)
 	if err != nil {
 		return "", "", err
 	}
@@ -177,7 +178,7 @@ func (e *edit) release(ctx context.Context, message string) (landfall.UID, strin
 	return g.UID, note, err
 }
 
-// pinSecrets takes the secrets as they were set last.
+// pinSecrets takes the newest version of each secret.
 func (e *edit) pinSecrets(ctx context.Context) (err error) {
 	for i, u := range e.units {
 		if u.Unit.Kind != landfall.SecretUnit {
@@ -190,7 +191,7 @@ func (e *edit) pinSecrets(ctx context.Context) (err error) {
 	return nil
 }
 
-// group returns the group version that has the units: one of before, or a new one.
+// group returns the group version with the units: an earlier one, or a new one.
 func (e *edit) group(ctx context.Context, digest landfall.Digest, message string) (landfall.Group, error) {
 	earlier, err := e.tx.GroupsOfCommit(ctx, e.base.App, string(e.base.Commit))
 	if err != nil {
@@ -206,7 +207,7 @@ func (e *edit) group(ctx context.Context, digest landfall.Digest, message string
 	return g, e.tx.CreateGroup(ctx, g, e.units)
 }
 
-// point lets production point at a group version, and returns what there is to know.
+// point points production at a group version, and returns what the person should know.
 func (e *edit) point(ctx context.Context, g landfall.Group, message string) (string, error) {
 	at := e.by.Now()
 	ref := landfall.RefName(landfall.BranchPrefix + e.app.Branch)
@@ -221,24 +222,24 @@ func (e *edit) point(ctx context.Context, g landfall.Group, message string) (str
 	}
 	u := RefUpdate{Tx: e.tx, App: &e.app, Group: g, Units: e.units, Release: !e.unreleased, ReleaseURL: e.by.ReleaseURL, Now: e.by.Now}
 	reason := strings.ToLower(message[:1]) + message[1:]
-	if err := u.produce(ctx, !e.unreleased, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
+	if err := u.applyProduction(ctx, !e.unreleased, Mover{Actor: e.actor, Reason: reason, At: at}); err != nil {
 		return "", err
 	}
 	_, notes, err := u.Settle(ctx)
 	return strings.Join(notes, "; "), err
 }
 
-// NewTrigger says what a trigger is to be.
+// NewTrigger describes a trigger that is set by hand.
 type NewTrigger struct {
 	ID          landfall.UnitID
 	Fields      map[string]any // the spec of a document of its kind
 	Annotations string         // JSON, or empty
-	Add         bool           // there must be none of its name
+	Add         bool           // there must be no trigger with its name
 }
 
-// PutTrigger lets a trigger be as it is said, and releases the app with it. Conflict when a trigger of another kind has the name, and
-// with Add when any has.
-func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (Edited, error) {
+// PutTrigger sets a trigger and releases the app with it. Conflict when a trigger of another kind has the name; with
+// Add, when any trigger has it.
+func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger NewTrigger, actor string) (EditResult, error) {
 	id := trigger.ID
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutTrigger"
@@ -262,7 +263,7 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 			return "", false, err
 		}
 		d := versioning.Declared{Unit: id, Spec: t.Spec}
-		if err := e.leads(t); err != nil {
+		if err := e.checkFunctions(t); err != nil {
 			return "", false, err
 		}
 		if d.Pinned, err = PinnedDigests(ctx, e.tx, e.app, t); err != nil {
@@ -276,10 +277,10 @@ func (editor *Editor) PutTrigger(ctx context.Context, app landfall.App, trigger 
 	})
 }
 
-// leads fails with NotFound unless the app has the functions that a trigger names.
-func (e *edit) leads(t spec.Trigger) error {
-	for _, name := range namedBy(t) {
-		if e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
+// checkFunctions fails with NotFound unless the app has the functions that a trigger names.
+func (e *edit) checkFunctions(t spec.Trigger) error {
+	for _, name := range functionsOf(t) {
+		if e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name}) < 0 {
 			return &landfall.Error{Op: "deploy.PutTrigger", Kind: landfall.NotFound, Message: fmt.Sprintf(
 				"%s has no function %q; a trigger leads to a function of its own app", e.app.Name, name)}
 		}
@@ -287,8 +288,8 @@ func (e *edit) leads(t spec.Trigger) error {
 	return nil
 }
 
-// namedBy returns the functions that a trigger names.
-func namedBy(t spec.Trigger) []string {
+// functionsOf returns the functions that a trigger names.
+func functionsOf(t spec.Trigger) []string {
 	var names []string
 	if t.Function.Name != "" {
 		names = append(names, t.Function.Name)
@@ -319,8 +320,9 @@ func (e *edit) triggers(ctx context.Context) ([]spec.Trigger, error) {
 	return all, nil
 }
 
-// DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has none of the name; Conflict when it has several.
-func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+// DropTrigger releases an app without a trigger. NotFound, with a sentence, when it has no trigger with the name;
+// Conflict when it has several.
+func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(_ context.Context, e *edit) (string, bool, error) {
 		named := func(u store.GroupUnit) bool { return u.Unit.Kind.IsTrigger() && u.Unit.Name == name }
 		before := len(e.units)
@@ -336,38 +338,38 @@ func (editor *Editor) DropTrigger(ctx context.Context, app landfall.App, name, a
 	})
 }
 
-// NewFunction says what a function is to be.
+// NewFunction describes a function that is set by hand.
 type NewFunction struct {
 	Name        string
-	Like        landfall.Reference // a version in force, of which a new function is made; zero for a function that is there
-	Resources   landfall.Resources // zero fields say nothing
+	Like        landfall.Reference // a version in force from which a new function is made; zero for an existing function
+	Resources   landfall.Resources // zero fields change nothing
 	Annotations string             // JSON, or empty
 }
 
-// PutFunction lets a function have other resources, or makes one that is as another is, and releases the app with it. A function that
-// is there can be named by Like only with the version that is in force; else Conflict.
-func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (Edited, error) {
+// PutFunction gives a function other resources, or makes a copy of another function, and releases the app with it. For
+// an existing function, Like may only name the version in force; else Conflict.
+func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFunction, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const op landfall.Op = "deploy.PutFunction"
 		if err := spec.CheckName(f.Name); err != nil {
 			return "", false, err
 		}
 		id := landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}
-		there := e.at(id) >= 0
+		there := e.index(id) >= 0
 		from := id
 		if f.Like.Name != "" {
 			from.Name = f.Like.Name
 		}
-		if there && from != id || e.at(from) < 0 {
+		if there && from != id || e.index(from) < 0 {
 			return "", false, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 				"%s cannot become what %s is: a function takes its code from a push; PUT changes its resources, or makes a new one like one that %s has",
 				id, from, app.Name)}
 		}
-		v, err := e.version(ctx, e.units[e.at(from)])
+		v, err := e.version(ctx, e.units[e.index(from)])
 		if err != nil {
 			return "", false, err
 		}
-		if err := e.current(ctx, v, f.Like); err != nil {
+		if err := e.checkCurrent(ctx, v, f.Like); err != nil {
 			return "", false, err
 		}
 		if editor.RequireTests {
@@ -391,8 +393,8 @@ func (editor *Editor) PutFunction(ctx context.Context, app landfall.App, f NewFu
 	})
 }
 
-// current fails with Conflict unless a reference means a version that is in force.
-func (e *edit) current(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
+// checkCurrent fails with Conflict unless a reference means a version that is in force.
+func (e *edit) checkCurrent(ctx context.Context, v landfall.Version, ref landfall.Reference) error {
 	if ref.Name == "" {
 		return nil
 	}
@@ -405,15 +407,15 @@ func (e *edit) current(ctx context.Context, v landfall.Version, ref landfall.Ref
 	return err
 }
 
-// DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when it has none of the name,
-// and Conflict, with what names it, while a trigger or an alias does.
-func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (Edited, error) {
+// DropFunction releases an app without a function. Its versions stay while releases hold them. NotFound when there is
+// no function with the name. Conflict, with the triggers and aliases, while any of them names it.
+func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
-		at := e.at(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
+		at := e.index(landfall.UnitID{Kind: landfall.FunctionUnit, Name: name})
 		if at < 0 {
 			return "", false, &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.NotFound, Message: fmt.Sprintf("%s has no function %q", app.Name, name)}
 		}
-		if err := e.unused(ctx, e.units[at]); err != nil {
+		if err := e.checkUnused(ctx, e.units[at]); err != nil {
 			return "", false, err
 		}
 		e.units = slices.Delete(e.units, at, at+1)
@@ -421,8 +423,8 @@ func (editor *Editor) DropFunction(ctx context.Context, app landfall.App, name, 
 	})
 }
 
-// unused fails with Conflict while triggers or aliases name a function.
-func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
+// checkUnused fails with Conflict while triggers or aliases name a function.
+func (e *edit) checkUnused(ctx context.Context, f store.GroupUnit) error {
 	inUse := func(format string, args ...any) error {
 		return &landfall.Error{Op: "deploy.DropFunction", Kind: landfall.Conflict, Message: f.Unit.String() + " " + fmt.Sprintf(format, args...)}
 	}
@@ -431,7 +433,7 @@ func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
 		return err
 	}
 	for _, t := range triggers {
-		if slices.Contains(namedBy(t), f.Unit.Name) {
+		if slices.Contains(functionsOf(t), f.Unit.Name) {
 			return inUse("is what the trigger %[2]s of %[1]s leads to: delete that first (landfall trigger delete %[1]s %[2]s)", e.app.Name, t.Name)
 		}
 	}
@@ -442,7 +444,7 @@ func (e *edit) unused(ctx context.Context, f store.GroupUnit) error {
 	return inUse("has the alias %[2]s: delete that first (landfall function alias delete %[1]s %[2]s)", f.Unit.Name, aliases[0].Name)
 }
 
-// dropSecrets leaves out the secrets that no function names any more.
+// dropSecrets removes the secrets that no function names any more.
 func (e *edit) dropSecrets(ctx context.Context) error {
 	var named []string
 	for _, u := range e.units {
@@ -467,9 +469,9 @@ func (e *edit) dropSecrets(ctx context.Context) error {
 	return nil
 }
 
-// PutConfig lets an app have a configuration, canonical JSON of an object, and releases it with that; without one it has none. The
-// annotations are the app's.
-func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (Edited, error) {
+// PutConfig sets the configuration of an app, the canonical JSON of an object, and releases it. Without config the app
+// has no configuration. The annotations are the app's.
+func (editor *Editor) PutConfig(ctx context.Context, app landfall.App, config []byte, annotations, actor string) (EditResult, error) {
 	return editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		const message = "Set the configuration"
 		id := landfall.UnitID{Kind: landfall.ConfigUnit, Name: landfall.ConfigName}

@@ -10,9 +10,9 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Surplus returns which of the accessible releases are beyond what is kept: each line is counted by itself, releases
-// with equal group digests count as one, as young as the newest of them, and are kept or expired whole; what is held,
-// and the newest, is never returned.
+// Surplus returns the accessible releases that exceed the number to keep. Each line is counted by itself. Releases with
+// equal group digests count as one, which is as young as the newest of them, and they are kept or expired together. It
+// never returns a release that is held, or the newest.
 func Surplus(releases []landfall.Release, held map[landfall.UID]bool, keep int) []landfall.Release {
 	var surplus []landfall.Release
 	for _, line := range []landfall.Line{landfall.Production, landfall.Preview} {
@@ -63,13 +63,13 @@ func surplusOf(line landfall.Line, releases []landfall.Release, held map[landfal
 	return surplus
 }
 
-// ExpireSurplus expires the releases of an app that are beyond what is kept, and returns them.
+// ExpireSurplus expires the releases of an app that exceed the number to keep, and returns them.
 func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) ([]landfall.Release, error) {
 	releases, err := tx.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return nil, err
 	}
-	held, err := holds(ctx, tx, app, at)
+	held, err := heldReleases(ctx, tx, app, at)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +83,9 @@ func ExpireSurplus(ctx context.Context, tx *store.Tx, app landfall.App, at time.
 	return surplus, nil
 }
 
-// holds returns the releases that do not expire by themselves: live, the one live before it, and what tags hold.
-func holds(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) (map[landfall.UID]bool, error) {
+// heldReleases returns the releases that do not expire by themselves: the live one, the one that was live before it,
+// and those that tags hold.
+func heldReleases(ctx context.Context, tx *store.Tx, app landfall.App, at time.Time) (map[landfall.UID]bool, error) {
 	held := map[landfall.UID]bool{app.Live: true}
 	previous, err := Previous(ctx, tx, app)
 	if err != nil {
@@ -130,14 +131,14 @@ func Expire(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UID
 	return tx.PutRelease(ctx, r)
 }
 
-// ExpireReleased expires, of the given preview releases, those that nothing holds any more: their branch was deleted,
+// ExpireUnheld expires those of the given preview releases that nothing holds any more, after their branch was deleted
 // or their pull request closed.
-func ExpireReleased(ctx context.Context, tx *store.Tx, app landfall.App, of func(landfall.Release) bool, at time.Time) error {
+func ExpireUnheld(ctx context.Context, tx *store.Tx, app landfall.App, of func(landfall.Release) bool, at time.Time) error {
 	releases, err := tx.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return err
 	}
-	held, err := holds(ctx, tx, app, at)
+	held, err := heldReleases(ctx, tx, app, at)
 	if err != nil {
 		return err
 	}

@@ -68,8 +68,8 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-// What may expire is only ever the oldest of its line beyond what is kept, whole sets of equal content, and nothing that
-// is held.
+// What may expire is only ever the oldest of its line beyond what is kept, whole sets of equal content, and nothing
+// that is held.
 func TestSurplusProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -368,7 +368,7 @@ func TestExpireReleased(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return deploy.ExpireReleased(t.Context(), tx, s.app, func(r landfall.Release) bool { return r.Branch == branch }, s.now)
+			return deploy.ExpireUnheld(t.Context(), tx, s.app, func(r landfall.Release) bool { return r.Branch == branch }, s.now)
 		})
 	}
 	drop("f")

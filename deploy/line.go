@@ -8,13 +8,13 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// applies is what telling lines apart reads; the database and its transactions have it.
-type applies interface {
+// applyReader is what is needed to tell lines apart; the database and its transactions have it.
+type applyReader interface {
 	AppliesOf(ctx context.Context, app string, group landfall.UID) ([]landfall.Apply, error)
 }
 
-// LineOf tells which line a group version belongs to: production if an apply of production had it.
-func LineOf(ctx context.Context, r applies, g landfall.Group) (landfall.Line, error) {
+// LineOf returns the line to which a group version belongs: production if an apply of production had it.
+func LineOf(ctx context.Context, r applyReader, g landfall.Group) (landfall.Line, error) {
 	applies, err := r.AppliesOf(ctx, g.App, g.UID)
 	if err != nil {
 		return "", err
@@ -30,8 +30,8 @@ func LineOf(ctx context.Context, r applies, g landfall.Group) (landfall.Line, er
 // WantsRelease reports whether a push asks for more than versions.
 func WantsRelease(p landfall.Push) bool { return p.Apply == nil || !p.Apply.NoRelease }
 
-// whole reports whether every version of a group version exists with its content.
-func whole(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
+// isComplete reports whether every version of a group version exists with its content.
+func isComplete(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	complete, err := tx.GroupComplete(ctx, g.App, g.UID)
 	if err != nil || !complete {
 		return false, err
@@ -52,10 +52,10 @@ func whole(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	return true, nil
 }
 
-// Reach makes a group version reachable, or reachable again, unless something of it is not stored any more: then it does nothing, and
-// reports false.
-func Reach(ctx context.Context, tx *store.Tx, app landfall.App, g landfall.Group, at time.Time) (bool, error) {
-	if complete, err := whole(ctx, tx, g); err != nil || !complete {
+// MakeReachable makes a group version reachable, or reachable again. When a part of it is not stored any more, it does
+// nothing and reports false.
+func MakeReachable(ctx context.Context, tx *store.Tx, app landfall.App, g landfall.Group, at time.Time) (bool, error) {
+	if complete, err := isComplete(ctx, tx, g); err != nil || !complete {
 		return false, err
 	}
 	line, err := LineOf(ctx, tx, g)
@@ -73,16 +73,16 @@ func Reach(ctx context.Context, tx *store.Tx, app landfall.App, g landfall.Group
 	return true, err
 }
 
-// RandomUID returns a UID that nothing of an app has.
+// RandomUID returns a UID that no release or version of an app has.
 func RandomUID(ctx context.Context, tx *store.Tx, app string) (landfall.UID, error) {
 	return tx.FreeUID(ctx, app, "", func(int) landfall.UID { return landfall.NewUID() })
 }
 
-// TopicCollect is the topic of the jobs that collect what nothing holds any more of an app, whose ID the job has.
+// TopicCollect is the topic of the jobs that collect what nothing of an app holds any more. The job has the app's ID.
 const TopicCollect = "keep/collect"
 
-// CollectSoon rings for a collection of an app once the transaction is committed: something was let go in it. A collection that is at
-// work may have looked already, so this is a job of its own.
+// CollectSoon enqueues a collection of an app, for when the transaction that let something go is committed. A
+// collection that is running may have looked already, so this is a job of its own.
 func CollectSoon(tx *store.Tx, appID string) {
 	tx.Enqueue(TopicCollect, appID, time.Time{})
 }

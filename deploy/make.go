@@ -26,7 +26,7 @@ type HandVersion struct {
 func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion, actor string) (made landfall.Version, err error) {
 	_, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		e.unreleased, e.again = n.Unreleased, true
-		at := e.at(n.Unit)
+		at := e.index(n.Unit)
 		var latest landfall.Version
 		if at >= 0 {
 			if latest, err = e.version(ctx, e.units[at]); err != nil {
@@ -74,7 +74,7 @@ func (e *edit) handMade(ctx context.Context, n HandVersion, latest landfall.Vers
 	beside := []store.GroupUnit{used}
 	others := []landfall.GroupUnit{used.GroupUnit}
 	environment := landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: f.Environment.Name}
-	if at := e.at(environment); at >= 0 {
+	if at := e.index(environment); at >= 0 {
 		others = append(others, e.units[at].GroupUnit)
 	}
 	unit, err = versioning.ResolveAmong(versioning.Declared{

@@ -13,9 +13,9 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Pin returns the version of a secret that a new release of a line uses: the value that was set last for it. Branches other than
-// production use the value for previews, if there is one. Invalid, with a sentence without a place, when there is none or it was
-// revoked: an older one is not used in its stead.
+// Pin returns the version of a secret that a new release of a line uses: the value that was set last for the line.
+// Branches other than production use the value for previews, if there is one. Invalid, with a sentence without a place,
+// when there is none or it was revoked; an older one is never used instead.
 func Pin(ctx context.Context, r pinReader, app landfall.App, name string, line landfall.Line) (store.GroupUnit, error) {
 	id := landfall.UnitID{Kind: landfall.SecretUnit, Name: name}
 	row, err := r.Unit(ctx, app, id)
@@ -31,27 +31,28 @@ func Pin(ctx context.Context, r pinReader, app landfall.App, name string, line l
 			return store.GroupUnit{}, err
 		}
 		if _, err := NewestSecret(ctx, r, row, line, true); row.ID != "" && err == nil {
-			return store.GroupUnit{}, unset(app, name, "which builds alone get")
+			return store.GroupUnit{}, secretMissing(app, name, "which builds alone get")
 		}
-		return store.GroupUnit{}, unset(app, name, "which the app does not have")
+		return store.GroupUnit{}, secretMissing(app, name, "which the app does not have")
 	}
 	content, err := secret.ReadContent(v.Content)
 	if err != nil {
 		return store.GroupUnit{}, err
 	}
 	if !content.Revoked.IsZero() {
-		return store.GroupUnit{}, unset(app, name, fmt.Sprintf("whose last value (no. %d) was revoked", v.Number))
+		return store.GroupUnit{}, secretMissing(app, name, fmt.Sprintf("whose last value (no. %d) was revoked", v.Number))
 	}
 	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: id, UID: v.UID, Number: v.Number, Digest: v.Digest}}, nil
 }
 
-// pinReader is what Pin reads; the database and its transactions have it.
+// pinReader is what Pin needs; the database and its transactions have it.
 type pinReader interface {
 	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
 	NewestVersion(ctx context.Context, unit string, spec json.RawMessage) (landfall.Version, error)
 }
 
-// NewestSecret returns the version of a secret that was made last for a line, for builds or for functions. NotFound when there is none.
+// NewestSecret returns the newest version of a secret for a line, for builds or for functions. NotFound when there is
+// none.
 func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfall.Line, build bool) (landfall.Version, error) {
 	if line == landfall.Preview {
 		v, err := r.NewestVersion(ctx, row.ID, secret.Spec{Build: build, Preview: true}.JSON())
@@ -62,13 +63,13 @@ func NewestSecret(ctx context.Context, r pinReader, row store.Unit, line landfal
 	return r.NewestVersion(ctx, row.ID, secret.Spec{Build: build}.JSON())
 }
 
-func unset(app landfall.App, name, why string) error {
+func secretMissing(app landfall.App, name, why string) error {
 	return &landfall.Error{Op: "deploy.Pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"the secret %s, %s: set it with landfall secret set %s %s, then push another commit, or: landfall run retry RUN", name, why, app.Name, name)}
 }
 
-// PinnedStill reports whether a group version has the secrets that a new release of a line would have.
-func PinnedStill(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit, line landfall.Line) (bool, error) {
+// SecretsUnchanged reports whether a group version has the secrets that a new release of a line would get.
+func SecretsUnchanged(ctx context.Context, tx *store.Tx, app landfall.App, units []store.GroupUnit, line landfall.Line) (bool, error) {
 	for _, u := range units {
 		if u.Unit.Kind != landfall.SecretUnit {
 			continue
@@ -81,8 +82,8 @@ func PinnedStill(ctx context.Context, tx *store.Tx, app landfall.App, units []st
 	return true, nil
 }
 
-// PinnedDigests returns the digests of the versions that a trigger names by another selector than latest and an alias, which move
-// while the trigger stays what it is.
+// PinnedDigests returns the digests of the versions that a trigger names by a fixed selector. It leaves out latest and
+// aliases, which move while the trigger does not change.
 func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t spec.Trigger) ([]landfall.Digest, error) {
 	refs := []landfall.Reference{t.Function}
 	for _, weight := range t.Weights {
@@ -110,7 +111,7 @@ func PinnedDigests(ctx context.Context, r versioning.Reader, app landfall.App, t
 	return pinned, nil
 }
 
-// remedy says what to do about a version that a trigger names and that is not there: it must be there before the push.
+// remedy says what to do when a trigger names a version that does not exist: it must exist before the push.
 func remedy(ref landfall.Reference, err error) string {
 	if landfall.KindOf(err) != landfall.NotFound || strings.Trim(ref.Selector, "0123456789") == "" || strings.Contains(ref.Selector, ":") {
 		return ""

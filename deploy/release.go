@@ -10,17 +10,17 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Mover is who moves pointers, when and why.
+// Mover says who moves pointers, when and why.
 type Mover struct {
 	Actor  string
 	Reason string
 	At     time.Time
 
-	back bool // the mover goes back in the history of live
+	rollback bool // live goes back in its history
 }
 
-// Create makes a group version reachable, or reachable again. A release that is accessible already only may change its
-// line, from preview to production. Conflict when a secret that it needs was revoked or deleted.
+// Create makes a group version reachable, or reachable again. For a release that is accessible already, it can only
+// change the line from preview to production. Conflict when a secret that it needs was revoked or deleted.
 func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.Line, at time.Time) (landfall.Release, error) {
 	r, err := tx.Release(ctx, g.App, g.UID)
 	switch {
@@ -42,8 +42,8 @@ func Create(ctx context.Context, tx *store.Tx, g landfall.Group, line landfall.L
 	return r, tx.PutRelease(ctx, r)
 }
 
-// MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired, or when a secret
-// that it needs was revoked or deleted.
+// MoveLive makes an accessible release live. It does nothing when it is live already. Conflict when it is expired, or
+// when a secret that it needs was revoked or deleted.
 func MoveLive(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
 	const op landfall.Op = "deploy.MoveLive"
 	if app.Live == to {
@@ -82,7 +82,7 @@ func Promote(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.U
 	return tx.UpdateApp(ctx, *app)
 }
 
-// Rollback makes the release live that was live before, or the given one, and holds live there, so that the next push
+// Rollback makes the given release live, or the one that was live before, and holds live there, so that the next push
 // does not undo it.
 func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.UID, by Mover) error {
 	const op landfall.Op = "deploy.Rollback"
@@ -96,7 +96,7 @@ func Rollback(ctx context.Context, tx *store.Tx, app *landfall.App, to landfall.
 				"%s has no earlier live release that is still accessible; name one: landfall release rollback %s RELEASE", app.Name, app.Name)}
 		}
 	}
-	by.back = true
+	by.rollback = true
 	if err := MoveLive(ctx, tx, app, to, by); err != nil {
 		return err
 	}
@@ -110,18 +110,18 @@ func Hold(ctx context.Context, tx *store.Tx, app *landfall.App, held bool) error
 	return tx.UpdateApp(ctx, *app)
 }
 
-// manyMoves bounds how far back the history of live is read.
+// manyMoves bounds how far the history of live is read.
 const manyMoves = 1000
 
-// reader is what looking at releases needs; a store's database and its transactions have it.
-type reader interface {
+// moveReader is what is needed to look at releases; the database and its transactions have it.
+type moveReader interface {
 	Moves(ctx context.Context, app, pointer string, limit int) ([]landfall.Move, error)
 	AccessibleReleases(ctx context.Context, app string) ([]landfall.Release, error)
 }
 
-// Previous returns the accessible release that was live before the one that is live now, or nothing. Going back twice
-// goes back two: what was gone back from is no longer part of the history, until it becomes live again.
-func Previous(ctx context.Context, r reader, app landfall.App) (landfall.UID, error) {
+// Previous returns the accessible release that was live before the current one; empty when there is none. Two rollbacks
+// go back two releases: the release that a rollback left is not a part of the history until it becomes live again.
+func Previous(ctx context.Context, r moveReader, app landfall.App) (landfall.UID, error) {
 	accessible, err := r.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return "", err
@@ -138,12 +138,12 @@ func Previous(ctx context.Context, r reader, app landfall.App) (landfall.UID, er
 	return "", nil
 }
 
-// history returns what live was at, oldest first, of the newest-first moves. A move back takes away what came after the
-// release that it went to.
+// history returns the releases that were live, oldest first, from moves that are newest first. A rollback removes the
+// releases after the one to which it went.
 func history(moves []landfall.Move) []landfall.UID {
 	var was []landfall.UID
 	for _, m := range slices.Backward(moves) {
-		if len(was) == 0 && m.From != "" { // an older move is not read
+		if len(was) == 0 && m.From != "" { // an older move was not read
 			was = append(was, m.From)
 		}
 		if i := lastIndex(was, m.To); m.Back && i >= 0 {
@@ -165,5 +165,5 @@ func lastIndex(all []landfall.UID, uid landfall.UID) int {
 }
 
 func move(app, pointer string, from, to landfall.UID, by Mover) landfall.Move {
-	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At, Back: by.back}
+	return landfall.Move{App: app, Pointer: pointer, From: from, To: to, Actor: by.Actor, Reason: by.Reason, At: by.At, Back: by.rollback}
 }

@@ -9,29 +9,29 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Gateways take new routing tables: those of this process when they are told, others when they hear of it.
+// Gateways take new routing tables: gateways of this process when they are told, others when they hear of the change.
 type Gateways interface {
 	RefreshApp(ctx context.Context, app string) error
 	// Shown returns the newest change (landfall.App.Changed) that all gateways show of an app.
 	Shown(ctx context.Context, app string) (int64, error)
 }
 
-// Rollout gives gateways what became visible.
+// Rollout shows gateways what became visible.
 type Rollout struct {
 	DB       *store.DB
 	Gateways Gateways
 	Logger   *slog.Logger
 }
 
-// Refresh gives gateways what became visible of an app. It does not wait for those of other processes.
+// Refresh shows this process's gateways what became visible of an app. It does not wait for other processes.
 func (r *Rollout) Refresh(ctx context.Context, app landfall.App) {
 	if err := r.Gateways.RefreshApp(ctx, app.ID); err != nil {
 		r.Logger.With(app.LogAttrs()...).WarnContext(ctx, "gateways will find the change by polling", "error", err)
 	}
 }
 
-// Show gives gateways what became visible of an app, and waits until they show it, for a few seconds at most: one that is cut
-// off finds it by polling.
+// Show shows gateways what became visible of an app, and waits until they show it, but only for a few seconds: a
+// gateway that is cut off finds the change by polling.
 func (r *Rollout) Show(ctx context.Context, app landfall.App) {
 	r.Refresh(ctx, app)
 	now, err := r.DB.App(ctx, app.ID)

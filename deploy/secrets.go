@@ -13,27 +13,28 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// NewSecret asks for a version of a secret.
+// NewSecret is a request for a new version of a secret.
 type NewSecret struct {
 	Name      string
 	Value     secret.Text
-	Preview   bool // every branch but production is to use it
-	Build     bool // builds are to use it, and no function
-	NoRelease bool // only the version is wanted
+	Preview   bool // every branch except production uses it
+	Build     bool // builds use it, and no function does
+	NoRelease bool // only a version is made
 	Actor     string
 }
 
-// SecretSet is what became of it.
-type SecretSet struct {
+// SetSecretResult is the result of SetSecret.
+type SetSecretResult struct {
 	Version landfall.Version
-	Made    bool         // false: the value was that already
-	Release landfall.UID // that has it; empty: none was made
-	Note    string       // why none was made, or what else there is to know
+	Created bool         // false: the secret already had the value
+	Release landfall.UID // the release with the new version; empty: none was made
+	Note    string       // why no release was made, or what else people should know
 }
 
-// SetSecret makes a version of a secret, unless the last one has the value already, and a release of the app's last version with it.
-// When the release cannot be made, there is no version either. Unavailable when this process has no key.
-func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecret) (set SecretSet, err error) {
+// SetSecret makes a version of a secret, unless the last version has the same value, and a release of the app's last
+// version with it. When the release cannot be made, there is no version either. Unavailable when this process has no
+// key.
+func (editor *Editor) SetSecret(ctx context.Context, app landfall.App, s NewSecret) (set SetSecretResult, err error) {
 	if err := secret.CheckName(s.Name); err != nil {
 		return set, err
 	}
@@ -79,7 +80,7 @@ func NoKey(op landfall.Op) error {
 		"share one, LANDFALL_SECRET_KEY or LANDFALL_SECRET_KEY_FILE"}
 }
 
-func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SecretSet, err error) {
+func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string, v landfall.Version, s NewSecret) (set SetSecretResult, err error) {
 	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return set, err
@@ -107,7 +108,7 @@ func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string,
 		if err := tx.CreateVersion(ctx, row.ID, v); err != nil {
 			return set, err
 		}
-		set.Version, set.Made = v, true
+		set.Version, set.Created = v, true
 	}
 	switch {
 	case s.Build && s.Preview:
@@ -124,7 +125,7 @@ func (editor *Editor) setSecret(ctx context.Context, tx *store.Tx, appID string,
 	return set, err
 }
 
-// secretRow returns the row of a secret, made when it is new. Conflict when the app has too many.
+// secretRow returns the row of a secret, and makes it when the secret is new. Conflict when the app has too many.
 func (editor *Editor) secretRow(ctx context.Context, tx *store.Tx, app landfall.App, id landfall.UnitID) (store.Unit, error) {
 	row, err := tx.Unit(ctx, app, id)
 	if err == nil || landfall.KindOf(err) != landfall.NotFound {
@@ -142,7 +143,8 @@ func (editor *Editor) secretRow(ctx context.Context, tx *store.Tx, app landfall.
 	return tx.CreateUnit(ctx, app, id)
 }
 
-// sameValue reports whether a version has a value, and still has it. A value that cannot be opened any more is another one.
+// sameValue reports whether a version still has the given value. A value that cannot be opened any more counts as
+// different.
 func (editor *Editor) sameValue(app landfall.App, v landfall.Version, s NewSecret) bool {
 	if v.Content == nil {
 		return false
@@ -155,9 +157,9 @@ func (editor *Editor) sameValue(app landfall.App, v landfall.Version, s NewSecre
 	return err == nil && value == s.Value
 }
 
-// releaseSecrets makes a group version of what production applied last with the secrets as they are now, and releases it as a push
-// does.
-func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SecretSet, uid landfall.UID, s NewSecret) error {
+// releaseSecrets makes a group version of what production applied last, with the current secrets, and releases it as a
+// push does.
+func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app landfall.App, set *SetSecretResult, uid landfall.UID, s NewSecret) error {
 	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
 		set.Note = "nothing of the app was applied yet; the next release uses it"
@@ -183,8 +185,9 @@ func (editor *Editor) releaseSecrets(ctx context.Context, tx *store.Tx, app land
 	return err
 }
 
-// RevokeSecret takes the value of a version away for good: no release that has the version becomes live any more, and the functions
-// of those that answer still are not run. It does nothing when it was revoked before. Conflict while the live release has it.
+// RevokeSecret deletes the value of a version for ever. No release with the version can become live any more, and the
+// functions of those that still answer are not run. It does nothing when the version was revoked before. Conflict while
+// the live release has it.
 func (editor *Editor) RevokeSecret(ctx context.Context, app landfall.App, name, selector, actor string) (v landfall.Version, err error) {
 	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
@@ -242,8 +245,8 @@ func secretOf(ctx context.Context, tx *store.Tx, app landfall.App, name string) 
 	return row, err
 }
 
-// DeleteSecret deletes all versions of a secret. Conflict, with the releases, while accessible ones have it. Its numbers go on when
-// it comes back.
+// DeleteSecret deletes all versions of a secret. Conflict, with the releases, while accessible ones use it. Its numbers
+// continue when it is made again.
 func (editor *Editor) DeleteSecret(ctx context.Context, app landfall.App, name string) error {
 	return editor.DB.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ActiveApp(ctx, app.ID); err != nil {

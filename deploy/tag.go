@@ -13,7 +13,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Prefixes of tags that pushes and pull requests move.
+// These are the prefixes of tags that pushes and pull requests move.
 const (
 	branchTag = "branch-"
 	pullTag   = "pr-"
@@ -50,8 +50,8 @@ func CheckTag(name string, existing func(landfall.UID) bool) error {
 	return &landfall.Error{Op: "deploy.CheckTag", Kind: landfall.Invalid, Message: fmt.Sprintf("%q cannot be a tag: %s", name, why)}
 }
 
-// SetTag makes a tag name a release, moving it when it exists. The release must be accessible. A tag that follows a git tag is
-// moved by that alone: Conflict for one made by hand.
+// SetTag points a tag at a release, and moves it when it exists. The release must be accessible. A tag that follows a
+// git tag is moved by that git tag alone: moving it by hand is a Conflict.
 func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	r, err := tx.Release(ctx, t.App, t.Release)
 	if err != nil {
@@ -75,7 +75,7 @@ func SetTag(ctx context.Context, tx *store.Tx, t landfall.Tag, by Mover) error {
 	return tx.CreateMove(ctx, move(t.App, "tag "+t.Name, old.Release, t.Release, by))
 }
 
-// RemoveTag removes a tag. It does nothing, and reports so, when there is none.
+// RemoveTag removes a tag. It reports false when there is none.
 func RemoveTag(ctx context.Context, tx *store.Tx, app, name string, by Mover) (bool, error) {
 	old, err := tx.Tag(ctx, app, name)
 	if err != nil {

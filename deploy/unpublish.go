@@ -7,8 +7,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Unpublish takes away everything by which the releases of a deleted app can be reached: they expire, its tags are removed, and nothing is
-// live any more. It returns what it took away.
+// Unpublish removes everything by which the releases of a deleted app can be reached: they expire, their tags are
+// removed, and nothing is live any more. It returns what it removed.
 func Unpublish(ctx context.Context, tx *store.Tx, app *landfall.App, by Mover) (was store.Tombstone, err error) {
 	releases, err := tx.AccessibleReleases(ctx, app.ID)
 	if err != nil {

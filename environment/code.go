@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// pythonCode returns a source of Python with blanks in the place of comments and strings: every line and every place stays.
+// pythonCode returns Python source with blanks in place of comments and strings. Every line and position stays.
 func pythonCode(source []byte) []byte {
 	code := bytes.Clone(source)
 	for i := 0; i < len(code); {
 		from := i
 		switch c := code[i]; c {
 		case '#':
-			i = endOf(code, i, "\n")
+			i = skipTo(code, i, "\n")
 		case '"', '\'':
 			if triple := strings.Repeat(string(c), 3); bytes.HasPrefix(code[i:], []byte(triple)) {
-				i = behind(code, i+len(triple), true, triple)
+				i = skipString(code, i+len(triple), true, triple)
 			} else {
-				i = behind(code, i+1, false, string(c))
+				i = skipString(code, i+1, false, string(c))
 			}
 		default:
 			i++
@@ -28,31 +28,31 @@ func pythonCode(source []byte) []byte {
 	return code
 }
 
-// nodeCode returns a source of JavaScript with blanks in the place of comments, strings and regular expressions: every line and every
-// place stays.
+// nodeCode returns JavaScript source with blanks in place of comments, strings and regular expressions. Every line and
+// position stays.
 func nodeCode(source []byte) []byte {
 	const beforeExpression = "(,=:[!&|?{};"
 	code := bytes.Clone(source)
-	last := byte(0)                // of what stands before, without blanks and comments
-	depth, templates := 0, []int{} // of braces, and at which the strings go on whose code this is
+	last := byte(0)                // the last byte that is neither a blank nor in a comment
+	depth, templates := 0, []int{} // depth of braces, and the depths at which template strings go on after their code
 	for i := 0; i < len(code); {
 		from, c, next := i, code[i], last
 		switch {
 		case bytes.HasPrefix(code[i:], []byte("//")):
-			i = endOf(code, i, "\n")
+			i = skipTo(code, i, "\n")
 		case bytes.HasPrefix(code[i:], []byte("/*")):
-			i = endOf(code, i+2, "*/")
+			i = skipTo(code, i+2, "*/")
 		case c == '/' && strings.IndexByte(beforeExpression, last) >= 0:
-			i = behindExpression(code, i+1)
+			i = skipRegexp(code, i+1)
 			next = c
 		case c == '"' || c == '\'':
-			i = behind(code, i+1, false, string(c))
+			i = skipString(code, i+1, false, string(c))
 			next = c
 		case c == '`' || c == '}' && len(templates) > 0 && depth == templates[len(templates)-1]:
 			if c == '}' {
 				templates = templates[:len(templates)-1]
 			}
-			if i = behind(code, i+1, true, "`", "${"); code[i-1] == '{' {
+			if i = skipString(code, i+1, true, "`", "${"); code[i-1] == '{' {
 				templates = append(templates, depth)
 			}
 			next = code[i-1]
@@ -75,9 +75,9 @@ func nodeCode(source []byte) []byte {
 	return code
 }
 
-// behind returns the place behind the first of such ends with no backslash before it: where there is none, that of the end of the line,
-// or of the code for what may have many lines.
-func behind(code []byte, from int, lines bool, ends ...string) int {
+// skipString returns the position after the first of some ends that has no backslash before it. When there is none, it
+// returns the end of the line, or the end of the code for strings that may have several lines.
+func skipString(code []byte, from int, lines bool, ends ...string) int {
 	for i := from; i < len(code); i++ {
 		for _, end := range ends {
 			if bytes.HasPrefix(code[i:], []byte(end)) {
@@ -94,8 +94,8 @@ func behind(code []byte, from int, lines bool, ends ...string) int {
 	return len(code)
 }
 
-// behindExpression returns the place behind a regular expression: in its brackets a slash is no end.
-func behindExpression(code []byte, from int) int {
+// skipRegexp returns the position after a regular expression: a slash in its brackets does not end it.
+func skipRegexp(code []byte, from int) int {
 	brackets := false
 	for i := from; i < len(code) && code[i] != '\n'; i++ {
 		switch code[i] {
@@ -109,11 +109,11 @@ func behindExpression(code []byte, from int) int {
 			}
 		}
 	}
-	return endOf(code, from, "\n")
+	return skipTo(code, from, "\n")
 }
 
-// endOf returns the place behind an end, or that of the code's end.
-func endOf(code []byte, from int, end string) int {
+// skipTo returns the position after an end, or the end of the code.
+func skipTo(code []byte, from int, end string) int {
 	if n := bytes.Index(code[from:], []byte(end)); n >= 0 {
 		return from + n + len(end)
 	}

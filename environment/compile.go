@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// compiler is what the program is called that a compile command runs.
+// compiler is the name of the program that a compile command runs.
 const compiler = "compile.py"
 
-// Compile returns a command for a shell that looks whether sources, without running any of them, are of the environment's language, and
-// the files that it wants in its folder, by their names. NotCompiled reads what it prints. It prints nothing where the machine has no
-// interpreter. Empty: nobody looks at sources of this language.
+// Compile returns a shell command that checks, without running them, whether sources are of the environment's language,
+// and the files that the command needs in its folder, by name. CompileErrors reads what the command prints. It prints
+// nothing when the machine has no interpreter. An empty command means that sources of this language are not checked.
 func (e Environment) Compile(sources [][]byte) (command string, files map[string][]byte) {
 	if e.name != "python" && e.name != "python-fastapi" {
 		return "", nil
@@ -28,8 +28,8 @@ func (e Environment) Compile(sources [][]byte) (command string, files map[string
 	return strings.Join(words, " "), files
 }
 
-// NotCompiled returns why sources are not of their language, by their places among those that Compile took: LINE: MESSAGE.
-func NotCompiled(printed string) map[int]string {
+// CompileErrors returns the errors of sources, by their index in the argument of Compile: LINE: MESSAGE.
+func CompileErrors(printed string) map[int]string {
 	broken := map[int]string{}
 	for line := range strings.Lines(printed) {
 		var said struct {

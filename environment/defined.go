@@ -10,17 +10,18 @@ import (
 
 var (
 	pythonFunction = regexp.MustCompile(`(?m)^(?:async[ \t]+)?def[ \t]+(\w+)`)
-	// By these a module of Python may have names that do not stand in it.
+	// With these a Python module may have names that are not written in it.
 	pythonDynamic = regexp.MustCompile(`\bimport[\s\\(]*\*|sys\s*\.\s*modules|f_globals|` +
 		`\b(?:globals|locals|vars|exec|eval|setattr|__dict__|__getattr__|__getattribute__|__setattr__|__class__)\b`)
 )
 
-// Undefined returns an error, Invalid, when the function of an entry point is not in the file of Python that it means, as far as one sees:
-// other functions are, and its name stands nowhere in the file, not even in a text or a comment. nil when it is there, when only a call can
-// tell, and when it is not certain which file is meant. The files of the package are known as for Source.
-func (e Environment) Undefined(files map[string]bool, source []byte, entrypoint string) error {
+// CheckDefined returns an Invalid error when the function of an entry point is clearly not in its Python file: other
+// functions are, and its name is nowhere in the file, not even in a text or a comment. It returns nil when the function
+// is there, when only a call can tell, and when it is not certain which file is meant. files are those of the package,
+// as for Source.
+func (e Environment) CheckDefined(files map[string]bool, source []byte, entrypoint string) error {
 	const usual = "main"
-	file, packages := e.Source(files, entrypoint), pack{listed: files}
+	file, packages := e.Source(files, entrypoint), pack{fileSet: files}
 	module, function, named := cutLast(entrypoint)
 	if !named {
 		module = usual
@@ -37,13 +38,13 @@ func (e Environment) Undefined(files map[string]bool, source []byte, entrypoint 
 	case file != module+".py" || packages.has(module+"/__init__.py"):
 		return nil
 	case len(function) > maxName || strings.IndexFunc(function, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0:
-		return nil // Python takes several spellings for one name
+		return nil // Python accepts several spellings of one name
 	}
 	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(function) + `\b`)
 	if word.Match(source) || pythonDynamic.Match(source) {
 		return nil
 	}
-	var functions []string // without any, it is another kind of file than one that somebody mistyped a name of
+	var functions []string // without any, it is another kind of file than one with a misspelt function
 	for _, found := range pythonFunction.FindAllSubmatch(pythonCode(source), -1) {
 		functions = append(functions, string(bytes.Clone(found[1])))
 	}
@@ -51,5 +52,5 @@ func (e Environment) Undefined(files map[string]bool, source []byte, entrypoint 
 		return nil
 	}
 	slices.Sort(functions)
-	return invalid(entrypoint, "%s has no function %s; it has %s", file, function, listed(slices.Compact(functions)))
+	return invalid(entrypoint, "%s has no function %s; it has %s", file, function, joinNames(slices.Compact(functions)))
 }

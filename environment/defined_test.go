@@ -8,7 +8,8 @@ import (
 	"landfall.dev/landfall/environment"
 )
 
-// A function of Python that is surely not in its file is found without a call; where only a call can tell, nothing is said.
+// A function of Python that is surely not in its file is found without a call; where only a call can tell, nothing is
+// said.
 func TestUndefined(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ language, entry, files, source, want string }{
@@ -38,7 +39,7 @@ func TestUndefined(t *testing.T) {
 		for name := range strings.FieldsSeq(test.files) {
 			files[name] = false
 		}
-		if err := env.Undefined(files, []byte(test.source), test.entry); err != nil {
+		if err := env.CheckDefined(files, []byte(test.source), test.entry); err != nil {
 			got = err.Error()
 		}
 		if !strings.Contains(got, test.want) || (test.want == "") != (got == "") {
@@ -57,7 +58,7 @@ func TestMissingBelow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := env.Missing(map[string]bool{test.file: true}, test.entry); err == nil || !strings.Contains(err.Error(), test.file) {
+		if err := env.CheckEntrypoint(map[string]bool{test.file: true}, test.entry); err == nil || !strings.Contains(err.Error(), test.file) {
 			t.Errorf("%s: got %v, want %s named", language, err, test.file)
 		}
 	}

@@ -1,7 +1,8 @@
-// Package environment knows how a function of each language is run: what lies beside its package, and how it starts.
+// Package environment knows how functions of each language are run: what is added to a package, and how it starts.
 //
-// A function in Python or Node.js is no program that reads events; an adaptor is, which calls it. Adaptors lie in the folders
-// of this room, and are written into the function's own folder, so that it runs in a shell as it runs in the runner:
+// A function in Python or Node.js is no program that reads events. An adaptor is such a program, and calls the
+// function. Adaptors are in the folders of this room. They are written into the function's own folder, so a function
+// runs in a shell as it runs in the runner:
 //
 //	echo '{"specversion":"1.0","id":"1","source":"/me","type":"greet"}' | python3 .landfall/adaptor.py main.main
 package environment
@@ -30,7 +31,7 @@ import (
 //go:embed python/*.py nodejs/*.cjs binary/*.py */build.sh go/adaptor/*.go go/adapt/main.go go/source/source.go
 var adaptors embed.FS
 
-// folder is where adaptors lie, beside a package. Functions run as a user of their own, who reads them.
+// folder is the folder of adaptors in a package. Functions run as users of their own, who must be able to read it.
 const (
 	folder                 = ".landfall"
 	folderMode fs.FileMode = 0o755
@@ -39,32 +40,32 @@ const (
 
 // Environment is what a function runs in. Of returns one.
 type Environment struct {
-	name    string
-	files   []string // of adaptors
-	command func(p pack, entrypoint string) ([]string, event.Form, error)
-	install func(ctx context.Context, dir, into string) error // what else it does with a package; nil: nothing
-	build   func() (string, Warmup)                           // what Fission's builder does; nil: nothing
-	source  bool                                              // a source is no package until it is built
-	missing func(p pack, entrypoint string) error             // what Missing looks for beyond command; nil: nothing
-	modules bool                                              // what Command returns is a WebAssembly module, not a program
+	name            string
+	files           []string // files of adaptors
+	command         func(p pack, entrypoint string) ([]string, event.Form, error)
+	install         func(ctx context.Context, dir, into string) error // what it adds to a package; nil: nothing
+	build           func() (string, Warmup)                           // what Fission's builder does; nil: nothing
+	source          bool                                              // a source is no package until it is built
+	checkEntrypoint func(p pack, entrypoint string) error             // further checks of CheckEntrypoint after command; nil: none
+	modules         bool                                              // Command returns a WebAssembly module, not a program
 }
 
-// environments are those that there are.
+// environments returns all environments by their names.
 func environments() map[string]Environment {
 	all := map[string]Environment{}
 	for _, e := range []Environment{
 		{name: "binary", files: []string{"python/adaptor.py", "binary/exec.py"}, command: binaryCommand, build: script("binary/build.sh")},
-		{name: "container", command: containerCommand, install: installImage, missing: missingImage},
+		{name: "container", command: containerCommand, install: installImage, checkEntrypoint: checkImage},
 		{name: "go", command: goCommand, build: goBuild, source: true},
 		{name: spec.Requests, files: []string{"python/adaptor.py", "binary/exec.py"}, command: requestCommand, build: script("binary/build.sh")},
 		{name: spec.Either, files: []string{"python/adaptor.py", "binary/exec.py"}, command: eitherCommand, build: script("binary/build.sh")},
-		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, missing: missingModule, build: script("nodejs/build.sh")},
+		{name: "nodejs", files: []string{"nodejs/adaptor.cjs"}, command: nodeCommand, checkEntrypoint: checkModule, build: script("nodejs/build.sh")},
 		{
-			name: "python", command: pythonCommand, missing: missingPython, build: script("python/build.sh"),
+			name: "python", command: pythonCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
 			files: []string{"python/adaptor.py", "python/flask.py", "python/_flask_values.py", "python/_flask_more.py", "python/landfall_asgi.py"},
 		},
 		{
-			name: "python-fastapi", command: fastapiCommand, missing: missingPython, build: script("python/build.sh"),
+			name: "python-fastapi", command: fastapiCommand, checkEntrypoint: checkPython, build: script("python/build.sh"),
 			files: []string{"python/adaptor.py", "python/landfall_asgi.py"},
 		},
 		{name: "wasm", command: moduleCommand, modules: true},
@@ -75,20 +76,20 @@ func environments() map[string]Environment {
 	return all
 }
 
-// These are the names of images and of environments that stand for one of ours.
+// These match the names of images and of environments that stand for one of ours.
 var (
 	imageName = regexp.MustCompile(`^(binary|container|go|nodejs|node|python-fastapi|python|wasm)-env(-\d.*)?$`)
 	official  = regexp.MustCompile(`^(?:(?:docker\.io/)?library/)?(node|python|golang)(?:[:@].*)?$`)
 	ownName   = regexp.MustCompile(`^(binary|container|go|nodejs|node|python-fastapi|python|wasm)([^a-z].*)?$`)
 )
 
-// Of returns the environment that an Environment document means: by the last element of its image, without tag
-// (fission/python-env:1.34, node-env-16, binary-env), else by its name's beginning (nodejs, python-27), else by an official image of a
-// language (python:3.12). The image may be empty; of programs it says, too, whether they are Fission's. The image of
-// an environment whose name begins with container is the one to run, unless it is one of ours.
-// Invalid, with the names that are known, for another.
+// Of returns the environment for an Environment document. It decides by the last element of the image, without tag
+// (fission/python-env:1.34, node-env-16, binary-env); else by the beginning of the name (nodejs, python-27); else by an
+// official image of a language (python:3.12). The image may be empty. For programs it also says whether they are
+// Fission's. When the name begins with container, the image is the one to run, unless it is one of ours. Invalid, with
+// the known names, for any other document.
 func Of(e landfall.Environment) (Environment, error) {
-	if Pulled(e.Name, e.Image) != "" {
+	if PullImage(e.Name, e.Image) != "" {
 		return environments()["container"], nil
 	}
 	for _, found := range [][]string{
@@ -115,7 +116,7 @@ func lastElement(image string) string {
 	return image
 }
 
-// Key names the environment with the content of its adaptor: what Install writes is the same where the key is.
+// Key names the environment with the content of its adaptor: Install writes the same files for the same key.
 func (e Environment) Key() string {
 	sum := sha256.New()
 	for _, name := range e.files {
@@ -126,8 +127,8 @@ func (e Environment) Key() string {
 	return e.name + "-" + hex.EncodeToString(sum.Sum(nil))[:digits]
 }
 
-// Install writes what the environment needs beside a package into the folder that the package was unpacked into: below its
-// .landfall, readable by everybody. Invalid, and nothing is written, when the package has something of that name; Canceled when ctx ended.
+// Install writes what the environment adds to a package into the unpacked package: below its .landfall, readable by
+// everybody. Invalid, and nothing is written, when the package has a file of that name; Canceled when ctx ended.
 func (e Environment) Install(ctx context.Context, dir string) error {
 	const op landfall.Op = "environment.Install"
 	into := filepath.Join(dir, folder)
@@ -139,7 +140,7 @@ func (e Environment) Install(ctx context.Context, dir string) error {
 	} else if err != nil {
 		return &landfall.Error{Op: op, Err: err}
 	}
-	err := os.Chmod(into, folderMode) // whatever the umask is
+	err := os.Chmod(into, folderMode) // the umask does not matter
 	for _, name := range e.files {
 		text, _ := adaptors.ReadFile(name) // it is a part of the program
 		file := filepath.Join(into, path.Base(name))
@@ -154,19 +155,21 @@ func (e Environment) Install(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Command returns how a function starts in the folder of its package: the program and its arguments, with paths relative to
-// dir, and the form of its events. An empty entry point is what the language's functions are usually called. Invalid, with what
-// would be right, for an entry point that cannot be; Unavailable, with what to install, when the server has no interpreter.
+// Command returns how a function starts in the folder of its package: the program and its arguments, with paths
+// relative to dir, and the form of its events. An empty entry point stands for the language's usual name. Invalid, with
+// what would be right, for a malformed entry point; Unavailable, with what to install, when the server has no
+// interpreter.
 func (e Environment) Command(dir, entrypoint string) (args []string, form event.Form, err error) {
-	args, form, err = e.Portable(dir, entrypoint)
+	args, form, err = e.PortableCommand(dir, entrypoint)
 	if err == nil && !e.modules && !strings.Contains(args[0], "/") {
 		args[0], err = interpreter(programs, interpreters()[args[0]]...)
 	}
 	return args, form, err
 }
 
-// Portable is Command for another machine, of which nobody knows where its interpreter lies: that is named only.
-func (e Environment) Portable(dir, entrypoint string) (args []string, form event.Form, err error) {
+// PortableCommand is Command for another machine. It names the interpreter without a path, because its path there is
+// not known.
+func (e Environment) PortableCommand(dir, entrypoint string) (args []string, form event.Form, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, event.Structured, &landfall.Error{Op: "environment.Command", Err: err}
@@ -175,34 +178,35 @@ func (e Environment) Portable(dir, entrypoint string) (args []string, form event
 	return args, form, errors.Join(err, root.Close())
 }
 
-// Missing says why an entry point leads to no file of a package, of which the files are known by their paths, and whether they can be
-// executed. Invalid, with what would be right; nil, too, where names alone do not tell.
-func (e Environment) Missing(files map[string]bool, entrypoint string) error {
-	p := pack{listed: files}
-	if e.missing != nil {
-		return e.missing(p, entrypoint)
+// CheckEntrypoint returns an Invalid error, with what would be right, for an entry point that leads to no file of a
+// package. files has the paths of the files, and whether they are executable. It also returns nil when names alone do
+// not decide.
+func (e Environment) CheckEntrypoint(files map[string]bool, entrypoint string) error {
+	p := pack{fileSet: files}
+	if e.checkEntrypoint != nil {
+		return e.checkEntrypoint(p, entrypoint)
 	}
 	_, _, err := e.command(p, entrypoint)
 	return err
 }
 
-// Folder is where adaptors lie in the folder of a package.
+// Folder returns the folder of adaptors in a package.
 func Folder() string { return folder }
 
-// Warmup makes what builds of an environment begin with, so that they do not make it each time.
+// Warmup makes something that builds of an environment need, so that they do not make it each time.
 type Warmup struct {
-	Command string // for a shell, in an empty folder; another one when what it makes would be another
-	Folder  string // which it leaves there, and which builds find in the folder above SRC_PKG; empty: there is nothing to make
-	Note    string // a line for whoever waits while it is made
+	Command string // for a shell, in an empty folder; it is different when its output would be different
+	Folder  string // the folder that it makes, which builds find above SRC_PKG; empty: there is nothing to make
+	Note    string // a line for the person who waits while it is made
 }
 
-// builders is what Fission's builders are called: a package, or its Environment document, names them by it.
+// builders is the name of Fission's builders, which a package or its Environment document uses.
 const builders = "build"
 
-// Build returns the command that builds the source of a package, by what the package names, or else its Environment document: another
-// command than "build" is that itself, and "build" is what Fission's builders do, which is nothing for some. Where neither names one, a
-// source is the package, unless it is nothing without a build. The command is for a shell, by Fission's contract: it starts in the
-// folder SRC_PKG, and what it leaves at DEPLOY_PKG is the package.
+// Build returns the command that builds the source of a package. named is the command of the package, or else of its
+// Environment document. A command other than "build" is returned as it is; "build" is what Fission's builders do, which
+// for some is nothing. When neither names a command, the source is the package, unless it must be built. The command is
+// for a shell and follows Fission's contract: it starts in the folder SRC_PKG, and leaves the package at DEPLOY_PKG.
 func (e Environment) Build(named string) (string, Warmup) {
 	switch {
 	case named != "" && named != builders:
@@ -213,7 +217,7 @@ func (e Environment) Build(named string) (string, Warmup) {
 	return e.build()
 }
 
-// script returns a function that returns a command, which needs nothing before it.
+// script returns a function that returns a command without a warmup.
 func script(name string) func() (string, Warmup) {
 	return func() (string, Warmup) {
 		text, _ := adaptors.ReadFile(name) // it is a part of the program
@@ -221,57 +225,58 @@ func script(name string) func() (string, Warmup) {
 	}
 }
 
-// Modules reports whether what Command returns is a WebAssembly module, and its arguments, and not a program.
+// Modules reports whether Command returns a WebAssembly module with its arguments, and not a program.
 func (e Environment) Modules() bool { return e.modules }
 
 // Images reports whether its functions are container images.
 func (e Environment) Images() bool { return e.install != nil }
 
-// invalid refuses an entry point.
+// invalid is the error for an entry point.
 func invalid(entrypoint, format string, args ...any) error {
 	message := fmt.Sprintf("the entry point %q cannot be: ", entrypoint) + fmt.Sprintf(format, args...)
 	return &landfall.Error{Op: "environment.Command", Kind: landfall.Invalid, Message: message}
 }
 
-// pack is an unpacked package, or a list of the files that one would have.
+// pack is an unpacked package, or a list of its files.
 type pack struct {
 	fs.FS
-	listed map[string]bool // the files by their paths, and whether they can be executed; nil: the package is unpacked
+	fileSet map[string]bool // the files by their paths, and whether they are executable; nil: the package is unpacked
 }
 
-// has reports whether a file is there.
+// has reports whether a file exists.
 func (p pack) has(name string) bool {
-	if p.listed != nil {
-		_, found := p.listed[name]
+	if p.fileSet != nil {
+		_, found := p.fileSet[name]
 		return found
 	}
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// runs reports whether a file is there that can be executed.
-func (p pack) runs(name string) bool {
-	if p.listed != nil {
-		return p.listed[name]
+// isExecutable reports whether a file exists and is executable.
+func (p pack) isExecutable(name string) bool {
+	if p.fileSet != nil {
+		return p.fileSet[name]
 	}
 	const everybody = 0o001
 	info, err := fs.Stat(p, name)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&everybody != 0
 }
 
-// shown names, for a message, the files for which a condition holds: those in the package's own folder, or all when none is there.
-func (p pack) shown(holds func(name string) bool) string {
+// listFiles lists, for a message, the files for which a condition holds: those in the package's own folder, or all when
+// there are none.
+func (p pack) listFiles(holds func(name string) bool) string {
 	names := p.top(holds)
 	if len(names) == 0 {
-		names = slices.DeleteFunc(slices.Sorted(maps.Keys(p.listed)), func(name string) bool { return !holds(name) })
+		names = slices.DeleteFunc(slices.Sorted(maps.Keys(p.fileSet)), func(name string) bool { return !holds(name) })
 	}
-	return listed(names)
+	return joinNames(names)
 }
 
 // top returns the names of the files in the package's own folder for which a condition holds.
 func (p pack) top(holds func(name string) bool) []string {
-	all := slices.Sorted(maps.Keys(p.listed))
-	if p.listed == nil {
+	all := slices.Sorted(maps.Keys(p.fileSet))
+	if p.fileSet == nil {
 		entries, _ := fs.ReadDir(p, ".")
 		for _, entry := range entries {
 			all = append(all, entry.Name())

@@ -97,7 +97,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// What is unpacked for an earlier adaptor is not taken for what a later one needs: the key has the content of what is installed.
+// What is unpacked for an earlier adaptor is not taken for what a later one needs: the key has the content of what is
+// installed.
 func TestKeyHasTheContent(t *testing.T) {
 	t.Parallel()
 	sum := sha256.New()
@@ -113,7 +114,8 @@ func TestKeyHasTheContent(t *testing.T) {
 	}
 }
 
-// An image starts with what it says, by the path that its own PATH has; an entry point's words are in the place of its command.
+// An image starts with what it says, by the path that its own PATH has; an entry point's words are in the place of its
+// command.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	image := func(text string) string {

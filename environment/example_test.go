@@ -21,8 +21,8 @@ func examples() []struct{ language, plain, event, shell string } {
 	}
 }
 
-// A person writes a function as the language has it, and runs it in a shell. The runner runs the same function: events come in
-// by the process that stays, answers go out, and what it prints is its log.
+// A person writes a function as the language has it, and runs it in a shell. The runner runs the same function: events
+// come in by the process that stays, answers go out, and what it prints is its log.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"confined", "off"} {

@@ -4,4 +4,4 @@ package environment
 func Interpreter(below string, names ...string) (string, error) { return interpreter(below, names...) }
 
 // Installed reports whether the Python below a folder as /usr is one has a library.
-func Installed(below, library string) bool { return installed(below, library) }
+func Installed(below, library string) bool { return hasLibrary(below, library) }

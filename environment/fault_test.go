@@ -116,8 +116,8 @@ const functions = {
 	}
 }
 
-// A function that fails says in its answer what went wrong, of what type it is and where, and stays. One that ends is started
-// again.
+// A function that fails says in its answer what went wrong, of what type it is and where, and stays. One that ends is
+// started again.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -131,7 +131,8 @@ def used(n, environ):
 	content["main.py"] += uses
 	f := runnable(t, "python", "", content)
 
-	// K-008: eight times as many names take eight times as long; were each looked for among all, they would take 64 times
+	// K-008: eight times as many names take eight times as long; were each looked for among all, they would take 64
+	// times
 	var ratio float64
 	answer := flaskAnswer(t, r, f, 0, cases[0])
 	_, text, _ := strings.Cut(answer, "\n")

@@ -30,7 +30,8 @@ func Panics(w http.ResponseWriter, r *http.Request) { panic("no more") }
 func Prints(w http.ResponseWriter, r *http.Request) { fmt.Println("{}") }
 `
 
-// Functions as Fission has them in Go are built into a program, which answers requests by the one that the entry point names.
+// Functions as Fission has them in Go are built into a program, which answers requests by the one that the entry point
+// names.
 func TestGo(t *testing.T) {
 	t.Parallel()
 	program := goProgram(t, fstest.MapFS{"functions.go": {Data: []byte(goFunctions)}})
@@ -149,8 +150,8 @@ func TestGoBuild(t *testing.T) {
 	}
 }
 
-// A module says which Go it is written for. What calls its functions says so for itself, and what no Go of this machine can build is
-// refused before anything is downloaded.
+// A module says which Go it is written for. What calls its functions says so for itself, and what no Go of this machine
+// can build is refused before anything is downloaded.
 func TestGoModuleVersions(t *testing.T) {
 	t.Parallel()
 	const greets = "package main\n\nimport (\n\t\"io\"\n\t\"net/http\"\n\n\t\"example.com/greet\"\n)\n\n" +
@@ -222,7 +223,8 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// A function may stand beside a program, as in a plugin of Fission's, where func main() is not called: the entry point says which is meant.
+// A function may stand beside a program, as in a plugin of Fission's, where func main() is not called: the entry point
+// says which is meant.
 func TestGoFunctionBesideAProgram(t *testing.T) {
 	t.Parallel()
 	program := goProgram(t, fstest.MapFS{"main.go": {Data: []byte(`package main
@@ -284,12 +286,12 @@ func TestGoEntryPointOfASource(t *testing.T) {
 		for i, text := range test.sources {
 			texts[string(rune('a'+i))+".go"] = []byte(text)
 		}
-		err := of(t, "go").Uncompiled(texts, test.entrypoint)
+		err := of(t, "go").CheckCompiled(texts, test.entrypoint)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(landfall.MessageOf(err), test.want) {
 			t.Errorf("%q: the error is %v, want one with %q", test.entrypoint, err, test.want)
 		}
 	}
-	if of(t, "python").Uncompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") || of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
+	if of(t, "python").CheckCompiled(nil, "Handler") != nil || !of(t, "go").Compiles("a.go") || of(t, "go").Compiles("a_test.go") || of(t, "go").Compiles("b/a.go") {
 		t.Error("what is not compiled is looked at")
 	}
 }

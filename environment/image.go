@@ -16,22 +16,22 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// What is installed of an image.
+// These are the files of an installed image.
 const (
 	imageRoot = folder + "/root"
 	imageFile = folder + "/image.json"
 )
 
-// Pulled returns the image that functions of an environment are, which is pulled from a registry: that of an environment whose name
-// begins with container. Empty for others, and where the package has the image.
-func Pulled(name, image string) string {
+// PullImage returns the image that an environment pulls from a registry for its functions, if the environment's name
+// begins with container. It is empty for others, and when the package has the image.
+func PullImage(name, image string) string {
 	if !spec.OfContainers(name) || imageName.MatchString(lastElement(image)) {
 		return ""
 	}
 	return image
 }
 
-// installImage unpacks the image that a package has.
+// installImage unpacks the image in a package.
 func installImage(ctx context.Context, dir, into string) error {
 	image, err := container.Unpack(ctx, dir, filepath.Join(into, path.Base(imageRoot)), container.Limits{})
 	if err != nil {
@@ -44,14 +44,15 @@ func installImage(ctx context.Context, dir, into string) error {
 	return os.WriteFile(filepath.Join(dir, imageFile), text, fileMode)
 }
 
-// Root is what a function sees that is an image, in place of the server's programs and its package.
+// Root is what a function that is an image sees in place of the server's programs and its package.
 type Root struct {
 	Folder string            // on this machine
-	Dir    string            // where the function starts: a path in it
-	Env    map[string]string // what the image says, under what else the function gets
+	Dir    string            // the folder in which the function starts: a path in the root
+	Env    map[string]string // variables of the image, which other variables of the function override
 }
 
-// Root returns the root of a function whose package is installed in dir; nil for one that runs on the server's programs.
+// Root returns the root of a function whose package is installed in dir; nil for a function that runs with the server's
+// programs.
 func (e Environment) Root(dir string) (*Root, error) {
 	if e.install == nil {
 		return nil, nil //nolint:nilnil // no root is no error: most functions run on the server's programs
@@ -81,8 +82,8 @@ func readImage(p pack) (container.Image, error) {
 	return image, nil
 }
 
-// containerCommand takes what the image says; the words of an entry point are in the place of its command, as arguments are that
-// stand behind the image's name in docker run.
+// containerCommand takes the command of the image; the words of an entry point replace its arguments, as words after
+// the image's name do in docker run.
 func containerCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	form := event.Structured
 	words, draft := strings.CutPrefix(entrypoint, draftPrefix)
@@ -108,7 +109,7 @@ func containerCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return args, form, err
 }
 
-// find returns the path of a program that is named without one, as the image's PATH has it.
+// find returns the path of a program without one, found in the image's PATH.
 func find(p pack, image container.Image, program string) (string, error) {
 	if strings.Contains(program, "/") {
 		return program, nil

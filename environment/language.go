@@ -17,8 +17,8 @@ var (
 	nodeEntry   = regexp.MustCompile(`^(event:)?([^/.:][^/:]*(/[^/.:][^/:]*)*)?$`)
 )
 
-// pythonCommand takes module.function as Fission does: function alone is one of the package's main module, whose function is
-// main.
+// pythonCommand takes module.function as Fission does. A name without a dot is a function of the package's main module;
+// the default function is main.
 func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	if entrypoint != "" && !pythonEntry.MatchString(entrypoint) {
 		return nil, event.Structured, invalid(entrypoint, "in Python it is module.function, like main.main for the function main of main.py")
@@ -37,7 +37,7 @@ func pythonCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{"python3", "-B", folder + "/adaptor.py", function}, event.Structured, nil
 }
 
-// fastapiCommand takes module.function as pythonCommand does, and leaves to another adaptor what lies there: an ASGI application, or a
+// fastapiCommand takes module.function as pythonCommand does. Another adaptor runs it: an ASGI application, or a
 // function that takes a request of FastAPI.
 func fastapiCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	args, form, err := pythonCommand(p, entrypoint)
@@ -47,7 +47,7 @@ func fastapiCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{args[0], args[1], folder + "/landfall_asgi.py", args[len(args)-1]}, form, nil
 }
 
-// mainModule returns the module that an entry point means which does not say: main, user, or the only one.
+// mainModule returns the module of an entry point that names none: main, user, or the only one.
 func mainModule(p pack, entrypoint string) (string, error) {
 	const extension = ".py"
 	for _, name := range []string{"main", "user"} {
@@ -57,13 +57,13 @@ func mainModule(p pack, entrypoint string) (string, error) {
 	}
 	modules := p.top(func(name string) bool { return path.Ext(name) == extension })
 	if len(modules) != 1 {
-		return "", invalid(entrypoint, "it says no module, and the package has no main.py; write module.function; there are %s", listed(modules))
+		return "", invalid(entrypoint, "it says no module, and the package has no main.py; write module.function; there are %s", joinNames(modules))
 	}
 	return strings.TrimSuffix(modules[0], extension), nil
 }
 
-// nodeCommand takes module.export as Fission does, and event: before it for a function that gets events by another name than
-// handler. The adaptor finds the module, by the rules of Node.js.
+// nodeCommand takes module.export as Fission does, with event: before it for a function that gets events and is not
+// called handler. The adaptor finds the module, by the rules of Node.js.
 func nodeCommand(_ pack, entrypoint string) ([]string, event.Form, error) {
 	if !nodeEntry.MatchString(entrypoint) {
 		return nil, event.Structured, invalid(entrypoint,
@@ -72,9 +72,9 @@ func nodeCommand(_ pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{"node", folder + "/adaptor.cjs", entrypoint}, event.Structured, nil
 }
 
-// These say before an entry point how a program is spoken to that does not read events of 1.0.
+// These prefixes of an entry point say how a program that does not read events of 1.0 gets its input.
 const (
-	plainPrefix = "exec:"  // one process for each event, which reads the data to its end, and prints the answer's
+	plainPrefix = "exec:"  // one process for each event; it reads the data, and prints the answer's data
 	draftPrefix = "draft:" // events are of 0.1
 )
 
@@ -101,8 +101,8 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 		return nil, form, invalid(entrypoint,
 			"it is the path of a program in the package, like bin/hello, with %s before it when the program reads no events but plain data", plainPrefix)
 	case !p.has(file):
-		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", p.shown(p.runs))
-	case !p.runs(file):
+		return nil, form, invalid(entrypoint, "the package has no such file; programs in it are %s", p.listFiles(p.isExecutable))
+	case !p.isExecutable(file):
 		return nil, form, invalid(entrypoint, "the file cannot be executed by everybody; type: chmod 755 %s", file)
 	}
 	program := "./" + path.Clean(file)
@@ -112,35 +112,35 @@ func binaryCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{"python3", "-B", folder + "/exec.py", program}, form, nil
 }
 
-// mainProgram returns the program of a package that has no entry point: main, bootstrap, or the only one.
+// mainProgram returns the program of a package without an entry point: main, bootstrap, or the only one.
 func mainProgram(p pack, entrypoint string) (string, error) {
 	for _, name := range []string{"main", "bootstrap"} {
-		if p.runs(name) {
+		if p.isExecutable(name) {
 			return name, nil
 		}
 	}
-	programs := p.top(p.runs)
+	programs := p.top(p.isExecutable)
 	switch len(programs) {
 	case 0:
 		return "", invalid(entrypoint, "it says no program, and no file at the top of the package can be executed by everybody; "+
-			"type: chmod 755 FILE, or write a path; the package has %s", p.shown(p.has))
+			"type: chmod 755 FILE, or write a path; the package has %s", p.listFiles(p.has))
 	case 1:
 		return programs[0], nil
 	default:
-		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", listed(programs))
+		return "", invalid(entrypoint, "it says no program, and the package has neither main nor bootstrap; write a path; programs in it are %s", joinNames(programs))
 	}
 }
 
-// programs is where the machine's programs lie that functions can see.
+// programs is the folder of the machine's programs that functions can see.
 const programs = "/usr"
 
-// interpreters are the names that a machine may have interpreters by.
+// interpreters returns the names that interpreters have on different machines.
 func interpreters() map[string][]string {
 	return map[string][]string{"python3": {"python3"}, "node": {"node", "nodejs"}}
 }
 
-// interpreter returns the path of the first program of these names that lies, with what links lead to, below a folder as
-// programs is one. What users install for themselves is no use in the sandbox.
+// interpreter returns the path of the first program with one of the names that is, after following links, below a
+// folder like programs. The sandbox does not show programs that users install for themselves.
 func interpreter(below string, names ...string) (string, error) {
 	folders := []string{filepath.Join(below, "local/bin"), filepath.Join(below, "bin")}
 	for _, folder := range folders {
@@ -155,14 +155,14 @@ func interpreter(below string, names ...string) (string, error) {
 			}
 		}
 	}
-	name := names[len(names)-1] // which Debian's packages are called by
+	name := names[len(names)-1] // the name of Debian's package
 	return "", &landfall.Error{Op: "environment.Command", Kind: landfall.Unavailable, Message: fmt.Sprintf(
 		"the server has no %s where functions can see it (%s); install it there, like: apt-get install %s",
 		names[0], strings.Join(folders, ", "), name)}
 }
 
-// listed returns names for a message.
-func listed(names []string) string {
+// joinNames joins names for a message.
+func joinNames(names []string) string {
 	const most = 20
 	switch {
 	case len(names) == 0:

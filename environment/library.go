@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// fastapi is the library that functions may need beside their package.
+// fastapi is a library that functions may need in addition to their package.
 const fastapi = "fastapi"
 
-// fastapiImport is where a module of Python cannot do without FastAPI. In a block it may be able to.
+// fastapiImport matches an import without which a Python module cannot work. An indented import may be optional.
 var fastapiImport = regexp.MustCompile(`(?m)^(?:import|from)\s+` + fastapi + `\b`)
 
-// NeedsFastAPI reports whether the source of an entry point needs FastAPI, and none of the files of its package is that: it imports it, or
-// the function takes a request of it.
+// NeedsFastAPI reports whether the source of an entry point needs FastAPI and its package does not contain it: the
+// source imports it, or the function takes a request of it.
 func (e Environment) NeedsFastAPI(files map[string]bool, source []byte, entrypoint string) bool {
 	if e.name != "python" && e.name != "python-fastapi" {
 		return false
@@ -32,13 +32,13 @@ func (e Environment) NeedsFastAPI(files map[string]bool, source []byte, entrypoi
 	return fastapiImport.Match(code) || e.name == "python-fastapi" && takesRequest.Match(code)
 }
 
-// HasFastAPI reports whether this machine has FastAPI where functions find it.
-func HasFastAPI() bool { return installed(programs, fastapi) }
+// HasFastAPI reports whether FastAPI is installed where functions of this machine find it.
+func HasFastAPI() bool { return hasLibrary(programs, fastapi) }
 
-// installed reports whether the Python below a folder as /usr is one has a library.
-func installed(below, library string) bool {
+// hasLibrary reports whether the Python below a folder like /usr has a library.
+func hasLibrary(below, library string) bool {
 	for _, folder := range []string{"lib", "local/lib"} {
-		found, _ := filepath.Glob(filepath.Join(below, folder, "python3*", "*-packages", library)) // the pattern is right
+		found, _ := filepath.Glob(filepath.Join(below, folder, "python3*", "*-packages", library)) // the pattern is valid
 		if len(found) > 0 {
 			return true
 		}

@@ -8,24 +8,26 @@ import (
 	"landfall.dev/landfall/environment/container"
 )
 
-// missingPython looks for the module that an entry point names, as the adaptor does: also for one that is no text, and for a folder.
-func missingPython(p pack, entrypoint string) error {
+// checkPython looks for the module of an entry point as the adaptor does, including modules that are not text, and
+// folders.
+func checkPython(p pack, entrypoint string) error {
 	args, _, err := pythonCommand(p, entrypoint)
 	if err != nil {
 		return err
 	}
 	entry := args[len(args)-1]
 	module := strings.ReplaceAll(entry[:strings.LastIndex(entry, ".")], ".", "/")
-	for name := range p.listed {
+	for name := range p.fileSet {
 		if strings.HasPrefix(name, module+".") || strings.HasPrefix(name, module+"/") {
 			return nil
 		}
 	}
-	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module, p.shown(p.has))
+	return invalid(entrypoint, "the package has neither %s.py nor %s/__init__.py; it has %s", module, module, p.listFiles(p.has))
 }
 
-// missingModule looks for the module of Node.js that an entry point names, as the adaptor does. What a package.json says is not known.
-func missingModule(p pack, entrypoint string) error {
+// checkModule looks for the Node.js module of an entry point as the adaptor does. It does not know what a package.json
+// says.
+func checkModule(p pack, entrypoint string) error {
 	if _, _, err := nodeCommand(p, entrypoint); err != nil {
 		return err
 	}
@@ -46,8 +48,8 @@ func missingModule(p pack, entrypoint string) error {
 	if module == "" && len(scripts) == 1 {
 		return nil
 	}
-	return invalid(entrypoint, "the package has none of %s; it has %s", listed(tried), p.shown(p.has))
+	return invalid(entrypoint, "the package has none of %s; it has %s", joinNames(tried), p.listFiles(p.has))
 }
 
-// missingImage looks for an image in a package.
-func missingImage(p pack, _ string) error { return container.Missing(p.has) }
+// checkImage looks for an image in a package.
+func checkImage(p pack, _ string) error { return container.CheckImage(p.has) }

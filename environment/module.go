@@ -19,9 +19,9 @@ func moduleCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{file}, form, err
 }
 
-// Module returns the path of the module that an entry point means, of the files of a package, and the form of its events. Without
-// an entry point it is main.wasm, or the only one in the package's own folder. Invalid, with what would be right, for an entry
-// point that cannot be.
+// Module returns the path of the module of an entry point, among the files of a package, and the form of its events.
+// Without an entry point it is main.wasm, or the only module in the package's own folder. Invalid, with what would be
+// right, for a malformed entry point.
 func Module(files []string, entrypoint string) (file string, form event.Form, err error) {
 	const usual, extension = "main.wasm", ".wasm"
 	if strings.HasPrefix(entrypoint, draftPrefix) {
@@ -35,16 +35,16 @@ func Module(files []string, entrypoint string) (file string, form event.Form, er
 	case file != "" && slices.Contains(files, file):
 		return file, form, nil
 	case file != "":
-		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", listed(all))
+		return "", form, invalid(entrypoint, "the package has no such file; modules in it are %s", joinNames(all))
 	case slices.Contains(files, usual):
 		return usual, form, nil
 	case len(modules) == 1:
 		return modules[0], form, nil
 	}
-	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, listed(all))
+	return "", form, invalid(entrypoint, "it says no module, and the package has no %s; write a path; modules in it are %s", usual, joinNames(all))
 }
 
-// clean returns the path that an entry point names; empty when it names none.
+// clean returns the path in an entry point; empty when it has none.
 func clean(entrypoint string) string {
 	file := strings.TrimPrefix(entrypoint, draftPrefix)
 	if file == "" {

@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// requestCommand takes the path of a file of the package, as Fission's binary environment does: whatever its mode is, it is run for each
-// request. draft: before it says that it is a program as those of binaryCommand.
+// requestCommand takes the path of a file of the package, as Fission's binary environment does: the file is run for
+// each request, whatever its mode. With draft: before it, it is a program like those of binaryCommand.
 func requestCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	if strings.HasPrefix(entrypoint, draftPrefix) {
 		return binaryCommand(p, entrypoint)
@@ -24,7 +24,8 @@ func requestCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	return []string{"python3", "-B", folder + "/exec.py", "--request", "./" + file}, event.Structured, nil
 }
 
-// requestFile returns the path of the file that an entry point means: without one it is the only file of the package, or its main program.
+// requestFile returns the path of the file of an entry point. Without an entry point it is the only file of the
+// package, or its main program.
 func requestFile(p pack, entrypoint string) (string, error) {
 	file := strings.TrimPrefix(entrypoint, plainPrefix)
 	if file == "" {
@@ -37,35 +38,36 @@ func requestFile(p pack, entrypoint string) (string, error) {
 	file = path.Clean(file)
 	switch {
 	case file == ".":
-		return "", invalid(entrypoint, "it says no program; write the path of one; the package has %s", p.shown(p.has))
+		return "", invalid(entrypoint, "it says no program; write the path of one; the package has %s", p.listFiles(p.has))
 	case !filepath.IsLocal(file):
 		return "", invalid(entrypoint, "it is the path of a program in the package, like bin/hello")
 	case !p.has(file):
-		return "", invalid(entrypoint, "the package has no such file; it has %s", p.shown(p.has))
+		return "", invalid(entrypoint, "the package has no such file; it has %s", p.listFiles(p.has))
 	}
 	return file, nil
 }
 
-// eitherCommand is binaryCommand for programs that know of CloudEvents, and requestCommand for the others.
+// eitherCommand is binaryCommand for programs that know CloudEvents, and requestCommand for others.
 func eitherCommand(p pack, entrypoint string) ([]string, event.Form, error) {
 	file, err := requestFile(p, entrypoint)
 	switch {
 	case err != nil || strings.HasPrefix(entrypoint, plainPrefix) || !p.knowsEvents():
 		return requestCommand(p, entrypoint)
-	case p.runs(file):
+	case p.isExecutable(file):
 		return binaryCommand(p, entrypoint)
 	}
 	return []string{"/bin/sh", "./" + file}, event.Structured, nil
 }
 
-// knowsEvents reports whether a file of an unpacked package names an attribute that every event has: who answers with events writes it.
+// knowsEvents reports whether a file of an unpacked package contains the name of an attribute that every event has,
+// because a program that answers with events writes it.
 func (p pack) knowsEvents() bool {
 	const most = 64 << 20 // bytes of all files together
-	if p.listed != nil {
+	if p.fileSet != nil {
 		return false
 	}
 	left, knows := int64(most), false
-	_ = fs.WalkDir(p, ".", func(name string, entry fs.DirEntry, err error) error { // what cannot be read says nothing
+	_ = fs.WalkDir(p, ".", func(name string, entry fs.DirEntry, err error) error { // a file that cannot be read does not count
 		switch {
 		case err != nil || left <= 0:
 			return err

@@ -38,7 +38,7 @@ func TestEitherProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, _, err := e.Portable(unpack(t, c.content), c.entrypoint)
+		args, _, err := e.PortableCommand(unpack(t, c.content), c.entrypoint)
 		if got := strings.Join(args, " "); got != c.want || (c.want == "") != (landfall.Is(err, landfall.Invalid)) {
 			t.Errorf("%s %q %v: got %q, %v; want %q", c.programs, c.entrypoint, slices.Sorted(maps.Keys(c.content)), got, err, c.want)
 		}

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// socketParameters are those of a function that takes a WebSocket, as functions of Fission name them.
+// socketParameters matches the parameters of a function that takes a WebSocket, as functions of Fission name them.
 const socketParameters = `\(\s*(?:ws|socket|websocket|conn|connection)\s*(?::[^,()]*)?,\s*clients\b`
 
-// These find parts of code of Node.js, the first two where a value begins.
+// These match parts of Node.js code, the first two at the beginning of a value.
 var (
 	nodeSocket      = regexp.MustCompile(`^(?:async\s*)?(?:function\b[\s*]*[\w$]*\s*)?` + socketParameters + `\s*\)\s*(?:=>|\{)`)
 	nodeName        = regexp.MustCompile(`^([\w$]+)\s*(?:[;,}\n]|$)`)
 	nodeDeclaration = regexp.MustCompile(`(?m)^(?:(?:const|let|var)\s+([\w$]+)\s*=\s*|(?:async\s+)?function\s+([\w$]+))`)
 )
 
-// Socket looks no further than so many places where something is exported, and at no longer names.
+// Socket looks at no more than so many exports, and at no longer names.
 const maxPlaces, maxName = 16, 256
 
-// Source returns the file of a package that an entry point means, by its path; empty where nobody has to look into it. The files of the
-// package are known by their paths, and whether they can be executed.
+// Source returns the file of a package to which an entry point leads, by its path; empty when nobody has to read it.
+// files has the paths of the package's files, and whether they are executable.
 func (e Environment) Source(files map[string]bool, entrypoint string) string {
-	p, tried, extension := pack{listed: files}, []string{}, ""
+	p, tried, extension := pack{fileSet: files}, []string{}, ""
 	switch e.name {
 	case "python", "python-fastapi":
 		extension = ".py"
@@ -47,8 +47,8 @@ func (e Environment) Source(files map[string]bool, entrypoint string) string {
 	return ""
 }
 
-// Socket returns the line at which a source has the function of an entry point, if that takes a WebSocket as Fission's environments
-// give one: its two parameters are called (ws, clients). 0: it does not, as far as one sees.
+// Socket returns the line of the function of an entry point, if it takes a WebSocket as Fission's environments pass
+// one: its two parameters are (ws, clients). 0 means that it does not, as far as the source shows.
 func (e Environment) Socket(source []byte, entrypoint string) int {
 	_, function, named := cutLast(entrypoint)
 	if len(function) > maxName {
@@ -79,7 +79,8 @@ func (e Environment) Socket(source []byte, entrypoint string) int {
 
 func lineOf(source []byte, at int) int { return 1 + bytes.Count(source[:at], []byte("\n")) }
 
-// exported returns the places at which code of Node.js has what may be the value that a module exports by a name; empty: itself.
+// exported returns the positions in Node.js code of possible values of an export; an empty name stands for the module
+// itself.
 func exported(code []byte, name string) []int {
 	begins := `\bmodule\.exports\s*=\s*|\bexport\s+default\s+`
 	if quoted := regexp.QuoteMeta(name); name != "" {
@@ -87,11 +88,11 @@ func exported(code []byte, name string) []int {
 			`\b)|\bmodule\.exports\s*=\s*\{(?:[^{}]*,)?\s*` + quoted + `\s*(?::\s*|(\())|(?:\bmodule\.exports\s*=|\bexport)\s*\{(?:[^{}]*,)?\s*(` + quoted + `)\s*[,}]`
 	}
 	var places []int
-	names := map[string]bool{} // of values that stand elsewhere
+	names := map[string]bool{} // of values that are defined elsewhere
 	for _, found := range regexp.MustCompile(begins).FindAllSubmatchIndex(code, maxPlaces) {
 		at := found[1]
 		for group := 2; group < len(found); group += 2 {
-			if found[group] >= 0 { // what is found is a part of the value
+			if found[group] >= 0 { // what it matched is a part of the value
 				at = found[group]
 			}
 		}
@@ -116,7 +117,7 @@ func exported(code []byte, name string) []int {
 	return places
 }
 
-// cutLast cuts an entry point around its last dot. Without one, all of it is after.
+// cutLast cuts an entry point at its last dot. Without a dot, after is all of it.
 func cutLast(entrypoint string) (before, after string, found bool) {
 	i := strings.LastIndexByte(entrypoint, '.')
 	if i < 0 {
@@ -125,7 +126,7 @@ func cutLast(entrypoint string) (before, after string, found bool) {
 	return entrypoint[:i], entrypoint[i+1:], true
 }
 
-// modules returns the files that an entry point of Node.js may mean.
+// modules returns the possible files of a Node.js entry point.
 func modules(entrypoint string) []string {
 	module := strings.TrimPrefix(entrypoint, "event:")
 	module = strings.TrimSuffix(module, path.Ext(module))

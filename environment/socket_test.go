@@ -65,7 +65,8 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// A source is read once, whatever is in it: none of these ends where each of its lines is a reason to read the rest again.
+// A source is read once, whatever is in it: none of these ends where each of its lines is a reason to read the rest
+// again.
 func TestSocketOfHardSources(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20

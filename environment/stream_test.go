@@ -77,7 +77,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A generator of which a piece is refused ends as one whose loop is left: what it holds is given back before the next event.
+// A generator of which a piece is refused ends as one whose loop is left: what it holds is given back before the next
+// event.
 func TestRefusedPieces(t *testing.T) {
 	t.Parallel()
 	const python = "    try:\n        yield 'one'\n        yield 2\n    finally:\n        print('given', 'back')\n"

@@ -8,8 +8,8 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// Unknown finds the functions of a spec that cannot be run because their environment is none of ours.
-func Unknown(s *spec.Spec) []spec.Problem {
+// UnknownEnvironments finds the functions of a spec whose environment is not known, so that they cannot be run.
+func UnknownEnvironments(s *spec.Spec) []spec.Problem {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
 		e, defined := s.Environment(f.Environment)
@@ -24,9 +24,9 @@ func Unknown(s *spec.Spec) []spec.Problem {
 	return problems
 }
 
-// Offline warns of the functions of a spec that ask for a network and get none: those that are modules.
-func Offline(s *spec.Spec) []spec.Problem {
-	networked := spec.Networked(s)
+// WithoutNetwork warns about functions of a spec that ask for a network and get none, because they are modules.
+func WithoutNetwork(s *spec.Spec) []spec.Problem {
+	networked := spec.NetworkFunctions(s)
 	var warnings []spec.Problem
 	for _, f := range s.Functions {
 		e, _ := s.Environment(f.Environment)

@@ -13,7 +13,7 @@ func TestUnknown(t *testing.T) {
 	function := func(name, environment string) spec.Function {
 		return spec.Function{Object: spec.Object{Name: name, Pos: spec.Position{File: "specs/a.yaml", Line: 7}}, Environment: environment}
 	}
-	got := environment.Unknown(&spec.Spec{
+	got := environment.UnknownEnvironments(&spec.Spec{
 		Functions: []spec.Function{function("a", "python"), function("b", "pyhton"), function("c", "mine"), function("d", "ruby")},
 		Environments: []spec.Environment{
 			{Object: spec.Object{Name: "mine", Spec: []byte(`{"runtime":{"image":"fission/node-env:1"}}`)}},

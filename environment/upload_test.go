@@ -49,8 +49,8 @@ func (s *sent) Stop() {
 // Taken implements function.Body.
 func (*sent) Taken() int64 { return 0 }
 
-// Functions in every language read a body while it comes, and their processes go on with the next event: also when the function did
-// not read it to its end, and when it broke off.
+// Functions in every language read a body while it comes, and their processes go on with the next event: also when the
+// function did not read it to its end, and when it broke off.
 func TestUploads(t *testing.T) {
 	t.Parallel()
 	const flask = "from flask import request\ncalls = 0\ndef main():\n    global calls\n    calls += 1\n"

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The attributes that are ours.
+// These attributes are ours.
 const (
 	attributeProtocol  = "protocol"
 	attributeConfig    = "config"
@@ -21,7 +21,7 @@ const (
 	attributeTrace = "traceparent" // of the extension for distributed tracing
 
 	attributeFollows = "datafollows" // of a request: its data follows in parts
-	attributeRead    = "dataread"    // of its answer: they were read to the last
+	attributeRead    = "dataread"    // of its answer: the parts were read to the last
 )
 
 // isMap reports whether an attribute holds a map.
@@ -36,18 +36,18 @@ func isForeign(name string) bool {
 		draftTypeVersion, draftEncoding, "data_base64":
 		return false
 	}
-	return !taken(name)
+	return !isReserved(name)
 }
 
-// Error is what an event says that stands for an answer that could not be given.
+// Error is what an event says that takes the place of an answer.
 type Error struct {
 	Message string `json:"message"`         // what went wrong, for the caller
 	Type    string `json:"type,omitempty"`  // what kind of error it is
 	Trace   string `json:"trace,omitempty"` // where it happened
 }
 
-// Protocol is what the protocol of an event's source knows beside the data. For HTTP, a request has all but Status, and an
-// answer has Status and Headers.
+// Protocol is what the protocol of an event's source says in addition to the data. For HTTP, a request has everything
+// except Status, and an answer has Status and Headers.
 type Protocol struct {
 	Type       string              `json:"type,omitempty"` // "http"
 	Method     string              `json:"method,omitempty"`
@@ -64,7 +64,7 @@ type Trigger struct {
 	Config      map[string]string `json:"config,omitempty"` // of app and trigger
 }
 
-// ErrorOf returns the error that an event is, and false when it is none. Invalid when it has an error that is not like one.
+// ErrorOf returns the error of an event, and false when it has none. Invalid when its error is malformed.
 func ErrorOf(e Event) (Error, bool, error) {
 	if _, ok := attribute(e, attributeError); !ok {
 		return Error{}, false, nil // most events
@@ -77,13 +77,13 @@ func ErrorOf(e Event) (Error, bool, error) {
 	return fault, ok, err
 }
 
-// SetError makes an event one that stands for an answer: it has no data.
+// SetError makes an event an error without data.
 func SetError(e *Event, fault Error) {
 	e.DataEncoded, e.DataBase64 = nil, false
 	set(e, attributeError, fault)
 }
 
-// ChangeError changes the texts of an event's error, if it is one: of an error that is not like one, all that it says.
+// ChangeError changes the texts of an event's error, if it has one; for a malformed error, all of it.
 func ChangeError(e *Event, change func(text string) string) {
 	fault, is, err := ErrorOf(*e)
 	switch {
@@ -97,7 +97,7 @@ func ChangeError(e *Event, change func(text string) string) {
 	}
 }
 
-// ProtocolOf returns what an event's protocol says; zero when nothing. Invalid when it is not like that.
+// ProtocolOf returns the protocol of an event; zero when it has none. Invalid when it is malformed.
 func ProtocolOf(e Event) (Protocol, error) {
 	if _, ok := attribute(e, attributeProtocol); !ok {
 		return Protocol{}, nil
@@ -107,7 +107,7 @@ func ProtocolOf(e Event) (Protocol, error) {
 	return p, err
 }
 
-// SameProtocol reports whether an event has the protocol of another, byte for byte.
+// SameProtocol reports whether two events have the same protocol, byte for byte.
 func SameProtocol(e, other Event) bool {
 	one, _ := attribute(e, attributeProtocol)
 	another, _ := attribute(other, attributeProtocol)
@@ -116,16 +116,16 @@ func SameProtocol(e, other Event) bool {
 	return ok && too && said == others
 }
 
-// SetProtocol sets what an event's protocol says.
+// SetProtocol sets the protocol of an event.
 func SetProtocol(e *Event, p Protocol) {
 	const usual = 1 << 10
 	var room [usual]byte
 	put(e, attributeProtocol, string(p.appendJSON(room[:0])))
 }
 
-// appendJSON appends p as json.Marshal would, in a quarter of its time: every request has one.
+// appendJSON appends p as json.Marshal does, in a quarter of its time, because every request has one.
 func (p Protocol) appendJSON(out []byte) []byte {
-	var room [usualMembers]string
+	var room [commonMembers]string
 	out = append(out, '{')
 	for _, field := range [...]struct{ name, value string }{{"type", p.Type}, {"method", p.Method}, {"request_url", p.RequestURL}} {
 		if field.value != "" {
@@ -137,7 +137,7 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	}
 	if len(p.Headers) > 0 {
 		out = append(appendName(out, "headers"), '{')
-		for _, name := range sorted(room[:0], p.Headers) {
+		for _, name := range sortedKeys(room[:0], p.Headers) {
 			out = append(appendName(out, name), '[')
 			for i, value := range p.Headers[name] {
 				if i > 0 {
@@ -151,7 +151,7 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	}
 	if len(p.Params) > 0 {
 		out = append(appendName(out, "params"), '{')
-		for _, name := range sorted(room[:0], p.Params) {
+		for _, name := range sortedKeys(room[:0], p.Params) {
 			out = quote(appendName(out, name), p.Params[name])
 		}
 		out = append(out, '}')
@@ -159,8 +159,8 @@ func (p Protocol) appendJSON(out []byte) []byte {
 	return append(out, '}')
 }
 
-// sorted appends the keys of a map to names, which are none, and sorts them.
-func sorted[V any](names []string, m map[string]V) []string {
+// sortedKeys appends the keys of a map to names, which is empty, and sorts them.
+func sortedKeys[V any](names []string, m map[string]V) []string {
 	for name := range m {
 		names = append(names, name)
 	}
@@ -176,7 +176,7 @@ func appendName(out []byte, name string) []byte {
 	return append(quote(out, name), ':')
 }
 
-// ConfigOf returns the configuration that came with an event. Invalid when it is no map of strings.
+// ConfigOf returns the configuration in an event. Invalid when it is no map of strings.
 func ConfigOf(e Event) (map[string]string, error) {
 	var config map[string]string
 	_, err := get(e, attributeConfig, &config)
@@ -186,17 +186,18 @@ func ConfigOf(e Event) (map[string]string, error) {
 // SetConfig sets the configuration of app and trigger.
 func SetConfig(e *Event, config map[string]string) { set(e, attributeConfig, config) }
 
-// TriggerOf returns what a trigger added. Invalid when it is not like that.
+// TriggerOf returns what a trigger added to an event. Invalid when it is malformed.
 func TriggerOf(e Event) (Trigger, error) {
 	var t Trigger
 	_, err := get(e, attributeTrigger, &t)
 	return t, err
 }
 
-// Addition is what a trigger adds to its events, written once for all of them: each is a string.
+// Addition is what a trigger adds to its events. It is encoded once for all of them: each field is a string.
 type Addition struct{ config, trigger, function any }
 
-// NewAddition returns what a trigger adds: the configuration of app and trigger by itself, too, where the document's flow has it.
+// NewAddition returns what a trigger adds. The configuration of app and trigger is also added by itself, as in the Fn
+// document.
 func NewAddition(t Trigger) Addition {
 	e := New()
 	SetConfig(&e, t.Config)
@@ -209,59 +210,61 @@ func NewAddition(t Trigger) Addition {
 	return Addition{text(attributeConfig), text(attributeTrigger), text(attributeFunction)}
 }
 
-// AddTo adds it to an event, in place of what the event says itself.
+// AddTo adds it to an event, in place of what the event has.
 func (a Addition) AddTo(e *Event) {
 	put(e, attributeConfig, a.config)
 	put(e, attributeTrigger, a.trigger)
 	put(e, attributeFunction, a.function)
 }
 
-// SetTrigger sets what a trigger adds, and the function's address also by itself, where the document's flow has it.
+// SetTrigger sets what a trigger adds. The function's address is also added by itself, as in the Fn document.
 func SetTrigger(e *Event, t Trigger) {
 	set(e, attributeTrigger, t)
 	e.SetExtension(attributeFunction, t.FunctionURL)
 }
 
-// FunctionOf returns the URL of the function that an event is for, or nothing.
+// FunctionOf returns the URL of the function to which an event is sent; empty when there is none.
 func FunctionOf(e Event) string {
 	value, _ := attribute(e, attributeFunction)
 	function, _ := value.(string)
 	return function
 }
 
-// SetTypeVersion says which version of its type an event has. 1.0 has no attribute for it, and 0.1 has one.
+// SetTypeVersion sets the version of an event's type. 1.0 has no attribute for it, and 0.1 has one.
 func SetTypeVersion(e *Event, version string) { put(e, draftTypeVersion, version) }
 
-// ExecutionOf returns the name of the execution that an event belongs to, or nothing.
+// ExecutionOf returns the name of the execution to which an event belongs; empty when there is none.
 func ExecutionOf(e Event) string {
 	value, _ := attribute(e, attributeExecution)
 	name, _ := value.(string)
 	return name
 }
 
-// SetExecution names the execution that an event belongs to.
+// SetExecution sets the execution to which an event belongs.
 func SetExecution(e *Event, name string) {
 	if ExecutionOf(*e) != name || name == "" {
 		put(e, attributeExecution, name)
 	}
 }
 
-// TraceOf returns the traceparent of an event, by the extension for distributed tracing of CloudEvents, or nothing.
+// TraceOf returns the traceparent of an event, from CloudEvents' extension for distributed tracing; empty when there is
+// none.
 func TraceOf(e Event) string {
 	value, _ := attribute(e, attributeTrace)
 	parent, _ := value.(string)
 	return parent
 }
 
-// SetTrace sets the traceparent of an event that has none, unless parent is empty: what is of a trace already stays in it.
+// SetTrace sets the traceparent of an event that has none, unless parent is empty. An event that belongs to a trace
+// stays in it.
 func SetTrace(e *Event, parent string) {
 	if _, has := attribute(*e, attributeTrace); !has && parent != "" {
 		e.SetExtension(attributeTrace, parent)
 	}
 }
 
-// Strip takes away what only a function is told: configuration, which may hold secrets, and what the trigger added. A
-// function that hands its request back does not tell it to its caller.
+// Strip removes what only a function may see: configuration, which may have secrets, and what the trigger added. So a
+// function that returns its request does not show them to its caller.
 func Strip(e *Event) {
 	for _, name := range [...]string{attributeConfig, attributeTrigger, attributeFunction} {
 		if _, ok := attribute(*e, name); ok {
@@ -270,12 +273,12 @@ func Strip(e *Event) {
 	}
 }
 
-// isPrivate reports whether Strip takes an attribute away.
+// isPrivate reports whether Strip removes an attribute.
 func isPrivate(name string) bool {
 	return name == attributeConfig || name == attributeTrigger || name == attributeFunction
 }
 
-// Answer returns an event with nothing in it that answers another: its source and type, and an ID of its own.
+// Answer returns an empty event that answers another one: it has the other's source and type, and an ID of its own.
 func Answer(request Event, id string) Event {
 	e := New()
 	e.SetID(id)
@@ -287,7 +290,7 @@ func Answer(request Event, id string) Event {
 	return e
 }
 
-// SizeOf returns how many bytes an event has, about: its data and whatever else in it may be long.
+// SizeOf returns about how many bytes an event has: its data and all other parts that may be long.
 func SizeOf(e Event) int {
 	size := len(e.DataEncoded) + len(e.ID()) + len(e.Type()) + len(e.Source()) + len(e.Subject()) + len(e.DataContentType()) + len(e.DataSchema())
 	for _, value := range e.Extensions() {
@@ -298,7 +301,7 @@ func SizeOf(e Event) int {
 	return size
 }
 
-// attribute returns an attribute that 1.0 does not have itself. Event.Extensions copies all of them.
+// attribute returns an extension attribute. Event.Extensions copies all of them.
 func attribute(e Event, name string) (any, bool) {
 	if v1, ok := e.Context.(*cloudevents.EventContextV1); ok {
 		value, ok := v1.Extensions[name]
@@ -308,8 +311,7 @@ func attribute(e Event, name string) (any, bool) {
 	return value, ok
 }
 
-// put sets an attribute that 1.0 does not have itself, of a name and a value that the SDK would not refuse. It asks itself for every
-// one of them.
+// put sets an extension attribute, with a name and a value that the SDK would accept. The SDK checks every one.
 func put(e *Event, name string, value any) {
 	v1, ok := e.Context.(*cloudevents.EventContextV1)
 	if !ok {
@@ -342,7 +344,7 @@ func get(e Event, name string, to any) (bool, error) {
 func set(e *Event, name string, value any) {
 	said, err := json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return // there are only strings and numbers in it
+		return // it has only strings and numbers
 	}
 	e.SetExtension(name, string(said))
 }

@@ -26,8 +26,8 @@ func jsonSuffix(contentType string) bool {
 	return strings.HasSuffix(mediaType, "+json") && !isJSON(mediaType)
 }
 
-// takenForText reports whether the SDK would read data of this type as text although it is JSON.
-func takenForText(contentType string) bool {
+// isReadAsText reports whether the SDK would read data of this type as text although it is JSON.
+func isReadAsText(contentType string) bool {
 	mediaType := mediaTypeOf(contentType)
 	return jsonSuffix(mediaType) || (isJSON(mediaType) && !strings.HasPrefix(contentType, mediaType))
 }
@@ -38,7 +38,7 @@ func mediaTypeOf(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(mediaType))
 }
 
-// setData sets the data of an event whose type the SDK takes for text. It was checked before.
+// setData sets the data of an event whose type the SDK takes for text. The data was checked before.
 func setData(e *Event, content member) {
 	switch {
 	case content.value.Kind() == 'n':
@@ -50,9 +50,9 @@ func setData(e *Event, content member) {
 	}
 }
 
-// ready makes data fit for a stream: JSON on one line, text that is text, and everything else as base64. What is in an event
-// can therefore never look like another event.
-func ready(e *Event) {
+// prepareData prepares data for a stream: JSON on one line, valid text, and everything else as base64. So the data of
+// an event can never look like another event.
+func prepareData(e *Event) {
 	if e.DataBase64 || e.DataEncoded == nil {
 		return
 	}
@@ -72,22 +72,22 @@ func ready(e *Event) {
 	}
 }
 
-// Append appends an event as JSON on one line, without the line's end. Internal when the event is not valid.
+// Append appends an event as JSON on one line, without a line end. Internal when the event is not valid.
 func Append(out []byte, form Form, e Event) ([]byte, error) {
 	if form == Draft {
 		return appendDraft(out, e)
 	}
-	ready(&e)
-	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && isUsual(c) {
-		return appendUsual(out, c, e), nil
+	prepareData(&e)
+	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && isPlain(c) {
+		return appendFast(out, c, e), nil
 	}
 	w := appender(out)
 	err := cloudevents.WriteJson(&e, &w)
 	return w, err
 }
 
-// isUsual reports whether appendUsual can write an event: its attributes are text.
-func isUsual(c *cloudevents.EventContextV1) bool {
+// isPlain reports whether appendFast can write an event: its attributes are text.
+func isPlain(c *cloudevents.EventContextV1) bool {
 	for _, value := range c.Extensions {
 		if _, ok := value.(string); !ok {
 			return false
@@ -96,8 +96,8 @@ func isUsual(c *cloudevents.EventContextV1) bool {
 	return true
 }
 
-// appendUsual appends what the SDK would write, in a third of its time: every call has an event.
-func appendUsual(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
+// appendFast appends what the SDK would write, in a third of its time, because every call has an event.
+func appendFast(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	out = quote(append(out, `{"specversion":"1.0","id":`...), c.ID)
 	out = append(out, `,"source":`...)
 	if hasPlainSource(c) {
@@ -122,14 +122,14 @@ func appendUsual(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	out = appendData(out, c, e)
 	const few = 8
 	var room [few]string
-	for _, name := range sorted(room[:0], c.Extensions) {
+	for _, name := range sortedKeys(room[:0], c.Extensions) {
 		value, _ := c.Extensions[name].(string)
 		out = quote(append(quote(append(out, ','), name), ':'), value)
 	}
 	return append(out, '}')
 }
 
-// appendData appends the data of an event that is ready, and the comma before it.
+// appendData appends a comma and the prepared data of an event.
 func appendData(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	mediaType := cloudevents.ApplicationJSON
 	if c.DataContentType != nil {
@@ -148,7 +148,7 @@ func appendData(out []byte, c *cloudevents.EventContextV1, e Event) []byte {
 	return out
 }
 
-// appender is a writer to the end of a slice.
+// appender is a writer that appends to a slice.
 type appender []byte
 
 // Write implements io.Writer.

@@ -15,12 +15,12 @@ import (
 	"landfall.dev/landfall"
 )
 
-// The 0.1 shape of the Fn document.
+// These are parts of the 0.1 form of the Fn document.
 const (
 	draftVersion     = "cloud-events-version"
 	draft            = "0.1"
-	draftTypeVersion = "eventtypeversion" // the attribute of 1.0 that keeps event-type-version
-	draftEncoding    = "encoding"         // the extension that says that data is base64: 0.1 has no field for it
+	draftTypeVersion = "eventtypeversion" // the attribute of 1.0 that holds event-type-version
+	draftEncoding    = "encoding"         // the extension that marks data as base64, for which 0.1 has no field
 	draftBase64      = "base64"
 )
 
@@ -39,8 +39,8 @@ type draftEvent struct {
 	Extensions  map[string]jsontext.Value `json:"extensions,omitempty"`
 }
 
-// parseDraft reads an event of 0.1 as one of 1.0. Names of extensions become lower case, as 1.0 has them, and values that
-// 1.0 does not have become JSON in strings.
+// parseDraft reads an event of 0.1 as one of 1.0. Names of extensions become lower case, as in 1.0, and values that 1.0
+// does not have become JSON in strings.
 func parseDraft(members []member) (Event, error) {
 	e := New()
 	var data jsontext.Value
@@ -103,7 +103,7 @@ func parseField(e *Event, m member) error {
 	case "event-type-version":
 		e.SetExtension(draftTypeVersion, value)
 	case "event-time":
-		at, _ := time.Parse(time.RFC3339Nano, value) // checked before
+		at, _ := time.Parse(time.RFC3339Nano, value) // it was checked before
 		e.SetTime(at)
 	case "schema-url":
 		e.SetDataSchema(value)
@@ -147,7 +147,7 @@ func parseExtensions(e *Event, value jsontext.Value) error {
 		switch {
 		case foreign > maxAttributes:
 			return tooLarge("event.Parse", limitAttributes, maxAttributes)
-		case !isName(name) || name == attributeError || taken(name):
+		case !isName(name) || name == attributeError || isReserved(name):
 			return invalid(field, "the name cannot stand for an attribute of 1.0: it has other characters than letters and digits, or is one of its own", nil)
 		case twice:
 			return invalid(field, "it is there twice when letters are lower case", nil)
@@ -172,14 +172,14 @@ func parseExtensions(e *Event, value jsontext.Value) error {
 	return nil
 }
 
-// taken reports whether 1.0 has an attribute of its own by a name, or JSON a member.
-func taken(name string) bool {
+// isReserved reports whether a name belongs to an attribute of 1.0, or to a member of its JSON.
+func isReserved(name string) bool {
 	return slices.Contains([]string{
 		"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "dataschema", "data", draftTypeVersion,
 	}, name)
 }
 
-// parseData reads the data, when the other fields are known.
+// parseData reads the data. The other fields must be known.
 func parseData(e *Event, value jsontext.Value) error {
 	if value == nil || value.Kind() == 'n' {
 		return nil
@@ -239,7 +239,8 @@ func appendDraft(out []byte, e Event) ([]byte, error) {
 	return append(out, line...), err
 }
 
-// extension returns the value of an attribute as 0.1 has it: a map or a list that stands as JSON in a string is one again.
+// extension returns the value of an attribute in the form of 0.1: a map or a list that is JSON in a string becomes a
+// value again.
 func extension(value any) (jsontext.Value, error) {
 	if said, ok := value.(string); ok && (strings.HasPrefix(said, "{") || strings.HasPrefix(said, "[")) {
 		if v := jsontext.Value(said); v.IsValid() {
@@ -249,7 +250,7 @@ func extension(value any) (jsontext.Value, error) {
 	return json.Marshal(value, jsontext.AllowInvalidUTF8(true))
 }
 
-// draftData returns the data as 0.1 has it.
+// draftData returns the data in the form of 0.1.
 func draftData(e Event, extensions map[string]jsontext.Value) jsontext.Value {
 	data, mediaType := e.Data(), mediaTypeOf(e.DataContentType())
 	asJSON := isJSON(mediaType) || jsonSuffix(mediaType)

@@ -1,13 +1,13 @@
-// Package event reads and writes CloudEvents: 1.0 in all forms that HTTP has for it, and the 0.1 shape of the Fn document.
+// Package event reads and writes CloudEvents: 1.0 in all forms of HTTP, and the 0.1 form of the Fn document.
 //
-// The CloudEvents SDK does the format. What stands here is what it leaves open: limits, errors that name the field, text
-// that must not break a stream of lines, and the older shape.
+// The CloudEvents SDK does most of the format. This package adds what the SDK leaves open: limits, errors that name the
+// field, text that cannot break a stream of lines, and the older form.
 //
 // # Attributes that are maps
 //
-// The Fn document gives an event four maps: protocol, config, trigger and error. In its 0.1 shape they are JSON objects. An
-// attribute of CloudEvents 1.0 is never a map, so there each stands as JSON in a string, which every library reads. An object
-// in its place is understood, too. ProtocolOf, ConfigOf, TriggerOf and ErrorOf read them, whatever shape they came in.
+// The Fn document gives an event four maps: protocol, config, trigger and error. In its 0.1 form they are JSON objects.
+// An attribute of CloudEvents 1.0 is never a map, so there each is JSON in a string, which every library can read. An
+// object is accepted, too. ProtocolOf, ConfigOf, TriggerOf and ErrorOf read them in both forms.
 package event
 
 import (
@@ -22,14 +22,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Event is one event. It is always held as 1.0, whatever it was read from.
+// Event is one event. It is always held as 1.0, in whatever form it was read.
 type Event = cloudevents.Event
 
-// New returns an event of 1.0 with nothing in it.
+// New returns an empty event of 1.0.
 func New() Event { return cloudevents.New() }
 
-// Of returns an event of 1.0 with what every event has, and the time. As with New and the setters, what cannot stand in an event is
-// found by Validate.
+// Of returns an event of 1.0 with the required attributes and the time. As with New and the setters, Validate finds
+// what is wrong with it.
 func Of(id, source, kind string, at time.Time) Event {
 	if !isPlainPath(source) || strings.TrimSpace(id) != id || strings.TrimSpace(kind) != kind || id == "" || kind == "" {
 		e := New()
@@ -44,7 +44,7 @@ func Of(id, source, kind string, at time.Time) Event {
 	return Event{Context: c}
 }
 
-// SetMediaType says of what content type the data is, which is one.
+// SetMediaType sets the content type of the data, which must be valid.
 func SetMediaType(e *Event, mediaType string) {
 	if c, ok := e.Context.(*cloudevents.EventContextV1); ok {
 		c.DataContentType = &mediaType
@@ -53,7 +53,7 @@ func SetMediaType(e *Event, mediaType string) {
 	e.SetDataContentType(mediaType)
 }
 
-// SourceOf returns the source of an event, as its Source does, which is made again for each who asks.
+// SourceOf returns the source of an event. The method Source makes a new string for each call.
 func SourceOf(e Event) string {
 	if c, ok := e.Context.(*cloudevents.EventContextV1); ok && hasPlainSource(c) {
 		return c.Source.Path
@@ -61,12 +61,12 @@ func SourceOf(e Event) string {
 	return e.Source()
 }
 
-// hasPlainSource reports whether the source is a path that says itself what it is.
+// hasPlainSource reports whether the source is a path that need not be escaped.
 func hasPlainSource(c *cloudevents.EventContextV1) bool {
 	return isPlainPath(c.Source.Path) && c.Source.URL == (url.URL{Path: c.Source.Path})
 }
 
-// Form is how events are written. An answer has the form of what it answers.
+// Form is how events are written. An answer has the form of its request.
 type Form uint8
 
 // The forms.
@@ -77,7 +77,7 @@ const (
 	Draft                  // one event of 0.1 as JSON, as the Fn document has it
 )
 
-// Limits bound what is read. Zero fields take the defaults.
+// Limits bound what is read. Zero fields have defaults.
 type Limits struct {
 	Bytes  int // of one request, or of one event in a stream; 6 MiB
 	Events int // in a batch; 1,000
@@ -94,7 +94,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// TooLargeError is the cause of an Invalid error that only a limit made.
+// TooLargeError is the cause of an Invalid error that only a limit caused.
 type TooLargeError struct {
 	Limit string // its name
 	Max   int
@@ -110,8 +110,8 @@ const (
 	limitAttributes = "attributes of one event"
 )
 
-// maxAttributes is how many attributes an event may have beside those of CloudEvents and ours. Each costs the time of a hundred times
-// its bytes, and it is copied for each trigger.
+// maxAttributes is how many attributes an event may have in addition to those of CloudEvents and ours. Each one costs
+// as much time as a hundred times its bytes, and is copied for each trigger.
 const maxAttributes = 128
 
 func tooLarge(op landfall.Op, limit string, most int) error {
@@ -121,7 +121,7 @@ func tooLarge(op landfall.Op, limit string, most int) error {
 	}
 }
 
-// invalid returns an Invalid error that begins with the field that is wrong.
+// invalid returns an Invalid error that begins with the wrong field.
 func invalid(field, problem string, cause error) error {
 	return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: field + ": " + problem, Err: cause}
 }

@@ -14,30 +14,30 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Filter says of an event whether it passes, in the dialects that every implementation of the CloudEvents Subscriptions API has.
-// Exactly one field is set. Values are compared as they are written, case included; an attribute that an event does not have
-// compares with nothing.
+// Filter decides whether an event passes, in the dialects that every implementation of the CloudEvents Subscriptions
+// API has. Exactly one field is set. Values are compared as they are written, including case; a missing attribute never
+// matches.
 type Filter struct {
-	Exact  map[string]string `json:"exact,omitempty"`  // each attribute is this
-	Prefix map[string]string `json:"prefix,omitempty"` // each attribute begins so
-	Suffix map[string]string `json:"suffix,omitempty"` // each attribute ends so
-	All    []Filter          `json:"all,omitempty"`    // each of these lets it pass
-	Any    []Filter          `json:"any,omitempty"`    // one of these at least
+	Exact  map[string]string `json:"exact,omitempty"`  // each attribute has this value
+	Prefix map[string]string `json:"prefix,omitempty"` // each attribute begins with this
+	Suffix map[string]string `json:"suffix,omitempty"` // each attribute ends with this
+	All    []Filter          `json:"all,omitempty"`    // each of these lets the event pass
+	Any    []Filter          `json:"any,omitempty"`    // at least one of these does
 	Not    *Filter           `json:"not,omitempty"`    // this does not
 }
 
-// Filters let an event pass that each of them lets pass: none of them, every event.
+// Filters let an event pass if each of them does. Without filters every event passes.
 type Filters []Filter
 
 // FilterError is the cause of an Invalid error of ParseFilters.
 type FilterError struct {
-	Path []string // of what is wrong, from the list: "0", "any", "2", "exact", "type"
+	Path []string // of the wrong part, beginning at the list: "0", "any", "2", "exact", "type"
 }
 
 // Error implements error.
 func (e *FilterError) Error() string { return "filters" + fieldPath(e.Path) }
 
-// fieldPath writes a path as people read it: "[0].any[2].exact.type".
+// fieldPath writes a path for people: "[0].any[2].exact.type".
 func fieldPath(path []string) string {
 	var out strings.Builder
 	for _, part := range path {
@@ -50,8 +50,8 @@ func fieldPath(path []string) string {
 	return out.String()
 }
 
-// ParseFilters reads a JSON array of filters; nothing is no filter. Invalid, with a FilterError as its cause where one of them is
-// wrong.
+// ParseFilters reads a JSON array of filters; empty text has no filters. Invalid, with a FilterError as its cause if
+// one of them is wrong.
 func ParseFilters(text []byte) (Filters, error) {
 	var all Filters
 	if len(text) == 0 {
@@ -73,10 +73,10 @@ func checkFilters(all []Filter, path []string) error {
 	return nil
 }
 
-// maxFilterDepth bounds how deep filters are nested.
+// maxFilterDepth bounds how deeply filters may be nested.
 const maxFilterDepth = 20
 
-// check refuses a filter that is not one dialect with something in it.
+// check refuses a filter unless it has exactly one dialect, which is not empty.
 func (f *Filter) check(path []string) error {
 	wrong := func(problem string, below ...string) error {
 		cause := &FilterError{Path: append(slices.Clone(path), below...)}
@@ -106,7 +106,7 @@ func (f *Filter) check(path []string) error {
 	if nested := cmp.Or(len(f.All), len(f.Any)); nested > 0 {
 		return checkFilters(append(slices.Clone(f.All), f.Any...), append(slices.Clone(path), dialect))
 	}
-	compared := f.compared()
+	compared := f.comparisons()
 	if len(compared) == 0 {
 		return wrong("there is nothing in it", dialect)
 	}
@@ -121,8 +121,8 @@ func (f *Filter) check(path []string) error {
 	return nil
 }
 
-// compared returns the attributes and values of the dialects that compare.
-func (f *Filter) compared() map[string]string {
+// comparisons returns the attributes and values of the dialects that compare.
+func (f *Filter) comparisons() map[string]string {
 	switch {
 	case f.Exact != nil:
 		return f.Exact
@@ -158,7 +158,7 @@ func (f *Filter) pass(e Event) bool {
 	case f.Suffix != nil:
 		compare = strings.HasSuffix
 	}
-	for name, wanted := range f.compared() {
+	for name, wanted := range f.comparisons() {
 		if value, ok := attributeText(e, name); !ok || !compare(value, wanted) {
 			return false
 		}

@@ -28,9 +28,9 @@ const (
 	plainJSON     = "application/json"
 )
 
-// Read reads the events of a request, and how they were written: only a Batch has another number of them than one. A body
-// that is application/json is read as an event, too. It reads the body, but never more than the limit. Invalid names the
-// field that is wrong, with a TooLargeError as its cause where a limit was reached.
+// Read reads the events of a request, and returns their form: only a Batch can have other than one event. It also reads
+// a body of type application/json as an event. It never reads more of the body than the limit. Invalid names the wrong
+// field, with a TooLargeError as its cause if a limit was reached.
 func Read(r *http.Request, limits Limits) ([]Event, Form, error) {
 	const op landfall.Op = "event.Read"
 	limits = limits.withDefaults()
@@ -67,7 +67,7 @@ func readBody(r *http.Request, most int) ([]byte, error) {
 		return nil, nil
 	}
 	var body bytes.Buffer
-	const atFirst = 64 << 10 // what a request says of its length costs its sender nothing
+	const atFirst = 64 << 10 // the announced length costs the sender nothing, so it is not trusted
 	body.Grow(int(min(max(r.ContentLength, 0), atFirst)) + bytes.MinRead)
 	_, err := body.ReadFrom(io.LimitReader(r.Body, int64(most)+1))
 	switch _, large := errors.AsType[*http.MaxBytesError](err); {
@@ -145,11 +145,11 @@ func parseBinary(headers http.Header, body []byte) (Event, error) {
 	if err != nil {
 		return Event{}, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: printable(err.Error()), Err: err}
 	}
-	ready(e)
+	prepareData(e)
 	return *e, validate(*e)
 }
 
-// checkHeader refuses the value of a header that the SDK could not name.
+// checkHeader refuses the value of a header that the SDK refuses without its name.
 func checkHeader(attribute, value string) error {
 	switch attribute {
 	case "specversion":
@@ -160,7 +160,7 @@ func checkHeader(attribute, value string) error {
 	return nil
 }
 
-// decodeHeader undoes what encodeHeader does. A percent sign that introduces nothing stands for itself.
+// decodeHeader undoes encodeHeader. A percent sign that begins no escape stands for itself.
 func decodeHeader(value string) (string, bool) {
 	if strings.Contains(value, "%") {
 		if decoded, err := url.PathUnescape(value); err == nil {
@@ -170,7 +170,7 @@ func decodeHeader(value string) (string, bool) {
 	return value, utf8.ValidString(value)
 }
 
-// encodeHeader writes the value of an attribute so that a header can hold it (CloudEvents over HTTP, section 3.1.3.2).
+// encodeHeader encodes the value of an attribute for a header (CloudEvents over HTTP, section 3.1.3.2).
 func encodeHeader(value string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder
@@ -184,13 +184,13 @@ func encodeHeader(value string) string {
 	return out.String()
 }
 
-// Write writes events as an answer in a form. One event is written in the forms of one; an event with an error, and one of
-// several, never as Binary. An error of the connection is returned as it is.
+// Write writes events as an answer in a form. Several events are always a Batch; an event with an error, or one of
+// several, is never Binary. It returns an error of the connection as it is.
 func Write(w http.ResponseWriter, status int, form Form, events ...Event) error {
 	if form == Binary && len(events) == 1 {
 		if _, fault := attribute(events[0], attributeError); !fault {
 			e := events[0]
-			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &encoded{ResponseWriter: w})
+			return cloudhttp.WriteResponseWriter(binding.WithForceBinary(context.Background()), (*binding.EventMessage)(&e), status, &headerWriter{ResponseWriter: w})
 		}
 	}
 	contentType, body := cloudevents.ApplicationCloudEventsJSON, []byte(nil)
@@ -215,11 +215,11 @@ func Write(w http.ResponseWriter, status int, form Form, events ...Event) error 
 	return err
 }
 
-// encoded writes the attributes of an event as headers may have them, which the SDK leaves out.
-type encoded struct{ http.ResponseWriter }
+// headerWriter encodes the attributes of an event for headers, which the SDK does not do.
+type headerWriter struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *encoded) WriteHeader(status int) {
+func (w *headerWriter) WriteHeader(status int) {
 	for name, values := range w.Header() {
 		if strings.HasPrefix(name, headerPrefix) {
 			for i := range values {

@@ -11,14 +11,14 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Message is an event as a message queue carries it: headers and a body.
+// Message is an event in the form of a message queue: headers and a body.
 type Message struct {
-	Header map[string][]string // names as they are written: queues tell cases apart
+	Header map[string][]string // names as they were written, because queues are case-sensitive
 	Body   []byte
 }
 
-// ReadMessage reads a message that is an event of CloudEvents, in binary or structured mode, and returns false when it is none.
-// Invalid, with true, when it says that it is one and is not like one. It keeps nothing of the message.
+// ReadMessage reads a message that is a CloudEvents event in binary or structured mode; it returns false when it is
+// none. Invalid, with true, when it claims to be an event and is malformed. It keeps nothing of the message.
 func ReadMessage(m Message) (Event, bool, error) {
 	headers := http.Header{}
 	for name, values := range m.Header {
@@ -27,8 +27,8 @@ func ReadMessage(m Message) (Event, bool, error) {
 			headers[name] = append(headers[name], values...)
 		}
 	}
-	// The binding for NATS has the content type of the data as an attribute like any other; HTTP, and much that writes to NATS, has
-	// it as Content-Type.
+	// The binding for NATS has the content type of the data as an attribute like any other. HTTP, and many writers to
+	// NATS, have it as Content-Type.
 	const attributeType = headerPrefix + "Datacontenttype"
 	if own, ok := headers[attributeType]; ok {
 		delete(headers, attributeType)
@@ -51,7 +51,7 @@ func ReadMessage(m Message) (Event, bool, error) {
 	return Event{}, false, nil
 }
 
-// WriteMessage writes an event in binary mode: the body is its data, so that who knows nothing of events can read it. One with an
+// WriteMessage writes an event in binary mode: the body is its data, so readers need not know events. An event with an
 // error is written in structured mode, because it has no data.
 func WriteMessage(e Event) (Message, error) {
 	if _, fault := attribute(e, attributeError); fault {

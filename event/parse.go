@@ -21,13 +21,13 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Parse reads one event as JSON, of 1.0 or 0.1, and says which. It keeps nothing of data. Invalid names the field that is
-// wrong.
+// Parse reads one event as JSON, of 1.0 or 0.1, and returns its form. It keeps nothing of data. Invalid names the wrong
+// field.
 func Parse(data []byte) (Event, Form, error) {
 	return read(data, false)
 }
 
-// ParseAnswer is Parse for what a function answers, and Strip.
+// ParseAnswer is Parse, and Strip, for the answer of a function.
 func ParseAnswer(data []byte) (Event, error) {
 	e, _, err := read(data, true)
 	if err == nil {
@@ -36,10 +36,10 @@ func ParseAnswer(data []byte) (Event, error) {
 	return e, err
 }
 
-// read is Parse. Of an answer it need not read what Strip takes away.
+// read is Parse. In an answer it can skip what Strip removes.
 func read(data []byte, answer bool) (Event, Form, error) {
-	var room [usualMembers]member
-	if members, ok := scanTexts(data, room[:0], answer); ok {
+	var room [commonMembers]member
+	if members, ok := scanStrings(data, room[:0], answer); ok {
 		return parseMembers(data, members)
 	}
 	return parseAny(data)
@@ -47,7 +47,7 @@ func read(data []byte, answer bool) (Event, Form, error) {
 
 // parseAny is Parse for every event.
 func parseAny(data []byte) (Event, Form, error) {
-	var room [usualMembers]member
+	var room [commonMembers]member
 	members, err := scan(data, room[:0])
 	if err != nil {
 		return Event{}, Structured, err
@@ -55,7 +55,7 @@ func parseAny(data []byte) (Event, Form, error) {
 	return parseMembers(data, members)
 }
 
-// parseMembers reads the event that has the members, of which data is made.
+// parseMembers reads the event with the members that were found in data.
 func parseMembers(data []byte, members []member) (Event, Form, error) {
 	if slices.ContainsFunc(members, func(m member) bool { return m.name == draftVersion }) {
 		e, err := parseDraft(members)
@@ -67,56 +67,56 @@ func parseMembers(data []byte, members []member) (Event, Form, error) {
 
 // member is one member of an event's object.
 type member struct {
-	name   string
-	value  jsontext.Value
-	said   string // what the value says when it is a string
-	hidden bool   // Strip takes it away
+	name    string
+	value   jsontext.Value
+	text    string // the text, when the value is a string
+	private bool   // Strip removes it
 }
 
-// decoders are kept for the next event.
+// decoders are used again for the next event.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }} //nolint:gochecknoglobals // a pool works only as one for all events of the process
 
-// borrow returns a decoder of data, which is its until done.
+// borrow returns a decoder of data, and done, which returns the decoder.
 func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder, done func()) {
 	decoder, _ = decoders.Get().(*jsontext.Decoder)
 	decoder.Reset(bytes.NewBuffer(data), options...)
 	return decoder, func() {
-		decoder.Reset(strings.NewReader("")) // it keeps nothing of data
+		decoder.Reset(strings.NewReader("")) // the decoder keeps nothing of data
 		decoders.Put(decoder)
 	}
 }
 
-// usualMembers is how many members few events have more of.
-const usualMembers = 16
+// usualMembers is how many members most events have at most.
+const commonMembers = 16
 
-// scan reads the members of the one object that data is, and appends them to members.
+// scan reads the members of the one object in data, and appends them to members.
 func scan(data []byte, members []member) ([]member, error) {
-	decoder, done := borrow(data, jsontext.AllowDuplicateNames(true)) // here they are looked for below
+	decoder, done := borrow(data, jsontext.AllowDuplicateNames(true)) // duplicates are looked for below
 	defer done()
 	if decoder.PeekKind() != '{' {
 		_, err := decoder.ReadValue()
-		return nil, noJSON(err)
+		return nil, jsonError(err)
 	}
 	if _, err := decoder.ReadToken(); err != nil {
-		return nil, noJSON(err)
+		return nil, jsonError(err)
 	}
 	foreign := 0
 	for decoder.PeekKind() != '}' {
 		name, err := decoder.ReadValue()
 		if err != nil {
-			return nil, noJSON(err)
+			return nil, jsonError(err)
 		}
-		m := member{name: known(name)}
+		m := member{name: memberName(name)}
 		value, err := decoder.ReadValue()
 		if err != nil {
-			return nil, noJSON(err)
+			return nil, jsonError(err)
 		}
 		m.value = value
-		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are its own until the next read
+		if end := int(decoder.InputOffset()); end <= len(data) { // the decoder's own bytes are valid only until the next read
 			m.value = jsontext.Value(data[end-len(value) : end])
 		}
 		if m.name != "data" && m.name != "data_base64" {
-			m.said = text(m.value)
+			m.text = text(m.value)
 		}
 		if isForeign(m.name) {
 			foreign++
@@ -127,16 +127,16 @@ func scan(data []byte, members []member) ([]member, error) {
 		members = append(members, m)
 	}
 	if _, err := decoder.ReadToken(); err != nil {
-		return nil, noJSON(err)
+		return nil, jsonError(err)
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "there is more than one JSON value where one event should be", Err: err}
 	}
-	return members, checkTwice(members)
+	return members, checkDuplicates(members)
 }
 
-// checkTwice refuses two members of one name.
-func checkTwice(members []member) error {
+// checkDuplicates refuses two members with the same name.
+func checkDuplicates(members []member) error {
 	const few = 16
 	if len(members) <= few {
 		for i, m := range members {
@@ -156,8 +156,8 @@ func checkTwice(members []member) error {
 	return nil
 }
 
-// known returns the name of a member: the usual ones without making a string.
-func known(quoted jsontext.Value) string {
+// memberName returns the name of a member, without making a string for usual names.
+func memberName(quoted jsontext.Value) string {
 	switch string(quoted) {
 	case `"specversion"`:
 		return "specversion"
@@ -189,7 +189,7 @@ func known(quoted jsontext.Value) string {
 	return text(quoted)
 }
 
-func noJSON(err error) error {
+func jsonError(err error) error {
 	if err == nil {
 		return &landfall.Error{Op: "event.Parse", Kind: landfall.Invalid, Message: "an event is a JSON object, and this is another value"}
 	}
@@ -211,9 +211,9 @@ func parse(data []byte, members []member) (Event, error) {
 		}
 		switch m.name {
 		case "specversion":
-			version = m.said
+			version = m.text
 		case "datacontenttype":
-			mediaType = m.said
+			mediaType = m.text
 		case "data", "data_base64":
 			if content != nil {
 				return Event{}, invalid("data_base64", "there is also data", nil)
@@ -225,14 +225,14 @@ func parse(data []byte, members []member) (Event, error) {
 	if version != cloudevents.CloudEventsVersionV1 {
 		return Event{}, wrongVersion(version)
 	}
-	ownData := content != nil && takenForText(mediaType)
+	ownData := content != nil && isReadAsText(mediaType)
 	if content != nil {
 		if err := checkData(*content, mediaType); err != nil {
 			return Event{}, err
 		}
 	}
 	if plain && !ownData {
-		if e, ok := usual(members, mediaType); ok {
+		if e, ok := parseFast(members, mediaType); ok {
 			return e, complete(e)
 		}
 	}
@@ -249,9 +249,9 @@ func parse(data []byte, members []member) (Event, error) {
 	return e, complete(e) // the rest was checked before
 }
 
-// usual returns the event that the SDK would read, with less work, when all that is not data is text: every call has an
-// answer. The members were checked before. It returns false for what is rare.
-func usual(members []member, mediaType string) (Event, bool) {
+// parseFast returns the event that the SDK would read, with less work, when everything except data is text, because
+// every call has an answer. The members were checked before. It returns false for rare forms.
+func parseFast(members []member, mediaType string) (Event, bool) {
 	c := &cloudevents.EventContextV1{}
 	e := Event{Context: c}
 	for _, m := range members {
@@ -262,8 +262,8 @@ func usual(members []member, mediaType string) (Event, bool) {
 		if m.value.Kind() != '"' {
 			return Event{}, false
 		}
-		said := m.said
-		if m.hidden {
+		said := m.text
+		if m.private {
 			continue
 		}
 		switch m.name {
@@ -305,7 +305,7 @@ func usual(members []member, mediaType string) (Event, bool) {
 	return e, true
 }
 
-// dataOf returns the bytes that data stands for, which fits its type.
+// dataOf returns the bytes of data, which fits its type.
 func dataOf(v jsontext.Value, mediaType string) []byte {
 	switch {
 	case isJSON(mediaTypeOf(mediaType)):
@@ -316,7 +316,7 @@ func dataOf(v jsontext.Value, mediaType string) []byte {
 	return []byte(text(v))
 }
 
-// wrongVersion refuses what is of no version that is read here.
+// wrongVersion refuses an event of a version that is not supported.
 func wrongVersion(version string) error {
 	if version == "" {
 		return invalid("specversion", "it is missing, so this is no event; write \"1.0\"", nil)
@@ -324,7 +324,7 @@ func wrongVersion(version string) error {
 	return invalid("specversion", fmt.Sprintf("%q is not known; known are \"1.0\", and \"0.1\" as cloud-events-version", printable(version)), nil)
 }
 
-// check refuses a member of 1.0 that the SDK would misread or could not name.
+// check refuses a member of 1.0 that the SDK would misread, or would refuse without its name.
 func check(m member) error {
 	kind := m.value.Kind()
 	switch m.name {
@@ -337,7 +337,7 @@ func check(m member) error {
 		if m.name == "data_base64" || kind == 'n' {
 			return nil
 		}
-		return checkText(m.name, m.said)
+		return checkText(m.name, m.text)
 	}
 	if !isName(m.name) {
 		return invalid(printable(m.name), "the name of an attribute has only a to z and 0 to 9", nil)
@@ -372,7 +372,7 @@ func checkData(m member, contentType string) error {
 	return nil
 }
 
-// checkText refuses a value of an attribute that 1.0 gives a type.
+// checkText refuses a value of an attribute to which 1.0 gives a type.
 func checkText(name, value string) error {
 	var err error
 	problem := "it is empty"
@@ -404,7 +404,7 @@ func checkText(name, value string) error {
 	return nil
 }
 
-// isPlainPath reports whether a URI reference is an absolute path and nothing else, in which every character stands for itself.
+// isPlainPath reports whether a URI reference is only an absolute path without escapes.
 func isPlainPath(ref string) bool {
 	if !strings.HasPrefix(ref, "/") || strings.HasPrefix(ref, "//") {
 		return false
@@ -429,12 +429,12 @@ func isName(name string) bool {
 	return name != ""
 }
 
-// text returns what a JSON string says, and nothing for another value.
+// text returns the text of a JSON string; empty for another value.
 func text(v jsontext.Value) string {
 	if v.Kind() != '"' {
 		return ""
 	}
-	switch string(v) { // in every event, and not made again
+	switch string(v) { // these are in every event, and no string is made for them
 	case `"1.0"`:
 		return cloudevents.CloudEventsVersionV1
 	case `"application/json"`:
@@ -452,7 +452,8 @@ func text(v jsontext.Value) string {
 	return string(said)
 }
 
-// rewrite returns the event again, with maps as strings and without what is null or, when the caller sets it, the data.
+// rewrite encodes the event again, with maps as strings, and without null values. When the caller sets the data, it is
+// left out, too.
 func rewrite(members []member, withoutData bool) []byte {
 	out := []byte{'{'}
 	for _, m := range members {
@@ -475,7 +476,7 @@ func rewrite(members []member, withoutData bool) []byte {
 
 // quote appends a JSON string.
 func quote(out []byte, s string) []byte {
-	out, _ = jsontext.AppendQuote(out, s) // its error is about bytes that are no text, and they are replaced
+	out, _ = jsontext.AppendQuote(out, s) // the error is about invalid bytes, which are replaced
 	return out
 }
 
@@ -486,7 +487,7 @@ func compact(v jsontext.Value) string {
 	return string(v)
 }
 
-// complete refuses an event without what every event has.
+// complete refuses an event without a required attribute.
 func complete(e Event) error {
 	for _, field := range []struct{ name, value string }{{"id", e.ID()}, {"source", SourceOf(e)}, {"type", e.Type()}} {
 		if strings.TrimSpace(field.value) == "" {
@@ -496,7 +497,7 @@ func complete(e Event) error {
 	return nil
 }
 
-// validate refuses what is not complete, and what the SDK finds wrong beside.
+// validate refuses an incomplete event, and everything else that the SDK finds wrong.
 func validate(e Event) error {
 	if err := complete(e); err != nil {
 		return err
@@ -507,7 +508,7 @@ func validate(e Event) error {
 	return nil
 }
 
-// printable returns what a stranger wrote so that it can stand in a message.
+// printable returns a stranger's text in a form for messages.
 func printable(s string) string {
 	const most = 100
 	s = strings.TrimSpace(strings.Map(func(r rune) rune {

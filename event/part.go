@@ -8,15 +8,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Part is a piece of the data of an answer that is streamed: a JSON object that follows the answer's event.
+// Part is a piece of the data of a streamed answer: a JSON object that follows the answer's event.
 type Part struct {
 	Data []byte
 	Last bool   // nothing follows
-	Err  *Error // what went wrong in the middle; nothing follows
+	Err  *Error // the error in the middle of the answer; nothing follows
 	Read bool   // the parts of the request were read to the last
 }
 
-// SetFollows says of an event whether its data follows it in parts. What anybody else said of that is gone.
+// SetFollows sets whether the data of an event follows it in parts. It replaces what the sender said.
 func SetFollows(e *Event, follows bool) {
 	if follows {
 		put(e, attributeFollows, true)
@@ -26,7 +26,8 @@ func SetFollows(e *Event, follows bool) {
 	}
 }
 
-// HasRead reports whether an answer says that the parts of its request were read to the last. It says so no longer then.
+// HasRead reports whether an answer says that the parts of its request were read to the last. It removes that from the
+// answer.
 func HasRead(answer *Event) bool {
 	said, ok := attribute(*answer, attributeRead)
 	if ok {
@@ -35,13 +36,13 @@ func HasRead(answer *Event) bool {
 	return said == true
 }
 
-// AppendPart appends a part of a request's data, as a line: bytes, whatever they are.
+// AppendPart appends a part of a request's data, any bytes, as a line.
 func AppendPart(out, data []byte) []byte {
 	out = append(out, `{"data_base64":"`...)
 	return append(base64.StdEncoding.AppendEncode(out, data), "\"}\n"...)
 }
 
-// AppendLast appends the last part of a request's data, as a line: that it is all there, or, with an error, that it is not.
+// AppendLast appends the last part of a request's data as a line: the data is complete or, with an error, it is not.
 func AppendLast(out []byte, fault *Error) []byte {
 	last := struct {
 		Last bool   `json:"last,omitzero"`
@@ -49,7 +50,7 @@ func AppendLast(out []byte, fault *Error) []byte {
 	}{fault == nil, fault}
 	text, err := json.Marshal(last, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		return out // there are only strings in it
+		return out // it has only strings
 	}
 	return append(append(out, text...), '\n')
 }
@@ -59,13 +60,13 @@ func Streams(e Event) bool {
 	value, _ := attribute(e, attributeProtocol)
 	text, ok := value.(string)
 	if !ok || !strings.Contains(text, "streaming") {
-		return false // most, at no cost
+		return false // most events, at no cost
 	}
 	p, err := ProtocolOf(e)
 	return err == nil && p.Streaming
 }
 
-// SetWhole lets an answer that streamed say so no longer: all of its data is there.
+// SetWhole removes from a streamed answer that it streams, because all of its data is there.
 func SetWhole(answer *Event) {
 	var protocol map[string]jsontext.Value
 	if _, err := get(*answer, attributeProtocol, &protocol); err != nil || protocol == nil {
@@ -75,7 +76,7 @@ func SetWhole(answer *Event) {
 	set(answer, attributeProtocol, protocol)
 }
 
-// ParsePart reads a part. Its data is text, or bytes as data_base64; anything else is JSON as it stands there.
+// ParsePart reads a part. Its data is text, or bytes as data_base64; anything else is used as JSON.
 func ParsePart(text []byte) (Part, error) {
 	var read struct {
 		Data   jsontext.Value `json:"data"`

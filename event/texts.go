@@ -9,23 +9,23 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// span is a piece of the texts of an event.
+// span is a piece of the text of an event.
 type span struct{ from, to int }
 
-// scanTexts is scan for an event of which every member is a string, in a third of its time: every call has an answer, and most are
-// such. It returns false for all others, and for what is no event. Of an answer it does not say what Strip takes away, and makes one
-// string of all that it says: who reads an answer keeps nothing of it.
-func scanTexts(data []byte, members []member, answer bool) ([]member, bool) {
+// scanStrings is scan for an event in which every member is a string, in a third of the time, because every call has an
+// answer, and most answers are such. It returns false for all other events, and for malformed ones. For an answer it
+// skips what Strip removes, and makes one string of all texts, because the reader of an answer keeps nothing of it.
+func scanStrings(data []byte, members []member, answer bool) ([]member, bool) {
 	var room [1 << 10]byte
-	var spans [usualMembers]span
+	var spans [commonMembers]span
 	texts := room[:0]
-	rest, ok := after(data, '{')
+	rest, ok := cutByte(data, '{')
 	if !ok {
 		return nil, false
 	}
 	for more := true; more; {
 		m, behind, escaped := cutMember(rest)
-		if behind == nil || len(members) == usualMembers || slices.ContainsFunc(members, func(before member) bool { return before.name == m.name }) {
+		if behind == nil || len(members) == commonMembers || slices.ContainsFunc(members, func(before member) bool { return before.name == m.name }) {
 			return nil, false
 		}
 		from := len(texts)
@@ -34,49 +34,49 @@ func scanTexts(data []byte, members []member, answer bool) ([]member, bool) {
 			return nil, false
 		case isData:
 		case !answer:
-			m.said = text(m.value)
+			m.text = text(m.value)
 		default:
 			var err error
 			if texts, err = jsontext.AppendUnquote(texts, m.value); err != nil {
 				return nil, false
 			}
-			if m.hidden = isPrivate(m.name); m.hidden {
+			if m.private = isPrivate(m.name); m.private {
 				texts = texts[:from]
 			}
 			spans[len(members)] = span{from, len(texts)}
 		}
 		members = append(members, m)
-		rest, more = after(behind, ',')
+		rest, more = cutByte(behind, ',')
 	}
-	if rest, ok = after(rest, '}'); !ok || len(unspaced(rest)) > 0 {
+	if rest, ok = cutByte(rest, '}'); !ok || len(trimSpace(rest)) > 0 {
 		return nil, false
 	}
 	if answer {
 		all := string(texts)
 		for i := range members {
-			members[i].said = all[spans[i].from:spans[i].to]
+			members[i].text = all[spans[i].from:spans[i].to]
 		}
 	}
 	return members, true
 }
 
-// cutMember returns the member at the beginning of data, what comes after it, and whether its value has escapes, which may be wrong.
-// Without a rest, there is none whose value is a string.
+// cutMember returns the member at the beginning of data, the rest, and whether its value has escapes, which may be
+// wrong. rest is nil when there is no member with a string.
 func cutMember(data []byte) (m member, rest []byte, escaped bool) {
 	name, rest, escaped := cutText(data)
-	rest, ok := after(rest, ':')
+	rest, ok := cutByte(rest, ':')
 	if !ok || escaped {
 		return member{}, nil, false
 	}
-	m.name = known(name)
+	m.name = memberName(name)
 	m.value, rest, escaped = cutText(rest)
 	return m, rest, escaped
 }
 
-// cutText returns the JSON string at the beginning of data, what comes after it, and whether there are escapes in it, which may be
-// wrong. Without a rest, there is none.
+// cutText returns the JSON string at the beginning of data, the rest, and whether it has escapes, which may be wrong.
+// rest is nil when there is no string.
 func cutText(data []byte) (quoted jsontext.Value, rest []byte, escaped bool) {
-	data = unspaced(data)
+	data = trimSpace(data)
 	if len(data) == 0 || data[0] != '"' {
 		return nil, nil, false
 	}
@@ -105,7 +105,7 @@ func isText(p []byte) bool {
 	for len(p) >= word {
 		w := binary.LittleEndian.Uint64(p)
 		if (w|(w-spaces))&highs != 0 {
-			break // one of them may be none of ASCII, or before the space
+			break // one of them may not be ASCII, or may be a control character
 		}
 		p = p[word:]
 	}
@@ -119,17 +119,18 @@ func isText(p []byte) bool {
 	return ascii || utf8.Valid(p)
 }
 
-// after returns what comes after a character and the white space before it, and data when there is another character.
-func after(data []byte, c byte) ([]byte, bool) {
-	rest := unspaced(data)
+// cutByte returns the data after a character and the white space before it; it returns data when there is another
+// character.
+func cutByte(data []byte, c byte) ([]byte, bool) {
+	rest := trimSpace(data)
 	if len(rest) == 0 || rest[0] != c {
 		return data, false
 	}
 	return rest[1:], true
 }
 
-// unspaced returns data without the white space before it.
-func unspaced(data []byte) []byte {
+// trimSpace returns data without the white space at its beginning.
+func trimSpace(data []byte) []byte {
 	for len(data) > 0 && (data[0] == ' ' || data[0] == '\n' || data[0] == '\r' || data[0] == '\t') {
 		data = data[1:]
 	}

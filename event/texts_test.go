@@ -36,8 +36,8 @@ func answers() []string {
 	}
 }
 
-// readTheSame fails the test unless the ways of reading an event agree about a text: as one whose members are strings, as any JSON,
-// and as an answer.
+// readTheSame fails the test unless the ways of reading an event agree about a text: as one whose members are strings,
+// as any JSON, and as an answer.
 func readTheSame(t *testing.T, text string) {
 	t.Helper()
 	want, _, err := event.ParseSlowly([]byte(text))

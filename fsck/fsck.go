@@ -1,4 +1,4 @@
-// Package fsck goes over everything that an installation keeps, and names what is damaged.
+// Package fsck checks everything that an installation keeps, and reports what is damaged.
 package fsck
 
 import (
@@ -20,7 +20,7 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Objects are what a check needs of the object store.
+// Objects is the part of the object store that a check needs.
 type Objects interface {
 	assets.Opener
 	// List yields the keys of all objects below a folder.
@@ -31,32 +31,33 @@ type Objects interface {
 type Repositories interface {
 	// Check returns what is damaged in the repository of an app. NotFound when there is none.
 	Check(ctx context.Context, app string) ([]string, error)
-	// Heads returns what its references name, and Named what some of them do: an error when one of those cannot be read.
+	// Heads returns what the references of a repository name, and Named does so for some of them. Both return an error
+	// when one cannot be read.
 	Heads(ctx context.Context, app string) (map[landfall.RefName]landfall.CommitSHA, error)
 	Named(ctx context.Context, app string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error)
 	// Path returns where it is.
 	Path(app string) string
 }
 
-// Builds are what builds made and is kept.
+// Builds are the stored outputs of builds.
 type Builds interface {
-	// Check returns the files of one whose bytes are other ones than the build made.
+	// Check returns the files whose bytes differ from what the build made.
 	Check(b store.Build) (damaged []string, err error)
 }
 
-// Check is what is gone over. It changes nothing. While it runs nothing may be collected; pushes may come in.
+// Check has everything that is checked. It changes nothing. Nothing may be collected while it runs; pushes may come in.
 type Check struct {
 	DB           *store.DB
 	Objects      Objects
 	Repositories Repositories   // nil: there are none
-	Builds       Builds         // nil: they are not looked at
+	Builds       Builds         // nil: they are not checked
 	Secrets      *secret.Keeper // nil: secrets are not opened
 }
 
-// Run goes over everything, and calls found with each damage. An error says that it could not be gone over: also one of found,
-// which ends it.
+// Run checks everything, and calls found for each damage. An error means that a check was not possible, or comes from
+// found, which ends the run.
 func (c *Check) Run(ctx context.Context, found func(landfall.Finding) error) (landfall.Checked, error) {
-	r := &running{Check: c, found: found, verdicts: map[string]string{}}
+	r := &checkRun{Check: c, found: found, verdicts: map[string]string{}}
 	var err error
 	for _, part := range []func(context.Context) error{r.database, r.apps, r.repositories, r.builds, r.leftovers} {
 		if err = part(ctx); err != nil {
@@ -66,16 +67,16 @@ func (c *Check) Run(ctx context.Context, found func(landfall.Finding) error) (la
 	return r.done, err
 }
 
-// running is a check at work.
-type running struct {
+// checkRun is a running check.
+type checkRun struct {
 	*Check
 	found    func(landfall.Finding) error
 	done     landfall.Checked
-	verdicts map[string]string // object to its problem, or nothing
+	verdicts map[string]string // object to its problem; empty when there is none
 }
 
-// report counts a finding and hands it on.
-func (r *running) report(f landfall.Finding) error {
+// report counts a finding and passes it on.
+func (r *checkRun) report(f landfall.Finding) error {
 	r.done.Findings++
 	return r.found(f)
 }
@@ -84,8 +85,8 @@ const (
 	remedyRestore = "stop the server, and restore the last backup: landfall restore"
 )
 
-// database lets the engine look at its files, and then looks whether the rows keep the rules.
-func (r *running) database(ctx context.Context) error {
+// database makes the engine check its files, and then checks whether the rows keep the rules.
+func (r *checkRun) database(ctx context.Context) error {
 	damage, err := r.DB.Verify(ctx)
 	if err != nil {
 		damage = append(damage, err.Error())
@@ -114,7 +115,7 @@ func (r *running) database(ctx context.Context) error {
 	return nil
 }
 
-func (r *running) apps(ctx context.Context) error {
+func (r *checkRun) apps(ctx context.Context) error {
 	apps, err := r.DB.Apps(ctx)
 	if err != nil {
 		return err
@@ -131,8 +132,8 @@ func (r *running) apps(ctx context.Context) error {
 	return nil
 }
 
-// app goes over the versions and the releases of an app.
-func (r *running) app(ctx context.Context, app landfall.App) error {
+// app checks the versions and the releases of an app.
+func (r *checkRun) app(ctx context.Context, app landfall.App) error {
 	releases, err := r.DB.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return err
@@ -177,8 +178,8 @@ type version struct {
 	number int64
 }
 
-// group looks whether a release is what its digest says: the names and digests of its units.
-func (r *running) group(app landfall.App, release landfall.Release, units []store.GroupUnit) error {
+// group checks whether a release has its digest: the names and digests of its units.
+func (r *checkRun) group(app landfall.App, release landfall.Release, units []store.GroupUnit) error {
 	plain := make([]landfall.GroupUnit, len(units))
 	for i, u := range units {
 		plain[i] = u.GroupUnit
@@ -190,8 +191,8 @@ func (r *running) group(app landfall.App, release landfall.Release, units []stor
 		Problem: "the release is not what its digest says: its units are other ones", Remedy: remedyRestore})
 }
 
-// version goes over one version: what it declares, and what is stored of it. f says where it is.
-func (r *running) version(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+// version checks one version: its declaration, and its stored content. f has its place.
+func (r *checkRun) version(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
 	switch v.Unit.Kind {
 	case landfall.StaticUnit:
 		if v.Content == nil { // nobody can reach it
@@ -201,16 +202,16 @@ func (r *running) version(ctx context.Context, app landfall.App, v landfall.Vers
 	case landfall.PackageUnit:
 		return r.archives(ctx, app, v, f)
 	case landfall.ConfigUnit, landfall.EnvironmentUnit:
-		return r.declared(v, nil, f)
+		return r.checkDigest(v, nil, f)
 	case landfall.SecretUnit:
 		return r.secret(v, f)
 	case landfall.FunctionUnit, landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger:
 	}
-	return nil // their digests cover others', which are not kept beside them
+	return nil // their digests depend on other units, which are not stored with them
 }
 
-// declared looks whether a version is what its digest says.
-func (r *running) declared(v landfall.Version, content []byte, f landfall.Finding) error {
+// checkDigest checks whether a version has its digest.
+func (r *checkRun) checkDigest(v landfall.Version, content []byte, f landfall.Finding) error {
 	units, err := versioning.Resolve([]versioning.Declared{{Unit: v.Unit, Spec: v.Spec, Content: content}})
 	if err == nil && units[0].Digest == v.Digest {
 		return nil
@@ -220,8 +221,8 @@ func (r *running) declared(v landfall.Version, content []byte, f landfall.Findin
 	return r.report(f)
 }
 
-// secret opens a secret, and looks whether it is what its digest says.
-func (r *running) secret(v landfall.Version, f landfall.Finding) error {
+// secret opens a secret, and checks whether it has its digest.
+func (r *checkRun) secret(v landfall.Version, f landfall.Finding) error {
 	f.What = "secret"
 	content, err := secret.ReadContent(v.Content)
 	if err != nil {
@@ -247,24 +248,24 @@ func (r *running) secret(v landfall.Version, f landfall.Finding) error {
 	return r.report(f)
 }
 
-// static goes over the manifest of a static unit, and the objects that it names.
-func (r *running) static(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+// static checks the manifest of a static unit, and the objects that it names.
+func (r *checkRun) static(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
 	content, err := landfall.ReadContent[landfall.StaticContent](v.Content)
 	if err != nil {
 		f.What, f.Problem, f.Remedy = "rows", landfall.MessageOf(err), remedyRestore
 		return r.report(f)
 	}
 	r.done.Manifests++
-	f.Key, f.Remedy = content.Manifest, r.again(ctx, app, v)
+	f.Key, f.Remedy = content.Manifest, r.rebuildRemedy(ctx, app, v)
 	manifest, err := assets.Load(ctx, r.Objects, assets.RefOf(content))
 	if err != nil {
-		if stopped(err) {
+		if isUnavailable(err) {
 			return err
 		}
 		f.What, f.Problem = "manifest", problemOf(err)
 		return r.report(f)
 	}
-	if err := r.declared(v, manifest.Content(), f); err != nil {
+	if err := r.checkDigest(v, manifest.Content(), f); err != nil {
 		return err
 	}
 	for _, file := range manifest.Files() {
@@ -282,8 +283,8 @@ func (r *running) static(ctx context.Context, app landfall.App, v landfall.Versi
 	return nil
 }
 
-// archives goes over the archives of a package.
-func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
+// archives checks the archives of a package.
+func (r *checkRun) archives(ctx context.Context, app landfall.App, v landfall.Version, f landfall.Finding) error {
 	content, err := landfall.ReadContent[landfall.PackageContent](v.Content)
 	if err != nil {
 		f.What, f.Problem, f.Remedy = "rows", landfall.MessageOf(err), remedyRestore
@@ -295,7 +296,7 @@ func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Ver
 			return err
 		}
 		if problem != "" {
-			f.What, f.Key, f.Problem, f.Remedy = "archive", a.Key, problem, r.again(ctx, app, v)
+			f.What, f.Key, f.Problem, f.Remedy = "archive", a.Key, problem, r.rebuildRemedy(ctx, app, v)
 			if err := r.report(f); err != nil {
 				return err
 			}
@@ -304,8 +305,8 @@ func (r *running) archives(ctx context.Context, app landfall.App, v landfall.Ver
 	return nil
 }
 
-// again is how what a commit made is stored again.
-func (r *running) again(ctx context.Context, app landfall.App, v landfall.Version) string {
+// rebuildRemedy returns how to store a commit's content again.
+func (r *checkRun) rebuildRemedy(ctx context.Context, app landfall.App, v landfall.Version) string {
 	runs, err := r.DB.RunsOfCommit(ctx, app.ID, v.Commit)
 	if err != nil || len(runs) == 0 {
 		return remedyRestore
@@ -313,8 +314,8 @@ func (r *running) again(ctx context.Context, app landfall.App, v landfall.Versio
 	return "landfall run retry --rebuild " + runs[0].ID
 }
 
-// object returns what is wrong with an object; nothing when it is what was stored.
-func (r *running) object(ctx context.Context, key string, digest landfall.Digest, size int64) (string, error) {
+// object returns what is wrong with an object; empty when it is undamaged.
+func (r *checkRun) object(ctx context.Context, key string, digest landfall.Digest, size int64) (string, error) {
 	name := key + " " + string(digest)
 	if problem, known := r.verdicts[name]; known {
 		return problem, nil
@@ -323,7 +324,7 @@ func (r *running) object(ctx context.Context, key string, digest landfall.Digest
 	problem := ""
 	found, n, err := digestOf(ctx, r.Objects, key)
 	switch {
-	case err != nil && stopped(err):
+	case err != nil && isUnavailable(err):
 		return "", err
 	case err != nil:
 		problem = problemOf(err)
@@ -347,12 +348,12 @@ func digestOf(ctx context.Context, objects Objects, key string) (landfall.Digest
 	return landfall.DigestFromSum(hash.Sum(nil)), n, errors.Join(err, object.Close())
 }
 
-// stopped reports whether an error says nothing of an object, but that nobody can look now.
-func stopped(err error) bool {
+// isUnavailable reports whether an error says nothing about an object, but that it cannot be checked now.
+func isUnavailable(err error) bool {
 	return landfall.Is(err, landfall.Canceled, landfall.Unavailable)
 }
 
-// problemOf says what reading came to.
+// problemOf describes an error of reading.
 func problemOf(err error) string {
 	if landfall.Is(err, landfall.NotFound) {
 		return "it is gone"
@@ -360,8 +361,9 @@ func problemOf(err error) string {
 	return landfall.MessageOf(err)
 }
 
-// repositories lets git go over every built-in repository, and compares its references with the pushes that were accepted.
-func (r *running) repositories(ctx context.Context) error {
+// repositories makes git check every built-in repository, and compares its references with the pushes that were
+// accepted.
+func (r *checkRun) repositories(ctx context.Context) error {
 	if r.Repositories == nil {
 		return nil
 	}
@@ -377,7 +379,7 @@ func (r *running) repositories(ctx context.Context) error {
 	return nil
 }
 
-func (r *running) repository(ctx context.Context, app landfall.App) error {
+func (r *checkRun) repository(ctx context.Context, app landfall.App) error {
 	damage, err := r.Repositories.Check(ctx, app.ID)
 	gone := landfall.Is(err, landfall.NotFound)
 	if err != nil && !gone {
@@ -386,7 +388,7 @@ func (r *running) repository(ctx context.Context, app landfall.App) error {
 	f := landfall.Finding{What: "repository", App: app.Name, Key: r.Repositories.Path(app.ID),
 		Remedy: "push its branches again from a clone, into a repository that is made anew; or " + remedyRestore}
 	if gone {
-		return r.goneRepository(ctx, app, f)
+		return r.reportMissingRepository(ctx, app, f)
 	}
 	r.done.Repositories++
 	if len(damage) > 0 {
@@ -406,8 +408,8 @@ func (r *running) repository(ctx context.Context, app landfall.App) error {
 	return r.heads(ctx, app, f)
 }
 
-// goneRepository reports the repository of an app that was pushed to as gone.
-func (r *running) goneRepository(ctx context.Context, app landfall.App, f landfall.Finding) error {
+// reportMissingRepository reports that the repository of an app that was pushed to is gone.
+func (r *checkRun) reportMissingRepository(ctx context.Context, app landfall.App, f landfall.Finding) error {
 	if app.Repository != "" || !app.Deleted.IsZero() {
 		return nil
 	}
@@ -421,8 +423,8 @@ func (r *running) goneRepository(ctx context.Context, app landfall.App, f landfa
 	return r.report(f)
 }
 
-// references says how references that cannot be read come back; nothing when all can be.
-func (r *running) references(ctx context.Context, app landfall.App) (string, error) {
+// references returns how to repair references that cannot be read; empty when all can be.
+func (r *checkRun) references(ctx context.Context, app landfall.App) (string, error) {
 	heads, err := r.DB.Heads(ctx, app.ID)
 	if err != nil {
 		return "", err
@@ -439,9 +441,9 @@ func (r *running) references(ctx context.Context, app landfall.App) (string, err
 	return strings.Join(lines, "; "), nil
 }
 
-// heads compares the references of a repository with the pushes that were accepted. The rows are read before and after: what was
-// pushed meanwhile is no damage.
-func (r *running) heads(ctx context.Context, app landfall.App, f landfall.Finding) error {
+// heads compares the references of a repository with the pushes that were accepted. It reads the rows before and after:
+// what was pushed meanwhile is no damage.
+func (r *checkRun) heads(ctx context.Context, app landfall.App, f landfall.Finding) error {
 	before, err := r.DB.Heads(ctx, app.ID)
 	if err != nil {
 		return err
@@ -467,8 +469,8 @@ func (r *running) heads(ctx context.Context, app landfall.App, f landfall.Findin
 	return nil
 }
 
-// builds goes over what builds made and is kept.
-func (r *running) builds(ctx context.Context) error {
+// builds checks the stored outputs of builds.
+func (r *checkRun) builds(ctx context.Context) error {
 	if r.Builds == nil {
 		return nil
 	}
@@ -496,8 +498,9 @@ func (r *running) builds(ctx context.Context) error {
 	return nil
 }
 
-// leftovers finds objects that no row knows of. The rows are read after the objects: one that is being stored has its row first.
-func (r *running) leftovers(ctx context.Context) error {
+// leftovers finds objects that no row knows. It reads the rows after the objects, because an object that is being
+// stored has its row first.
+func (r *checkRun) leftovers(ctx context.Context) error {
 	known := map[string]bool{}
 	learn := func() error {
 		prefixes, err := r.DB.Prefixes(ctx)

@@ -1,5 +1,5 @@
-// Package github speaks to GitHub: it sends the commit statuses and the pull requests' comments that are owed. Nothing else
-// of the project calls GitHub's API.
+// Package github talks to GitHub: it sends the commit statuses and the comments on pull requests that are due. Nothing
+// else in the project calls GitHub's API.
 package github
 
 import (
@@ -15,7 +15,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Token is what we are known to GitHub by. However it is printed, logged or encoded, it shows as "[token]".
+// Token authenticates us to GitHub. Printed, logged or encoded in any way, it is "[token]".
 type Token string
 
 const hidden = "[token]"
@@ -32,8 +32,8 @@ func (Token) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 // LogValue hides the token from logs.
 func (Token) LogValue() slog.Value { return slog.StringValue(hidden) }
 
-// NewClient returns a client of the API at baseURL that sends its requests by client. It shows the token to that
-// address only, and follows no redirect to another one. It returns Invalid when baseURL is no address of an API.
+// NewClient returns a client of the API at baseURL that uses client for its requests. It sends the token to that
+// address only, and follows no redirect to another one. It returns Invalid when baseURL is not the address of an API.
 func NewClient(baseURL string, token Token, client *http.Client) (*gogithub.Client, error) {
 	base, err := url.Parse(strings.TrimSuffix(baseURL, "/") + "/")
 	if err != nil || (base.Scheme != "https" && base.Scheme != "http") || base.Host == "" || base.User != nil ||

@@ -13,45 +13,45 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Comments keeps the comments that are owed.
+// Comments is the queue of comments that must be sent.
 type Comments interface {
-	// Due returns at most limit comments that are owed and whose NextAt is not after now, with what each Says at this moment.
+	// Due returns at most limit comments that must be sent and whose NextAt is not after now, each with its Report.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error)
 
-	// Told records that GitHub has a comment: its ID, its Body, and as much as was Wanted.
-	Told(ctx context.Context, comment landfall.Comment) error
+	// MarkWritten records that GitHub has a comment: its ID, its Body, and the value of Wanted.
+	MarkWritten(ctx context.Context, comment landfall.Comment) error
 
 	// Postpone adds one to a comment's attempts, and sets when it is due again and what the problem is.
 	Postpone(ctx context.Context, comment landfall.Comment, at time.Time, problem string) error
 
-	// Drop gives a comment up until something happens again.
+	// Drop gives up a comment until something happens again.
 	Drop(ctx context.Context, comment landfall.Comment, problem string) error
 }
 
-const pageSize = 100 // comments asked for at a time: GitHub's most
+const pageSize = 100 // comments per request: GitHub's maximum
 
-// flushComment tells the comment that is due first. It reports whether there was one.
+// flushComment sends the comment that is due first. It reports whether there was one.
 func (s *Sender) flushComment(ctx context.Context) (bool, error) {
 	due, err := s.Comments.Due(ctx, s.Now(), 1)
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
-	return true, s.tell(ctx, due[0])
+	return true, s.sendComment(ctx, due[0])
 }
 
-// tell makes one attempt at one comment, and records what came of it.
-func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
-	text := Text(comment.Says, s.URL)
+// sendComment makes one attempt at one comment, and records the result.
+func (s *Sender) sendComment(ctx context.Context, comment landfall.Comment) error {
+	text := Text(comment.Report, s.URL)
 	digest := landfall.DigestOf([]byte(text))
-	var v verdict
+	var v outcome
 	if comment.ID == 0 || comment.Body != digest {
 		traced, span := s.Tracer.Start(ctx, "comment", trace.Comment(comment)...)
 		response, err := s.write(traced, &comment, text)
 		span.End(err)
-		if err := unasked(ctx, err); err != nil {
+		if err := notSent(ctx, err); err != nil {
 			return err
 		}
-		v = s.judge(commentSubject(comment), response, err)
+		v = s.classify(commentSubject(comment), response, err)
 	}
 	log := s.Logger.With("repository", nameOf(comment.Repository), "pull_request", comment.Number, "apps", appsOf(comment))
 	ctx = context.WithoutCancel(ctx)
@@ -59,7 +59,7 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 	case v.problem == "":
 		log.Info("comment told", "comment", comment.ID)
 		comment.Body = digest
-		err := s.Comments.Told(ctx, comment)
+		err := s.Comments.MarkWritten(ctx, comment)
 		crashpoint.Here("report.told")
 		return err
 	case v.drop:
@@ -71,17 +71,17 @@ func (s *Sender) tell(ctx context.Context, comment landfall.Comment) error {
 	}
 }
 
-// appsOf returns the names of the apps that a comment has sections for.
+// appsOf returns the names of the apps that have a section in a comment.
 func appsOf(comment landfall.Comment) []string {
-	names := make([]string, 0, len(comment.Says.Apps))
-	for _, app := range comment.Says.Apps {
+	names := make([]string, 0, len(comment.Report.Apps))
+	for _, app := range comment.Report.Apps {
 		names = append(names, app.App)
 	}
 	return names
 }
 
-// write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the answer that counts. Of a
-// closed pull request it makes none: there is nothing left to look at.
+// write edits the comment, or makes it if the pull request has none, and sets its ID. It returns the decisive answer.
+// On a closed pull request it makes no comment, because there is nothing to look at.
 func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
 	if comment.ID != 0 {
 		response, err := s.edit(ctx, comment, text)
@@ -99,7 +99,7 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 			return response, nil
 		}
 		return s.edit(ctx, comment, text)
-	case comment.Says.Closed:
+	case comment.Report.Closed:
 		comment.ID = 0
 		return response, nil
 	}
@@ -108,7 +108,7 @@ func (s *Sender) write(ctx context.Context, comment *landfall.Comment, text stri
 
 func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
 	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
-		owner, name := inPath(comment.Repository)
+		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
 		_, response, err := s.Client.Issues.EditComment(ctx, owner, name, comment.ID, &gogithub.IssueComment{Body: &text})
 		crashpoint.Here("report.commented")
@@ -118,23 +118,23 @@ func (s *Sender) edit(ctx context.Context, comment *landfall.Comment, text strin
 
 func (s *Sender) create(ctx context.Context, comment *landfall.Comment, text string) (*gogithub.Response, error) {
 	return s.call(ctx, func(ctx context.Context) (*gogithub.Response, error) {
-		owner, name := inPath(comment.Repository)
+		owner, name := pathNames(comment.Repository)
 		crashpoint.Here("report.commenting")
 		made, response, err := s.Client.Issues.CreateComment(ctx, owner, name, comment.Number, &gogithub.IssueComment{Body: &text})
 		crashpoint.Here("report.commented")
-		comment.ID = made.GetID() // 0 when the rest of the answer was lost: it is then looked for
+		comment.ID = made.GetID() // 0 when the rest of the answer was lost: then it is looked for
 		return response, err
 	})
 }
 
-// find looks for the comment that we made: by its first line and its author. It returns nil when there is none.
+// find looks for the comment that we made, by its first line and its author. It returns nil when there is none.
 func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.IssueComment, *gogithub.Response, error) {
 	if s.self == 0 {
-		if response, err := s.know(ctx); err != nil {
+		if response, err := s.loadSelf(ctx); err != nil {
 			return nil, response, err
 		}
 	}
-	owner, name := inPath(comment.Repository)
+	owner, name := pathNames(comment.Repository)
 	options := &gogithub.IssueListCommentsOptions{ListOptions: gogithub.ListOptions{PerPage: pageSize}}
 	for {
 		var page []*gogithub.IssueComment
@@ -143,7 +143,7 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 			return response, err
 		})
 		if err != nil {
-			return nil, whole(response), err
+			return nil, completeResponse(response), err
 		}
 		for _, c := range page {
 			if c.GetUser().GetID() == s.self && strings.HasPrefix(c.GetBody(), marker(s.URL)) {
@@ -157,19 +157,19 @@ func (s *Sender) find(ctx context.Context, comment landfall.Comment) (*gogithub.
 	}
 }
 
-// know asks who we are.
-func (s *Sender) know(ctx context.Context) (*gogithub.Response, error) {
+// loadSelf asks GitHub for our user.
+func (s *Sender) loadSelf(ctx context.Context) (*gogithub.Response, error) {
 	var user *gogithub.User
 	response, err := s.call(ctx, func(ctx context.Context) (response *gogithub.Response, err error) {
 		user, response, err = s.Client.Users.Get(ctx, "")
 		return response, err
 	})
 	s.self = user.GetID()
-	return whole(response), err
+	return completeResponse(response), err
 }
 
-// whole returns nil for an answer that says well and could not be read: as none, it is asked for again.
-func whole(response *gogithub.Response) *gogithub.Response {
+// completeResponse returns nil for a successful answer that could not be read, so that the request is repeated.
+func completeResponse(response *gogithub.Response) *gogithub.Response {
 	if response != nil && response.StatusCode < http.StatusMultipleChoices {
 		return nil
 	}

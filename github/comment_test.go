@@ -28,7 +28,7 @@ func (c *comments) Due(_ context.Context, now time.Time, limit int) ([]landfall.
 	defer c.mu.Unlock()
 	var due []landfall.Comment
 	for _, comment := range c.all {
-		if comment.Told < comment.Wanted && !comment.Dropped && !comment.NextAt.After(now) && len(due) < limit {
+		if comment.Reported < comment.Wanted && !comment.Dropped && !comment.NextAt.After(now) && len(due) < limit {
 			due = append(due, comment)
 		}
 	}
@@ -45,13 +45,13 @@ func (c *comments) change(number int, f func(comment *landfall.Comment)) {
 	}
 }
 
-func (c *comments) Told(_ context.Context, told landfall.Comment) error {
+func (c *comments) MarkWritten(_ context.Context, told landfall.Comment) error {
 	if c.lose > 0 {
 		c.lose--
 		return &landfall.Error{Kind: landfall.Unavailable, Message: "the disk is full"}
 	}
 	c.change(told.Number, func(comment *landfall.Comment) {
-		comment.ID, comment.Body, comment.Told, comment.Attempts, comment.Problem = told.ID, told.Body, told.Wanted, 0, ""
+		comment.ID, comment.Body, comment.Reported, comment.Attempts, comment.Problem = told.ID, told.Body, told.Wanted, 0, ""
 	})
 	return nil
 }
@@ -75,7 +75,7 @@ func (c *comments) want(number int, report landfall.PullRequestReport) {
 			Repository: landfall.GitHubRepository{ID: 710200300, Owner: "harbor", Name: "shop"}, Number: number})
 	}
 	c.change(number, func(comment *landfall.Comment) {
-		comment.Says, comment.Wanted, comment.Dropped = report, comment.Wanted+1, false
+		comment.Report, comment.Wanted, comment.Dropped = report, comment.Wanted+1, false
 	})
 }
 
@@ -89,7 +89,7 @@ func (b *bench) calm(t *testing.T) {
 	t.Helper()
 	for range 100 {
 		b.flush(t)
-		if !slices.ContainsFunc(b.comments.all, func(c landfall.Comment) bool { return c.Told < c.Wanted && !c.Dropped }) {
+		if !slices.ContainsFunc(b.comments.all, func(c landfall.Comment) bool { return c.Reported < c.Wanted && !c.Dropped }) {
 			return
 		}
 		if err := b.clock.Wait(t.Context(), 30*time.Minute); err != nil {

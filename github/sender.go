@@ -21,56 +21,57 @@ const (
 )
 
 const (
-	batch          = 20               // reports asked for at a time
-	requestTimeout = 30 * time.Second // of one call, answer included
+	batch          = 20               // reports per query
+	requestTimeout = 30 * time.Second // of one request, including its answer
 )
 
-// Outbox keeps the reports that are owed.
+// Outbox is the queue of reports that must be sent.
 type Outbox interface {
-	// Due returns at most limit reports that are owed and whose NextAt is not after now, in order of ID: of each
-	// repository, commit and context the oldest that is neither sent nor dropped, and none while that one has to wait.
+	// Due returns at most limit reports that must be sent and whose NextAt is not after now, in order of ID. For each
+	// repository, commit and context it returns only the oldest that is neither sent nor dropped, and none while that
+	// one waits.
 	Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error)
 
-	// Sent records that a report reached GitHub.
+	// Sent records that GitHub has a report.
 	Sent(ctx context.Context, id int64, at time.Time) error
 
 	// Postpone adds one to a report's attempts, and sets when it is due again and what the problem is.
 	Postpone(ctx context.Context, id int64, at time.Time, problem string) error
 
-	// Drop gives a report up for good. The next one of its commit and context becomes the oldest.
+	// Drop gives up a report for ever. The next one of its commit and context becomes the oldest.
 	Drop(ctx context.Context, id int64, problem string) error
 }
 
-// Sender sends what the outbox owes, one report at a time, and then the comments that are owed. Reports of one commit and
-// context arrive in the order of their IDs; a report that cannot be sent holds back only those. It never gives a report up
-// because GitHub is down, and honours every wait that GitHub asks for.
+// Sender sends the reports in the outbox, one at a time, and then the comments that are due. Reports of one commit and
+// context arrive in the order of their IDs; a report that cannot be sent holds back only those. It never gives up a
+// report because GitHub is down, and waits as long as GitHub asks.
 //
-// Each report arrives at least once: when an answer is lost, or the process ends before the outbox knows of it, the same
-// status is posted again. That changes nothing but the history of the commit's statuses: no later one of its context
-// was sent meanwhile. A pull request has one comment: before one is made it is looked for.
+// Each report arrives at least once: when an answer is lost, or the process ends before the outbox records it, the same
+// status is posted again. That changes nothing but the history of the commit's statuses, because no later one of its
+// context was sent meanwhile. A pull request has one comment: before the Sender makes one, it looks for it.
 //
-// All fields but the optional ones must be set. A Sender is for one goroutine, and an outbox for one Sender.
+// All fields except the optional ones must be set. A Sender is for one goroutine, and an outbox for one Sender.
 type Sender struct {
 	Client   *gogithub.Client // from NewClient
 	Outbox   Outbox
 	Comments Comments // nil: pull requests get none
-	URL      string   // of this installation: it knows its comments by it
+	URL      string   // of this installation, which finds its own comments by it
 	Now      func() time.Time
 	Logger   *slog.Logger
 
-	Interval time.Duration                                    // between two looks into the outbox; 0: DefaultInterval
-	Pace     time.Duration                                    // from one request to the next; 0: DefaultPace
-	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: by a timer
-	Allowed  func(ctx context.Context) error                  // asked right before each request: its error keeps it back; nil: it is not asked
+	Interval time.Duration                                    // between two queries of the outbox; 0: DefaultInterval
+	Pace     time.Duration                                    // between two requests; 0: DefaultPace
+	Wait     func(ctx context.Context, d time.Duration) error // returns after d, or with ctx's error; nil: a timer is used
+	Allowed  func(ctx context.Context) error                  // called right before each request, and its error prevents the request; nil: not called
 
 	Tracer *trace.Tracer // may be nil
 
-	next   time.Time // before this the next request would be too soon
-	paused time.Time // before this GitHub wants no request at all
-	self   int64     // our user at GitHub; 0 until it was asked for
+	next   time.Time // the earliest time of the next request
+	paused time.Time // the time until which GitHub wants no request at all
+	self   int64     // our user at GitHub; 0 until it is known
 }
 
-// Run sends reports until ctx ends, and returns nil then. A failing outbox is logged and asked again.
+// Run sends reports until ctx ends, and returns nil then. It logs errors of the outbox and goes on.
 func (s *Sender) Run(ctx context.Context) error {
 	interval := s.Interval
 	if interval == 0 {
@@ -85,7 +86,7 @@ func (s *Sender) Run(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends what is due, until nothing more is or GitHub wants a pause. Its error is an outbox's, or ctx's.
+// Flush sends what is due, until nothing more is due or GitHub wants a pause. Its error is the outbox's, or ctx's.
 func (s *Sender) Flush(ctx context.Context) error {
 	for !s.Now().Before(s.paused) {
 		more, err := s.flushReports(ctx)
@@ -99,7 +100,7 @@ func (s *Sender) Flush(ctx context.Context) error {
 	return nil
 }
 
-// flushReports sends some of the reports that are due. It reports whether there were any.
+// flushReports sends some reports that are due. It reports whether there were any.
 func (s *Sender) flushReports(ctx context.Context) (bool, error) {
 	due, err := s.Outbox.Due(ctx, s.Now(), batch)
 	if err != nil {
@@ -116,20 +117,20 @@ func (s *Sender) flushReports(ctx context.Context) (bool, error) {
 	return len(due) > 0, nil
 }
 
-// send makes one attempt at one report, and records what came of it.
+// send makes one attempt at one report, and records the result.
 func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 	traced, span := s.Tracer.Resume(ctx, report.Trace, string(landfall.StepReport), trace.Report(report)...)
 	response, err := s.call(traced, func(ctx context.Context) (*gogithub.Response, error) { return s.post(ctx, report) })
 	span.End(err)
-	if err := unasked(ctx, err); err != nil {
+	if err := notSent(ctx, err); err != nil {
 		return err
 	}
-	v := s.judge(statusSubject(report), response, err)
+	v := s.classify(statusSubject(report), response, err)
 	log := s.Logger.With("app", report.AppName, "app_id", report.App, "run", report.Run, "commit", report.Commit, "report", report.ID, "state", report.State)
 	if report.Delivery != "" {
 		log = log.With("delivery", report.Delivery)
 	}
-	// What GitHub has got is recorded even while we are stopping.
+	// What GitHub has received is recorded even while we are stopping.
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case v.problem == "":
@@ -146,14 +147,14 @@ func (s *Sender) send(ctx context.Context, report landfall.Report) error {
 	}
 }
 
-// call makes one request, no sooner than its turn.
+// call makes one request, when its time has come.
 func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*gogithub.Response, error)) (*gogithub.Response, error) {
 	if err := s.wait(ctx, s.next.Sub(s.Now())); err != nil {
 		return nil, err
 	}
 	if s.Allowed != nil {
 		if err := s.Allowed(ctx); err != nil {
-			return nil, keptBackError{err}
+			return nil, disallowedError{err}
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -167,26 +168,26 @@ func (s *Sender) call(ctx context.Context, request func(ctx context.Context) (*g
 	return response, err
 }
 
-// keptBackError is why a request was kept back.
-type keptBackError struct{ error }
+// disallowedError is the reason why Allowed prevented a request.
+type disallowedError struct{ error }
 
-// Unwrap returns what Allowed said.
-func (k keptBackError) Unwrap() error { return k.error }
+// Unwrap returns the error of Allowed.
+func (k disallowedError) Unwrap() error { return k.error }
 
-// unasked returns the reason when it is not for GitHub that nothing came of a call; nil otherwise.
-func unasked(ctx context.Context, err error) error {
+// notSent returns the error when a request was not sent for a reason of ours; nil otherwise.
+func notSent(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if kept, ok := errors.AsType[keptBackError](err); ok {
+	if kept, ok := errors.AsType[disallowedError](err); ok {
 		return kept.error
 	}
 	return nil
 }
 
-// judge turns GitHub's answer into a verdict, and keeps the pause that it may ask for.
-func (s *Sender) judge(what subject, response *gogithub.Response, err error) verdict {
-	v := judge(what, response, err, s.Now())
+// classify returns the outcome of GitHub's answer, and records the pause that it may ask for.
+func (s *Sender) classify(what subject, response *gogithub.Response, err error) outcome {
+	v := classify(what, response, err, s.Now())
 	if v.pause {
 		s.paused = v.at
 	}
@@ -203,15 +204,15 @@ func (s *Sender) post(ctx context.Context, report landfall.Report) (*gogithub.Re
 	if report.Target != "" {
 		status.TargetURL = new(report.Target)
 	}
-	owner, name := inPath(report.Repository)
+	owner, name := pathNames(report.Repository)
 	crashpoint.Here("report.before")
 	_, response, err := s.Client.Repositories.CreateStatus(ctx, owner, name, string(report.Commit), status)
 	crashpoint.Here("report.sent")
 	return response, err
 }
 
-// inPath returns a repository's owner and name for go-github, which puts them into the path as they are.
-func inPath(r landfall.GitHubRepository) (owner, name string) {
+// pathNames returns a repository's owner and name escaped for go-github, which puts them into the path as they are.
+func pathNames(r landfall.GitHubRepository) (owner, name string) {
 	return url.PathEscape(r.Owner), url.PathEscape(r.Name)
 }
 

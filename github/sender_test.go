@@ -117,8 +117,8 @@ func checkCommit(t *testing.T, b *bench, commit landfall.CommitSHA) {
 	for _, status := range b.server.Statuses(string(commit)) {
 		states = append(states, status.State)
 	}
-	// L-008: pending is followed by a final state, whatever happened on the way
-	// N-018: whatever was answered, reports follow in order
+	// L-008: pending is followed by a final state, whatever happened on the way N-018: whatever was answered, reports
+	// follow in order
 	if got := strings.Join(slices.Compact(states), " "); got != "pending error" {
 		t.Errorf("commit %s got %v, want pending, then error", commit.Short(), states)
 	}

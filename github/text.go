@@ -13,23 +13,23 @@ import (
 	"landfall.dev/landfall"
 )
 
-// maxComment is less than the 65,536 characters that GitHub takes, counted in bytes.
+// maxComment is in bytes, and less than the 65,536 characters that GitHub accepts.
 const maxComment = 65_000
 
-// What of a comment is cut, in characters and lines of what people wrote.
+// These bound texts of people in a comment, in characters and lines.
 const (
 	maxName        = 100
 	maxReasonLine  = 200
 	maxReasonLines = 10
-	maxRows        = 100 // of one app, and fewer where many apps have many
+	maxRows        = 100 // of one app; fewer when many apps have many
 )
 
-// marker returns the first line of the comments of the installation at an address, which no reader sees.
+// marker returns the first line of the comments of the installation at an address. It is invisible.
 func marker(installation string) string { return "<!-- landfall " + installation + " -->" }
 
-// Text returns a comment in GitHub's Markdown: a section for each app, below a line that only the installation at the given
-// address writes. What comes from people stands in it as they wrote it, and is never read as markup, mention or link. It is
-// shorter than GitHub's limit: what has no room is counted.
+// Text returns a comment in GitHub's Markdown: a section for each app, below a line that only the installation at the
+// given address writes. Texts of people appear as they were written, and are never read as markup, mention or link. The
+// comment is shorter than GitHub's limit; what does not fit is counted.
 func Text(report landfall.PullRequestReport, installation string) string {
 	for rows := maxRows; ; rows /= 4 {
 		var b strings.Builder
@@ -37,7 +37,7 @@ func Text(report landfall.PullRequestReport, installation string) string {
 		for i, app := range report.Apps {
 			section := sectionOf(app, report.Closed, rows)
 			if rows == 0 && b.Len()+len(section) > maxComment-100 {
-				fmt.Fprintf(&b, "\n%s left out.\n", counted(len(report.Apps)-i, "more app"))
+				fmt.Fprintf(&b, "\n%s left out.\n", countNoun(len(report.Apps)-i, "more app"))
 				break
 			}
 			b.WriteString(section)
@@ -48,10 +48,10 @@ func Text(report landfall.PullRequestReport, installation string) string {
 	}
 }
 
-// sectionOf returns what a comment says of one app, with at most so many rows of changes.
+// sectionOf returns the section of one app, with a limit of rows for its changes.
 func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	var b strings.Builder
-	b.WriteString("\n### " + inert(app.App) + " · " + headline(app, closed) + "\n")
+	b.WriteString("\n### " + literal(app.App) + " · " + headline(app, closed) + "\n")
 	b.WriteString("| | |\n|---|---|\n")
 	field := func(name, value string) {
 		if value != "" {
@@ -65,8 +65,8 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	}
 	field("Release", address(app.Release))
 	preview := address(app.Preview)
-	if preview != "" && app.Shows != app.Commit {
-		preview += " (still " + app.Shows.Short() + ")"
+	if preview != "" && app.PreviewCommit != app.Commit {
+		preview += " (still " + app.PreviewCommit.Short() + ")"
 	}
 	field("This pull request", preview)
 	field("Commit", app.Commit.Short())
@@ -82,7 +82,7 @@ func sectionOf(app landfall.AppReport, closed bool, rows int) string {
 	return b.String()
 }
 
-// headline says in a few words where an app stands.
+// headline returns the state of an app in a few words.
 func headline(app landfall.AppReport, closed bool) string {
 	if closed {
 		return "closed"
@@ -96,7 +96,7 @@ func headline(app landfall.AppReport, closed bool) string {
 		if app.Release == "" {
 			return "no release"
 		}
-		if changed(app.Changes) == 0 && len(app.Changes) > 0 {
+		if countChanged(app.Changes) == 0 && len(app.Changes) > 0 {
 			return "preview ready, unchanged"
 		}
 		return "preview ready"
@@ -114,10 +114,10 @@ func headline(app landfall.AppReport, closed bool) string {
 	return "nothing was released"
 }
 
-// changes returns the table of the units that are other than what the base branch serves, and the line below it.
+// changes returns the table of the units that differ from those that the base branch serves, and the line below it.
 func changes(app landfall.AppReport, rows int) string {
 	var b strings.Builder
-	all := changed(app.Changes)
+	all := countChanged(app.Changes)
 	shown := 0
 	sorted := slices.Clone(app.Changes)
 	slices.SortStableFunc(sorted, func(a, b landfall.UnitChange) int { return cmp.Compare(weight(b), weight(a)) })
@@ -129,27 +129,27 @@ func changes(app landfall.AppReport, rows int) string {
 			b.WriteString("\n| unit | change | version |\n|---|---|---|\n")
 		}
 		shown++
-		b.WriteString("| " + string(c.Unit.Kind) + " " + inert(c.Unit.Name) + " | " + change(c) + " | " + version(c) + " |\n")
+		b.WriteString("| " + string(c.Unit.Kind) + " " + literal(c.Unit.Name) + " | " + change(c) + " | " + version(c) + " |\n")
 	}
 	var parts []string
 	if shown < all {
-		parts = append(parts, counted(all-shown, "more unit")+" changed")
+		parts = append(parts, countNoun(all-shown, "more unit")+" changed")
 	}
 	if unchanged := len(app.Changes) - all; unchanged > 0 {
-		parts = append(parts, counted(unchanged, "unit")+" unchanged")
+		parts = append(parts, countNoun(unchanged, "unit")+" unchanged")
 	}
 	if app.Base != "" {
-		parts = append(parts, "compared with "+inert(app.Base))
+		parts = append(parts, "compared with "+literal(app.Base))
 	}
 	if app.Stats.Files > 0 {
-		parts = append(parts, thousands(int64(app.Stats.FilesUploaded))+" of "+counted(app.Stats.Files, "file")+" uploaded")
+		parts = append(parts, thousands(int64(app.Stats.FilesUploaded))+" of "+countNoun(app.Stats.Files, "file")+" uploaded")
 	}
 	parts = append(parts, strconv.FormatFloat(app.Took.Round(100*time.Millisecond).Seconds(), 'f', 1, 64)+" s")
 	b.WriteString("\n" + strings.Join(parts, " · ") + "\n")
 	return b.String()
 }
 
-// weight is how much a change must not be hidden by others, however many they are.
+// weight returns how important a change is: less important ones are left out first.
 func weight(c landfall.UnitChange) int {
 	switch {
 	case c.Network:
@@ -160,8 +160,8 @@ func weight(c landfall.UnitChange) int {
 	return 0
 }
 
-// changed returns how many of the units are not the same.
-func changed(changes []landfall.UnitChange) int {
+// countChanged returns how many of the units have changed.
+func countChanged(changes []landfall.UnitChange) int {
 	n := 0
 	for _, c := range changes {
 		if c.Change != landfall.Unchanged {
@@ -171,7 +171,7 @@ func changed(changes []landfall.UnitChange) int {
 	return n
 }
 
-// change says what happened to a unit, with its files where they were counted.
+// change returns what happened to a unit, with the number of its files if they were counted.
 func change(c landfall.UnitChange) string {
 	f := c.Files
 	if notes := c.Notes(); len(notes) > 0 {
@@ -188,7 +188,7 @@ func change(c landfall.UnitChange) string {
 		switch {
 		case part.n == 0:
 		case len(parts) == 0:
-			parts = append(parts, counted(part.n, "file")+" "+part.verb)
+			parts = append(parts, countNoun(part.n, "file")+" "+part.verb)
 		default:
 			parts = append(parts, thousands(int64(part.n))+" "+part.verb)
 		}
@@ -196,14 +196,14 @@ func change(c landfall.UnitChange) string {
 	if len(parts) == 0 {
 		return string(c.Change)
 	}
-	text := strings.Join(parts, ", ") + " (" + signed(f.Bytes) + ")"
+	text := strings.Join(parts, ", ") + " (" + signedBytes(f.Bytes) + ")"
 	if c.Change != landfall.Changed {
 		return string(c.Change) + ": " + text
 	}
 	return text
 }
 
-// version names the version that a unit came to, or the one that was removed.
+// version returns the version after the change, or the one that was removed.
 func version(c landfall.UnitChange) string {
 	uid := string(c.After)
 	if uid == "" {
@@ -212,18 +212,18 @@ func version(c landfall.UnitChange) string {
 	if uid == "" || c.Unit.Kind == landfall.StaticUnit || c.Unit.Kind == landfall.ConfigUnit {
 		return uid
 	}
-	text := inert(c.Unit.Name) + "-" + uid
+	text := literal(c.Unit.Name) + "-" + uid
 	if c.Number > 0 {
 		text += " (no. " + strconv.FormatInt(c.Number, 10) + ")"
 	}
 	return text
 }
 
-// address returns an address of ours as people copy it. GitHub makes a link of it.
+// address returns an address of ours in the form that people copy. GitHub makes a link of it.
 func address(url string) string { return strings.TrimSuffix(url, "/") }
 
-// counted returns a number with its noun: "1 file", "1,204 files".
-func counted(n int, noun string) string {
+// countNoun returns a number with its noun: "1 file", "1,204 files".
+func countNoun(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
@@ -239,8 +239,8 @@ func thousands(n int64) string {
 	return text
 }
 
-// signed returns a difference in bytes, in a unit that suits its size: "+14 kB".
-func signed(bytes int64) string {
+// signedBytes returns a difference in bytes, in a unit that suits its size: "+14 kB".
+func signedBytes(bytes int64) string {
 	sign, n := "+", bytes
 	if n < 0 {
 		sign, n = "−", -n
@@ -254,23 +254,23 @@ func signed(bytes int64) string {
 	return sign + thousands(n) + " GB"
 }
 
-// plain matches names that are nothing to GitHub; what looks like a commit or an issue is not among them.
+// plain matches names that have no meaning for GitHub; linkable matches what looks like a commit or an issue.
 var (
 	plain    = regexp.MustCompile(`^[a-z0-9-]+$`)
 	linkable = regexp.MustCompile(`^[0-9a-f]{7,}$|-\d+$`)
 )
 
-// inert returns text of people's such that GitHub shows it as it is. It becomes one line of limited length. Names that are
-// plain stay as they are; all else is code in which each character that is neither letter nor digit is written by its number,
-// and no address is in one piece.
-func inert(text string) string {
+// literal returns text of people so that GitHub shows it as it is, in one line of limited length. Names that match
+// plain stay as they are. Everything else is code in which each character other than letters and digits is written by
+// its number, and addresses are broken up.
+func literal(text string) string {
 	if plain.MatchString(text) && !linkable.MatchString(text) && len(text) <= maxName {
 		return text
 	}
 	return code(text, maxName)
 }
 
-// code returns text as code, cut to so many characters.
+// code returns text as code, cut to limit characters.
 func code(text string, limit int) string {
 	text = text[:min(len(text), 8*limit)] // more than is looked at
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
@@ -281,7 +281,7 @@ func code(text string, limit int) string {
 	left := limit
 	for _, r := range text {
 		if !unicode.IsPrint(r) {
-			continue // it would be invisible, or turn the text around
+			continue // the character would be invisible, or turn the text around
 		}
 		if left == 0 {
 			b.WriteString("…")
@@ -292,7 +292,7 @@ func code(text string, limit int) string {
 		case r == ' ', r > unicode.MaxASCII, unicode.IsLetter(r), unicode.IsDigit(r):
 			b.WriteRune(r)
 		case r == '.', r == ':', r == '@':
-			// Written by its number it is no markup, yet GitHub looks for addresses in what it then reads.
+			// A character that is written by its number is no markup, but GitHub then still looks for addresses.
 			fmt.Fprintf(&b, "&#%d;<!-- -->", r)
 		default:
 			fmt.Fprintf(&b, "&#%d;", r)
@@ -302,7 +302,7 @@ func code(text string, limit int) string {
 	return b.String()
 }
 
-// lines returns text of several lines as code, cut to so many of them.
+// lines returns text of several lines as code, cut to limit lines.
 func lines(text string, limit int) string {
 	var shown []string
 	left := 0
@@ -316,7 +316,7 @@ func lines(text string, limit int) string {
 		}
 	}
 	if left > 0 {
-		shown = append(shown, counted(left, "more line")+" in the run")
+		shown = append(shown, countNoun(left, "more line")+" in the run")
 	}
 	return strings.Join(shown, "<br>\n")
 }

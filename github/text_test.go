@@ -25,7 +25,7 @@ const installation = "https://landfall.example.com"
 func shopReport() landfall.AppReport {
 	return landfall.AppReport{
 		App: "shop", State: landfall.RunSucceeded, Reason: "Released owf2k7qa", Commit: "3f9c1ab0d2", Run: installation + "/runs/r1",
-		Release: "https://shop--owf2k7qa.example.com/", Preview: "https://shop--pr-12.example.com/", Shows: "3f9c1ab0d2",
+		Release: "https://shop--owf2k7qa.example.com/", Preview: "https://shop--pr-12.example.com/", PreviewCommit: "3f9c1ab0d2",
 		Took: 2100 * time.Millisecond, Stats: landfall.RunStats{Files: 1204, FilesUploaded: 3}, Base: "main",
 		Changes: append([]landfall.UnitChange{
 			{Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "hello"}, Change: landfall.Changed, After: "owf2k7qa", Number: 4},
@@ -65,7 +65,7 @@ func reports() map[string]landfall.PullRequestReport {
 	promise.Changes = append(promise.Changes, landfall.UnitChange{
 		Unit: landfall.UnitID{Kind: landfall.FunctionUnit, Name: "pay"}, Change: landfall.Changed, After: "owf2k7qa", Number: 2, Network: true, Contract: true,
 	})
-	building.Preview, building.Shows = "https://shop--pr-12.example.com/", "1a2b3c4d5e"
+	building.Preview, building.PreviewCommit = "https://shop--pr-12.example.com/", "1a2b3c4d5e"
 	second := ended(landfall.RunFailed, "specs/app.yaml:7: there is no field \"colour\"\n\nright would be one of:\n  config, static")
 	second.App = "admin"
 	same := shopReport()
@@ -122,8 +122,8 @@ func TestText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// P-008: a comment has the addresses of the previews
-			// L-026: units that did not change are counted, and never listed
+			// P-008: a comment has the addresses of the previews L-026: units that did not change are counted, and
+			// never listed
 			if got != string(want) {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}

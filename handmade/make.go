@@ -138,7 +138,7 @@ func (m *Maker) owner(ctx context.Context, v Version, latest landfall.Version) (
 	if latest.Number > 0 {
 		return m.DB.App(ctx, latest.App)
 	}
-	err = m.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	err = m.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		app, err = tx.NamespaceApp(ctx, v.Namespace, m.Now())
 		return err
 	})

@@ -11,16 +11,16 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Contents reads what is in group versions.
+// Contents reads the content of group versions.
 type Contents struct {
 	DB        *store.DB
 	Objects   assets.Store
 	Manifests *assets.Manifests // of Objects
 }
 
-// Diff compares what two group versions have in force, as versioning.Diff does. Of the static units and packages that
-// differ it counts the files, unless the content of a side was collected since, and of functions it says which get a network, or
-// have another contract.
+// Diff compares the units in force of two group versions, as versioning.Diff does. For static units and packages that
+// differ it counts the files, unless the content of one side was collected. For functions it says which get a network,
+// or another contract.
 func (c *Contents) Diff(ctx context.Context, before, after []store.GroupUnit) ([]landfall.UnitChange, error) {
 	changes := versioning.Diff(versioning.InForce(before), versioning.InForce(after))
 	if err := NoteFunctions(changes, Stored(ctx, c.DB, before), Stored(ctx, c.DB, after)); err != nil {
@@ -40,7 +40,7 @@ func (c *Contents) Diff(ctx context.Context, before, after []store.GroupUnit) ([
 	return changes, nil
 }
 
-// fileChange counts what differs within a unit. NotFound when a side was never stored, or was collected.
+// fileChange counts the files that differ within a unit. NotFound when one side was never stored, or was collected.
 func (c *Contents) fileChange(ctx context.Context, id landfall.UnitID, before, after []store.GroupUnit) (landfall.FileChange, error) {
 	old, err := c.contentOf(ctx, before, id)
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *Contents) fileChange(ctx context.Context, id landfall.UnitID, before, a
 	return c.packageChange(ctx, old, content)
 }
 
-// contentOf returns what the version of a unit in force keeps; nothing where the unit is not in force. NotFound when the
-// version keeps nothing, or is deleted.
+// contentOf returns the stored content of a unit's version in force; nil when the unit is not in force. NotFound when
+// the version has no content, or is deleted.
 func (c *Contents) contentOf(ctx context.Context, units []store.GroupUnit, id landfall.UnitID) (json.RawMessage, error) {
 	for _, u := range units {
 		if u.Unit != id {
@@ -72,7 +72,8 @@ func (c *Contents) contentOf(ctx context.Context, units []store.GroupUnit, id la
 	return nil, nil
 }
 
-// staticChange counts what differs between two versions of a static unit. NotFound when a manifest is not there.
+// staticChange counts the files that differ between two versions of a static unit. NotFound when a manifest does not
+// exist.
 func (c *Contents) staticChange(ctx context.Context, before, after json.RawMessage) (landfall.FileChange, error) {
 	var sides [2]*assets.Manifest
 	for i, content := range []json.RawMessage{before, after} {
@@ -87,13 +88,14 @@ func (c *Contents) staticChange(ctx context.Context, before, after json.RawMessa
 	return assets.Diff(sides[0], sides[1]), nil
 }
 
-// packageChange counts what differs between the archives of two versions of a package. NotFound when one is not there.
+// packageChange counts the files that differ between the archives of two versions of a package. NotFound when an
+// archive does not exist.
 func (c *Contents) packageChange(ctx context.Context, before, after json.RawMessage) (landfall.FileChange, error) {
-	old, err := c.archived(ctx, before)
+	old, err := c.archivedFiles(ctx, before)
 	if err != nil {
 		return landfall.FileChange{}, err
 	}
-	files, err := c.archived(ctx, after)
+	files, err := c.archivedFiles(ctx, after)
 	if err != nil {
 		return landfall.FileChange{}, err
 	}
@@ -114,8 +116,8 @@ func (c *Contents) packageChange(ctx context.Context, before, after json.RawMess
 	return change, nil
 }
 
-// archived lists the files of a package's archives; of a source that is the deployment, once.
-func (c *Contents) archived(ctx context.Context, content json.RawMessage) (map[string]builder.ArchivedFile, error) {
+// archivedFiles lists the files of a package's archives. A source that is also the deployment is listed once.
+func (c *Contents) archivedFiles(ctx context.Context, content json.RawMessage) (map[string]builder.ArchivedFile, error) {
 	all := map[string]builder.ArchivedFile{}
 	stored, err := landfall.ReadContent[landfall.PackageContent](content)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 // ServedFile is one static file of a group version.
 type ServedFile struct {
 	assets.ManifestFile
-	Unit string // its static unit
+	Unit string // the static unit to which it belongs
 }
 
-// Files lists the static files of what is in force, by path. NotFound, with a sentence, when they were collected.
+// Files lists the static files of units in force, by path. NotFound, with a sentence, when they were collected.
 func (c *Contents) Files(ctx context.Context, units []store.GroupUnit) ([]ServedFile, error) {
 	var all []ServedFile
 	for _, u := range units {
@@ -52,8 +52,8 @@ type ChangedFile struct {
 	After  int64 // bytes; 0 for what was removed
 }
 
-// ChangedFiles lists the files that differ within the units of a diff of an app's, unit by unit, by path. It leaves out a
-// unit of which one side was never stored, or was collected.
+// ChangedFiles lists the files that differ within the units of a diff, unit by unit, by path. It leaves out a unit of
+// which one side was never stored, or was collected.
 func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes []landfall.UnitChange) ([]ChangedFile, error) {
 	var all []ChangedFile
 	for _, change := range changes {
@@ -61,7 +61,7 @@ func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes [
 			continue
 		}
 		before, err := c.unitFiles(ctx, app, change.Unit, change.Before)
-		var after map[string]sized
+		var after map[string]fileState
 		if err == nil {
 			after, err = c.unitFiles(ctx, app, change.Unit, change.After)
 		}
@@ -75,15 +75,15 @@ func (c *Contents) ChangedFiles(ctx context.Context, app landfall.App, changes [
 	return all, nil
 }
 
-// sized is what tells a file from another.
-type sized struct {
-	size int64
-	is   any
+// fileState is what is compared to tell whether a file has changed.
+type fileState struct {
+	size    int64
+	content any
 }
 
-// unitFiles lists the files of a unit's version; nothing for no version. NotFound when they are not stored.
-func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]sized, error) {
-	files := map[string]sized{}
+// unitFiles lists the files of a unit's version; nothing when there is no version. NotFound when they are not stored.
+func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.UnitID, uid landfall.UID) (map[string]fileState, error) {
+	files := map[string]fileState{}
 	if uid == "" {
 		return files, nil
 	}
@@ -102,25 +102,25 @@ func (c *Contents) unitFiles(ctx context.Context, app landfall.App, id landfall.
 }
 
 // addFiles adds the files that the content of a version names.
-func (c *Contents) addFiles(ctx context.Context, files map[string]sized, kind landfall.UnitKind, content json.RawMessage) error {
+func (c *Contents) addFiles(ctx context.Context, files map[string]fileState, kind landfall.UnitKind, content json.RawMessage) error {
 	if kind == landfall.StaticUnit {
 		manifest, err := c.Manifests.Load(ctx, assets.RefIn(content))
 		if err != nil {
 			return err
 		}
 		for _, file := range manifest.Files() {
-			files[file.Path] = sized{file.Size, file.Digest}
+			files[file.Path] = fileState{file.Size, file.Digest}
 		}
 		return nil
 	}
-	archived, err := c.archived(ctx, content)
+	archived, err := c.archivedFiles(ctx, content)
 	for name, file := range archived {
-		files[name] = sized{file.Size, file}
+		files[name] = fileState{file.Size, file}
 	}
 	return err
 }
 
-func changedFiles(unit landfall.UnitID, before, after map[string]sized) []ChangedFile {
+func changedFiles(unit landfall.UnitID, before, after map[string]fileState) []ChangedFile {
 	var all []ChangedFile
 	for path, is := range after {
 		switch was, ok := before[path]; {

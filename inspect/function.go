@@ -14,7 +14,8 @@ import (
 // Side finds the specs of one side of a diff; nothing for a unit that is not in force there.
 type Side func(id landfall.UnitID) (json.RawMessage, error)
 
-// NoteFunctions marks the functions of a diff that may reach the network after, and did not before, and those with another contract.
+// NoteFunctions marks the functions of a diff that may reach the network after the change and could not before, and
+// those with another contract.
 func NoteFunctions(changes []landfall.UnitChange, before, after Side) error {
 	for i, c := range changes {
 		if c.Unit.Kind != landfall.FunctionUnit || c.Change == landfall.Unchanged || c.Change == landfall.Removed {
@@ -32,7 +33,7 @@ func NoteFunctions(changes []landfall.UnitChange, before, after Side) error {
 			continue
 		}
 		had, err := before.network(c.Unit.Name)
-		if landfall.Ignore(err, landfall.NotFound) != nil { // one that was deleted says nothing
+		if landfall.Ignore(err, landfall.NotFound) != nil { // a deleted version has no contract
 			return err
 		}
 		changes[i].Network = !had
@@ -40,8 +41,8 @@ func NoteFunctions(changes []landfall.UnitChange, before, after Side) error {
 	return nil
 }
 
-// otherContract reports whether a function that changed takes or answers other data than before. Of a version that was deleted it
-// is not known.
+// otherContract reports whether a changed function takes or returns other data than before. For a deleted version it is
+// not known.
 func otherContract(c landfall.UnitChange, before, after Side) (bool, error) {
 	var promises [2]string
 	for i, side := range []Side{before, after} {
@@ -62,7 +63,7 @@ func otherContract(c landfall.UnitChange, before, after Side) (bool, error) {
 				return false, err
 			}
 		}
-		promises[i] = string(promise.Input) + "\n" + string(promise.Output) // canonical, so without ends of lines
+		promises[i] = string(promise.Input) + "\n" + string(promise.Output) // canonical, so without line ends
 	}
 	return promises[0] != promises[1], nil
 }
@@ -84,7 +85,7 @@ func (s Side) network(function string) (bool, error) {
 	return spec.ReadNetwork(stored, environment)
 }
 
-// Stored is the side of versions that are in force.
+// Stored returns the side of versions that are in force.
 func Stored(ctx context.Context, db *store.DB, units []store.GroupUnit) Side {
 	return func(id landfall.UnitID) (json.RawMessage, error) {
 		i := slices.IndexFunc(units, func(u store.GroupUnit) bool { return u.Unit == id })
@@ -96,7 +97,7 @@ func Stored(ctx context.Context, db *store.DB, units []store.GroupUnit) Side {
 	}
 }
 
-// Declared is the side of what a commit declares.
+// Declared returns the side of the units that a commit declares.
 func Declared(units []versioning.Unit) Side {
 	return func(id landfall.UnitID) (json.RawMessage, error) {
 		i := slices.IndexFunc(units, func(u versioning.Unit) bool { return u.Unit == id })

@@ -179,7 +179,8 @@ func TestDiff(t *testing.T) {
 	testkit.Same(t, "the other unit", got[packaged].Files, &landfall.FileChange{Added: 1, Changed: 1, Bytes: 1})
 }
 
-// Each file that differs is listed with its sizes, unit by unit, by path; a unit of which a side was collected is left out.
+// Each file that differs is listed with its sizes, unit by unit, by path; a unit of which a side was collected is left
+// out.
 func TestChangedFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

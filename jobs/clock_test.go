@@ -36,8 +36,8 @@ func silentRepository(t *testing.T) (host string, hangUp func()) {
 	return server.Listener.Addr().String(), hangUp
 }
 
-// Two workers share a database, and the clock of one is two hours ahead of the other's: each leaves the other the run that it is at,
-// and whoever asks is told that both are alive.
+// Two workers share a database, and the clock of one is two hours ahead of the other's: each leaves the other the run
+// that it is at, and whoever asks is told that both are alive.
 func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	t.Parallel()
 	db := storetest.Open(t, storetest.Postgres(t))
@@ -46,7 +46,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	worker := func(name string, off time.Duration) (w *jobs.Worker, asked *atomic.Int64) {
 		asked = new(atomic.Int64)
 		p := &pipeline.Pipeline{
-			DB: db, Rollout: s.Doors.Rollout, Runs: s.Doors.Runs, Acceptor: s.Doors.Acceptor, Logger: s.Doors.Logger,
+			DB: db, Rollout: s.Receiver.Rollout, Runs: s.Receiver.Runs, Acceptor: s.Receiver.Acceptor, Logger: s.Receiver.Logger,
 			Worker: name, Lease: 3 * time.Second, Scratch: filepath.Join(t.TempDir(), "scratch"),
 			Mirrors: &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{AllowedHosts: []string{host}}},
 			Now: func() time.Time {
@@ -55,7 +55,7 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 			},
 		}
 		return &jobs.Worker{
-			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.Doors.Acceptor, Pipeline: p, Logger: p.Logger,
+			DB: db, Process: name, Scratch: p.Scratch, Acceptor: s.Receiver.Acceptor, Pipeline: p, Logger: p.Logger,
 			Upkeep: &upkeep.Upkeep{DB: db, Mirrors: p.Mirrors, Now: p.Now, Logger: p.Logger},
 		}, asked
 	}
@@ -98,8 +98,8 @@ func TestWorkersWhoseClocksAreApart(t *testing.T) {
 	if err != nil || run.Attempt != 1 || run.State != landfall.RunRunning {
 		t.Errorf("got the run %+v, %v, want it at its first worker still", run, err)
 	}
-	apart := runs.Runs{DB: db, Now: ahead.Pipeline.Now, OthersWork: true} // as for a process that has no worker
-	if deserted, err := apart.Deserted(t.Context()); err != nil || deserted {
+	apart := runs.Runs{DB: db, Now: ahead.Pipeline.Now, RemoteWorkers: true} // as for a process that has no worker
+	if deserted, err := apart.NoWorker(t.Context()); err != nil || deserted {
 		t.Errorf("got %v, %v, want to be told that a worker is alive", deserted, err)
 	}
 }

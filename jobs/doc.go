@@ -1,5 +1,5 @@
-// Package jobs works the durable jobs of a process, and rings for what no job points at.
+// Package jobs works on the durable jobs of a process, and enqueues jobs that are missing.
 //
-// The row of a run, an app or a record is the truth, and the durable job is its doorbell: a job that is lost is rung for again, and one
-// that is worked twice finds nothing to do.
+// The row of a run, an app or a record is the truth, and the durable job only wakes a worker: a lost job is enqueued
+// again, and a job that is worked on twice finds nothing to do.
 package jobs

@@ -30,7 +30,7 @@ func newShop(t *testing.T) *shop {
 func newShopIn(t *testing.T, db *store.DB) *shop {
 	t.Helper()
 	s := accepttest.NewIn(t, db)
-	a := s.Doors.Acceptor
+	a := s.Receiver.Acceptor
 	p := &pipeline.Pipeline{
 		DB: db, Mirrors: a.Mirrors, Builds: &pipeline.Builds{Folder: t.TempDir()}, Rollout: a.Rollout, Runs: a.Runs, Acceptor: a,
 		Now: time.Now, Logger: a.Logger,

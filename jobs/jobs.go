@@ -17,10 +17,10 @@ import (
 	"landfall.dev/landfall/upkeep"
 )
 
-// Worker works the durable jobs of a process.
+// Worker works on the durable jobs of a process.
 type Worker struct {
 	DB       *store.DB
-	Process  string // this one, across its lives
+	Process  string // this one, across restarts
 	Scratch  string // folder for work in progress; everything in it may go when no run works
 	Acceptor *accept.Acceptor
 	Pipeline *pipeline.Pipeline
@@ -28,17 +28,17 @@ type Worker struct {
 	Logger   *slog.Logger
 }
 
-// keeping is the queue of what one process does for all: of the jobs whose topics begin with it.
-const keeping = "keep"
+// upkeepQueue is the queue of what one process does for all. The topics of its jobs begin with it.
+const upkeepQueue = "keep"
 
-// Duties are what a process does.
+// Duties say what a process does.
 type Duties struct {
-	Work bool // takes runs through the steps
-	Keep bool // does what one process does for all: it has the built-in repositories, and collects; the process owns the database
+	Work bool // it takes runs through the steps
+	Keep bool // it does what one process does for all: it has the built-in repositories, and collects; the process is the leader
 }
 
-// Run does a process's duties until ctx ends: it works the durable jobs and sweeps up what no job points at. While the database takes
-// no writes, as on a full disk, it tries again: what can be read is served all the same.
+// Run does a process's duties until ctx ends: it works on the durable jobs, and looks for work that has no job. While
+// the database takes no writes, as on a full disk, it tries again; reading goes on meanwhile.
 func (w *Worker) Run(ctx context.Context, duties Duties) error {
 	for said := false; ; said = true {
 		err := w.runOnce(ctx, duties)
@@ -56,7 +56,7 @@ func (w *Worker) Run(ctx context.Context, duties Duties) error {
 	}
 }
 
-// retryEvery is how often a process tries to begin its duties that could not.
+// retryEvery is how often a process tries to begin its duties after it could not.
 const retryEvery = 2 * time.Second
 
 func (w *Worker) runOnce(ctx context.Context, duties Duties) error {
@@ -66,13 +66,13 @@ func (w *Worker) runOnce(ctx context.Context, duties Duties) error {
 	stop() // the jobs may have ended by themselves
 	sweeps.Wait()
 	if kind := landfall.KindOf(err); ctx.Err() != nil && (kind == landfall.Canceled || kind == landfall.Unavailable) {
-		return nil // stopped while it started: a driver may say that it lost the connection, which the stop broke off
+		return nil // stopped while it started: the driver may report the stop as a lost connection
 	}
 	return err
 }
 
 func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup) error {
-	if err := os.RemoveAll(w.Scratch); err != nil { // what an earlier life was killed at
+	if err := os.RemoveAll(w.Scratch); err != nil { // what an earlier life left when it was killed
 		w.Logger.WarnContext(ctx, "the scratch folder cannot be emptied", "folder", w.Scratch, "error", err)
 	}
 	if err := w.DB.Update(ctx, func(tx *store.Tx) error { return tx.FreeLeases(ctx, w.Process) }); err != nil {
@@ -83,43 +83,43 @@ func (w *Worker) run(ctx context.Context, duties Duties, sweeps *sync.WaitGroup)
 		if err := w.Upkeep.FinishDeletions(ctx); err != nil {
 			return err
 		}
-		if err := w.Upkeep.RingRemovals(ctx); err != nil {
+		if err := w.Upkeep.WakeRemovals(ctx); err != nil {
 			return err
 		}
 		if err := w.Acceptor.Reconcile(ctx); err != nil {
 			return err
 		}
-		queues[keeping] = 1
-		if err := w.Upkeep.RingForget(ctx); err != nil { // also where the process never lives for long
+		queues[upkeepQueue] = 1
+		if err := w.Upkeep.WakeForget(ctx); err != nil { // also for a process that never lives for long
 			return err
 		}
-		sweeps.Go(func() { w.every(ctx, upkeep.CollectEvery, w.Upkeep.RingCollect) })
-		sweeps.Go(func() { w.every(ctx, w.Upkeep.Retention.Every(), w.Upkeep.RingForget) })
-		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Acceptor.RecordKept) })
+		sweeps.Go(func() { w.repeat(ctx, upkeep.CollectEvery, w.Upkeep.WakeCollect) })
+		sweeps.Go(func() { w.repeat(ctx, w.Upkeep.Retention.Every(), w.Upkeep.WakeForget) })
+		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Acceptor.RetryUnrecorded) })
 	}
 	if duties.Work {
 		queues[""] = pipeline.Workers
-		if err := w.Pipeline.RingLost(ctx); err != nil {
+		if err := w.Pipeline.WakeLost(ctx); err != nil {
 			return err
 		}
-		if !duties.Keep { // that one is asked whether anybody works, and knows of itself
+		if !duties.Keep { // that process answers whether anybody works, and knows about itself
 			defer w.Pipeline.Leave(ctx)
-			if err := w.Pipeline.Beat(ctx); err != nil {
+			if err := w.Pipeline.Heartbeat(ctx); err != nil {
 				return err
 			}
-			sweeps.Go(func() { w.every(ctx, w.Pipeline.BeatEvery(), w.Pipeline.Beat) })
+			sweeps.Go(func() { w.repeat(ctx, w.Pipeline.HeartbeatEvery(), w.Pipeline.Heartbeat) })
 		}
-		sweeps.Go(func() { w.every(ctx, pipeline.SweepEvery, w.Pipeline.RingLost) })
+		sweeps.Go(func() { w.repeat(ctx, pipeline.SweepEvery, w.Pipeline.WakeLost) })
 	}
 	sweeps.Go(func() {
-		w.sweep(ctx, w.Upkeep.SweepRemoved) // what was removed while this process was not there
-		w.every(ctx, upkeep.CollectEvery, w.Upkeep.SweepRemoved)
+		w.sweep(ctx, w.Upkeep.SweepRemoved) // what was removed while this process was not running
+		w.repeat(ctx, upkeep.CollectEvery, w.Upkeep.SweepRemoved)
 	})
 	queue := store.Queue{DB: w.DB, Process: w.Process, Queues: queues, Work: w.work, Logger: w.Logger}
 	return queue.Run(ctx)
 }
 
-// work does what a durable job asks for, and logs what goes wrong with the names that the job has.
+// work does what a durable job asks for, and logs errors with the names that the job has.
 func (w *Worker) work(ctx context.Context, topic, id string) error {
 	err := w.workOn(ctx, topic, id)
 	if err == nil || landfall.KindOf(err) == landfall.Canceled {
@@ -154,8 +154,8 @@ func (w *Worker) workOn(ctx context.Context, topic, id string) error {
 	return &landfall.Error{Op: "jobs.work", Message: "unknown topic " + topic}
 }
 
-// every does something now and then until ctx ends.
-func (w *Worker) every(ctx context.Context, interval time.Duration, do func(context.Context) error) {
+// repeat calls do at an interval until ctx ends.
+func (w *Worker) repeat(ctx context.Context, interval time.Duration, do func(context.Context) error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

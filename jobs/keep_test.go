@@ -58,9 +58,9 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	var later atomic.Int64
-	s.Doors.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	s.Receiver.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	repos := unsteady{s.Repos, make(chan error)}
-	s.Doors.Remote = repos
+	s.Receiver.Remote = repos
 	look := func(outcome error) { // by the clock, which is put forward until somebody looks
 		t.Helper()
 		tick, late := time.NewTicker(100*time.Millisecond), time.After(testkit.Patience)
@@ -79,7 +79,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	s.keeps()
 	look(nil) // at the start
 	commit := s.Commit("kept")
-	if _, err := s.Doors.Accept(t.Context(), remote.Repository{App: accepttest.AppID, Actor: "ada"}, s.Moves(commit)); err == nil {
+	if _, err := s.Receiver.Accept(t.Context(), remote.Repository{App: accepttest.AppID, Actor: "ada"}, s.MoveRef(commit)); err == nil {
 		t.Fatal("the push was accepted")
 	}
 	look(errors.New("no process can be started"))
@@ -87,7 +87,7 @@ func TestKeptPushIsTriedAgain(t *testing.T) {
 	tick, late := time.NewTicker(10*time.Millisecond), time.After(testkit.Patience)
 	defer tick.Stop()
 	for {
-		head, err := s.Doors.DB.Head(t.Context(), accepttest.AppID, s.Ref)
+		head, err := s.Receiver.DB.Head(t.Context(), accepttest.AppID, s.Ref)
 		if err == nil && head.SHA == commit {
 			return
 		}
@@ -134,7 +134,7 @@ func TestStopWhileReconciling(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	s.Doors.Remote = stopped{s.Repos, cancel}
+	s.Receiver.Remote = stopped{s.Repos, cancel}
 	if err := s.jobs.Run(ctx, jobs.Duties{Keep: true}); err != nil {
 		t.Errorf("the pipeline ended with %v, want nothing", err)
 	}

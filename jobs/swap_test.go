@@ -34,15 +34,15 @@ func (s *shop) commitOf(name, text string) landfall.CommitSHA {
 // wantState fails the test unless people see the run in this state, and the forge is owed so many reports of its end.
 func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState, reports int) {
 	s.T.Helper()
-	run, err := s.Doors.DB.Run(s.T.Context(), run.ID)
+	run, err := s.Receiver.DB.Run(s.T.Context(), run.ID)
 	if err != nil || run.State != landfall.RunSucceeded || run.Release == "" {
 		s.T.Errorf("%s: got %+v and the error %v, want it stored as succeeded with a release", what, run, err)
 	}
-	shown := s.Doors.Runs.Shown(s.T.Context(), run)
+	shown := s.Receiver.Runs.View(s.T.Context(), run)
 	if over := state.Final(); shown.State != state || (shown.Release != "") != over || shown.Finished.IsZero() == over {
 		s.T.Errorf("%s: people see %+v, want it %s", what, shown, state)
 	}
-	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Doors.DB}, Runs: s.Doors.Runs}
+	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
 	due, err := outbox.Due(s.T.Context(), time.Now(), 10)
 	if err != nil {
 		s.T.Fatal(err)
@@ -57,8 +57,8 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 	}
 	// P-008: nor does a comment say so before
 	for _, c := range s.WantComments(what, reports) {
-		if app := c.Says.Apps[0]; app.State != state || app.Commit != run.Commit || c.Says.Closed {
-			s.T.Errorf("%s: the comment says %+v, want %s", what, c.Says, state)
+		if app := c.Report.Apps[0]; app.State != state || app.Commit != run.Commit || c.Report.Closed {
+			s.T.Errorf("%s: the comment says %+v, want %s", what, c.Report, state)
 		}
 	}
 }
@@ -67,13 +67,13 @@ func (s *shop) wantState(what string, run landfall.Run, state landfall.RunState,
 func TestRunIsOverAfterTheSwap(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.Accepts(s.Moves(s.commitOf("specs/env.yaml",
+	s.AcceptAll(s.MoveRef(s.commitOf("specs/env.yaml",
 		"apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec: {runtime: {image: fission/python-env}}\n"))...)
-	unfinished, err := s.Doors.DB.UnfinishedOfApp(t.Context(), accepttest.AppID)
+	unfinished, err := s.Receiver.DB.UnfinishedOfApp(t.Context(), accepttest.AppID)
 	if err != nil || len(unfinished) != 1 {
 		t.Fatalf("got the runs %+v and the error %v, want one", unfinished, err)
 	}
-	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Doors.DB}, Runs: s.Doors.Runs}
+	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
 	s.Update(func(tx *store.Tx) error {
 		return tx.PutPullRequest(t.Context(), accepttest.AppID, store.PullRequest{Number: 12, Base: "main", HeadRef: s.Ref, HeadSHA: unfinished[0].Commit, Open: true}, time.Now())
 	})
@@ -85,8 +85,8 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	gateways := accepttest.Gate{Asked: make(chan struct{}), Let: make(chan struct{})}
-	s.Doors.Rollout.Gateways = gateways
+	gateways := accepttest.Gate{Waiting: make(chan struct{}), Release: make(chan struct{})}
+	s.Receiver.Rollout.Gateways = gateways
 	s.pipeline.Mirrors = &builder.Mirrors{Root: t.TempDir(), Dialer: &builder.Dialer{}}
 	s.pipeline.Scratch = filepath.Join(t.TempDir(), "scratch")
 	s.pipeline.Worker = "worker"
@@ -95,12 +95,12 @@ func TestRunIsOverAfterTheSwap(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.jobs.Run(ctx, jobs.Duties{Work: true, Keep: true}) }()
 	select {
-	case <-gateways.Asked:
+	case <-gateways.Waiting:
 	case <-time.After(testkit.Patience):
 		t.Fatal("the gateways were not asked to take the release")
 	}
 	s.wantState("before the swap", unfinished[0], landfall.RunRunning, 0)
-	close(gateways.Let)
+	close(gateways.Release)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/runtime/trigger"
 )
 
-// mostVersions bounds the versions of functions that have metrics of their own. Those that are called when there are as many count
-// together, without a name. A version that was not called for staleAfter gives its place to another.
+// mostVersions bounds the versions of functions with metrics of their own. Further versions are counted together,
+// without a name. A version without a call for staleAfter gives its place to another.
 const (
 	mostVersions = 200
 	staleAfter   = time.Hour
@@ -32,12 +32,12 @@ type functionCalls struct {
 
 type functionVersion struct{ namespace, function, version string }
 
-// callsOf is what was counted of one version.
+// callsOf has the counters of one version.
 type callsOf struct {
 	outcomes map[execution.Outcome]prometheus.Counter
 	took     prometheus.Observer
 	unfit    map[trigger.Side]prometheus.Counter
-	app      string // the id of its app; empty: they are several
+	app      string // the id of its app; empty: there are several apps
 	last     time.Time
 }
 
@@ -137,7 +137,7 @@ func (m *Metrics) Called(f *landfall.Function, outcome execution.Outcome, took t
 	}
 }
 
-// newNetwork returns what counts what functions do in the network.
+// newNetwork returns the counters for functions that use the network.
 func newNetwork() (asked, bytes *prometheus.CounterVec) {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "landfall_function_connections_total",
@@ -148,7 +148,7 @@ func newNetwork() (asked, bytes *prometheus.CounterVec) {
 		}, []string{"direction"})
 }
 
-// Asked counts a connection that a function asked for.
+// Asked counts a connection for which a function asked.
 func (m *Metrics) Asked(allowed bool) { m.asked.WithLabelValues(strconv.FormatBool(allowed)).Inc() }
 
 // Proxied counts bytes that functions sent and received.
@@ -165,5 +165,5 @@ func (m *Metrics) Unfit(f *landfall.Function, side trigger.Side) {
 	of.unfit[side].Inc()
 }
 
-// Unrecorded counts executions of which no record is kept.
+// Unrecorded counts executions without a record.
 func (m *Metrics) Unrecorded(n int) { m.unrecorded.Add(float64(n)) }

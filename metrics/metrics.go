@@ -1,4 +1,4 @@
-// Package metrics is what Prometheus reads of an installation.
+// Package metrics exports metrics of an installation for Prometheus.
 package metrics
 
 import (
@@ -16,24 +16,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
 )
 
-// Config is what metrics are read from when they are asked for.
+// Config has the sources of metrics that are read on request.
 type Config struct {
 	DB    *store.DB // nil: the process has none
-	Cache func() gateway.Cache
-	// Deleted returns the apps that were deleted: nothing of them is told any more. nil: the process knows of no apps.
+	Cache func() files.Cache
+	// Deleted returns the apps that were deleted, which have no metrics any more. nil: the process knows no apps.
 	Deleted func() []registry.App
 	Now     func() time.Time
 	Logger  *slog.Logger
 }
 
-// Metrics counts what happens in this process, and reads the rest from the store when it is asked. Its labels have few values:
-// an app, if it exists, and words that are listed here. All methods may be called by many goroutines.
+// Metrics counts what happens in this process, and reads the rest from the store on request. Its labels have few
+// values: an existing app, and the words that are listed here. All methods are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	deleted  func() []registry.App
@@ -51,11 +51,11 @@ type Metrics struct {
 	asked      *prometheus.CounterVec // what functions asked the network for
 	proxied    *prometheus.CounterVec // and its bytes
 
-	apps   atomic.Pointer[map[string]*gatewayOf] // is replaced whole: a request reads it without a lock
+	apps   atomic.Pointer[map[string]*gatewayOf] // replaced as a whole, so a request reads it without a lock
 	change sync.Mutex                            // of apps
 }
 
-// gatewayOf is what the gateway answered for one app.
+// gatewayOf has the counters of the gateway's answers for one app.
 type gatewayOf struct {
 	classes [classes]prometheus.Counter
 	bytes   prometheus.Counter
@@ -124,7 +124,7 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 func (m *Metrics) Handler() http.Handler {
 	const scrapes = 4 // at once
 	all := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		ErrorLog: complaints{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
+		ErrorLog: errorLog{m.logger}, ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.forgetDeleted()
@@ -132,11 +132,11 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// complaints is a log for what went wrong in a scrape.
-type complaints struct{ logger *slog.Logger }
+// errorLog logs errors of a scrape.
+type errorLog struct{ logger *slog.Logger }
 
 // Println implements promhttp.Logger.
-func (c complaints) Println(what ...any) { c.logger.Warn("metrics are incomplete", "error", what) }
+func (c errorLog) Println(what ...any) { c.logger.Warn("metrics are incomplete", "error", what) }
 
 // Delivered counts a webhook delivery.
 func (m *Metrics) Delivered(event string, decision webhook.Decision) {
@@ -156,7 +156,7 @@ func (m *Metrics) StepDone(step landfall.Step, took time.Duration) {
 // Released counts a release.
 func (m *Metrics) Released(took time.Duration) { m.releases.Observe(took.Seconds()) }
 
-// Answered counts an answer of the gateway; app is empty where there is no such app.
+// Answered counts an answer of the gateway; app is empty when the app does not exist.
 func (m *Metrics) Answered(app string, status int, bytes int64) {
 	of, ok := (*m.apps.Load())[app]
 	if !ok {
@@ -169,14 +169,14 @@ func (m *Metrics) Answered(app string, status int, bytes int64) {
 // Fired counts a firing of a time trigger that is over.
 func (m *Metrics) Fired(state store.FiringState) { m.firings.WithLabelValues(string(state)).Inc() }
 
-// add makes the counters of an app, unless somebody else just did.
+// add makes the counters of an app, unless another goroutine just did.
 func (m *Metrics) add(app string) *gatewayOf {
 	m.change.Lock()
 	defer m.change.Unlock()
 	if of, ok := (*m.apps.Load())[app]; ok {
 		return of
 	}
-	app = strings.Clone(app) // it may be a piece of a request's header
+	app = strings.Clone(app) // it may be a part of a request's header
 	of := &gatewayOf{bytes: m.bytes.WithLabelValues(app)}
 	for i := range of.classes {
 		of.classes[i] = m.requests.WithLabelValues(app, fmt.Sprintf("%dxx", i+firstClass))
@@ -187,7 +187,7 @@ func (m *Metrics) add(app string) *gatewayOf {
 	return of
 }
 
-// forgetDeleted forgets what was counted of apps that were deleted.
+// forgetDeleted removes the counters of deleted apps.
 func (m *Metrics) forgetDeleted() {
 	if m.deleted == nil {
 		return

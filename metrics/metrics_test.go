@@ -24,7 +24,7 @@ import (
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/metrics"
 	"landfall.dev/landfall/runtime/execution"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/webhook"
@@ -52,8 +52,8 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{t: t, db: db}
 	f.Metrics = metrics.New(metrics.Config{
 		DB: f.db, Deleted: func() []registry.App { return f.deleted }, Now: func() time.Time { return noon.Add(time.Minute) }, Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
-		Cache: func() gateway.Cache {
-			return gateway.Cache{InMemory: 1, InFolder: 2, Missed: 3, Loaded: 4, MemoryBytes: 5, FolderBytes: 6}
+		Cache: func() files.Cache {
+			return files.Cache{InMemory: 1, InFolder: 2, Missed: 3, Loaded: 4, MemoryBytes: 5, FolderBytes: 6}
 		},
 	})
 	return f

@@ -7,15 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/store"
 )
 
-// state reads the store when metrics are asked for.
+// state reads the store on request.
 type state struct {
 	Config
 
-	up, unfinished, ended, oldest, waiting, owed, owedAge, told, bytes, builds *prometheus.Desc
+	up, unfinished, ended, oldest, waiting, owed, owedAge, reported, bytes, builds *prometheus.Desc
 }
 
 func newState(c Config) *state {
@@ -29,10 +29,10 @@ func newState(c Config) *state {
 		ended:      desc("runs_ended_total", "Runs that ended, by state, since the database was made.", "state"),
 		oldest: desc("oldest_unfinished_commit_age_seconds",
 			"Age of the oldest commit that was accepted and whose run is not over; 0 when there is none."),
-		waiting: desc("queue_age_seconds", "How long the oldest run waits that could be worked on; 0 when none does."),
-		owed:    desc("outbox_owed", "Commit statuses and comments that GitHub is to be told.", "kind"),
-		owedAge: desc("outbox_age_seconds", "Age of the oldest of them; 0 when there is none.", "kind"),
-		told:    desc("outbox_ended_total", "Commit statuses and comments that were sent, or dropped, since the database was made.", "kind", "outcome"),
+		waiting:  desc("queue_age_seconds", "How long the oldest run waits that could be worked on; 0 when none does."),
+		owed:     desc("outbox_owed", "Commit statuses and comments that GitHub is to be told.", "kind"),
+		owedAge:  desc("outbox_age_seconds", "Age of the oldest of them; 0 when there is none.", "kind"),
+		reported: desc("outbox_ended_total", "Commit statuses and comments that were sent, or dropped, since the database was made.", "kind", "outcome"),
 		bytes: desc("release_bytes_total",
 			"Bytes of the static files of releases when they were made: uploaded, or unchanged and not uploaded again.", "transfer"),
 		builds: desc("builds_total", "Builds of runs that made a release: run, or cached from the same input.", "result"),
@@ -41,7 +41,7 @@ func newState(c Config) *state {
 
 // Describe implements prometheus.Collector.
 func (s *state) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{s.up, s.unfinished, s.ended, s.oldest, s.waiting, s.owed, s.owedAge, s.told, s.bytes, s.builds} {
+	for _, d := range []*prometheus.Desc{s.up, s.unfinished, s.ended, s.oldest, s.waiting, s.owed, s.owedAge, s.reported, s.bytes, s.builds} {
 		out <- d
 	}
 }
@@ -66,7 +66,7 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 		}
 		return max(0, now.Sub(since).Seconds())
 	}
-	pulse, err := s.DB.Pulse(ctx, now)
+	pulse, err := s.DB.Stats(ctx, now)
 	if err != nil {
 		s.Logger.Warn("metrics of the database cannot be read", "error", err)
 		gauge(s.up, 0)
@@ -82,28 +82,28 @@ func (s *state) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(s.oldest, age(pulse.Oldest))
 	gauge(s.waiting, age(pulse.Waiting))
-	for kind, owed := range map[string]store.Owed{"status": pulse.Statuses, "comment": pulse.Comments} {
+	for kind, owed := range map[string]store.Backlog{"status": pulse.Statuses, "comment": pulse.Comments} {
 		gauge(s.owed, float64(owed.Count), kind)
 		gauge(s.owedAge, age(owed.Since), kind)
 	}
 	totals := pulse.Totals
-	counter(s.told, totals.StatusesSent, "status", "sent")
-	counter(s.told, totals.StatusesDropped, "status", "dropped")
-	counter(s.told, totals.CommentsWritten, "comment", "sent")
-	counter(s.told, totals.CommentsDropped, "comment", "dropped")
+	counter(s.reported, totals.StatusesSent, "status", "sent")
+	counter(s.reported, totals.StatusesDropped, "status", "dropped")
+	counter(s.reported, totals.CommentsWritten, "comment", "sent")
+	counter(s.reported, totals.CommentsDropped, "comment", "dropped")
 	counter(s.bytes, totals.BytesUploaded, "uploaded")
 	counter(s.bytes, totals.BytesUnchanged, "unchanged")
 	counter(s.builds, totals.BuildsRun, "run")
 	counter(s.builds, totals.BuildsCached, "cached")
 }
 
-// cache reads how well the gateway's cache does.
+// cache reads the figures of the gateway's cache.
 type cache struct {
-	read                   func() gateway.Cache
+	read                   func() files.Cache
 	lookups, loaded, bytes *prometheus.Desc
 }
 
-func newCache(read func() gateway.Cache) cache {
+func newCache(read func() files.Cache) cache {
 	return cache{
 		read: read,
 		lookups: prometheus.NewDesc("landfall_gateway_cache_lookups_total",

@@ -7,8 +7,8 @@ import (
 	"landfall.dev/landfall/outbound"
 )
 
-// registered are the blocks of IANA's registries of special-purpose addresses, of multicast, and of what is kept for later. One is
-// missing: the addresses of version 4 in ::ffff:0:0/96 are what they are without it.
+// registered are the blocks of IANA's registries of special-purpose addresses, of multicast, and of what is kept for
+// later. One is missing: the addresses of version 4 in ::ffff:0:0/96 are what they are without it.
 func registered() []string {
 	return []string{
 		"0.0.0.0/8", "0.0.0.0/32", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -33,8 +33,8 @@ func metadata() []string {
 	}
 }
 
-// Nothing of a special-purpose registry is public, at its first and last address and in its middle, and no address of version 4 is in
-// any of the forms that it has in version 6.
+// Nothing of a special-purpose registry is public, at its first and last address and in its middle, and no address of
+// version 4 is in any of the forms that it has in version 6.
 func TestNothingSpecialIsPublic(t *testing.T) {
 	t.Parallel()
 	var all []netip.Addr
@@ -103,8 +103,8 @@ func middle(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// within6 returns an address of version 4 as version 6 writes it: mapped, compatible, translated, NAT64 in both blocks, 6to4, and Teredo
-// as server and as client.
+// within6 returns an address of version 4 as version 6 writes it: mapped, compatible, translated, NAT64 in both blocks,
+// 6to4, and Teredo as server and as client.
 func within6(a netip.Addr) (all []netip.Addr) {
 	four := a.As4()
 	at := func(prefix string, index int, flip byte) {

@@ -22,14 +22,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Proxy is the proxy through which requests leave the machine. A nil Proxy is none. It is safe for concurrent use.
+// Proxy is the proxy through which requests leave the machine. A nil Proxy stands for none. It is safe for concurrent
+// use.
 type Proxy struct {
 	config httpproxy.Config
 	choose func(*url.URL) (*url.URL, error)
 	shown  string
 }
 
-// ParseProxy reads the variables by which programs are told of proxies: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, in capitals first, then in
+// ParseProxy reads the usual variables for proxies: HTTPS_PROXY, HTTP_PROXY and NO_PROXY, in capitals first, then in
 // small letters. Without any it returns nil. Invalid, without showing the value, for a proxy that cannot be used.
 func ParseProxy(getenv func(string) string) (*Proxy, error) {
 	var config httpproxy.Config
@@ -56,7 +57,7 @@ func ParseProxy(getenv func(string) string) (*Proxy, error) {
 	return p, nil
 }
 
-// valueOf returns the value of a variable, and the name by which it was found.
+// valueOf returns the value of a variable, and the name under which it was found.
 func valueOf(getenv func(string) string, variable string) (name, value string) {
 	for _, name := range []string{variable, strings.ToLower(variable)} {
 		if value := strings.TrimSpace(getenv(name)); value != "" {
@@ -81,7 +82,7 @@ func parse(variable, value string) (*url.URL, error) {
 	return u, nil
 }
 
-// portOf returns the port of a proxy; empty for a scheme that is not one of a proxy.
+// portOf returns the port of a proxy; empty for a scheme that no proxy has.
 func portOf(u *url.URL) string {
 	usual, known := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
 	if known && u.Port() != "" {
@@ -112,49 +113,51 @@ func (p *Proxy) Except(hosts ...string) *Proxy {
 	return with
 }
 
-// For returns the address of the proxy for a scheme and HOST:PORT; nil when they are reached without one.
+// For returns the address of the proxy for a scheme and HOST:PORT; nil when there is none for it.
 func (p *Proxy) For(scheme, address string) *url.URL {
 	if p == nil {
 		return nil
 	}
 	u, err := p.choose(&url.URL{Scheme: scheme, Host: address})
-	if err != nil { // ParseProxy has looked
+	if err != nil { // ParseProxy has checked it
 		return nil
 	}
 	return u
 }
 
-// Check decides whether a host may be asked for, by the addresses that it has here: none when its name is not known here.
+// Check decides whether a host may be reached, by the addresses that it has here: none when its name is not known here.
 type Check func(host, port string, addresses []netip.Addr) error
 
-// Transport sends requests by the proxy, and those for which there is none by another transport, which checks by itself.
+// Transport sends requests through the proxy. Requests without a proxy use another transport, which checks hosts by
+// itself.
 type Transport struct {
 	direct  *http.Transport
-	through *http.Transport // nil: there is no proxy
+	proxied *http.Transport // nil: there is no proxy
 	proxy   *Proxy
 	lookup  Lookup
 	check   Check
 }
 
-// Transport returns the transport of a proxy, or of none. direct must not follow the environment; what goes to a proxy is set as it is.
+// Transport returns the transport of a proxy, or of none. direct must not use the environment. Requests to a proxy get
+// the same settings.
 func (p *Proxy) Transport(direct *http.Transport, lookup Lookup, check Check) *Transport {
 	t := &Transport{direct: direct, proxy: p, lookup: lookup, check: check}
 	if p == nil {
 		return t
 	}
-	t.through = direct.Clone()
-	t.through.DialContext = dial // it connects to proxies only
-	t.through.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request, answer *http.Response) error {
+	t.proxied = direct.Clone()
+	t.proxied.DialContext = dial // it connects to proxies only
+	t.proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, asked *http.Request, answer *http.Response) error {
 		if answer.StatusCode != http.StatusOK {
-			return refused(asked.Host, answer.StatusCode)
+			return proxyError(asked.Host, answer.StatusCode)
 		}
 		return nil
 	}
-	t.through.Proxy = func(r *http.Request) (*url.URL, error) {
+	t.proxied.Proxy = func(r *http.Request) (*url.URL, error) {
 		if u := p.For(r.URL.Scheme, hostPort(r.URL)); u != nil {
 			return u, nil
 		}
-		return nil, errors.New("there is no proxy for it") // never without one: nobody would check the address
+		return nil, errors.New("there is no proxy for it") // never without a proxy, because nobody would check the address
 	}
 	return t
 }
@@ -170,8 +173,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// refused is the error when a proxy does not lead to HOST:PORT.
-func refused(address string, status int) error {
+// proxyError is the error when a proxy does not connect to HOST:PORT.
+func proxyError(address string, status int) error {
 	message := fmt.Sprintf("the proxy of this installation answers %d for %s", status, address)
 	if status == http.StatusProxyAuthRequired {
 		message += ": the administrator can set its user and password (HTTPS_PROXY, HTTP_PROXY)"
@@ -179,7 +182,7 @@ func refused(address string, status int) error {
 	return &landfall.Error{Op: "outbound.connect", Kind: landfall.Unavailable, Message: message}
 }
 
-// RoundTrip implements http.RoundTripper. It returns the error of the check for a host that may not be asked for.
+// RoundTrip implements http.RoundTripper. It returns the error of the check for a host that may not be reached.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := hostPort(r.URL)
 	if t.proxy.For(r.URL.Scheme, address) == nil {
@@ -188,10 +191,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := checkHost(r.Context(), address, t.lookup, t.check); err != nil {
 		return nil, err
 	}
-	answer, err := t.through.RoundTrip(r)
-	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired { // to a request without a tunnel
+	answer, err := t.proxied.RoundTrip(r)
+	if err == nil && answer.StatusCode == http.StatusProxyAuthRequired { // the answer to a request without a tunnel
 		answer.Body.Close()
-		return nil, refused(address, answer.StatusCode)
+		return nil, proxyError(address, answer.StatusCode)
 	}
 	return answer, err
 }
@@ -199,8 +202,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections closes the connections that wait for a request.
 func (t *Transport) CloseIdleConnections() {
 	t.direct.CloseIdleConnections()
-	if t.through != nil {
-		t.through.CloseIdleConnections()
+	if t.proxied != nil {
+		t.proxied.CloseIdleConnections()
 	}
 }
 
@@ -224,7 +227,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// Tunnel checks HOST:PORT and connects to it by a proxy that For returned.
+// Tunnel checks HOST:PORT and connects to it through a proxy that For returned.
 func (p *Proxy) Tunnel(ctx context.Context, by *url.URL, address string, lookup Lookup, check Check) (net.Conn, error) {
 	if err := checkHost(ctx, address, lookup, check); err != nil {
 		return nil, err
@@ -288,13 +291,13 @@ func connect(conn net.Conn, user *url.Userinfo, address string) (net.Conn, error
 		return nil, fmt.Errorf("the proxy gives no answer: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
-		return nil, refused(address, answer.StatusCode)
+		return nil, proxyError(address, answer.StatusCode)
 	}
 	early, err := answers.Peek(answers.Buffered())
 	return &tunnel{Conn: conn, early: early}, err
 }
 
-// tunnel is a connection through a proxy, of which some was read together with the proxy's answer.
+// tunnel is a connection through a proxy, with the bytes that were read together with the proxy's answer.
 type tunnel struct {
 	net.Conn
 	early []byte
@@ -310,7 +313,7 @@ func (t *tunnel) Read(b []byte) (int, error) {
 	return t.Conn.Read(b)
 }
 
-// CloseWrite tells the other side that nothing follows.
+// CloseWrite tells the other side that nothing more will be sent.
 func (t *tunnel) CloseWrite() error {
 	if w, ok := t.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()

@@ -301,7 +301,8 @@ func TestSocks(t *testing.T) {
 	}
 }
 
-// answerSocks takes one connection of version 5 with a password, answers as a server, and returns user, password and host.
+// answerSocks takes one connection of version 5 with a password, answers as a server, and returns user, password and
+// host.
 func answerSocks(conn net.Conn) string {
 	defer conn.Close()
 	read := func(n int) []byte {

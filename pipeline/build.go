@@ -30,116 +30,116 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Sandbox runs commands that are not trusted.
+// Sandbox runs untrusted commands.
 type Sandbox interface {
-	// Build runs a build command. A command that fails is a result, not an error. Forbidden when nothing here can hold
-	// it; the message says what to do.
+	// Build runs a build command. A failing command is a result, not an error. Forbidden when nothing can confine it
+	// here; the message says what to do.
 	Build(ctx context.Context, c BuildCommand) (BuildResult, error)
 }
 
-// BuildCommand is a command of a repository's.
+// BuildCommand is a command of a repository.
 type BuildCommand struct {
-	Shell   string             // for /bin/sh -c
-	Dir     string             // the only folder that it sees of ours, and where it starts
-	Env     map[string]string  // beside what every command has
-	Output  io.Writer          // what it prints, as it does
-	Network bool               // whether it may reach public addresses
-	Warmup  environment.Warmup // makes a folder that it finds in Dir
-	Say     func(line string)  // tells who waits for the build what is done before the command
-	Logger  *slog.Logger       // names the run: for what the operator is to know
-	Hide    *secret.Redactor   // what must not be in what the operator is told; nil: nothing
+	Shell    string             // for /bin/sh -c
+	Dir      string             // the only folder of ours that it sees, and where it starts
+	Env      map[string]string  // in addition to what every command has
+	Output   io.Writer          // gets what the command prints, as it prints it
+	Network  bool               // whether it may reach public addresses
+	Warmup   environment.Warmup // makes a folder that the command finds in Dir
+	Progress func(line string)  // reports what is done before the command to the person who waits for the build
+	Logger   *slog.Logger       // has the run's name; for the operator
+	Hide     *secret.Redactor   // removes secrets from what the operator is told; nil: there are none
 }
 
 // BuildResult says how a build command ended.
 type BuildResult struct {
 	ExitCode int
-	Killed   string // which limit ended it; empty when it ended by itself
+	Killed   string // the limit that ended it; empty when it ended by itself
 	Dir      string // the path at which the command saw its folder
-	// NotReached has a line for each host that the command asked for in vain: the host, and what would allow it.
+	// NotReached has a line for each host that the command could not reach: the host, and what would allow it.
 	NotReached []string
 }
 
-// built is a plan, of which a build of the app made a new one, with what build commands made of packages.
-type built struct {
+// builtPlan is a plan with what build commands made of packages. When the app has a build, its output made a new plan.
+type builtPlan struct {
 	plan
 
-	made map[landfall.UnitID][]builder.ArchiveFile
+	packageFiles map[landfall.UnitID][]builder.ArchiveFile
 }
 
-// builds reports whether a build command makes files of the app itself.
-func (w source) builds() bool { return w.spec.App != nil && w.spec.App.Build != nil }
+// hasBuild reports whether the app has a build command that makes its files.
+func (s source) hasBuild() bool { return s.spec.App != nil && s.spec.App.Build != nil }
 
-// build runs the build commands whose output is not at hand: of the app, and of the packages that changed. Then it looks whether
-// what is new can be run, as far as that can be told.
-func (w plan) build(ctx context.Context) (built, error) {
-	if w.builds() {
-		files, err := w.buildApp(ctx)
+// build runs the build commands whose output is not stored yet: of the app, and of the packages that changed. Then it
+// checks whether new functions can be run, as far as possible.
+func (p plan) build(ctx context.Context) (builtPlan, error) {
+	if p.hasBuild() {
+		files, err := p.buildApp(ctx)
 		if err != nil {
-			return built{}, err
+			return builtPlan{}, err
 		}
-		if w, err = w.planUnits(ctx, files); err != nil {
-			return built{}, err
+		if p, err = p.planUnits(ctx, files); err != nil {
+			return builtPlan{}, err
 		}
 	}
-	b := built{plan: w, made: map[landfall.UnitID][]builder.ArchiveFile{}}
-	b.packages = maps.Clone(w.packages) // of which zips are unpacked
+	b := builtPlan{plan: p, packageFiles: map[landfall.UnitID][]builder.ArchiveFile{}}
+	b.packages = maps.Clone(p.packages) // zips in it are unpacked
 	if err := b.buildPackages(ctx); err != nil {
-		return built{}, err
+		return builtPlan{}, err
 	}
 	return b, b.checkFunctions(ctx)
 }
 
 // buildPackages builds the packages that are not stored.
-func (w built) buildPackages(ctx context.Context) error {
-	for _, u := range w.units {
-		plan, ok := w.packages[u.Unit]
-		if image := w.images[plan.pkg.Environment]; ok && image != "" && w.current[u.Unit].content() == nil {
-			if err := w.pullPackage(ctx, u, image); err != nil {
+func (b builtPlan) buildPackages(ctx context.Context) error {
+	for _, u := range b.units {
+		plan, ok := b.packages[u.Unit]
+		if image := b.images[plan.pkg.Environment]; ok && image != "" && b.current[u.Unit].content() == nil {
+			if err := b.pullPackage(ctx, u, image); err != nil {
 				return err
 			}
 			continue
 		}
-		if !ok || w.current[u.Unit].content() != nil {
+		if !ok || b.current[u.Unit].content() != nil {
 			continue
 		}
-		if err := w.unzipPackage(ctx, u); err != nil {
+		if err := b.unzipPackage(ctx, u); err != nil {
 			return err
 		}
-		if plan = w.packages[u.Unit]; plan.pkg.BuildCommand == "" || plan.source == nil {
+		if plan = b.packages[u.Unit]; plan.pkg.BuildCommand == "" || plan.source == nil {
 			continue
 		}
-		if err := w.buildPackage(ctx, u, plan); err != nil {
+		if err := b.buildPackage(ctx, u, plan); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// buildJob is one build command and what it may read.
+// buildJob is one build command and its input.
 type buildJob struct {
-	what    string // for people
-	command string
-	env     map[string]string
-	inputs  []builder.ArchiveFile // the files that it sees, by their path in its folder
-	outputs []string              // files and folders that it makes
-	deploy  bool                  // its output is at DEPLOY_PKG
-	pull    string                // in place of the command: the image that it pulls
-	pulled  spec.Environment      // whose image that is
-	unzip   bool                  // in place of the command: it unpacks a zip
-	marks   map[string]string     // of the secrets that it gets, by their names
-	warmup  environment.Warmup
-	key     landfall.Digest // covers all of the above and the environment's definition
+	what      string // for people
+	command   string
+	env       map[string]string
+	inputs    []builder.ArchiveFile // the files that it sees, by their path in its folder
+	outputs   []string              // files and folders that it makes
+	deploy    bool                  // its output is at DEPLOY_PKG
+	pullImage string                // in place of the command: the image to pull
+	pullEnv   spec.Environment      // the environment of that image
+	unzip     bool                  // in place of the command: a zip is unpacked
+	marks     map[string]string     // fingerprints of the secrets that it gets, by their names
+	warmup    environment.Warmup
+	key       landfall.Digest // covers all of the above and the environment's definition
 }
 
-// buildApp returns the commit's files, overlaid with what the app's build command makes of them.
-func (w draft) buildApp(ctx context.Context) ([]landfall.File, error) {
-	b := w.spec.App.Build
+// buildApp returns the commit's files, overlaid with the output of the app's build command.
+func (d draft) buildApp(ctx context.Context) ([]landfall.File, error) {
+	b := d.spec.App.Build
 	env := maps.Clone(b.Env)
 	if _, named := env[releaseURLVariable]; named {
-		env[releaseURLVariable] = w.Runs.ReleaseURL(w.app.Name, w.run.UID)
+		env[releaseURLVariable] = d.Runs.ReleaseURL(d.app.Name, d.run.UID)
 	}
 	job := buildJob{what: "the app", command: b.Command, env: env, outputs: b.Outputs}
-	for _, f := range w.files {
+	for _, f := range d.files {
 		if f.Mode != landfall.Regular && f.Mode != landfall.Executable {
 			continue
 		}
@@ -149,15 +149,15 @@ func (w draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 	}
 	if len(job.inputs) == 0 {
 		return nil, &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf(
-			"%s: build.inputs matches no file", w.spec.App.Pos)}
+			"%s: build.inputs matches no file", d.spec.App.Pos)}
 	}
-	job.marks = w.building.marks
-	job.key = job.digest(preflight.Definition(w.spec, b.Environment))
-	made, err := w.runBuild(ctx, job)
+	job.marks = d.buildSecrets.marks
+	job.key = job.digest(preflight.Definition(d.spec, b.Environment))
+	made, err := d.runBuild(ctx, job)
 	if err != nil {
 		return nil, err
 	}
-	files := slices.DeleteFunc(slices.Clone(w.files), func(f landfall.File) bool {
+	files := slices.DeleteFunc(slices.Clone(d.files), func(f landfall.File) bool {
 		return slices.ContainsFunc(b.Outputs, func(out string) bool { return tree.IsBelow(out, f.Path) })
 	})
 	files = append(files, made...)
@@ -165,8 +165,8 @@ func (w draft) buildApp(ctx context.Context) ([]landfall.File, error) {
 	return files, nil
 }
 
-// releaseURLVariable tells a build where its release will answer; only builds that name it are told, since it makes
-// every commit's build another one.
+// releaseURLVariable tells a build the address of its release. Only builds that use the variable get it, because it
+// makes the build of every commit a different one.
 const releaseURLVariable = "LANDFALL_RELEASE_URL"
 
 // sourceFolder is where, by Fission's build contract, the source lies in the build's folder.
@@ -174,7 +174,7 @@ const sourceFolder = "src"
 
 // buildPackage builds a package by Fission's contract: the command runs in the unpacked source, whose path is in
 // SRC_PKG, and leaves a file or folder at the path in DEPLOY_PKG.
-func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan packagePlan) error {
+func (b builtPlan) buildPackage(ctx context.Context, u versioning.Unit, plan packagePlan) error {
 	job := buildJob{
 		what:    u.Unit.String(),
 		command: "export SRC_PKG=\"$PWD/" + sourceFolder + "\" DEPLOY_PKG=\"$PWD/" + artifact.Folder + "\"\ncd " + sourceFolder + "\n" + plan.pkg.BuildCommand,
@@ -186,9 +186,9 @@ func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan package
 		f.Path = sourceFolder + "/" + f.Path
 		job.inputs = append(job.inputs, f)
 	}
-	job.marks = w.building.marks
-	job.key = job.digest(preflight.Definition(w.spec, plan.pkg.Environment))
-	made, err := w.runBuild(ctx, job)
+	job.marks = b.buildSecrets.marks
+	job.key = job.digest(preflight.Definition(b.spec, plan.pkg.Environment))
+	made, err := b.runBuild(ctx, job)
 	if err != nil {
 		return err
 	}
@@ -199,11 +199,11 @@ func (w built) buildPackage(ctx context.Context, u versioning.Unit, plan package
 	if len(files) == 1 && files[0].Path == "" {
 		files[0].Path = u.Unit.Name // the command made one file
 	}
-	w.made[u.Unit] = files
+	b.packageFiles[u.Unit] = files
 	return nil
 }
 
-// digest covers everything that the outcome of a build may depend on.
+// digest covers everything that can change the output of a build.
 func (j buildJob) digest(definition []byte) landfall.Digest {
 	rows := make([][3]string, 0, len(j.inputs))
 	for _, f := range j.inputs {
@@ -219,71 +219,71 @@ func (j buildJob) digest(definition []byte) landfall.Digest {
 		Secrets     map[string]string `json:"secrets,omitempty"`
 	}{"landfall-build/1", j.command, string(definition), j.env, j.outputs, rows, j.marks})
 	if err != nil {
-		return "" // strings only: it always has a form
+		return "" // it has only strings, so it can always be encoded
 	}
 	return landfall.DigestOf(data)
 }
 
-// runBuild returns what a build makes: from an earlier build of the same input, or by running the command.
-func (w draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
-	if w.run.Rebuild {
-		if err := w.forgetBuild(ctx, job.key); err != nil {
+// runBuild returns the output of a build: from an earlier build of the same input, or by running the command.
+func (d draft) runBuild(ctx context.Context, job buildJob) ([]landfall.File, error) {
+	if d.run.Rebuild {
+		if err := d.forgetBuild(ctx, job.key); err != nil {
 			return nil, err
 		}
 	}
-	files, err := w.cached(ctx, job.key)
+	files, err := d.cachedBuild(ctx, job.key)
 	if err != nil || files != nil {
 		if files != nil && !job.unzip {
-			w.stats.Cached++
-			w.sayf("%s: built before from the same input", job.what)
+			d.stats.Cached++
+			d.logf("%s: built before from the same input", job.what)
 		}
 		return files, err
 	}
-	dir := filepath.Join(w.Scratch, w.run.ID+"-"+job.key.Hex()[:12])
+	dir := filepath.Join(d.Scratch, d.run.ID+"-"+job.key.Hex()[:12])
 	defer func() { _ = os.RemoveAll(dir) }()
-	if err := w.fill(ctx, dir, job.inputs); err != nil {
+	if err := d.fill(ctx, dir, job.inputs); err != nil {
 		return nil, err
 	}
 	crashpoint.Here("build.filled")
-	seen, err := w.execute(ctx, dir, job)
+	seen, err := d.execute(ctx, dir, job)
 	if err != nil {
 		return nil, err
 	}
 	crashpoint.Here("build.executed")
 	if !job.unzip {
-		w.stats.Built++
+		d.stats.Built++
 	}
-	return w.keep(ctx, dir, seen, job)
+	return d.storeOutputs(ctx, dir, seen, job)
 }
 
-func (w *attempt) forgetBuild(ctx context.Context, key landfall.Digest) error {
-	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, w.app.ID, key) })
+func (a *attempt) forgetBuild(ctx context.Context, key landfall.Digest) error {
+	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.DeleteBuild(ctx, a.app.ID, key) })
 }
 
-// cached returns the recorded output of a build whose bytes are still here; nil when there is none. After a failure of the run
-// every byte is looked at: those may be what it failed for.
-func (w *attempt) cached(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
-	data, err := w.DB.Build(ctx, w.app.ID, key)
+// cachedBuild returns the recorded output of a build whose bytes still exist; nil when there is none. After a failure
+// of the run every byte is checked, because the output may be the cause.
+func (a *attempt) cachedBuild(ctx context.Context, key landfall.Digest) ([]landfall.File, error) {
+	data, err := a.DB.Build(ctx, a.app.ID, key)
 	if err != nil {
 		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
-	var kept keptBuild
+	var kept storedBuild
 	if err := json.Unmarshal(data, &kept); err != nil {
 		return nil, err
 	}
-	folder := w.useBuild(kept.Folder)
+	folder := a.holdBuild(kept.Folder)
 	for _, f := range kept.Files {
 		at := filepath.Join(folder, filepath.FromSlash(f.Path))
-		if !isKept(f, at, w.run.Attempt > 1) {
-			return nil, w.forgetBuild(ctx, key)
+		if !isStored(f, at, a.run.Attempt > 1) {
+			return nil, a.forgetBuild(ctx, key)
 		}
-		w.outputs[f.Digest] = at
+		a.outputs[f.Digest] = at
 	}
 	return kept.Files, nil
 }
 
-// isKept reports whether a file that a build made lies at a path: by its size, or by its digest.
-func isKept(f landfall.File, at string, byDigest bool) bool {
+// isStored reports whether a build output lies at a path, by its size or by its digest.
+func isStored(f landfall.File, at string, byDigest bool) bool {
 	info, err := os.Lstat(at)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != f.Size {
 		return false
@@ -295,8 +295,8 @@ func isKept(f landfall.File, at string, byDigest bool) bool {
 	return err == nil && digest == f.Digest
 }
 
-// fill writes a build's input files into its folder, from nothing.
-func (w checkout) fill(ctx context.Context, dir string, inputs []builder.ArchiveFile) error {
+// fill writes a build's input files into its new folder.
+func (c checkout) fill(ctx context.Context, dir string, inputs []builder.ArchiveFile) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -308,12 +308,12 @@ func (w checkout) fill(ctx context.Context, dir string, inputs []builder.Archive
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	for _, links := range []bool{false, true} { // last what could lead elsewhere
+	for _, links := range []bool{false, true} { // links are last, because they could lead elsewhere
 		for _, f := range inputs {
 			if f.File.IsBuiltLink() != links {
 				continue
 			}
-			if err := w.fillFile(ctx, root, f); err != nil {
+			if err := c.fillFile(ctx, root, f); err != nil {
 				return err
 			}
 		}
@@ -321,12 +321,12 @@ func (w checkout) fill(ctx context.Context, dir string, inputs []builder.Archive
 	return nil
 }
 
-func (w checkout) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveFile) error {
+func (c checkout) fillFile(ctx context.Context, root *os.Root, f builder.ArchiveFile) error {
 	if err := builder.Check(f.File); err != nil {
 		return err
 	}
 	if !f.File.IsBuiltLink() {
-		return artifact.CopyFile(ctx, root, f.Path, f.File, w.open)
+		return artifact.CopyFile(ctx, root, f.Path, f.File, c.open)
 	}
 	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
 		return err
@@ -334,25 +334,25 @@ func (w checkout) fillFile(ctx context.Context, root *os.Root, f builder.Archive
 	return root.Symlink(f.File.Target, f.Path)
 }
 
-// execute runs the command, with its output streamed to the run's log, or pulls the image. It returns the path at which the command
-// saw the folder.
-func (w draft) execute(ctx context.Context, dir string, job buildJob) (seen string, err error) {
-	if job.pull != "" {
-		return dir, w.pull(ctx, dir, job)
+// execute runs the command and copies its output to the run's log, or pulls the image. It returns the path at which the
+// command saw its folder.
+func (d draft) execute(ctx context.Context, dir string, job buildJob) (buildDir string, err error) {
+	if job.pullImage != "" {
+		return dir, d.pull(ctx, dir, job)
 	}
 	if job.unzip {
 		return "", artifact.Unzip(dir, job.what)
 	}
-	w.sayNow(ctx, append(w.takeLog(), fmt.Sprintf("building %s", job.what))...)
-	output := &logWriter{write: func(lines []string) { w.sayNow(ctx, lines...) }, now: w.Now, hide: w.hide.Stream()}
-	shell, env := w.building.addTo(job.command, job.env)
-	result, err := w.Sandbox.Build(ctx, BuildCommand{
-		Shell: shell, Dir: dir, Env: env, Output: output, Network: true, Warmup: job.warmup, Logger: w.logger, Hide: w.hide,
-		Say: func(line string) { w.sayNow(ctx, line) },
+	d.logNow(ctx, append(d.takeLog(), fmt.Sprintf("building %s", job.what))...)
+	output := &logWriter{write: func(lines []string) { d.logNow(ctx, lines...) }, now: d.Now, hide: d.hide.Stream()}
+	shell, env := d.buildSecrets.addTo(job.command, job.env)
+	result, err := d.Sandbox.Build(ctx, BuildCommand{
+		Shell: shell, Dir: dir, Env: env, Output: output, Network: true, Warmup: job.warmup, Logger: d.logger, Hide: d.hide,
+		Progress: func(line string) { d.logNow(ctx, line) },
 	})
 	output.flush()
 	if len(result.NotReached) > 0 {
-		w.sayNow(ctx, slices.Clone(result.NotReached)...)
+		d.logNow(ctx, slices.Clone(result.NotReached)...)
 	}
 	if err != nil {
 		return "", err
@@ -363,36 +363,36 @@ func (w draft) execute(ctx context.Context, dir string, job buildJob) (seen stri
 		why = "was ended: " + result.Killed
 	case result.ExitCode != 0:
 		why = fmt.Sprintf("failed with exit code %d", result.ExitCode)
-		if full(dir) { // whatever it says, that is not its author's fault
+		if isFull(dir) { // whatever the command says, its author is not at fault
 			return "", noSpace(nil)
 		}
 	default:
 		return result.Dir, nil
 	}
 	if reason := reasonOf(output.reason.line, result.NotReached); reason != "" {
-		why += ": " + w.hide.String(reason)
+		why += ": " + d.hide.String(reason)
 	}
 	return "", &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid, Message: fmt.Sprintf("the build command of %s %s", job.what, why)}
 }
 
-// keep takes a build's outputs out of its folder, records them with their digests, and returns them. The bytes are kept
-// before the record: what is recorded can be read.
-func (w draft) keep(ctx context.Context, dir, seen string, job buildJob) ([]landfall.File, error) {
-	files, err := artifact.Collect(dir, seen, artifact.Build{What: job.what, Outputs: job.outputs, Deploy: job.deploy})
+// storeOutputs takes a build's outputs out of its folder, records them with their digests, and returns them. It stores
+// the bytes before the record, so what is recorded can be read.
+func (d draft) storeOutputs(ctx context.Context, dir, buildDir string, job buildJob) ([]landfall.File, error) {
+	files, err := artifact.Collect(dir, buildDir, artifact.Build{What: job.what, Outputs: job.outputs, Deploy: job.deploy})
 	if err == nil && len(job.marks) > 0 {
-		err = w.building.checkOutputs(dir, job, files)
+		err = d.buildSecrets.checkOutputs(dir, job, files)
 	}
 	if err != nil {
 		return nil, err
 	}
-	name := path.Join(w.app.ID, job.key.Hex()+"-"+rand.Text())
-	kept := w.useBuild(name)
+	name := path.Join(d.app.ID, job.key.Hex()+"-"+rand.Text())
+	kept := d.holdBuild(name)
 	for i, f := range files {
 		target := filepath.Join(kept, filepath.FromSlash(f.Path))
 		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 			return nil, err
 		}
-		if f.IsBuiltLink() { // it is kept as the text that it is
+		if f.IsBuiltLink() { // a link is stored as its text
 			err = os.WriteFile(target, []byte(f.Target), 0o600)
 		} else {
 			err = move(ctx, filepath.Join(dir, filepath.FromSlash(f.Path)), target)
@@ -403,23 +403,23 @@ func (w draft) keep(ctx context.Context, dir, seen string, job buildJob) ([]land
 		if files[i].Digest, err = digestPath(target); err != nil {
 			return nil, err
 		}
-		w.outputs[files[i].Digest] = target
+		d.outputs[files[i].Digest] = target
 	}
 	crashpoint.Here("build.kept")
-	data, err := json.Marshal(keptBuild{name, files})
+	data, err := json.Marshal(storedBuild{name, files})
 	if err != nil {
 		return nil, err
 	}
-	return files, w.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+	return files, d.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, d.run.ID, d.run.Attempt); err != nil {
 			return err
 		}
-		_, err := tx.PutBuild(ctx, w.app.ID, job.key, w.run.ID, data, w.Now())
+		_, err := tx.PutBuild(ctx, d.app.ID, job.key, d.run.ID, data, d.Now())
 		return err
 	})
 }
 
-// move gives a file another name, also on another file system: scratch may be one of its own.
+// move renames a file, also to another file system: scratch may be on its own.
 func move(ctx context.Context, from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
@@ -444,12 +444,13 @@ func digestPath(name string) (landfall.Digest, error) {
 	return digestFile(f)
 }
 
-// openOutput opens a file that a build made. Whoever stores it compares it with its digest; see cached for what comes of another one.
-func (w *attempt) openOutput(f landfall.File) (io.ReadCloser, error) {
-	return os.Open(filepath.Clean(w.outputs[f.Digest]))
+// openOutput opens a build output. Whoever stores it compares it with its digest; cachedBuild says what happens when it
+// is damaged.
+func (a *attempt) openOutput(f landfall.File) (io.ReadCloser, error) {
+	return os.Open(filepath.Clean(a.outputs[f.Digest]))
 }
 
-// logWriter turns what a command prints into lines of the run's log, a few at a time.
+// logWriter makes lines of the run's log from what a command prints, and writes a few at a time.
 type logWriter struct {
 	write func([]string)
 	now   func() time.Time
@@ -458,13 +459,13 @@ type logWriter struct {
 	partial []byte
 	lines   []string
 	written time.Time
-	reason  errorFinder // of the lines so far
+	reason  errorFinder // found in the lines so far
 }
 
 const (
 	logBatch    = 200
 	logInterval = 100 * time.Millisecond
-	logLine     = 4096 // bytes of a line; what is longer is cut into lines
+	logLine     = 4096 // bytes of a line; a longer one is cut
 )
 
 // Write implements io.Writer. It does not fail.
@@ -476,7 +477,7 @@ func (l *logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take makes lines of text.
+// take splits text into lines.
 func (l *logWriter) take(p []byte) {
 	for len(p) > 0 {
 		i := slices.Index(p, '\n')

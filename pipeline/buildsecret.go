@@ -19,18 +19,18 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// buildSecrets are the secrets that the builds of a run get. Forks have no builds; every other push gets them.
+// buildSecrets are the secrets for the builds of a run. Forks have no builds; every other push gets the secrets.
 type buildSecrets struct {
 	values map[string]secret.Text // by name
-	marks  map[string]string      // what tells the values apart, to who has the key
-	images map[string]secret.Text // by the names of secrets: registries' passwords for images, which no command gets
+	marks  map[string]string      // fingerprints, which only the holder of the key can compute
+	images map[string]secret.Text // by the names of secrets: passwords of registries for images, which no command gets
 }
 
-// findBuildSecrets finds the values that builds of a line get: those that were set last. One that was revoked is left out.
-func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
+// findBuildSecrets finds the newest values for the builds of a line. It leaves out revoked ones.
+func (s source) findBuildSecrets(ctx context.Context, line landfall.Line) (buildSecrets, error) {
 	building := buildSecrets{values: map[string]secret.Text{}, images: map[string]secret.Text{}, marks: map[string]string{}}
-	versions := map[string]secret.Text{} // all, by the names that logs show
-	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
+	versions := map[string]secret.Text{} // all values, by the names that logs show
+	owned, err := s.DB.UnitsOf(ctx, s.app.ID)
 	if err != nil {
 		return building, err
 	}
@@ -39,7 +39,7 @@ func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (build
 			continue
 		}
 		name := row.Unit.Name
-		v, err := deploy.NewestSecret(ctx, w.DB, row, line, true)
+		v, err := deploy.NewestSecret(ctx, s.DB, row, line, true)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
@@ -51,40 +51,41 @@ func (w source) findBuildSecrets(ctx context.Context, line landfall.Line) (build
 			return building, err
 		}
 		if !content.Revoked.IsZero() {
-			w.sayf("the secret %s (no. %d) was revoked: builds do not get it", name, v.Number)
+			s.logf("the secret %s (no. %d) was revoked: builds do not get it", name, v.Number)
 			continue
 		}
-		if w.Secrets == nil {
+		if s.Secrets == nil {
 			return building, deploy.NoKey("pipeline.findBuildSecrets")
 		}
-		owner := secret.Owner{App: w.app.ID, Name: name}
-		value, err := w.Secrets.Open(owner, content.Sealed)
+		owner := secret.Owner{App: s.app.ID, Name: name}
+		value, err := s.Secrets.Open(owner, content.Sealed)
 		if err != nil {
 			return building, err
 		}
 		versions[fmt.Sprintf("%s:%d", name, v.Number)] = value
-		if name == secret.DockerConfig || slices.ContainsFunc(w.spec.Environments, func(e spec.Environment) bool { return pullSecret(e) == name }) {
+		if name == secret.DockerConfig || slices.ContainsFunc(s.spec.Environments, func(e spec.Environment) bool { return pullSecret(e) == name }) {
 			building.images[name] = value
 			continue
 		}
 		building.values[name] = value
-		building.marks[name] = hex.EncodeToString(w.Secrets.Fingerprint(owner, value))
+		building.marks[name] = hex.EncodeToString(s.Secrets.Fingerprint(owner, value))
 	}
-	w.hide, err = w.redactor(ctx, w.app, versions) // one may have been set since the run began
+	s.hide, err = s.redactor(ctx, s.app, versions) // a secret may have been set since the run began
 	return building, err
 }
 
-// pullSecret returns the name of the secret by which an environment's image is pulled; empty: it is not pulled, or names none.
+// pullSecret returns the name of the secret with which an environment's image is pulled; empty when it is not pulled,
+// or names none.
 func pullSecret(e spec.Environment) string {
 	read, _, err := spec.ReadEnvironmentVersion(e.Name, e.Spec)
-	if err != nil || environment.Pulled(e.Name, read.Image) == "" {
+	if err != nil || environment.PullImage(e.Name, read.Image) == "" {
 		return ""
 	}
 	return spec.ReadPullSecret(e.Spec)
 }
 
-// logins returns the passwords of registries, by their hosts, for the image of an environment. Invalid, with what to do, when it names a
-// secret that is none.
+// logins returns the passwords of registries, by their hosts, for the image of an environment. Invalid, with what to
+// do, when the image names a secret that does not exist.
 func (b buildSecrets) logins(e spec.Environment) (map[string]secret.Login, error) {
 	name := cmp.Or(pullSecret(e), secret.DockerConfig)
 	config, found := b.images[name]
@@ -99,8 +100,8 @@ func (b buildSecrets) logins(e spec.Environment) (map[string]secret.Login, error
 	return secret.Logins(config)
 }
 
-// addTo returns a command and its environment with the secrets. Those that are files are written where the sandbox has its home, which
-// no output has anything of, and which ends with the command.
+// addTo adds the secrets to a command and its environment. A secret that is a file is written to the sandbox's home,
+// which is never a part of the output and is deleted with the command.
 func (b buildSecrets) addTo(command string, env map[string]string) (string, map[string]string) {
 	if len(b.values) == 0 {
 		return command, env
@@ -124,7 +125,7 @@ func (b buildSecrets) addTo(command string, env map[string]string) (string, map[
 	return files.String() + command, with
 }
 
-// checkOutputs fails when a file that a build made has a secret of the build in it, or in its name.
+// checkOutputs fails when a build output contains a secret of the build, in the file or its name.
 func (b buildSecrets) checkOutputs(dir string, job buildJob, files []landfall.File) error {
 	find := secret.NewRedactor(secret.Passwords(b.values))
 	if find == nil {
@@ -149,7 +150,7 @@ func (b buildSecrets) checkOutputs(dir string, job buildJob, files []landfall.Fi
 	return nil
 }
 
-// markIn returns what stands for the secret that a file has in it, or in its path; empty when there is none.
+// markIn returns the mark of a secret that a file contains, or its path; empty when there is none.
 func markIn(root *os.Root, path string, find *secret.Redactor) (string, error) {
 	if mark, err := find.Read(strings.NewReader(path)); mark != "" || err != nil {
 		return mark, err

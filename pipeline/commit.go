@@ -16,63 +16,63 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report. It returns the UID
-// of the run.
-func (w kept) commit(ctx context.Context) (landfall.UID, error) {
-	pushes, err := w.pushes(ctx, w.DB)
+// commit makes everything visible in one transaction: versions, group version, release, tags, live, and the report. It
+// returns the UID of the run.
+func (k storedPlan) commit(ctx context.Context) (landfall.UID, error) {
+	pushes, err := k.pushes(ctx, k.DB)
 	if err != nil {
 		return "", err
 	}
-	if err := w.place(ctx, pushes); err != nil { // of those that joined since the commit was fetched
+	if err := k.place(ctx, pushes); err != nil { // for pushes that joined since the commit was fetched
 		return "", err
 	}
-	if err := w.mirror.Keep(w.run.UID, w.run.Commit); err != nil {
+	if err := k.mirror.Keep(k.run.UID, k.run.Commit); err != nil {
 		return "", err
 	}
 	crashpoint.Here("commit.kept")
-	err = w.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+	err = k.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, k.run.ID, k.run.Attempt); err != nil {
 			return err
 		}
-		return w.commitTx(ctx, tx)
+		return k.commitTx(ctx, tx)
 	})
 	if err != nil {
 		return "", err
 	}
-	took := w.Now().Sub(w.run.Created)
-	w.meter().Released(took)
-	w.logger.InfoContext(ctx, "release made", "release", w.run.UID, "seconds", took.Seconds())
-	return w.run.UID, nil
+	took := k.Now().Sub(k.run.Created)
+	k.meter().Released(took)
+	k.logger.InfoContext(ctx, "release made", "release", k.run.UID, "seconds", took.Seconds())
+	return k.run.UID, nil
 }
 
-func (w kept) commitTx(ctx context.Context, tx *store.Tx) error {
-	app, err := tx.App(ctx, w.app.ID)
+func (k storedPlan) commitTx(ctx context.Context, tx *store.Tx) error {
+	app, err := tx.App(ctx, k.app.ID)
 	if err != nil {
 		return err
 	}
 	if !app.Deleted.IsZero() {
 		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Conflict, Message: "the app was deleted"}
 	}
-	pushes, err := w.pushes(ctx, tx)
+	pushes, err := k.pushes(ctx, tx)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Beside != 0 }) {
+	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.ConcurrentHead != 0 }) {
 		return &landfall.Error{Op: "pipeline.commit", Kind: landfall.Canceled, Message: "a push that waits for its place has joined"}
 	}
 	production := slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production })
-	if err := w.checkPinned(ctx, tx, app, pushes); err != nil {
+	if err := k.checkPinned(ctx, tx, app, pushes); err != nil {
 		return err
 	}
-	group, units, err := w.group(ctx, tx, app, pushes, production)
+	group, units, err := k.group(ctx, tx, app, pushes, production)
 	if err != nil {
 		return err
 	}
 	crashpoint.Here("commit.grouped")
 	u := deploy.RefUpdate{
-		Tx: tx, App: &app, Group: group, Units: units, Release: !unreleased(pushes), ReleaseURL: w.Runs.ReleaseURL, Now: w.Now}
+		Tx: tx, App: &app, Group: group, Units: units, Release: !wantNoRelease(pushes), ReleaseURL: k.Runs.ReleaseURL, Now: k.Now}
 	if u.Release {
-		if w.stats.New, err = isNew(ctx, tx, group); err != nil {
+		if k.stats.New, err = isNew(ctx, tx, group); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (w kept) commitTx(ctx context.Context, tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if _, err := deploy.Create(ctx, tx, group, line, w.Now()); err != nil {
+		if _, err := deploy.Create(ctx, tx, group, line, k.Now()); err != nil {
 			return err
 		}
 	}
@@ -95,10 +95,10 @@ func (w kept) commitTx(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	crashpoint.Here("commit.pointed")
-	return w.succeed(ctx, u, change, notes)
+	return k.succeed(ctx, u, change, notes)
 }
 
-// isNew reports whether a group version never was a release.
+// isNew reports whether a group version was never a release.
 func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	_, err := tx.Release(ctx, g.App, g.UID)
 	if err != nil && landfall.KindOf(err) == landfall.NotFound {
@@ -107,39 +107,39 @@ func isNew(ctx context.Context, tx *store.Tx, g landfall.Group) (bool, error) {
 	return false, err
 }
 
-// unreleased reports whether all that want a run want no release.
-func unreleased(pushes []landfall.Push) bool {
+// wantNoRelease reports whether none of the pushes of a run wants a release.
+func wantNoRelease(pushes []landfall.Push) bool {
 	return len(pushes) > 0 && !slices.ContainsFunc(pushes, deploy.WantsRelease)
 }
 
-// succeed ends the run within the transaction that made its release.
-func (w kept) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
-	run := w.run
-	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, w.stats, u.Group.UID, change
+// succeed ends the run in the transaction that made its release.
+func (k storedPlan) succeed(ctx context.Context, u deploy.RefUpdate, change int64, notes []string) error {
+	run := k.run
+	run.State, run.Stats, run.UID, run.Change = landfall.RunSucceeded, k.stats, u.Group.UID, change
 	run.Reason = "Released " + string(u.Group.UID)
 	if u.Release {
 		run.Release = u.Group.UID
 	} else {
 		run.Reason = "Applied " + string(u.Group.UID) + " without a release"
 	}
-	if w.stats.UnitsChanged == 0 && len(w.base) > 0 {
+	if k.stats.UnitsChanged == 0 && len(k.base) > 0 {
 		run.Reason = "Unchanged: " + run.Reason
 	}
-	now := w.Now()
-	if err := u.Tx.SetChanges(ctx, run.ID, numbered(w.changes, u.Units)); err != nil {
+	now := k.Now()
+	if err := u.Tx.SetChanges(ctx, run.ID, withNumbers(k.changes, u.Units)); err != nil {
 		return err
 	}
-	if err := u.Tx.AppendLog(ctx, run.ID, run.Step, now, append(w.takeLog(), notes...)...); err != nil {
+	if err := u.Tx.AppendLog(ctx, run.ID, run.Step, now, append(k.takeLog(), notes...)...); err != nil {
 		return err
 	}
 	if err := u.Tx.EndStep(ctx, run.ID, run.Attempt, run.Step, now, ""); err != nil {
 		return err
 	}
-	return w.Runs.End(ctx, u.Tx, *u.App, run)
+	return k.Runs.End(ctx, u.Tx, *u.App, run)
 }
 
-// numbered fills in the versions that the apply came to.
-func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall.UnitChange {
+// withNumbers fills in the versions that the apply made or found.
+func withNumbers(changes []landfall.UnitChange, units []store.GroupUnit) []landfall.UnitChange {
 	byID := make(map[landfall.UnitID]store.GroupUnit, len(units))
 	for _, u := range units {
 		byID[u.Unit] = u
@@ -153,31 +153,30 @@ func numbered(changes []landfall.UnitChange, units []store.GroupUnit) []landfall
 	return all
 }
 
-// group returns the group version that the commit comes to: the one it had before if the digests are the same, else a
-// new one.
-func (w kept) group(
+// group returns the group version of the commit: the earlier one if the digests are the same, else a new one.
+func (k storedPlan) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
-	base, policy, err := w.carriedOver(ctx, tx, app)
+	base, policy, err := k.carriedOver(ctx, tx, app)
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}
-	digest := versioning.GroupDigest(versioning.InForce(over(base, groupUnitsOf(groupUnits(w.units)), w.secrets)))
-	uid := w.run.UID
+	digest := versioning.GroupDigest(versioning.InForce(over(base, groupUnitsOf(groupUnits(k.units)), k.secrets)))
+	uid := k.run.UID
 	clean := !slices.ContainsFunc(pushes, func(p landfall.Push) bool { return p.Apply != nil && !p.Apply.Clean })
-	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(w.run.Commit))
+	earlier, err := tx.GroupsOfCommit(ctx, app.ID, string(k.run.Commit))
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}
-	if w.run.Expect != "" {
-		return w.expected(ctx, tx, app)
+	if k.run.Expect != "" {
+		return k.expectedGroup(ctx, tx, app)
 	}
 	var same *landfall.Group
 	for i, g := range earlier {
 		if g.Digest == digest {
 			same = &earlier[i]
 		}
-		if g.UID == uid && g.Digest != digest { // the commit's own address stays with what it named first
+		if g.UID == uid && g.Digest != digest { // the commit's own address stays with the content that it named first
 			if uid, err = deploy.RandomUID(ctx, tx, app.ID); err != nil {
 				return landfall.Group{}, nil, err
 			}
@@ -187,20 +186,20 @@ func (w kept) group(
 		uid = same.UID
 	}
 	apply := versioning.Apply{
-		App: app, UID: uid, Commit: w.run.Commit, Production: production, Units: w.units, Stored: w.stored, At: w.Now(),
-		Unreleased: unreleased(pushes), Again: w.run.Rebuild, New: w.byHand}
+		App: app, UID: uid, Commit: k.run.Commit, Production: production, Units: k.units, Stored: k.stored, At: k.Now(),
+		Unreleased: wantNoRelease(pushes), StoreAgain: k.run.Rebuild, New: k.byHand}
 	units, err := apply.Versions(ctx, tx)
 	if err != nil {
 		return landfall.Group{}, nil, err
 	}
-	units = over(base, units, w.secrets)
+	units = over(base, units, k.secrets)
 	crashpoint.Here("commit.versioned")
 	if same != nil {
 		return *same, units, tx.ReplaceGroupUnits(ctx, *same, units)
 	}
 	g := landfall.Group{
-		UID: uid, App: app.ID, Digest: digest, Commit: w.run.Commit, Branch: w.run.Branch, Clean: clean, Message: w.message(pushes),
-		Actor: actorOf(pushes), Policy: policy, Created: w.Now(),
+		UID: uid, App: app.ID, Digest: digest, Commit: k.run.Commit, Branch: k.run.Branch, Clean: clean, Message: k.message(pushes),
+		Actor: actorOf(pushes), Policy: policy, Created: k.Now(),
 	}
 	if !clean {
 		g.Commit = pushes[len(pushes)-1].Apply.Commit
@@ -210,9 +209,9 @@ func (w kept) group(
 
 // carriedOver returns the units that stay in force beside those that a person makes by hand, and what is said about releasing. Without versions
 // that are made by hand nothing stays that the commit does not declare.
-func (w kept) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.GroupUnit, *landfall.ReleasePolicy, error) {
-	if len(w.byHand) == 0 {
-		return nil, policyOf(w.spec), nil
+func (k storedPlan) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.GroupUnit, *landfall.ReleasePolicy, error) {
+	if len(k.byHand) == 0 {
+		return nil, policyOf(k.spec), nil
 	}
 	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
 	if err != nil {
@@ -246,9 +245,9 @@ func (w kept) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) (
 	return still, group.Policy, nil
 }
 
-// expected returns the recorded group version that the run makes reachable again.
-func (w kept) expected(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
-	g, err := tx.Group(ctx, app.ID, w.run.Expect)
+// expectedGroup returns the recorded group version that the run makes reachable again.
+func (k storedPlan) expectedGroup(ctx context.Context, tx *store.Tx, app landfall.App) (landfall.Group, []store.GroupUnit, error) {
+	g, err := tx.Group(ctx, app.ID, k.run.Expect)
 	if err != nil {
 		return g, nil, err
 	}
@@ -256,20 +255,20 @@ func (w kept) expected(ctx context.Context, tx *store.Tx, app landfall.App) (lan
 	if err != nil {
 		return g, nil, err
 	}
-	if err := checkRecorded(recorded, w.units); err != nil {
+	if err := checkRecorded(recorded, k.units); err != nil {
 		return g, nil, err
 	}
-	apply := versioning.Apply{App: app, UID: g.UID, Commit: g.Commit, Units: w.units, Stored: w.stored, At: w.Now()}
+	apply := versioning.Apply{App: app, UID: g.UID, Commit: g.Commit, Units: k.units, Stored: k.stored, At: k.Now()}
 	units, err := apply.Versions(ctx, tx)
 	if err != nil {
 		return g, nil, err
 	}
-	units = append(units, w.secrets...)
+	units = append(units, k.secrets...)
 	return g, units, tx.ReplaceGroupUnits(ctx, g, units)
 }
 
-// checkRecorded fails when a commit whose release was recorded comes to other digests: what builds it is not the same
-// any more.
+// checkRecorded fails when a commit whose release was recorded now has other digests, because its builds gave another
+// result.
 func checkRecorded(recorded []store.GroupUnit, units []versioning.Unit) error {
 	was := make(map[landfall.UnitID]landfall.Digest, len(recorded))
 	for _, u := range recorded {
@@ -292,14 +291,14 @@ func groupUnits(units []versioning.Unit) []landfall.GroupUnit {
 	return all
 }
 
-// message is what people read in the history.
-func (w checkout) message(pushes []landfall.Push) string {
+// message returns the text that people read in the history.
+func (c checkout) message(pushes []landfall.Push) string {
 	for _, push := range slices.Backward(pushes) {
 		if push.Message != "" {
 			return push.Message
 		}
 	}
-	return w.info.Message
+	return c.info.Message
 }
 
 func actorOf(pushes []landfall.Push) string {
@@ -309,7 +308,7 @@ func actorOf(pushes []landfall.Push) string {
 	return pushes[len(pushes)-1].Actor
 }
 
-// policyOf is what a commit says about releasing; nil when it says nothing.
+// policyOf returns what a commit says about releasing; nil when it says nothing.
 func policyOf(s *spec.Spec) *landfall.ReleasePolicy {
 	if s.App == nil || isZeroPolicy(s.App.Release) {
 		return nil

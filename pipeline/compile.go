@@ -13,7 +13,7 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// entryFile is the file that the entry point of a function means.
+// entryFile is the file to which the entry point of a function leads.
 type entryFile struct {
 	function spec.Function
 	env      environment.Environment
@@ -21,9 +21,10 @@ type entryFile struct {
 	source   []byte
 }
 
-// compile fails for the first of the files that is not of its language, with its line. Files of one language are looked at together, by
-// their interpreter and in the sandbox: where nothing can hold a command, or functions run elsewhere, nobody looks.
-func (w built) compile(ctx context.Context, files []entryFile) error {
+// compile fails for the first file that its interpreter cannot compile, with the line. It checks the files of one
+// language together, in the sandbox. It checks nothing when commands cannot be confined here, or functions run
+// elsewhere.
+func (b builtPlan) compile(ctx context.Context, files []entryFile) error {
 	var mine []entryFile
 	var sources [][]byte
 	for _, f := range files {
@@ -31,15 +32,15 @@ func (w built) compile(ctx context.Context, files []entryFile) error {
 			mine, sources = append(mine, f), append(sources, f.source)
 		}
 	}
-	if len(mine) == 0 || w.HasFastAPI == nil { // the interpreter of the machine where functions run may be another one
+	if len(mine) == 0 || b.HasFastAPI == nil { // the machine where functions run may have another interpreter
 		return nil
 	}
 	command, content := mine[0].env.Compile(sources)
-	printed, err := w.runAlone(ctx, command, content)
+	printed, err := b.runAlone(ctx, command, content)
 	if err != nil {
 		return err
 	}
-	broken := environment.NotCompiled(printed)
+	broken := environment.CompileErrors(printed)
 	for i, f := range mine {
 		if why, is := broken[i]; is {
 			return &landfall.Error{Op: "pipeline.build", Kind: landfall.Invalid,
@@ -49,11 +50,11 @@ func (w built) compile(ctx context.Context, files []entryFile) error {
 	return nil
 }
 
-// runAlone runs a command in the sandbox, without a network, in a folder with some files, and returns what it prints; nothing when nothing
-// here can hold it.
-func (w built) runAlone(ctx context.Context, command string, files map[string][]byte) (printed string, err error) {
-	dir := filepath.Join(w.Scratch, w.run.ID+"-compile")
-	defer func() { _ = os.RemoveAll(dir) }() // of what stays, the folder is emptied by the next start
+// runAlone runs a command in the sandbox, without a network, in a folder with some files, and returns what it prints;
+// empty when nothing can confine it here.
+func (b builtPlan) runAlone(ctx context.Context, command string, files map[string][]byte) (printed string, err error) {
+	dir := filepath.Join(b.Scratch, b.run.ID+"-compile")
+	defer func() { _ = os.RemoveAll(dir) }() // the next start removes what is left
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
 		return "", err
 	}
@@ -63,7 +64,7 @@ func (w built) runAlone(ctx context.Context, command string, files map[string][]
 		}
 	}
 	var output bytes.Buffer
-	_, err = w.Sandbox.Build(ctx, BuildCommand{Shell: command, Dir: dir, Output: &output, Logger: w.logger})
+	_, err = b.Sandbox.Build(ctx, BuildCommand{Shell: command, Dir: dir, Output: &output, Logger: b.logger})
 	if landfall.Is(err, landfall.Forbidden) {
 		return "", nil
 	}

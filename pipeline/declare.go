@@ -19,59 +19,59 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// draft is what a run knows before it looks at units: which secrets it uses, and what it is compared with.
+// draft is what a run knows before it looks at units: the secrets that it uses, and what it is compared with.
 type draft struct {
 	source
 
-	byHand    map[landfall.UnitID]landfall.NewVersion // the versions that a person makes; the commit then has these units alone
-	secrets   []store.GroupUnit                       // that the functions name
-	building  buildSecrets
-	base      []landfall.GroupUnit // what the diff compares with
-	baseUnits []store.GroupUnit    // the same, as it is stored
-	baseGroup landfall.UID         // the group version that it is of; empty: there is none
+	byHand       map[landfall.UnitID]landfall.NewVersion // the versions that a person makes; the commit then has these units alone
+	secrets      []store.GroupUnit                       // named by the functions
+	buildSecrets buildSecrets
+	base         []landfall.GroupUnit // compared with in the diff
+	baseUnits    []store.GroupUnit    // the same, as stored
+	baseGroup    landfall.UID         // the group version to which it belongs; empty: there is none
 }
 
-// plan is what a commit comes to, before anything of it is stored. Without units it is a draft alone: then a build makes the files.
+// plan is the result that a commit will have, before any of it is stored. A plan without units is only a draft: then a
+// build makes the files.
 type plan struct {
 	draft
 
-	statics  map[landfall.UnitID]assets.Unit
-	packages map[landfall.UnitID]packagePlan
-	units    []versioning.Unit
-	images   map[string]string // environment to the image that is pulled for its packages
-	current  map[landfall.UnitID]storedVersion
-	known    map[landfall.UnitID]knownManifests // of the static units that were asked for
-	changes  []landfall.UnitChange
+	statics   map[landfall.UnitID]assets.Unit
+	packages  map[landfall.UnitID]packagePlan
+	units     []versioning.Unit
+	images    map[string]string // environment to the image that is pulled for its packages
+	current   map[landfall.UnitID]storedVersion
+	manifests map[landfall.UnitID]earlierManifests // of the static units that were asked for
+	changes   []landfall.UnitChange
 }
 
-// packagePlan is what a package's archives consist of.
+// packagePlan says what is in a package's archives.
 type packagePlan struct {
 	pkg        spec.Package
 	source     []builder.ArchiveFile
 	deployment []builder.ArchiveFile
-	unzipped   bool               // of an archive that is a zip, the files are those in it
+	unzipped   bool               // an archive that is a zip was unpacked into its files
 	warmup     environment.Warmup // of its build
-	builder    string             // the command that its environment's document names in the place of its own; empty: that changes nothing
+	builder    string             // the command that the environment's document names in place of its own; empty: it makes no difference
 }
 
-// declare turns the specs and the files into units with digests. files are the commit's, overlaid with what a build
-// made.
-func (w plan) declare(ctx context.Context, files []landfall.File) ([]versioning.Unit, error) {
+// declare makes units with digests from the specs and the files. files are the commit's, overlaid with build outputs.
+func (p plan) declare(ctx context.Context, files []landfall.File) ([]versioning.Unit, error) {
 	var declared []versioning.Declared
-	statics, err := w.declareApp(files)
+	statics, err := p.declareApp(files)
 	if err != nil {
 		return nil, err
 	}
 	declared = append(declared, statics...)
-	packages, err := w.declarePackages(files)
+	packages, err := p.declarePackages(files)
 	if err != nil {
 		return nil, err
 	}
 	declared = append(declared, packages...)
-	for _, e := range w.spec.Environments {
+	for _, e := range p.spec.Environments {
 		declared = append(declared, declaredObject(landfall.EnvironmentUnit, e.Object))
 	}
-	for _, f := range w.spec.Functions {
+	for _, f := range p.spec.Functions {
 		d := declaredObject(landfall.FunctionUnit, f.Object)
 		d.Refs = []landfall.UnitID{
 			{Kind: landfall.PackageUnit, Name: f.Package},
@@ -79,9 +79,9 @@ func (w plan) declare(ctx context.Context, files []landfall.File) ([]versioning.
 		}
 		declared = append(declared, d)
 	}
-	for _, t := range w.spec.Triggers {
+	for _, t := range p.spec.Triggers {
 		d := declaredObject(t.Kind, t.Object)
-		if d.Pinned, err = deploy.PinnedDigests(ctx, w.DB, w.app, t); err != nil {
+		if d.Pinned, err = deploy.PinnedDigests(ctx, p.DB, p.app, t); err != nil {
 			return nil, &landfall.Error{Op: "pipeline.plan", Kind: landfall.KindOf(err), Err: err,
 				Message: t.Pos.String() + ": " + landfall.MessageOf(err)}
 		}
@@ -95,8 +95,8 @@ func declaredObject(kind landfall.UnitKind, o spec.Object) versioning.Declared {
 }
 
 // declareApp declares the tenant configuration and the static units.
-func (w plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
-	app := w.spec.App
+func (p plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
+	app := p.spec.App
 	if app == nil {
 		return nil, nil
 	}
@@ -110,19 +110,19 @@ func (w plan) declareApp(files []landfall.File) ([]versioning.Declared, error) {
 		return nil, err
 	}
 	for _, warning := range warnings {
-		w.sayf("warning: %s", warning)
+		p.logf("warning: %s", warning)
 	}
 	for _, u := range units {
 		if err := checkNames(u); err != nil {
 			return nil, err
 		}
-		w.statics[u.ID()] = u
+		p.statics[u.ID()] = u
 		declared = append(declared, versioning.Declared{Unit: u.ID(), Spec: u.Spec(), Content: u.Content(), Where: u.Rule.Where})
 	}
 	return declared, nil
 }
 
-// checkNames fails for a file that no address could lead to: visitors' paths with such characters are refused.
+// checkNames fails for a file to which no address can lead, because visitors' paths with such characters are refused.
 func checkNames(u assets.Unit) error {
 	for _, e := range u.Entries {
 		if strings.ContainsFunc(e.Path, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\\' }) {
@@ -134,49 +134,49 @@ func checkNames(u assets.Unit) error {
 }
 
 // declarePackages declares the packages with the files of their archives.
-func (w plan) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
-	archives := preflight.ArchivesOf(w.spec)
+func (p plan) declarePackages(files []landfall.File) ([]versioning.Declared, error) {
+	archives := preflight.ArchivesOf(p.spec)
 	var declared []versioning.Declared
-	for _, p := range w.spec.Packages {
-		plan := packagePlan{pkg: p}
+	for _, pkg := range p.spec.Packages {
+		plan := packagePlan{pkg: pkg}
 		var err error
-		if plan.source, err = w.archive(archives, p.Source, files); err != nil {
+		if plan.source, err = p.archive(archives, pkg.Source, files); err != nil {
 			return nil, err
 		}
-		if plan.deployment, err = w.archive(archives, p.Deployment, files); err != nil {
+		if plan.deployment, err = p.archive(archives, pkg.Deployment, files); err != nil {
 			return nil, err
 		}
-		if env, err := preflight.EnvironmentOf(w.spec, p.Environment); err == nil && plan.source != nil && plan.deployment == nil {
-			plan.pkg.BuildCommand, plan.warmup, plan.builder = preflight.BuildCommand(w.spec, p, env)
+		if env, err := preflight.EnvironmentOf(p.spec, pkg.Environment); err == nil && plan.source != nil && plan.deployment == nil {
+			plan.pkg.BuildCommand, plan.warmup, plan.builder = preflight.BuildCommand(p.spec, pkg, env)
 		}
-		d := declaredObject(landfall.PackageUnit, p.Object)
+		d := declaredObject(landfall.PackageUnit, pkg.Object)
 		if plan.source != nil || plan.deployment != nil {
 			if d.Content, err = plan.content(); err != nil {
 				return nil, err
 			}
 		}
-		if err := w.declareImage(&d, plan); err != nil {
+		if err := p.declareImage(&d, plan); err != nil {
 			return nil, err
 		}
-		w.packages[d.Unit] = plan
+		p.packages[d.Unit] = plan
 		declared = append(declared, d)
 	}
 	return declared, nil
 }
 
 // archive selects the files of an archive of the commit; nil when the package has no such archive.
-func (w *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef, files []landfall.File) ([]builder.ArchiveFile, error) {
+func (a *attempt) archive(archives map[string]builder.ArchiveSpec, ref spec.ArchiveRef, files []landfall.File) ([]builder.ArchiveFile, error) {
 	if ref.Name == "" {
 		return nil, nil
 	}
 	selected, warnings, err := builder.SelectArchive(archives[ref.Name], files)
 	for _, warning := range warnings {
-		w.sayf("warning: %s", warning)
+		a.logf("warning: %s", warning)
 	}
 	return selected, err
 }
 
-// content names the package's files for its digest: by archive, path, mode and content.
+// content lists the package's files for its digest: archive, path, mode and content.
 func (p packagePlan) content() ([]byte, error) {
 	rows := [][4]string{}
 	for _, a := range []struct {

@@ -1,4 +1,4 @@
-// Package pipeline takes an accepted push to a release: it alone knows the order of the steps.
+// Package pipeline makes a release from an accepted push. No other package knows the order of the steps.
 //
 // # The run
 //
@@ -11,10 +11,10 @@
 //
 //	queued, running ──▶ superseded (no reference wants the commit any more) | cancelled
 //
-// The row in `runs` is the truth; the durable job is its doorbell. A worker owns a run by a lease under an attempt
-// number, and every write it makes names that number: a worker that lost its lease changes nothing. Every step can be
-// run again with the same result, so a worker that takes over computes again what was only in memory and finds stored
-// what was stored.
+// The row in `runs` is the truth; the durable job only wakes a worker. A worker owns a run by a lease under an attempt
+// number, and every write it makes names that number, so a worker that lost its lease changes nothing. Every step can
+// be repeated with the same result: a worker that takes over computes again what was only in memory, and finds what was
+// stored.
 //
 // # Invariants
 //

@@ -9,5 +9,6 @@ func ReasonOf(lines []string) string {
 	return c.line
 }
 
-// ReasonFor returns the reason of a failed build from the line of its output, and from the lines about hosts that it did not reach.
+// ReasonFor returns the reason of a failed build from the line of its output, and from the lines about hosts that it
+// did not reach.
 func ReasonFor(line string, notReached ...string) string { return reasonOf(line, notReached) }

@@ -17,17 +17,17 @@ type checkout struct {
 	info   builder.CommitInfo
 }
 
-// fetch settles the place of the run's pushes among those of their references, and brings the commit into the mirror. What it returns
-// is to be closed, also with an error.
-func (w *attempt) fetch(ctx context.Context) (checkout, error) {
-	pushes, err := w.pushes(ctx, w.DB)
+// fetch finds the place of the run's pushes among those of their references, and brings the commit into the mirror. The
+// caller closes the result, even with an error.
+func (a *attempt) fetch(ctx context.Context) (checkout, error) {
+	pushes, err := a.pushes(ctx, a.DB)
 	if err != nil {
 		return checkout{}, err
 	}
-	if err := w.place(ctx, pushes); err != nil {
+	if err := a.place(ctx, pushes); err != nil {
 		return checkout{}, err
 	}
-	remote, err := w.Acceptor.Origin(ctx, w.app, pushes)
+	remote, err := a.Acceptor.Origin(ctx, a.app, pushes)
 	if err != nil {
 		return checkout{}, err
 	}
@@ -35,26 +35,26 @@ func (w *attempt) fetch(ctx context.Context) (checkout, error) {
 	if len(pushes) > 0 {
 		ref = pushes[len(pushes)-1].Ref
 	}
-	c := checkout{attempt: w}
-	if c.mirror, err = w.Mirrors.Fetch(ctx, remote, ref, w.run.Commit); err != nil {
+	c := checkout{attempt: a}
+	if c.mirror, err = a.Mirrors.Fetch(ctx, remote, ref, a.run.Commit); err != nil {
 		return c, err
 	}
 	crashpoint.Here("fetch.fetched")
-	if c.info, err = c.mirror.Commit(w.run.Commit); err != nil || w.app.Branch != "" || w.app.Repository == "" {
+	if c.info, err = c.mirror.Commit(a.run.Commit); err != nil || a.app.Branch != "" || a.app.Repository == "" {
 		return c, err
 	}
-	return c, w.learnBranch(ctx, remote)
+	return c, a.learnBranch(ctx, remote)
 }
 
-// pushReader is what reading a run's pushes needs.
+// pushReader is what is needed to read a run's pushes.
 type pushReader interface {
 	RunRefs(ctx context.Context, run string) ([]store.RunRef, error)
 	Push(ctx context.Context, id int64) (landfall.Push, error)
 }
 
 // pushes returns the pushes that still want the run, oldest first.
-func (w *attempt) pushes(ctx context.Context, r pushReader) ([]landfall.Push, error) {
-	refs, err := r.RunRefs(ctx, w.run.ID)
+func (a *attempt) pushes(ctx context.Context, r pushReader) ([]landfall.Push, error) {
+	refs, err := r.RunRefs(ctx, a.run.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,9 @@ func (w *attempt) pushes(ctx context.Context, r pushReader) ([]landfall.Push, er
 	return pushes, nil
 }
 
-// learnBranch takes the remote's HEAD as the production branch, which nobody set.
-func (w *attempt) learnBranch(ctx context.Context, remote builder.Remote) error {
-	_, head, err := w.Mirrors.Heads(ctx, remote)
+// learnBranch takes the remote's HEAD as the production branch when nobody has set one.
+func (a *attempt) learnBranch(ctx context.Context, remote builder.Remote) error {
+	_, head, err := a.Mirrors.Heads(ctx, remote)
 	if err != nil {
 		return err
 	}
@@ -82,29 +82,29 @@ func (w *attempt) learnBranch(ctx context.Context, remote builder.Remote) error 
 	if !ok {
 		return nil
 	}
-	return w.DB.Update(ctx, func(tx *store.Tx) error {
-		if w.app, err = tx.App(ctx, w.app.ID); err != nil || w.app.Branch != "" {
+	return a.DB.Update(ctx, func(tx *store.Tx) error {
+		if a.app, err = tx.App(ctx, a.app.ID); err != nil || a.app.Branch != "" {
 			return err
 		}
-		w.app.Branch = branch
-		return tx.UpdateApp(ctx, w.app)
+		a.app.Branch = branch
+		return tx.UpdateApp(ctx, a.app)
 	})
 }
 
-// place settles the place of pushes that wait for it.
-func (w *attempt) place(ctx context.Context, pushes []landfall.Push) error {
+// place finds the place of pushes that wait for it.
+func (a *attempt) place(ctx context.Context, pushes []landfall.Push) error {
 	asked := map[landfall.RefName]bool{}
 	for _, push := range pushes {
-		if push.Beside == 0 || asked[push.Ref] {
+		if push.ConcurrentHead == 0 || asked[push.Ref] {
 			continue
 		}
 		asked[push.Ref] = true
-		if err := w.Acceptor.Place(ctx, push.App, push.Ref); err != nil {
+		if err := a.Acceptor.Place(ctx, push.App, push.Ref); err != nil {
 			return err
 		}
 	}
 	if len(asked) == 0 {
 		return nil
 	}
-	return w.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, w.run.ID, w.run.Attempt) }) // it may be superseded
+	return a.DB.Update(ctx, func(tx *store.Tx) error { return tx.Fence(ctx, a.run.ID, a.run.Attempt) }) // the run may be superseded
 }

@@ -7,23 +7,24 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// distrust looks, in a run that rebuilds, at every byte that is stored of a version. When something is damaged or gone the run
-// stores all of it again, at keys of its own where others are taken.
-func (w *attempt) distrust(ctx context.Context, v *storedVersion) error {
-	if !w.run.Rebuild || v.Content == nil {
+// verifyStored checks, in a run that rebuilds, every stored byte of a version. When something is damaged or gone, the
+// run stores all of it again, at keys of its own where others are taken.
+func (a *attempt) verifyStored(ctx context.Context, v *storedVersion) error {
+	if !a.run.Rebuild || v.Content == nil {
 		return nil
 	}
-	intact, err := w.intact(ctx, v.Version)
+	intact, err := a.intact(ctx, v.Version)
 	if err != nil || intact {
 		return err
 	}
-	w.sayf("%s: what is stored of it is damaged, and is stored again", v.Unit)
-	v.again = true
+	a.logf("%s: what is stored of it is damaged, and is stored again", v.Unit)
+	v.storeAgain = true
 	return nil
 }
 
-// intact reports whether all that is stored of a version is what was stored. An error says that nobody can look now.
-func (w *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) {
+// intact reports whether everything that is stored of a version is undamaged. An error means that this cannot be
+// checked now.
+func (a *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) {
 	type object struct {
 		key    string
 		digest landfall.Digest
@@ -31,9 +32,9 @@ func (w *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) 
 	var objects []object
 	switch v.Unit.Kind {
 	case landfall.StaticUnit:
-		manifest, err := assets.Load(ctx, w.Objects, assets.RefIn(v.Content))
+		manifest, err := assets.Load(ctx, a.Objects, assets.RefIn(v.Content))
 		if err != nil {
-			return false, unlessDamaged(err)
+			return false, ignoreDamage(err)
 		}
 		for _, f := range manifest.Files() {
 			objects = append(objects, object{f.Key, f.Digest})
@@ -50,15 +51,15 @@ func (w *attempt) intact(ctx context.Context, v landfall.Version) (bool, error) 
 		landfall.SecretUnit:
 	}
 	for _, o := range objects {
-		if same, err := w.holds(ctx, o.key, o.digest); err != nil || !same {
-			return false, unlessDamaged(err)
+		if same, err := a.holds(ctx, o.key, o.digest); err != nil || !same {
+			return false, ignoreDamage(err)
 		}
 	}
 	return true, nil
 }
 
-// unlessDamaged returns an error that says nothing of what is stored, but that nobody can look now; nil for any other.
-func unlessDamaged(err error) error {
+// ignoreDamage returns an error that means that nothing can be checked now; nil for any other error.
+func ignoreDamage(err error) error {
 	if kind := landfall.KindOf(err); err != nil && kind != landfall.NotFound && kind != landfall.Internal {
 		return err
 	}

@@ -17,37 +17,37 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Images pulls container images from registries elsewhere.
+// Images pulls container images from registries.
 type Images interface {
-	// Pin returns a reference to what a reference means now, with a digest. logins are by the registries' hosts.
+	// Pin returns the reference with the digest of the image that it names now. logins are by the registries' hosts.
 	Pin(ctx context.Context, reference string, logins map[string]secret.Login) (string, error)
 	// Pull writes the image of a pinned reference into a file.
 	Pull(ctx context.Context, pinned, file string, logins map[string]secret.Login) error
 }
 
-// imageFile is what a pulled image is in the package that it is made.
+// imageFile is the path of a pulled image in its package.
 const imageFile = artifact.Folder + "/image.tar"
 
-// pinImages returns the spec with the digest of each image that is to be pulled in its environment: what a tag means is looked up once by a run,
-// and is a part of the versions that it makes.
-func (w plan) pinImages(ctx context.Context) (*spec.Spec, error) {
-	pinned := *w.spec
-	pinned.Environments = slices.Clone(w.spec.Environments)
-	for i, e := range w.spec.Environments {
+// pinImages returns the spec with the digest of each image that must be pulled. A run looks up a tag once, and the
+// digest is a part of the versions that the run makes.
+func (p plan) pinImages(ctx context.Context) (*spec.Spec, error) {
+	pinned := *p.spec
+	pinned.Environments = slices.Clone(p.spec.Environments)
+	for i, e := range p.spec.Environments {
 		read, _, err := spec.ReadEnvironmentVersion(e.Name, e.Spec)
 		if err != nil {
 			return nil, err
 		}
-		image := environment.Pulled(e.Name, read.Image)
+		image := environment.PullImage(e.Name, read.Image)
 		if image == "" {
 			continue
 		}
-		if w.Images == nil {
+		if p.Images == nil {
 			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.Invalid, Message: fmt.Sprintf("%s: images are not pulled here", e.Pos)}
 		}
-		logins, err := w.building.logins(e)
+		logins, err := p.buildSecrets.logins(e)
 		if err == nil {
-			image, err = w.Images.Pin(ctx, image, logins)
+			image, err = p.Images.Pin(ctx, image, logins)
 		}
 		if err != nil {
 			return nil, &landfall.Error{Op: "pipeline.pinImages", Kind: landfall.KindOf(err), Err: err,
@@ -56,7 +56,7 @@ func (w plan) pinImages(ctx context.Context) (*spec.Spec, error) {
 		if pinned.Environments[i].Spec, err = withImage(e.Spec, image); err != nil {
 			return nil, err
 		}
-		w.images[e.Name] = image
+		p.images[e.Name] = image
 	}
 	return &pinned, nil
 }
@@ -75,9 +75,9 @@ func withImage(stored json.RawMessage, image string) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// declareImage makes a package of an environment whose image is pulled consist of that.
-func (w plan) declareImage(d *versioning.Declared, plan packagePlan) error {
-	image := w.images[plan.pkg.Environment]
+// declareImage makes a pulled image the content of a package whose environment names one.
+func (p plan) declareImage(d *versioning.Declared, plan packagePlan) error {
+	image := p.images[plan.pkg.Environment]
 	if image == "" {
 		return nil
 	}
@@ -91,35 +91,35 @@ func (w plan) declareImage(d *versioning.Declared, plan packagePlan) error {
 	return err
 }
 
-// pullPackage makes a package of the image that its environment names.
-func (w built) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
-	job := buildJob{what: u.Unit.String(), command: "pull " + image, outputs: []string{imageFile}, pull: image}
+// pullPackage makes a package from the image that its environment names.
+func (b builtPlan) pullPackage(ctx context.Context, u versioning.Unit, image string) error {
+	job := buildJob{what: u.Unit.String(), command: "pull " + image, outputs: []string{imageFile}, pullImage: image}
 	job.key = job.digest(nil)
-	for _, e := range w.spec.Environments {
-		if e.Name == w.packages[u.Unit].pkg.Environment {
-			job.pulled = e
+	for _, e := range b.spec.Environments {
+		if e.Name == b.packages[u.Unit].pkg.Environment {
+			job.pullEnv = e
 		}
 	}
-	made, err := w.runBuild(ctx, job)
+	made, err := b.runBuild(ctx, job)
 	if err != nil {
 		return err
 	}
 	for _, f := range made {
-		w.made[u.Unit] = append(w.made[u.Unit], builder.ArchiveFile{Path: filepath.Base(f.Path), File: f})
+		b.packageFiles[u.Unit] = append(b.packageFiles[u.Unit], builder.ArchiveFile{Path: filepath.Base(f.Path), File: f})
 	}
 	return nil
 }
 
-// pull writes an image where a build would have left it.
-func (w draft) pull(ctx context.Context, dir string, job buildJob) error {
-	w.sayNow(ctx, append(w.takeLog(), "pulling "+job.pull)...)
+// pull writes an image to where a build would leave it.
+func (d draft) pull(ctx context.Context, dir string, job buildJob) error {
+	d.logNow(ctx, append(d.takeLog(), "pulling "+job.pullImage)...)
 	file := filepath.Join(dir, filepath.FromSlash(imageFile))
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	logins, err := w.building.logins(job.pulled)
+	logins, err := d.buildSecrets.logins(job.pullEnv)
 	if err != nil {
 		return err
 	}
-	return w.Images.Pull(ctx, job.pull, file, logins)
+	return d.Images.Pull(ctx, job.pullImage, file, logins)
 }

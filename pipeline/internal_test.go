@@ -178,7 +178,7 @@ func (b *bench) planned(w *attempt) plan {
 }
 
 // stored takes a plan as far as all its content is stored.
-func (b *bench) stored(p plan) kept {
+func (b *bench) stored(p plan) storedPlan {
 	b.t.Helper()
 	made, err := p.build(b.t.Context())
 	if err != nil {
@@ -286,7 +286,7 @@ func TestUploadStoresAgainWhatIsDamaged(t *testing.T) {
 	}
 	p := b.planned(b.attempts(commit, true))
 	id := p.units[0].Unit
-	if v := p.current[id]; !v.again || v.Content == nil || v.content() != nil {
+	if v := p.current[id]; !v.storeAgain || v.Content == nil || v.content() != nil {
 		t.Errorf("got the version %+v, want it known and to be stored again", v)
 	}
 	if !slices.ContainsFunc(p.log, func(line string) bool {
@@ -327,10 +327,10 @@ func TestUploadStoresAgainWhatIsCollected(t *testing.T) {
 		return err
 	})
 	k := b.stored(p)
-	if _, ok := k.stored[id]; !ok || !k.current[id].again {
+	if _, ok := k.stored[id]; !ok || !k.current[id].storeAgain {
 		t.Errorf("got %+v stored, want the unit", k.stored)
 	}
-	if p.current[id].again {
+	if p.current[id].storeAgain {
 		t.Error("the upload wrote into the plan")
 	}
 }

@@ -15,44 +15,44 @@ import (
 
 // Modules knows which WebAssembly modules can be run.
 type Modules interface {
-	// Check looks at a module, and makes it ready. Invalid, with what is wrong with it, when it cannot be run.
+	// Check checks a module and prepares it. Invalid, with what is wrong, when it cannot be run.
 	Check(ctx context.Context, module io.Reader) error
 }
 
-// deployed returns the files of a package as its functions see them; none when it is not stored.
-func (w built) deployed(ctx context.Context, id landfall.UnitID) (preflight.Deployment, error) {
-	plan := w.packages[id]
-	list, built := w.made[id]
+// deploymentFiles returns the files of a package as its functions see them; none when it is not stored.
+func (b builtPlan) deploymentFiles(ctx context.Context, id landfall.UnitID) (preflight.Deployment, error) {
+	plan := b.packages[id]
+	list, built := b.packageFiles[id]
 	switch {
 	case built:
-	case w.current[id].content() != nil:
-		return w.builtBefore(ctx, id)
+	case b.current[id].content() != nil:
+		return b.earlierDeployment(ctx, id)
 	case plan.deployment != nil:
 		list = plan.deployment
 	default:
 		list = plan.source
 	}
-	return preflight.DeploymentOf(list, w.open), nil
+	return preflight.DeploymentOf(list, b.open), nil
 }
 
-// builtBefore returns the files of a package that was stored for an earlier version of it.
-func (w built) builtBefore(ctx context.Context, id landfall.UnitID) (preflight.Deployment, error) {
-	content, err := landfall.ReadContent[landfall.PackageContent](w.current[id].content())
+// earlierDeployment returns the stored files of an earlier version of a package.
+func (b builtPlan) earlierDeployment(ctx context.Context, id landfall.UnitID) (preflight.Deployment, error) {
+	content, err := landfall.ReadContent[landfall.PackageContent](b.current[id].content())
 	if err != nil || content.Deployment == nil {
 		return preflight.Deployment{}, err
 	}
-	stored, err := w.Objects.Open(ctx, content.Deployment.Key)
+	stored, err := b.Objects.Open(ctx, content.Deployment.Key)
 	if err != nil {
 		return preflight.Deployment{}, landfall.Ignore(err, landfall.NotFound) // it was just collected
 	}
 	defer func() { _ = stored.Close() }()
-	list, err := builder.ListLinked(stored, content.Deployment.Size)
+	list, err := builder.ListWithLinks(stored, content.Deployment.Size)
 	files := make([]builder.ArchiveFile, len(list))
 	for i, f := range list {
 		files[i] = builder.ArchiveFile{Path: f.Path, File: f.File}
 	}
 	return preflight.DeploymentOf(files, func(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
-		stored, err := w.Objects.Open(ctx, content.Deployment.Key)
+		stored, err := b.Objects.Open(ctx, content.Deployment.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -61,19 +61,19 @@ func (w built) builtBefore(ctx context.Context, id landfall.UnitID) (preflight.D
 			_ = stored.Close()
 			return nil, err
 		}
-		return both{file, stored}, nil
+		return archiveEntry{file, stored}, nil
 	}), err
 }
 
-// both is a file of an archive, and the archive.
-type both struct {
+// archiveEntry is a file of an archive, and the archive.
+type archiveEntry struct {
 	io.ReadCloser
 
 	archive io.Closer
 }
 
 // Close implements io.Closer.
-func (b both) Close() error {
+func (b archiveEntry) Close() error {
 	err := b.ReadCloser.Close()
 	if failed := b.archive.Close(); err == nil {
 		err = failed
@@ -81,7 +81,7 @@ func (b both) Close() error {
 	return err
 }
 
-func (w built) checkModule(ctx context.Context, f spec.Function, d preflight.Deployment) error {
+func (b builtPlan) checkModule(ctx context.Context, f spec.Function, d preflight.Deployment) error {
 	name, _, err := environment.Module(slices.Sorted(maps.Keys(d.Files)), f.FunctionName)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (w built) checkModule(ctx context.Context, f spec.Function, d preflight.Dep
 	if err != nil {
 		return err
 	}
-	err = w.Modules.Check(ctx, file)
+	err = b.Modules.Check(ctx, file)
 	_ = file.Close() // it was only read
 	if err != nil {
 		return &landfall.Error{Op: "pipeline.build", Kind: landfall.KindOf(err), Err: err, Message: "its module " + name + ": " + landfall.MessageOf(err)}

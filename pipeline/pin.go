@@ -11,10 +11,10 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// secretNames returns the names of the secrets that the functions of the commit name.
-func (w source) secretNames() []string {
+// secretNames returns the secrets that the functions of the commit name.
+func (s source) secretNames() []string {
 	var names []string
-	for _, f := range w.spec.Functions {
+	for _, f := range s.spec.Functions {
 		for _, s := range f.Secrets {
 			names = append(names, s.Name)
 		}
@@ -23,24 +23,24 @@ func (w source) secretNames() []string {
 	return slices.Compact(names)
 }
 
-// pinSecrets returns the secrets that the commit's functions name, as a release of a line uses them. Invalid, with file and line, when
-// one is not there.
-func (w source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.GroupUnit, error) {
-	if w.run.Expect != "" {
-		recorded, err := w.DB.GroupUnits(ctx, w.app.ID, w.run.Expect)
+// pinSecrets returns the secrets that the commit's functions name, in the versions for a release of a line. Invalid,
+// with file and line, when one does not exist.
+func (s source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.GroupUnit, error) {
+	if s.run.Expect != "" {
+		recorded, err := s.DB.GroupUnits(ctx, s.app.ID, s.run.Expect)
 		return slices.DeleteFunc(recorded, func(u store.GroupUnit) bool { return u.Unit.Kind != landfall.SecretUnit }), err
 	}
 	var secrets []store.GroupUnit
-	for _, f := range w.spec.Functions {
-		for _, s := range f.Secrets {
-			if s.Namespace != "" && s.Namespace != landfall.DefaultNamespace && s.Namespace != w.app.Namespace {
+	for _, f := range s.spec.Functions {
+		for _, ref := range f.Secrets {
+			if ref.Namespace != "" && ref.Namespace != landfall.DefaultNamespace && ref.Namespace != s.app.Namespace {
 				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.Invalid, Message: fmt.Sprintf(
-					"%s: the secret %s is in the namespace %q, and secrets are the app's own: leave the namespace out", s.Pos, s.Name, s.Namespace)}
+					"%s: the secret %s is in the namespace %q, and secrets are the app's own: leave the namespace out", ref.Pos, ref.Name, ref.Namespace)}
 			}
-			u, err := deploy.Pin(ctx, w.DB, w.app, s.Name, line)
+			u, err := deploy.Pin(ctx, s.DB, s.app, ref.Name, line)
 			if err != nil {
 				return nil, &landfall.Error{Op: "pipeline.pin", Kind: landfall.KindOf(err), Err: err, Message: fmt.Sprintf(
-					"%s: Function %s names %s", s.Pos, f.Name, landfall.MessageOf(err))}
+					"%s: Function %s names %s", ref.Pos, f.Name, landfall.MessageOf(err))}
 			}
 			if !slices.Contains(secrets, u) {
 				secrets = append(secrets, u)
@@ -51,21 +51,22 @@ func (w source) pinSecrets(ctx context.Context, line landfall.Line) ([]store.Gro
 	return secrets, nil
 }
 
-// lineReader is what telling lines apart reads; the database and its transactions have it.
+// lineReader is what is needed to tell lines apart; the database and its transactions have it.
 type lineReader interface {
 	AppliesOf(ctx context.Context, app string, group landfall.UID) ([]landfall.Apply, error)
 	GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error)
 }
 
-// lineOf returns the line that a commit's release belongs to: production's when production wants it, or, when nobody does, had it.
-func (w *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pushes []landfall.Push) (landfall.Line, error) {
+// lineOf returns the line to which a commit's release belongs: production if production wants it or, when no push wants
+// it, had it.
+func (a *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pushes []landfall.Push) (landfall.Line, error) {
 	if slices.ContainsFunc(pushes, func(p landfall.Push) bool { return deploy.LineOfPush(app, p) == landfall.Production }) {
 		return landfall.Production, nil
 	}
 	if len(pushes) > 0 {
 		return landfall.Preview, nil
 	}
-	groups, err := r.GroupsOfCommit(ctx, w.app.ID, string(w.run.Commit))
+	groups, err := r.GroupsOfCommit(ctx, a.app.ID, string(a.run.Commit))
 	if err != nil {
 		return "", err
 	}
@@ -77,18 +78,18 @@ func (w *attempt) lineOf(ctx context.Context, r lineReader, app landfall.App, pu
 	return landfall.Preview, nil
 }
 
-// errPinAgain is what the commit's transaction returns when a secret was set or revoked since the plan, or production came to want
-// the commit.
+// errPinAgain is what the commit's transaction returns when a secret was set or revoked since the plan was made, or
+// production has begun to want the commit.
 var errPinAgain = &landfall.Error{Op: "pipeline.pin", Kind: landfall.Unavailable,
 	Message: "a secret was set or revoked meanwhile, or another branch came to the commit; planning again"}
 
-// checkPinned fails unless the secrets in force are still those of the plan.
-func (w draft) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push) error {
-	names := w.secretNames()
-	if len(names) == 0 || w.run.Expect != "" {
+// checkPinned fails unless the secrets of the plan are still those in force.
+func (d draft) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push) error {
+	names := d.secretNames()
+	if len(names) == 0 || d.run.Expect != "" {
 		return nil
 	}
-	line, err := w.lineOf(ctx, tx, app, pushes)
+	line, err := d.lineOf(ctx, tx, app, pushes)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (w draft) checkPinned(ctx context.Context, tx *store.Tx, app landfall.App, 
 		if landfall.Ignore(err, landfall.Invalid) != nil {
 			return err
 		}
-		if !slices.Contains(w.secrets, u) {
+		if !slices.Contains(d.secrets, u) {
 			return errPinAgain
 		}
 	}

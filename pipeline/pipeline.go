@@ -28,32 +28,32 @@ type Pipeline struct {
 	Rollout   *deploy.Rollout
 	Runs      *runs.Runs
 
-	Sandbox   Sandbox // nil: nothing that is pushed has a build, and no source is looked at
-	Images    Images  // nil: none is pulled
+	Sandbox   Sandbox // nil: no push can have a build, and no source is checked
+	Images    Images  // nil: no image is pulled
 	Modules   Modules
 	Trials    Trials
 	Secrets   *secret.Keeper // nil: this process cannot read them
 	Specs     spec.Limits    // of the spec files of a commit
-	NoNetwork bool           // functions get none, whatever they ask for; who pushes one that asks is told so
+	NoNetwork bool           // functions get no network; a person who pushes a function that asks for one is told
 
-	Scratch string // folder for work in progress; everything in it may go when no run works
+	Scratch string // folder for work in progress; everything in it may be deleted while no run works
 	Builds  *Builds
 
-	RequireTests bool // whether only functions that have passed a test are released
+	RequireTests bool // whether only functions with a passed test are released
 
-	HasFastAPI func() bool // whether functions find FastAPI where they run; nil: that is elsewhere, and nobody here knows
+	HasFastAPI func() bool // whether FastAPI is installed where functions run; nil: they run elsewhere, and it is not known
 
-	Worker string        // this process, across its lives
-	Lease  time.Duration // how long a worker owns a run without a sign of life; 0: 30 s
+	Worker string        // this process, across restarts
+	Lease  time.Duration // how long a worker owns a run without a heartbeat; 0: 30 s
 	Now    func() time.Time
 	Logger *slog.Logger
 	Meter  Meter         // nil: nothing is counted
 	Tracer *trace.Tracer // may be nil
 }
 
-// Meter counts what happens. Many goroutines call it.
+// Meter counts events. Many goroutines call it.
 type Meter interface {
-	// StepDone counts an attempt at a step that came to an end, whichever.
+	// StepDone counts an attempt at a step that has ended in any way.
 	StepDone(step landfall.Step, took time.Duration)
 	// Released counts a commit that became a release, and how long that took since it was accepted.
 	Released(took time.Duration)
@@ -75,27 +75,27 @@ func (p *Pipeline) meter() Meter {
 	return p.Meter
 }
 
-// Workers is how many jobs a process works at once, beside a collection.
+// Workers is how many jobs a process works on at once, in addition to a collection.
 const Workers = 8
 
 const (
-	appShare     = Workers / 2 // how many runs of one app at once: long builds of one do not hold up all others
+	appShare     = Workers / 2 // how many runs of one app are worked on at once, so that long builds of one app do not block all others
 	defaultLease = 30 * time.Second
 )
 
-// SweepEvery is how often RingLost is called.
+// SweepEvery is how often WakeLost is called.
 const SweepEvery = time.Second
 
-// sweepBatch bounds how many runs one sweep rings for.
+// sweepBatch bounds how many runs one sweep wakes.
 const sweepBatch = 100
 
-// RingLost rings for runs whose doorbell was lost or whose worker died. Fresh ones have a job of their own on its way.
-func (p *Pipeline) RingLost(ctx context.Context) error {
-	return p.ringDue(ctx, "", SweepEvery, sweepBatch)
+// WakeLost enqueues a job for runs whose job was lost or whose worker died. New runs have a job of their own already.
+func (p *Pipeline) WakeLost(ctx context.Context) error {
+	return p.wakeDue(ctx, "", SweepEvery, sweepBatch)
 }
 
-// ringDue rings for the oldest runs, of one app or of all, that may have started some time ago.
-func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, limit int) error {
+// wakeDue enqueues a job for the oldest runs, of one app or of all, that could have started some time ago.
+func (p *Pipeline) wakeDue(ctx context.Context, app string, ago time.Duration, limit int) error {
 	now, err := p.DB.Now(ctx, p.Now())
 	if err != nil {
 		return err
@@ -112,9 +112,9 @@ func (p *Pipeline) ringDue(ctx context.Context, app string, ago time.Duration, l
 	})
 }
 
-// ringNext rings for an app's oldest run that waits for one of the app's to end.
-func (p *Pipeline) ringNext(ctx context.Context, app landfall.App) {
-	if err := p.ringDue(ctx, app.ID, 0, 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
+// wakeNext enqueues a job for an app's oldest run that waits for the end of another one.
+func (p *Pipeline) wakeNext(ctx context.Context, app landfall.App) {
+	if err := p.wakeDue(ctx, app.ID, 0, 1); err != nil && landfall.KindOf(err) != landfall.Canceled {
 		p.Logger.With(app.LogAttrs()...).WarnContext(ctx, "runs that wait will be found by the sweep", "error", err)
 	}
 }
@@ -126,5 +126,5 @@ func (p *Pipeline) lease() time.Duration {
 	return p.Lease
 }
 
-// BeatEvery is how often Beat is called by a process whose workers are alive.
-func (p *Pipeline) BeatEvery() time.Duration { return p.lease() / beats }
+// HeartbeatEvery is how often a process with workers calls Heartbeat.
+func (p *Pipeline) HeartbeatEvery() time.Duration { return p.lease() / heartbeatsPerLease }

@@ -18,53 +18,53 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// plan computes the digests of what the commit declares. Where a build command makes files, their digests come with the
-// build.
-func (w source) plan(ctx context.Context) (plan, error) {
-	if reason, err := w.skipReason(ctx); err != nil || reason != "" {
+// plan computes the digests of what the commit declares. The digests of files that a build command makes are computed
+// after the build.
+func (s source) plan(ctx context.Context) (plan, error) {
+	if reason, err := s.skipReason(ctx); err != nil || reason != "" {
 		if err != nil {
 			return plan{}, err
 		}
 		return plan{}, &skipError{reason}
 	}
-	pushes, err := w.pushes(ctx, w.DB)
+	pushes, err := s.pushes(ctx, s.DB)
 	if err != nil {
 		return plan{}, err
 	}
-	d, err := w.draft(ctx, pushes)
-	if err != nil || w.builds() { // the files that the build makes are not known yet
+	d, err := s.draft(ctx, pushes)
+	if err != nil || s.hasBuild() { // the files that the build makes are not known yet
 		return plan{draft: d}, err
 	}
-	return d.planUnits(ctx, w.files)
+	return d.planUnits(ctx, s.files)
 }
 
-// draft finds the secrets that the commit uses, and what it is compared with: for pushes that want it. It fails when a unit is another
-// app's.
-func (w source) draft(ctx context.Context, pushes []landfall.Push) (draft, error) {
-	d := draft{source: w}
-	if err := w.checkOwners(ctx); err != nil {
+// draft finds the secrets that the commit uses, and what it is compared with, for the pushes that want it. It fails
+// when another app owns a unit.
+func (s source) draft(ctx context.Context, pushes []landfall.Push) (draft, error) {
+	d := draft{source: s}
+	if err := s.checkOwners(ctx); err != nil {
 		return d, err
 	}
-	line, err := w.lineOf(ctx, w.DB, w.app, pushes)
+	line, err := s.lineOf(ctx, s.DB, s.app, pushes)
 	if err != nil {
 		return d, err
 	}
-	if d.building, err = w.findBuildSecrets(ctx, line); err != nil {
+	if d.buildSecrets, err = s.findBuildSecrets(ctx, line); err != nil {
 		return d, err
 	}
-	if d.secrets, err = w.pinSecrets(ctx, line); err != nil {
+	if d.secrets, err = s.pinSecrets(ctx, line); err != nil {
 		return d, err
 	}
 	d.byHand = newVersions(pushes)
-	d.baseGroup, d.baseUnits, err = w.baseOf(ctx, pushes)
+	d.baseGroup, d.baseUnits, err = s.baseOf(ctx, pushes)
 	d.base = versioning.InForce(d.baseUnits)
 	return d, err
 }
 
-// checkOwners fails when the spec declares a unit that another app owns. The commit's transaction looks again: another
-// app may be faster.
-func (w source) checkOwners(ctx context.Context) error {
-	own, err := w.ownUnits(ctx)
+// checkOwners fails when the spec declares a unit that another app owns. The commit's transaction checks again, because
+// another app may be faster.
+func (s source) checkOwners(ctx context.Context) error {
+	own, err := s.ownUnits(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func (w source) checkOwners(ctx context.Context) error {
 		if _, ok := own[id]; ok {
 			return nil
 		}
-		return versioning.CheckOwner(ctx, w.DB, w.app, id, o.Pos.String())
+		return versioning.CheckOwner(ctx, s.DB, s.app, id, o.Pos.String())
 	}
-	for _, p := range w.spec.Packages {
+	for _, p := range s.spec.Packages {
 		if err := check(landfall.PackageUnit, p.Object); err != nil {
 			return err
 		}
 	}
-	for _, f := range w.spec.Functions {
+	for _, f := range s.spec.Functions {
 		if err := check(landfall.FunctionUnit, f.Object); err != nil {
 			return err
 		}
@@ -88,9 +88,9 @@ func (w source) checkOwners(ctx context.Context) error {
 	return nil
 }
 
-// ownUnits returns the units that the app owns, retired ones included.
-func (w *attempt) ownUnits(ctx context.Context) (map[landfall.UnitID]store.Unit, error) {
-	owned, err := w.DB.UnitsOf(ctx, w.app.ID)
+// ownUnits returns the units that the app owns, including retired ones.
+func (a *attempt) ownUnits(ctx context.Context) (map[landfall.UnitID]store.Unit, error) {
+	owned, err := a.DB.UnitsOf(ctx, a.app.ID)
 	rows := make(map[landfall.UnitID]store.Unit, len(owned))
 	for _, row := range owned {
 		rows[row.Unit] = row
@@ -104,11 +104,11 @@ type skipError struct{ reason string }
 // Error implements error.
 func (e *skipError) Error() string { return "skipped: " + e.reason }
 
-// planUnits compares what the commit declares with what is there.
-func (w draft) planUnits(ctx context.Context, files []landfall.File) (plan, error) {
+// planUnits compares what the commit declares with what is stored.
+func (d draft) planUnits(ctx context.Context, files []landfall.File) (plan, error) {
 	p := plan{
-		draft: w, statics: map[landfall.UnitID]assets.Unit{}, packages: map[landfall.UnitID]packagePlan{}, images: map[string]string{},
-		known: map[landfall.UnitID]knownManifests{}, current: map[landfall.UnitID]storedVersion{},
+		draft: d, statics: map[landfall.UnitID]assets.Unit{}, packages: map[landfall.UnitID]packagePlan{}, images: map[string]string{},
+		manifests: map[landfall.UnitID]earlierManifests{}, current: map[landfall.UnitID]storedVersion{},
 	}
 	var err error
 	if p.spec, err = p.pinImages(ctx); err != nil {
@@ -145,67 +145,67 @@ func (w draft) planUnits(ctx context.Context, files []landfall.File) (plan, erro
 			changed++
 		}
 	}
-	p.stats.UnitsChanged, p.stats.UnitsTotal = changed, len(p.changes) // removed ones are among them
-	p.sayf("%d of %s changed", changed, landfall.Count(p.stats.UnitsTotal, "unit"))
+	p.stats.UnitsChanged, p.stats.UnitsTotal = changed, len(p.changes) // removed units are among them
+	p.logf("%d of %s changed", changed, landfall.Count(p.stats.UnitsTotal, "unit"))
 	return p, nil
 }
 
-// baseOf returns what the diff compares with: the branch's previous group version, else what production has.
-func (w source) baseOf(ctx context.Context, pushes []landfall.Push) (landfall.UID, []store.GroupUnit, error) {
+// baseOf returns what the diff compares with: the branch's previous group version, else production's.
+func (s source) baseOf(ctx context.Context, pushes []landfall.Push) (landfall.UID, []store.GroupUnit, error) {
 	refs := []landfall.RefName{""} // production
 	for _, push := range pushes {
 		refs = append([]landfall.RefName{deploy.ApplyRef(push)}, refs...)
 	}
 	for _, ref := range refs {
-		apply, err := w.DB.LastApply(ctx, w.app.ID, ref, time.Time{})
+		apply, err := s.DB.LastApply(ctx, s.app.ID, ref, time.Time{})
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
 			}
 			return "", nil, err
 		}
-		units, err := w.DB.GroupUnits(ctx, w.app.ID, apply.Group)
+		units, err := s.DB.GroupUnits(ctx, s.app.ID, apply.Group)
 		return apply.Group, units, err
 	}
 	return "", nil, nil
 }
 
-// storedVersion is a version that a declared unit has already.
+// storedVersion is an existing version of a declared unit.
 type storedVersion struct {
 	landfall.Version
 
-	prefixes []string
-	again    bool // what is stored of it cannot be used: it is stored again
+	prefixes   []string
+	storeAgain bool // its stored content cannot be used and must be stored again
 }
 
-// content returns what the version keeps; nothing where that is to be stored.
+// content returns the stored content of the version; nil when it must be stored again.
 func (v storedVersion) content() json.RawMessage {
-	if v.again {
+	if v.storeAgain {
 		return nil
 	}
 	return v.Content
 }
 
-// findStored finds the versions that the declared units have already.
-func (w plan) findStored(ctx context.Context) error {
-	inBase := make(map[landfall.UnitID]landfall.GroupUnit, len(w.base))
-	for _, u := range w.base {
+// findStored finds the existing versions of the declared units.
+func (p plan) findStored(ctx context.Context) error {
+	inBase := make(map[landfall.UnitID]landfall.GroupUnit, len(p.base))
+	for _, u := range p.base {
 		inBase[u.Unit] = u
 	}
-	rows, err := w.ownUnits(ctx)
+	rows, err := p.ownUnits(ctx)
 	if err != nil {
 		return err
 	}
-	for _, u := range w.units {
+	for _, u := range p.units {
 		row, ok := rows[u.Unit]
 		if !ok {
 			continue
 		}
 		if b, ok := inBase[u.Unit]; ok && u.Content == nil && b.Digest == u.Digest {
-			w.current[u.Unit] = storedVersion{Version: landfall.Version{Unit: u.Unit, UID: b.UID, Number: b.Number, Digest: b.Digest}}
+			p.current[u.Unit] = storedVersion{Version: landfall.Version{Unit: u.Unit, UID: b.UID, Number: b.Number, Digest: b.Digest}}
 			continue
 		}
-		v, err := w.DB.VersionByDigest(ctx, row.ID, u.Digest)
+		v, err := p.DB.VersionByDigest(ctx, row.ID, u.Digest)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
@@ -214,37 +214,37 @@ func (w plan) findStored(ctx context.Context) error {
 		}
 		s := storedVersion{Version: v}
 		if u.Content != nil {
-			if s.prefixes, err = w.DB.PrefixesOf(ctx, row.ID, v.Number); err != nil {
+			if s.prefixes, err = p.DB.PrefixesOf(ctx, row.ID, v.Number); err != nil {
 				return err
 			}
-			if err := w.distrust(ctx, &s); err != nil {
+			if err := p.verifyStored(ctx, &s); err != nil {
 				return err
 			}
 		}
-		w.current[u.Unit] = s
+		p.current[u.Unit] = s
 	}
 	return nil
 }
 
-// skipReason says why the commit gets no release: it changed nothing but paths that do not count.
-func (w source) skipReason(ctx context.Context) (string, error) {
-	globs := w.app.Policy.SkipPaths
-	if len(globs) == 0 || w.run.Rebuild {
+// skipReason says why the commit gets no release: it changed only paths that do not count.
+func (s source) skipReason(ctx context.Context) (string, error) {
+	globs := s.app.Policy.SkipPaths
+	if len(globs) == 0 || s.run.Rebuild {
 		return "", nil
 	}
-	apply, err := w.DB.LastApply(ctx, w.app.ID, landfall.RefName(landfall.BranchPrefix+w.run.Branch), time.Time{})
+	apply, err := s.DB.LastApply(ctx, s.app.ID, landfall.RefName(landfall.BranchPrefix+s.run.Branch), time.Time{})
 	if err != nil {
 		return "", landfall.Ignore(err, landfall.NotFound)
 	}
-	group, err := w.DB.Group(ctx, w.app.ID, apply.Group)
+	group, err := s.DB.Group(ctx, s.app.ID, apply.Group)
 	if err != nil {
 		return "", err
 	}
-	before, err := w.filesOf(ctx, group.Commit)
+	before, err := s.filesOf(ctx, group.Commit)
 	if err != nil {
 		return "", landfall.Ignore(err, landfall.NotFound)
 	}
-	changed := changedPaths(before, w.files)
+	changed := changedPaths(before, s.files)
 	counts := slices.ContainsFunc(changed, func(p string) bool {
 		return !slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, p) })
 	})

@@ -7,15 +7,15 @@ import (
 	"landfall.dev/landfall/builder"
 )
 
-// checkPointers fails for a pointer of Git LFS among the files of the units that must be stored. It reads the beginning of new
-// files that are as small as a pointer, and nothing of files that earlier versions have.
-func (w plan) checkPointers(ctx context.Context) error {
+// checkPointers fails for a Git LFS pointer among the files of the units that must be stored. It reads the beginning of
+// new files that are as small as a pointer, and no files that earlier versions have.
+func (p plan) checkPointers(ctx context.Context) error {
 	read := map[string]bool{} // by blob
-	for _, u := range w.units {
-		if u.Content == nil || w.current[u.Unit].content() != nil {
+	for _, u := range p.units {
+		if u.Content == nil || p.current[u.Unit].content() != nil {
 			continue
 		}
-		known, err := w.knownOf(ctx, u.Unit)
+		known, err := p.earlierManifestsOf(ctx, u.Unit)
 		if err != nil {
 			return err
 		}
@@ -24,12 +24,12 @@ func (w plan) checkPointers(ctx context.Context) error {
 				read[f.Blob] = true
 			}
 		}
-		for _, f := range w.filesOfUnit(u.Unit) {
+		for _, f := range p.filesOfUnit(u.Unit) {
 			if read[f.Blob] || !builder.MayBePointer(f) {
 				continue
 			}
 			read[f.Blob] = true
-			r, err := w.mirror.Read(ctx, f)
+			r, err := p.mirror.Read(ctx, f)
 			if err != nil {
 				return err
 			}
@@ -41,16 +41,16 @@ func (w plan) checkPointers(ctx context.Context) error {
 	return nil
 }
 
-// filesOfUnit returns the files of a static unit, or those of a package's archives.
-func (w plan) filesOfUnit(id landfall.UnitID) []landfall.File {
+// filesOfUnit returns the files of a static unit, or of a package's archives.
+func (p plan) filesOfUnit(id landfall.UnitID) []landfall.File {
 	var files []landfall.File
-	for _, e := range w.statics[id].Entries {
+	for _, e := range p.statics[id].Entries {
 		files = append(files, e.File)
 	}
-	for _, f := range w.packages[id].source {
+	for _, f := range p.packages[id].source {
 		files = append(files, f.File)
 	}
-	for _, f := range w.packages[id].deployment {
+	for _, f := range p.packages[id].deployment {
 		files = append(files, f.File)
 	}
 	return files

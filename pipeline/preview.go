@@ -6,15 +6,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Preview is what a commit would come to: the diff, without anything being built, stored or moved.
+// Preview is the result that a commit would have: the diff, without building, storing or moving anything.
 type Preview struct {
 	Changes  []landfall.UnitChange
-	Complete bool                 // false when a build command would make files whose digests are not known before
-	Files    *landfall.FileChange // of the commit as a whole, when it is not complete; nil when it cannot be known
+	Complete bool                 // false when a build command would make files whose digests are not known yet
+	Files    *landfall.FileChange // of the whole commit, when the diff is not complete; nil when it is not known
 	Log      []string
 }
 
-// DryRun plans a commit of the built-in remote without storing anything. Errors are those of a run.
+// DryRun plans a commit of the built-in remote without storing anything. Its errors are those of a run.
 func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
 	hide, err := p.redactor(ctx, app, nil)
 	if err != nil {
@@ -23,19 +23,19 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 	w := &attempt{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
 	preview, err := w.dryRun(ctx, push)
 	if err != nil {
-		err = w.hidden(err)
+		err = w.redactError(err)
 	}
 	return preview, err
 }
 
-func (w *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
+func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
 	pushes := []landfall.Push{push}
-	remote, err := w.Acceptor.Origin(ctx, w.app, pushes)
+	remote, err := a.Acceptor.Origin(ctx, a.app, pushes)
 	if err != nil {
 		return Preview{}, err
 	}
-	c := checkout{attempt: w}
-	if c.mirror, err = w.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
+	c := checkout{attempt: a}
+	if c.mirror, err = a.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
 		return Preview{}, err
 	}
 	defer c.close()
@@ -50,9 +50,9 @@ func (w *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, erro
 	if err != nil {
 		return Preview{}, err
 	}
-	if d.builds() {
+	if d.hasBuild() {
 		files, err := d.previewCommit(ctx)
-		return Preview{Files: files, Log: w.takeLog()}, err
+		return Preview{Files: files, Log: a.takeLog()}, err
 	}
 	p, err := d.planUnits(ctx, d.files)
 	if err != nil {
@@ -61,13 +61,13 @@ func (w *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, erro
 	if err := p.previewFiles(ctx); err != nil {
 		return Preview{}, err
 	}
-	return Preview{Changes: p.changes, Complete: true, Log: w.takeLog()}, nil
+	return Preview{Changes: p.changes, Complete: true, Log: a.takeLog()}, nil
 }
 
-// previewFiles adds to the diff of a dry run what differs within the static units, by git's names of the files.
-func (w plan) previewFiles(ctx context.Context) error {
-	for i, c := range w.changes {
-		unit, ok := w.statics[c.Unit]
+// previewFiles adds to the diff of a dry run the files that differ within static units, compared by git's blob names.
+func (p plan) previewFiles(ctx context.Context) error {
+	for i, c := range p.changes {
+		unit, ok := p.statics[c.Unit]
 		if !ok || c.Change == landfall.Unchanged {
 			continue
 		}
@@ -79,40 +79,41 @@ func (w plan) previewFiles(ctx context.Context) error {
 		}
 		var before []landfall.File
 		if c.Change == landfall.Changed {
-			known, err := w.knownOf(ctx, c.Unit)
+			known, err := p.earlierManifestsOf(ctx, c.Unit)
 			if err != nil {
 				return err
 			}
-			if known.before == nil {
+			if known.base == nil {
 				continue // it was collected
 			}
-			for _, f := range known.before.Files() {
+			for _, f := range known.base.Files() {
 				before = append(before, landfall.File{Path: f.Path, Blob: f.Blob, Size: f.Size})
 			}
 		}
-		w.changes[i].Files = countChanges(before, after)
+		p.changes[i].Files = countChanges(before, after)
 	}
 	return nil
 }
 
-// previewCommit counts what differs between the commit and the one that the diff compares with; nil when there is none.
-func (w draft) previewCommit(ctx context.Context) (*landfall.FileChange, error) {
-	if w.baseGroup == "" {
-		return countChanges(nil, w.files), nil
+// previewCommit counts the files that differ between the commit and the one that the diff compares with; nil when there
+// is none.
+func (d draft) previewCommit(ctx context.Context) (*landfall.FileChange, error) {
+	if d.baseGroup == "" {
+		return countChanges(nil, d.files), nil
 	}
-	commit, err := w.DB.CommitOf(ctx, w.app.ID, w.baseGroup)
+	commit, err := d.DB.CommitOf(ctx, d.app.ID, d.baseGroup)
 	if err != nil {
 		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
-	before, err := w.filesOf(ctx, commit)
+	before, err := d.filesOf(ctx, commit)
 	if err != nil {
 		return nil, landfall.Ignore(err, landfall.NotFound)
 	}
-	return countChanges(before, w.files), nil
+	return countChanges(before, d.files), nil
 }
 
-// countChanges counts what differs between two sets of files of commits. Where a file begins to be executable, nothing of
-// what is served changes.
+// countChanges counts the files that differ between two commits. A file that only becomes executable has not changed
+// for visitors.
 func countChanges(before, after []landfall.File) *landfall.FileChange {
 	old := make(map[string]landfall.File, len(before))
 	var change landfall.FileChange

@@ -8,32 +8,32 @@ import (
 	"landfall.dev/landfall"
 )
 
-// errorFinder finds, among the lines that a failed command printed, the one that a person would point at: the line that names the error,
-// not the stack, the hints and the farewell after it.
+// errorFinder finds the line that a person would point at, among the lines that a failed command printed: the line that
+// names the error, not the stack trace, hints or exit messages after it.
 type errorFinder struct {
 	line string
-	kind *errorLine // of line; nil: it says something, and nothing better was found
-	file string     // the last line that is the path of a file and no more, for kinds that stand under one
-	next *errorLine // what the next line that says something is; nil: whatever it looks like
+	kind *errorLine // of line; nil: the line says something, and nothing better was found
+	file string     // the last line that is only the path of a file, for kinds that stand below one
+	next *errorLine // the kind of the next line that says something; nil: its form decides
 }
 
 // errorLine is a kind of lines that name an error.
 type errorLine struct {
 	rank    int
-	pattern *regexp.Regexp // of a line without what loggers put before it
-	last    bool           // of several lines of a kind, the last one counts; else the first one
-	header  bool           // the line itself says only that an error follows
-	below   string         // it stands below the file that it is about: what joins the two; empty: it does not
+	pattern *regexp.Regexp // of a line without the prefixes of loggers
+	last    bool           // of several lines of this kind the last one counts; else the first one
+	header  bool           // the line says only that an error follows
+	below   string         // it stands below the file to which it belongs: the text that joins both; empty: it does not
 }
 
-// errorLines are the kinds, of which the first that fits counts.
+// errorLines returns the kinds. The first one that matches counts.
 func errorLines() []*errorLine { return kindsOfErrorLines }
 
 //nolint:gochecknoglobals // a table that is never written: compiled once, not for each line of a build
 var kindsOfErrorLines = []*errorLine{
 	{rank: 6, header: true, pattern: regexp.MustCompile(`^● (Test suite failed to run|Validation Error:)$`)}, // Jest
 	{rank: 6, pattern: regexp.MustCompile(`^● [^█]+$`)},
-	// Maven and pip say only that something else is wrong.
+	// Maven and pip say here only that something else is wrong.
 	{rank: 2, pattern: regexp.MustCompile(`^COMPILATION ERROR ?:?$|^error: (subprocess-exited-with-error|metadata-generation-failed)$`)},
 	{rank: 5, pattern: regexp.MustCompile(`^gyp ERR! stack Error: \S`)},
 	{rank: 5, below: ": ", pattern: regexp.MustCompile(`^(Module not found|Type error): \S`)}, // Next.js
@@ -52,24 +52,24 @@ var kindsOfErrorLines = []*errorLine{
 }
 
 var (
-	// What loggers put before a line: a time, names in brackets, a mark.
+	// Loggers put this before a line: a time, names in brackets, a mark.
 	logPrefix = regexp.MustCompile(`^(\d\d:\d\d:\d\d )?((\[[^\]]*\]|✘|✖|✗|×|x|⨯)[: ]+)*`)
 	errorTag  = regexp.MustCompile(`(?i)\[error\] .*$`)
 	npmPrefix = regexp.MustCompile(`^npm (error|ERR!) ?`)
-	// What npm says beside the error.
+	// npm says this in addition to the error.
 	npmAside = regexp.MustCompile("^(code|errno|syscall|path|signal|cwd|workspace|location|command|dest|file|A complete log|Exit status|Failed at the|" +
 		"This is probably not|Lifecycle script|Note:|\\S+@\\S+ \\S+: `|$)")
-	// What follows an error, or is no part of one.
+	// This follows an error, or is no part of one.
 	aside = regexp.MustCompile(`^(at |Node\.js v\d|npm (warn|WARN|notice)|Require stack:|Stack trace:|code: |requireStack: |- /|file: |\[cause\]|` +
 		`go: (downloading|finding|found|added|upgraded|downgraded) |Emitted 'error' event)|^(.*: )?([Ww]arning|WARN(ING)?|DeprecationWarning|note):|` +
 		`^\[(DEBUG|INFO|WARN|WARNING)\] |^gyp (info|verb|http|WARN|ERR! [^s]|ERR! s[^t])|^● (Console|Deprecation Warning:?)$`)
-	// A file above what is said of it.
+	// This is a file above the errors that belong to it.
 	fileLine = regexp.MustCompile(`^[^\s:()"']*[^\s:()"'.]\.[A-Za-z]\w*(:\d+:\d+)?$`)
-	// Where npm begins another script, what was said before is of one that ended well.
+	// npm begins another script here, so the earlier lines belong to a script that succeeded.
 	npmScript = regexp.MustCompile(`^> \S+@\S+ \S+`)
 )
 
-// add looks at a line that was printed.
+// add looks at a printed line.
 func (e *errorFinder) add(text string) {
 	line := landfall.Plain(text)
 	if npmScript.MatchString(line) {
@@ -103,7 +103,7 @@ func (e *errorFinder) add(text string) {
 		kind = e.next
 	}
 	e.next = nil
-	if e.better(kind) {
+	if e.isBetter(kind) {
 		e.line, e.kind = line, kind
 		if kind != nil && kind.below != "" && e.file != "" {
 			e.line = e.file + kind.below + line
@@ -112,16 +112,16 @@ func (e *errorFinder) add(text string) {
 }
 
 var (
-	// networkFailure is what tools say that did not get an answer of a host.
+	// networkFailure is what tools say when a host does not answer.
 	networkFailure = regexp.MustCompile(`No matching distribution|Could not (find a version|fetch|resolve|connect)|unable to access|` +
 		`\bE(NOTFOUND|CONN\w+|TIMEDOUT|AI_AGAIN)\b|[Cc]onnection (refused|reset|error)|fetch failed|dial tcp|CONNECT tunnel|` +
 		`[Nn]etwork is unreachable|returned error: \d{3}|status code:? \d{3}|\b(403 Forbidden|407 Proxy|502 Bad Gateway)|npm error.* E?(403|407|502)\b`)
-	// codePlace is a place in a file that a compiler names: what it says is of the code.
+	// codePlace is a place in a file that a compiler names, so the error is in the code.
 	codePlace = regexp.MustCompile(`^[^\s:()"']+\.[A-Za-z]\w*(:\d+|\(\d+)`)
 )
 
-// reasonOf returns the reason of a failed build: the line that names the error, or else the line about the host that it failed for want of.
-// Lines about hosts begin with their names.
+// reasonOf returns the reason of a failed build: the line that names the error, or else the line about the host that it
+// could not reach. Lines about hosts begin with their names.
 func reasonOf(line string, notReached []string) string {
 	if len(notReached) == 0 || codePlace.MatchString(logPrefix.ReplaceAllString(line, "")) {
 		return line
@@ -138,7 +138,7 @@ func reasonOf(line string, notReached []string) string {
 	return line
 }
 
-// npmLine is what npm says of an error that has no kind of its own.
+// npmLine is the kind for errors of npm without a kind of their own.
 //
 //nolint:gochecknoglobals // a constant in all but its type: kinds are compared by their addresses
 var npmLine = &errorLine{rank: 4}
@@ -155,8 +155,8 @@ func kindOf(line string) *errorLine {
 	return nil
 }
 
-// better reports whether a line of a kind is to be preferred to what was found before.
-func (e *errorFinder) better(kind *errorLine) bool {
+// isBetter reports whether a line of a kind is better than what was found before.
+func (e *errorFinder) isBetter(kind *errorLine) bool {
 	switch {
 	case kind == nil:
 		return e.kind == nil // the last line that says something

@@ -36,7 +36,8 @@ func TestReasonOfAFailedBuild(t *testing.T) {
 	}
 }
 
-// What a build failed for want of a host has that for its reason, whatever the tool makes of it; a host that it could do without is no reason.
+// What a build failed for want of a host has that for its reason, whatever the tool makes of it; a host that it could
+// do without is no reason.
 func TestReasonIsAHost(t *testing.T) {
 	t.Parallel()
 	const registry, other = "registry.example.com was not reached: no such host", "telemetry.example.com was not reached: no such host"

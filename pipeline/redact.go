@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// redactor returns what takes the values that an app's functions and builds may have now out of text, and those that the builds of a run
-// have already. Without a key there is nothing to take out with.
+// redactor returns a redactor for the values that an app's functions and builds may have now, and for those that the
+// builds of a run have already. Without a key there is none.
 func (p *Pipeline) redactor(ctx context.Context, app landfall.App, already map[string]secret.Text) (*secret.Redactor, error) {
 	if p.Secrets == nil {
 		return secret.NewRedactor(nil), nil

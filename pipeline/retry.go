@@ -6,42 +6,43 @@ import (
 	"landfall.dev/landfall"
 )
 
-// action is what becomes of a run whose attempt ended in an error.
+// action is what happens with a run whose attempt ended in an error.
 type action uint8
 
 const (
 	fail     action = iota // the run is over
-	tryAgain               // after a while
-	giveBack               // at once, by whoever comes; the attempt does not count
+	tryAgain               // after a delay
+	giveBack               // at once, by any worker; the attempt does not count
 )
 
-type verdict struct {
+type decision struct {
 	action action
 	state  landfall.RunState // for fail
 	after  time.Duration     // for tryAgain
 }
 
-// How often and how soon a run is tried again.
+// These bound how often and how soon a run is tried again.
 const (
 	maxFailures = 6
 	firstDelay  = 2 * time.Second
 	maxDelay    = 2 * time.Minute
 )
 
-// judge decides about an attempt that ended in an error of the given kind, after so many that failed before.
-func judge(kind landfall.Kind, failures int) verdict {
+// decide returns what happens after an attempt that ended in an error of the given kind, when failures attempts have
+// failed before.
+func decide(kind landfall.Kind, failures int) decision {
 	switch kind {
 	case landfall.Invalid, landfall.NotFound, landfall.Conflict:
-		return verdict{action: fail, state: landfall.RunFailed}
+		return decision{action: fail, state: landfall.RunFailed}
 	case landfall.Unauthorized, landfall.Forbidden:
-		return verdict{action: fail, state: landfall.RunError}
+		return decision{action: fail, state: landfall.RunError}
 	case landfall.Canceled:
-		return verdict{action: giveBack}
+		return decision{action: giveBack}
 	case landfall.Unavailable, landfall.Internal:
 		if failures+1 >= maxFailures {
-			return verdict{action: fail, state: landfall.RunError}
+			return decision{action: fail, state: landfall.RunError}
 		}
-		return verdict{action: tryAgain, after: min(firstDelay<<failures, maxDelay)}
+		return decision{action: tryAgain, after: min(firstDelay<<failures, maxDelay)}
 	}
-	return verdict{action: fail, state: landfall.RunError}
+	return decision{action: fail, state: landfall.RunError}
 }

@@ -66,12 +66,12 @@ func (h *hosts) add(host string, failure error) {
 	}
 }
 
-// warmUp gives a build a copy of what a warmup makes, which is made now when it is not there: by that command alone, in a sandbox of
-// its own. No build of a repository's ever changes what another one gets.
+// warmUp gives a build a copy of what a warmup makes, which is made now when it is not there: by that command alone, in
+// a sandbox of its own. No build of a repository's ever changes what another one gets.
 func (b *BuildSandbox) warmUp(ctx context.Context, c BuildCommand) error {
 	made := filepath.Join(b.Warm, landfall.DigestOf([]byte(c.Warmup.Command)).Hex())
 	if _, err := os.Stat(made); err != nil {
-		c.Say(c.Warmup.Note) // also when another build makes it: this one waits as long
+		c.Progress(c.Warmup.Note) // also when another build makes it: this one waits as long
 	}
 	b.warming.Lock()
 	defer b.warming.Unlock()

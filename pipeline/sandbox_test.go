@@ -33,7 +33,7 @@ func TestWarmup(t *testing.T) {
 		var out strings.Builder
 		result, err := b.Build(t.Context(), pipeline.BuildCommand{
 			Shell: "cat cache/a/b 2> /dev/null; mkdir -p cache/a; echo spoilt > cache/a/b", Dir: t.TempDir(), Output: &out, Warmup: w, Logger: slog.New(slog.DiscardHandler),
-			Say: func(line string) { said += line + "\n" }})
+			Progress: func(line string) { said += line + "\n" }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,24 +9,24 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// swap gives gateways the new table. The run is over in the store by then, and its report is owed: a process that dies
-// here leaves a release that gateways read at their start, and a report that the outbox sends. Until then people are not
-// told that the run is over: its release would not answer yet.
-func (w *attempt) swap(ctx context.Context) {
-	// The heartbeat finds that the run is over, and ends what the run does; this belongs to it still.
+// swap gives gateways the new table. The run is over in the store by then, and its report is queued. If the process
+// dies here, gateways read the release at their start, and the outbox sends the report. Until gateways have the table,
+// people do not see the run as over, because its release would not answer yet.
+func (a *attempt) swap(ctx context.Context) {
+	// The heartbeat finds that the run is over and ends its context, but this step still belongs to the run.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
 	crashpoint.Here("swap.before")
-	begin := w.Now()
-	traced, span := w.Tracer.Start(ctx, string(landfall.StepSwap), trace.Step(landfall.StepSwap))
-	w.Rollout.Show(traced, w.app)
+	begin := a.Now()
+	traced, span := a.Tracer.Start(ctx, string(landfall.StepSwap), trace.Step(landfall.StepSwap))
+	a.Rollout.Show(traced, a.app)
 	span.End(nil)
-	w.meter().StepDone(landfall.StepSwap, w.Now().Sub(begin))
+	a.meter().StepDone(landfall.StepSwap, a.Now().Sub(begin))
 	crashpoint.Here("swap.after")
-	err := w.DB.Update(ctx, func(tx *store.Tx) error {
-		return tx.RecordStep(ctx, w.run.ID, w.run.Attempt, landfall.StepSwap, begin, w.Now())
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		return tx.RecordStep(ctx, a.run.ID, a.run.Attempt, landfall.StepSwap, begin, a.Now())
 	})
 	if err != nil {
-		w.logger.WarnContext(ctx, "the step was not recorded", "step", landfall.StepSwap, "error", err)
+		a.logger.WarnContext(ctx, "the step was not recorded", "step", landfall.StepSwap, "error", err)
 	}
 }

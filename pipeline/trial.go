@@ -13,18 +13,18 @@ import (
 
 // Trials runs functions that are not released yet, for the tests of their contracts.
 type Trials interface {
-	// Try gives an event to a function, whose secrets have the value secret.StandIn, and returns its answer. Invalid, with a sentence, when
-	// the function gave none.
+	// Try calls a function with an event, and returns its answer. Each secret of the function has the value
+	// secret.StandIn. Invalid, with a sentence, when the function gave no answer.
 	Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error)
-	// Done ends what runs of the function with that ID.
+	// Done ends the processes of the function with that ID.
 	Done(id string)
 }
 
-// requireTests fails for a function without a test where the installation releases none such.
-func (w source) requireTests() error {
-	for _, f := range w.spec.Functions {
+// requireTests fails for a function without a test, if the installation only releases tested functions.
+func (s source) requireTests() error {
+	for _, f := range s.spec.Functions {
 		tests, err := f.Contract.Tests()
-		if err == nil && w.RequireTests && len(tests) == 0 {
+		if err == nil && s.RequireTests && len(tests) == 0 {
 			err = &landfall.Error{Op: "pipeline.read", Kind: landfall.Invalid, Message: fmt.Sprintf(
 				"%s: Function %s has no test, and this installation releases only functions that pass one (LANDFALL_REQUIRE_TESTS): "+
 					"add one below spec.contract.tests", f.Pos, f.Name)}
@@ -36,38 +36,38 @@ func (w source) requireTests() error {
 	return nil
 }
 
-// test runs the tests of the functions of which there is a new version. Nothing of it is visible yet.
-func (w kept) test(ctx context.Context) error {
-	for i := range w.spec.Functions {
-		f := &w.spec.Functions[i]
+// test runs the tests of the functions that have a new version. Nothing of the run is visible yet.
+func (k storedPlan) test(ctx context.Context) error {
+	for i := range k.spec.Functions {
+		f := &k.spec.Functions[i]
 		tests, err := f.Contract.Tests()
-		if _, known := w.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]; err != nil || known || len(tests) == 0 {
-			continue // a version that there is has passed them
+		if _, known := k.current[landfall.UnitID{Kind: landfall.FunctionUnit, Name: f.Name}]; err != nil || known || len(tests) == 0 {
+			continue // an existing version has passed them
 		}
-		if err := w.testFunction(ctx, f); err != nil {
+		if err := k.testFunction(ctx, f); err != nil {
 			return err
 		}
-		w.sayf("Function %s: %s passed", f.Name, landfall.Count(len(tests), "test"))
+		k.logf("Function %s: %s passed", f.Name, landfall.Count(len(tests), "test"))
 	}
 	return nil
 }
 
-func (w kept) testFunction(ctx context.Context, f *spec.Function) error {
+func (k storedPlan) testFunction(ctx context.Context, f *spec.Function) error {
 	tests, err := f.Contract.Tests()
 	if err != nil {
 		return err
 	}
-	trial, err := w.trial(f)
+	trial, err := k.trial(f)
 	if err != nil {
 		return err
 	}
-	defer w.Trials.Done(trial.ID)
+	defer k.Trials.Done(trial.ID)
 	for i, t := range tests {
 		e, err := t.Request()
 		if err != nil {
 			return err
 		}
-		answer, err := w.Trials.Try(ctx, trial, e)
+		answer, err := k.Trials.Try(ctx, trial, e)
 		if err == nil {
 			err = t.Judge(f.Contract, answer)
 		} else if kind := landfall.KindOf(err); kind != landfall.Invalid && kind != landfall.NotFound && kind != landfall.Conflict {
@@ -82,14 +82,14 @@ func (w kept) testFunction(ctx context.Context, f *spec.Function) error {
 }
 
 // trial returns the function as it would be released, with an ID of its own, and secrets without a value.
-func (w kept) trial(declared *spec.Function) (landfall.Function, error) {
+func (k storedPlan) trial(declared *spec.Function) (landfall.Function, error) {
 	f, err := spec.ReadFunctionVersion(declared.Spec)
 	if err != nil {
 		return f, err
 	}
-	f.ID = "test " + w.run.ID + " " + strconv.FormatInt(w.run.Attempt, 10) + " " + declared.Name
-	f.Namespace, f.Name, f.Version = w.app.Namespace, declared.Name, w.run.UID
-	for _, e := range w.spec.Environments {
+	f.ID = "test " + k.run.ID + " " + strconv.FormatInt(k.run.Attempt, 10) + " " + declared.Name
+	f.Namespace, f.Name, f.Version = k.app.Namespace, declared.Name, k.run.UID
+	for _, e := range k.spec.Environments {
 		if e.Name != declared.Environment {
 			continue
 		}
@@ -101,15 +101,15 @@ func (w kept) trial(declared *spec.Function) (landfall.Function, error) {
 	}
 	f.Resources.KeepWarm = 0
 	var config json.RawMessage
-	if w.spec.App != nil {
-		config = w.spec.App.Config
+	if k.spec.App != nil {
+		config = k.spec.App.Config
 	}
 	if f.Config, err = spec.ReadConfigVersion(config); err != nil {
 		return f, err
 	}
 	id := landfall.UnitID{Kind: landfall.PackageUnit, Name: declared.Package}
-	content := w.current[id].content()
-	if stored, ok := w.stored[id]; ok {
+	content := k.current[id].content()
+	if stored, ok := k.stored[id]; ok {
 		content = stored.Content
 	}
 	archives, err := landfall.ReadContent[landfall.PackageContent](content)

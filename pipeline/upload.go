@@ -18,91 +18,92 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// kept is what a commit comes to, with all its content stored.
-type kept struct {
-	built
+// storedPlan is a plan with all its content stored.
+type storedPlan struct {
+	builtPlan
 
 	stored map[landfall.UnitID]versioning.Stored
 }
 
-// upload stores the content of the units that have none stored, and tests what is new of it. Nothing of it is visible yet.
-func (w built) upload(ctx context.Context) (kept, error) {
-	k := kept{built: w, stored: map[landfall.UnitID]versioning.Stored{}}
-	k.current, k.changes = maps.Clone(w.current), slices.Clone(w.changes) // which it completes
+// upload stores the content of the units whose content is not stored, and tests the new versions. Nothing is visible
+// yet.
+func (b builtPlan) upload(ctx context.Context) (storedPlan, error) {
+	k := storedPlan{builtPlan: b, stored: map[landfall.UnitID]versioning.Stored{}}
+	k.current, k.changes = maps.Clone(b.current), slices.Clone(b.changes) // it completes both
 	if err := k.store(ctx); err != nil {
-		return kept{}, err
+		return storedPlan{}, err
 	}
 	return k, k.test(ctx)
 }
 
-// store stores the content of the units that have none stored.
-func (w kept) store(ctx context.Context) error {
-	if err := w.holdUnchanged(ctx); err != nil {
+// store stores the content of the units whose content is not stored.
+func (k storedPlan) store(ctx context.Context) error {
+	if err := k.holdUnchanged(ctx); err != nil {
 		return err
 	}
-	pushes, err := w.pushes(ctx, w.DB)
+	pushes, err := k.pushes(ctx, k.DB)
 	if err != nil {
 		return err
 	}
-	for _, u := range w.units {
-		if u.Content == nil || w.current[u.Unit].content() != nil {
+	for _, u := range k.units {
+		if u.Content == nil || k.current[u.Unit].content() != nil {
 			continue
 		}
-		if u.Unit.Kind == landfall.StaticUnit && unreleased(pushes) {
+		if u.Unit.Kind == landfall.StaticUnit && wantNoRelease(pushes) {
 			continue // nobody can reach it; making it accessible stores it
 		}
-		stored, err := w.uploadUnit(ctx, u)
+		stored, err := k.uploadUnit(ctx, u)
 		if err != nil {
 			return err
 		}
-		w.stored[u.Unit] = stored
+		k.stored[u.Unit] = stored
 	}
-	if err := w.countFiles(ctx); err != nil {
+	if err := k.countFiles(ctx); err != nil {
 		return err
 	}
-	if len(w.stored) > 0 {
-		if err := w.Objects.Sync(ctx); err != nil {
+	if len(k.stored) > 0 {
+		if err := k.Objects.Sync(ctx); err != nil {
 			return err
 		}
 	}
-	w.sayf("%d of %s uploaded (%d of %d bytes)", w.stats.FilesUploaded, landfall.Count(w.stats.Files, "file"), w.stats.BytesUploaded, w.stats.Bytes)
+	k.logf("%d of %s uploaded (%d of %d bytes)", k.stats.FilesUploaded, landfall.Count(k.stats.Files, "file"), k.stats.BytesUploaded, k.stats.Bytes)
 	return nil
 }
 
-// holdUnchanged reserves what the unchanged units point into. A unit whose content is just being collected is stored
-// again.
-func (w kept) holdUnchanged(ctx context.Context) error {
+// holdUnchanged reserves the prefixes that the unchanged units use. A unit whose content is just being collected is
+// stored again.
+func (k storedPlan) holdUnchanged(ctx context.Context) error {
 	var prefixes []string
-	for _, u := range w.units {
-		prefixes = append(prefixes, w.current[u.Unit].prefixes...)
+	for _, u := range k.units {
+		prefixes = append(prefixes, k.current[u.Unit].prefixes...)
 	}
 	slices.Sort(prefixes)
-	refused, err := w.reserve(ctx, "", slices.Compact(prefixes))
+	refused, err := k.reserve(ctx, "", slices.Compact(prefixes))
 	if err != nil || len(refused) == 0 {
 		return err
 	}
-	for id, v := range w.current {
+	for id, v := range k.current {
 		if slices.ContainsFunc(v.prefixes, func(p string) bool { return slices.Contains(refused, p) }) {
-			v.again = true
-			w.current[id] = v
+			v.storeAgain = true
+			k.current[id] = v
 		}
 	}
 	return nil
 }
 
-// reserve makes the run hold a prefix of its own, if any, and those of earlier versions. It returns those that it cannot
-// hold, because they are being deleted or are gone.
-func (w *attempt) reserve(ctx context.Context, own string, shared []string) (refused []string, err error) {
-	err = w.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+// reserve makes the run hold its own prefix, if any, and those of earlier versions. It returns those that it cannot
+// hold because they are being deleted or are gone.
+func (a *attempt) reserve(ctx context.Context, own string, shared []string) (refused []string, err error) {
+	err = a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, a.run.ID, a.run.Attempt); err != nil {
 			return err
 		}
 		if own != "" {
-			if refused, err = tx.Reserve(ctx, w.run.ID, w.app.ID, []string{own}, w.Now()); err != nil {
+			if refused, err = tx.Reserve(ctx, a.run.ID, a.app.ID, []string{own}, a.Now()); err != nil {
 				return err
 			}
 		}
-		gone, err := tx.Share(ctx, w.run.ID, shared)
+		gone, err := tx.Share(ctx, a.run.ID, shared)
 		refused = append(refused, gone...)
 		return err
 	})
@@ -110,24 +111,24 @@ func (w *attempt) reserve(ctx context.Context, own string, shared []string) (ref
 	return refused, err
 }
 
-func (w kept) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
+func (k storedPlan) uploadUnit(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
 	if u.Unit.Kind == landfall.PackageUnit {
-		return w.uploadPackage(ctx, u)
+		return k.uploadPackage(ctx, u)
 	}
-	return w.uploadStatic(ctx, u)
+	return k.uploadStatic(ctx, u)
 }
 
 // uploadStatic stores the files of a static unit that no earlier version has, and its manifest.
-func (w kept) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
-	unit := w.statics[u.Unit]
-	prefix := assets.Prefix(w.app.Objects, u.Unit.Name, w.run.UID)
-	earlier, err := w.knownOf(ctx, u.Unit)
+func (k storedPlan) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
+	unit := k.statics[u.Unit]
+	prefix := assets.Prefix(k.app.Objects, u.Unit.Name, k.run.UID)
+	earlier, err := k.earlierManifestsOf(ctx, u.Unit)
 	if err != nil {
 		return versioning.Stored{}, err
 	}
-	known, before := slices.Clone(earlier.all), earlier.before
+	known, before := slices.Clone(earlier.all), earlier.base
 	plan := assets.Plan(unit, prefix, known...)
-	refused, err := w.reserve(ctx, prefix, slices.DeleteFunc(plan.Prefixes(), func(p string) bool { return p == prefix }))
+	refused, err := k.reserve(ctx, prefix, slices.DeleteFunc(plan.Prefixes(), func(p string) bool { return p == prefix }))
 	if err != nil {
 		return versioning.Stored{}, err
 	}
@@ -140,19 +141,19 @@ func (w kept) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.S
 		}
 		plan = assets.Plan(unit, prefix, known...)
 	}
-	uploader := assets.Uploader{Store: w.Objects, Read: w.open}
-	if uploader.There, err = w.storedBefore(ctx, prefix); err != nil {
+	uploader := assets.Uploader{Store: k.Objects, Read: k.open}
+	if uploader.Stored, err = k.storedBefore(ctx, prefix); err != nil {
 		return versioning.Stored{}, err
 	}
 	manifest, result, err := uploader.Upload(ctx, plan)
 	if err != nil {
 		return versioning.Stored{}, err
 	}
-	w.Manifests.Keep(result.Manifest, manifest)
+	k.Manifests.Keep(result.Manifest, manifest)
 	crashpoint.Here("upload.static")
-	w.stats.FilesUploaded += plan.Uploads()
-	w.stats.BytesUploaded += plan.Bytes()
-	w.noteFiles(u.Unit, assets.Diff(before, manifest))
+	k.stats.FilesUploaded += plan.Uploads()
+	k.stats.BytesUploaded += plan.Bytes()
+	k.noteFiles(u.Unit, assets.Diff(before, manifest))
 	content := landfall.StaticContent{Manifest: result.Manifest.Key, Digest: result.Manifest.Digest, Files: len(manifest.Files())}
 	for _, f := range manifest.Files() {
 		content.Bytes += f.Size
@@ -161,13 +162,13 @@ func (w kept) uploadStatic(ctx context.Context, u versioning.Unit) (versioning.S
 	return versioning.Stored{Content: data, Prefixes: manifest.Prefixes()}, err
 }
 
-// storedBefore returns the keys below a prefix of the run's own that an earlier attempt stored.
-func (w *attempt) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
+// storedBefore returns the keys below a prefix of the run that an earlier attempt stored.
+func (a *attempt) storedBefore(ctx context.Context, prefix string) (map[string]bool, error) {
 	there := map[string]bool{}
-	if w.run.Attempt == 1 {
+	if a.run.Attempt == 1 {
 		return there, nil
 	}
-	for key, err := range w.Objects.List(ctx, prefix) {
+	for key, err := range a.Objects.List(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -176,44 +177,44 @@ func (w *attempt) storedBefore(ctx context.Context, prefix string) (map[string]b
 	return there, nil
 }
 
-// knownManifests are those of earlier versions of a static unit.
-type knownManifests struct {
-	all    []*assets.Manifest // whose files need not travel again: of the base, of production and of the live release
-	before *assets.Manifest   // the base's, for the diff; nil: there is none
+// earlierManifests are the manifests of earlier versions of a static unit.
+type earlierManifests struct {
+	all  []*assets.Manifest // their files need not be uploaded again: of the base, of production and of the live release
+	base *assets.Manifest   // the manifest of the base, for the diff; nil: there is none
 }
 
-// knownOf returns the manifests of earlier versions of a static unit. They are read once: what is collected in between is
-// refused when it is reserved.
-func (w plan) knownOf(ctx context.Context, id landfall.UnitID) (knownManifests, error) {
-	if known, ok := w.known[id]; ok {
+// earlierManifestsOf returns the manifests of earlier versions of a static unit. It reads them once. What is collected
+// after that cannot be reserved any more.
+func (p plan) earlierManifestsOf(ctx context.Context, id landfall.UnitID) (earlierManifests, error) {
+	if known, ok := p.manifests[id]; ok {
 		return known, nil
 	}
-	known, err := w.readKnown(ctx, id)
+	known, err := p.readEarlierManifests(ctx, id)
 	if err == nil {
-		w.known[id] = known
+		p.manifests[id] = known
 	}
 	return known, err
 }
 
-func (w plan) readKnown(ctx context.Context, id landfall.UnitID) (known knownManifests, err error) {
-	row, err := w.DB.Unit(ctx, w.app, id)
+func (p plan) readEarlierManifests(ctx context.Context, id landfall.UnitID) (known earlierManifests, err error) {
+	row, err := p.DB.Unit(ctx, p.app, id)
 	if err != nil {
 		return known, landfall.Ignore(err, landfall.NotFound)
 	}
 	numbers := []int64{}
-	for _, b := range w.base {
+	for _, b := range p.base {
 		if b.Unit == id {
 			numbers = append(numbers, b.Number)
 		}
 	}
 	inBase := len(numbers) > 0
-	for _, find := range []func(context.Context, string) (int64, error){w.DB.LatestNumber, w.DB.LiveNumber} {
+	for _, find := range []func(context.Context, string) (int64, error){p.DB.LatestNumber, p.DB.LiveNumber} {
 		if number, err := find(ctx, row.ID); err == nil && !slices.Contains(numbers, number) {
 			numbers = append(numbers, number)
 		}
 	}
 	for i, number := range numbers {
-		v, err := w.DB.VersionByNumber(ctx, row.ID, number)
+		v, err := p.DB.VersionByNumber(ctx, row.ID, number)
 		if err != nil {
 			if landfall.KindOf(err) == landfall.NotFound {
 				continue
@@ -224,62 +225,62 @@ func (w plan) readKnown(ctx context.Context, id landfall.UnitID) (known knownMan
 		if ref.Key == "" {
 			continue
 		}
-		m, err := w.Manifests.Load(ctx, ref)
+		m, err := p.Manifests.Load(ctx, ref)
 		if err != nil {
-			if unlessDamaged(err) == nil {
-				continue // it was just collected, or is damaged: then all travels again
+			if ignoreDamage(err) == nil {
+				continue // it was just collected, or is damaged: then everything is uploaded again
 			}
 			return known, err
 		}
-		if !w.run.Rebuild { // what is not trusted is not shared
+		if !p.run.Rebuild { // in a rebuild, files that may be damaged are not shared
 			known.all = append(known.all, m)
 		}
 		if i == 0 && inBase {
-			known.before = m
+			known.base = m
 		}
 	}
 	return known, nil
 }
 
 // noteFiles adds to the diff what changed within a static unit.
-func (w kept) noteFiles(id landfall.UnitID, change landfall.FileChange) {
-	for i := range w.changes {
-		if w.changes[i].Unit == id {
-			w.changes[i].Files = &change
+func (k storedPlan) noteFiles(id landfall.UnitID, change landfall.FileChange) {
+	for i := range k.changes {
+		if k.changes[i].Unit == id {
+			k.changes[i].Files = &change
 		}
 	}
 }
 
 // countFiles counts the static files of the release.
-func (w kept) countFiles(context.Context) error {
-	for id, unit := range w.statics {
-		content := w.current[id].content()
-		if stored, ok := w.stored[id]; ok {
+func (k storedPlan) countFiles(context.Context) error {
+	for id, unit := range k.statics {
+		content := k.current[id].content()
+		if stored, ok := k.stored[id]; ok {
 			content = stored.Content
 		}
 		c, err := landfall.ReadContent[landfall.StaticContent](content)
 		if err != nil {
 			return err
 		}
-		w.stats.Files += len(unit.Entries)
-		w.stats.Bytes += c.Bytes
+		k.stats.Files += len(unit.Entries)
+		k.stats.Bytes += c.Bytes
 	}
 	return nil
 }
 
 // open reads a file of the commit, or of its build.
-func (w checkout) open(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
+func (c checkout) open(ctx context.Context, f landfall.File) (io.ReadCloser, error) {
 	if f.Blob != "" {
-		return w.mirror.Read(ctx, f)
+		return c.mirror.Read(ctx, f)
 	}
-	return w.openOutput(f)
+	return c.openOutput(f)
 }
 
 // uploadPackage stores the archives of a package.
-func (w kept) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
-	plan := w.packages[u.Unit]
-	prefix := w.app.Objects + "packages/" + u.Unit.Name + "/" + string(w.run.UID) + "/"
-	refused, err := w.reserve(ctx, prefix, nil)
+func (k storedPlan) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.Stored, error) {
+	plan := k.packages[u.Unit]
+	prefix := k.app.Objects + "packages/" + u.Unit.Name + "/" + string(k.run.UID) + "/"
+	refused, err := k.reserve(ctx, prefix, nil)
 	if err != nil {
 		return versioning.Stored{}, err
 	}
@@ -288,17 +289,17 @@ func (w kept) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.
 	}
 	var content landfall.PackageContent
 	if plan.source != nil {
-		if content.Source, err = w.uploadArchive(ctx, prefix+"source.zip", plan.source); err != nil {
+		if content.Source, err = k.uploadArchive(ctx, prefix+"source.zip", plan.source); err != nil {
 			return versioning.Stored{}, err
 		}
 	}
-	switch built, ok := w.made[u.Unit]; {
+	switch built, ok := k.packageFiles[u.Unit]; {
 	case ok:
-		content.Deployment, err = w.uploadArchive(ctx, prefix+"deploy.zip", built)
-	case plan.pkg.BuildCommand != "" && plan.source != nil, w.images[plan.pkg.Environment] != "":
-		err = versioning.ErrPlanAgain // it counted on a version that is just being collected, and was not built
+		content.Deployment, err = k.uploadArchive(ctx, prefix+"deploy.zip", built)
+	case plan.pkg.BuildCommand != "" && plan.source != nil, k.images[plan.pkg.Environment] != "":
+		err = versioning.ErrPlanAgain // the plan relied on a version that is just being collected, and did not build it
 	case plan.deployment != nil:
-		content.Deployment, err = w.uploadArchive(ctx, prefix+"deploy.zip", plan.deployment)
+		content.Deployment, err = k.uploadArchive(ctx, prefix+"deploy.zip", plan.deployment)
 	default:
 		content.Deployment = content.Source // a source without a build command is the deployment
 	}
@@ -310,12 +311,12 @@ func (w kept) uploadPackage(ctx context.Context, u versioning.Unit) (versioning.
 	return versioning.Stored{Content: data, Prefixes: []string{prefix}}, err
 }
 
-// uploadArchive stores an archive, made in a file of its own first because its size must be known.
-func (w checkout) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
-	if err := os.MkdirAll(w.Scratch, 0o700); err != nil {
+// uploadArchive stores an archive. It makes a file of it first, because the size must be known.
+func (c checkout) uploadArchive(ctx context.Context, key string, files []builder.ArchiveFile) (*landfall.Archive, error) {
+	if err := os.MkdirAll(c.Scratch, 0o700); err != nil {
 		return nil, err
 	}
-	temp, err := os.CreateTemp(w.Scratch, "archive-*.zip")
+	temp, err := os.CreateTemp(c.Scratch, "archive-*.zip")
 	if err != nil {
 		return nil, err
 	}
@@ -323,16 +324,16 @@ func (w checkout) uploadArchive(ctx context.Context, key string, files []builder
 		_ = temp.Close()
 		_ = os.Remove(temp.Name())
 	}()
-	err = builder.WriteArchive(temp, files, func(f landfall.File) (io.ReadCloser, error) { return w.open(ctx, f) })
+	err = builder.WriteArchive(temp, files, func(f landfall.File) (io.ReadCloser, error) { return c.open(ctx, f) })
 	if err != nil {
 		return nil, err
 	}
 	crashpoint.Here("upload.archive")
-	return w.storeFile(ctx, key, temp)
+	return c.storeFile(ctx, key, temp)
 }
 
-// storeFile stores a file as an object. Where the same bytes lie already, by an earlier attempt, they stay.
-func (w *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landfall.Archive, error) {
+// storeFile stores a file as an object. When an earlier attempt has stored the same bytes, they stay.
+func (a *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landfall.Archive, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
@@ -344,31 +345,31 @@ func (w *attempt) storeFile(ctx context.Context, key string, f *os.File) (*landf
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	if w.run.Attempt > 1 { // it need not travel again
-		if same, err := w.holds(ctx, key, digest); same || unlessDamaged(landfall.Ignore(err, landfall.NotFound)) != nil {
+	if a.run.Attempt > 1 { // the object may be stored already
+		if same, err := a.holds(ctx, key, digest); same || ignoreDamage(landfall.Ignore(err, landfall.NotFound)) != nil {
 			return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 		}
 	}
-	if _, err = w.Objects.Create(ctx, key, f, size); err == nil {
+	if _, err = a.Objects.Create(ctx, key, f, size); err == nil {
 		return &landfall.Archive{Key: key, Digest: digest, Size: size}, nil
 	}
 	if landfall.KindOf(err) != landfall.Conflict {
 		return nil, err
 	}
-	same, err := w.holds(ctx, key, digest)
+	same, err := a.holds(ctx, key, digest)
 	if landfall.KindOf(err) == landfall.NotFound {
 		return nil, &landfall.Error{Op: "pipeline.upload", Kind: landfall.Unavailable, Err: err, Message: fmt.Sprintf(
 			"the object store says that %q is there, and that it is not", key)}
 	}
-	if err = unlessDamaged(err); err != nil || same {
+	if err = ignoreDamage(err); err != nil || same {
 		return &landfall.Archive{Key: key, Digest: digest, Size: size}, err
 	}
 	const digits = 8
-	return w.storeFile(ctx, key+"~"+digest.Hex()[:digits], f)
+	return a.storeFile(ctx, key+"~"+digest.Hex()[:digits], f)
 }
 
-func (w *attempt) holds(ctx context.Context, key string, digest landfall.Digest) (bool, error) {
-	object, err := w.Objects.Open(ctx, key)
+func (a *attempt) holds(ctx context.Context, key string, digest landfall.Digest) (bool, error) {
+	object, err := a.Objects.Open(ctx, key)
 	if err != nil {
 		return false, err
 	}

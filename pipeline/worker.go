@@ -17,8 +17,9 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// Work leases a run and takes it as far as it gets. It does nothing when another worker holds the run, the run is over, or
-// the app has its share of the workers: then the next end of one of the app's runs rings for it.
+// Work leases a run and takes it through as many steps as possible. It does nothing when another worker holds the run,
+// the run is over, or the app has its share of the workers; in the last case the end of another run of the app wakes
+// it.
 func (p *Pipeline) Work(ctx context.Context, id string) error {
 	w := &attempt{Pipeline: p, logger: p.Logger, outputs: map[landfall.Digest]string{}}
 	var delivery, parent string
@@ -44,7 +45,7 @@ func (p *Pipeline) Work(ctx context.Context, id string) error {
 		}
 		return err
 	}
-	defer p.ringNext(ctx, w.app)
+	defer p.wakeNext(ctx, w.app)
 	crashpoint.Here("run.leased")
 	w.logger = p.Logger.With(w.app.LogAttrs()...).With(w.run.LogAttrs()...)
 	if delivery != "" {
@@ -57,7 +58,7 @@ func (p *Pipeline) Work(ctx context.Context, id string) error {
 		}
 		span.End(err)
 	}()
-	defer w.releaseBuilds(ctx) // also when the heartbeat has ended the attempt: it does that to a run that is over, too
+	defer w.releaseBuilds(ctx) // even when the heartbeat has ended the attempt, which it also does for a run that is over
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var group sync.WaitGroup
@@ -72,47 +73,48 @@ func (p *Pipeline) Work(ctx context.Context, id string) error {
 	return nil
 }
 
-// attempt is one passage of a run through the steps, under one attempt number: its log, its fence and its clock. What the steps find
-// out travels from one to the next, each a value that holds the one before: a checkout becomes a source, a draft, a plan, built and
-// kept. A step returns a new value and never writes the one that it got.
+// attempt is one passage of a run through the steps, under one attempt number: its log, its fence and its clock. The
+// results of the steps are passed from one to the next. Each is a value that holds the one before: a checkout becomes a
+// source, a draft, a plan, a builtPlan and a storedPlan. A step returns a new value and never changes the one that it
+// got.
 type attempt struct {
 	*Pipeline
 
-	run     landfall.Run
-	app     landfall.App
-	logger  *slog.Logger
-	log     []string         // lines that the next transaction stores
-	hide    *secret.Redactor // the app's secrets, from all that is said of the run
-	stats   landfall.RunStats
-	outputs map[landfall.Digest]string // where the bytes are that builds made
-	builtIn []string                   // the builds' folders that they lie in
+	run          landfall.Run
+	app          landfall.App
+	logger       *slog.Logger
+	log          []string         // lines that the next transaction stores
+	hide         *secret.Redactor // removes the app's secrets from all texts about the run
+	stats        landfall.RunStats
+	outputs      map[landfall.Digest]string // where the files of builds are
+	buildFolders []string                   // the folders of the builds in which they are
 }
 
-// beats is how often in a lease a worker gives a sign of life.
-const beats = 3
+// heartbeatsPerLease is how often a worker renews its lease before it would end.
+const heartbeatsPerLease = 3
 
-// Beat notes that this process's workers are alive.
-func (p *Pipeline) Beat(ctx context.Context) error {
+// Heartbeat notes that this process's workers are alive.
+func (p *Pipeline) Heartbeat(ctx context.Context) error {
 	return p.DB.Update(ctx, func(tx *store.Tx) error {
 		now, err := tx.Now(ctx, p.Now())
 		if err != nil {
 			return err
 		}
-		return tx.Working(ctx, p.Worker, now.Add(p.lease()))
+		return tx.RecordWorker(ctx, p.Worker, now.Add(p.lease()))
 	})
 }
 
-// Leave notes that they are no more; others find out by themselves when it cannot.
+// Leave notes that this process has no workers any more. When it fails, other processes find out by themselves.
 func (p *Pipeline) Leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.Working(ctx, p.Worker, time.Time{}) })
+	_ = p.DB.Update(ctx, func(tx *store.Tx) error { return tx.RecordWorker(ctx, p.Worker, time.Time{}) })
 }
 
 // heartbeat renews the lease until ctx ends, and ends the work when the lease is lost.
-func (w *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
-	// Often enough, too, to notice soon that somebody ended the run.
-	tick := time.NewTicker(min(w.lease()/beats, time.Second))
+func (a *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
+	// It is also often enough to notice soon that a person ended the run.
+	tick := time.NewTicker(min(a.lease()/heartbeatsPerLease, time.Second))
 	defer tick.Stop()
 	for {
 		select {
@@ -120,12 +122,12 @@ func (w *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 			return
 		case <-tick.C:
 		}
-		err := w.DB.Update(ctx, func(tx *store.Tx) error {
-			now, err := tx.Now(ctx, w.Now())
+		err := a.DB.Update(ctx, func(tx *store.Tx) error {
+			now, err := tx.Now(ctx, a.Now())
 			if err != nil {
 				return err
 			}
-			return tx.Renew(ctx, w.run.ID, w.run.Attempt, now.Add(w.lease()))
+			return tx.Renew(ctx, a.run.ID, a.run.Attempt, now.Add(a.lease()))
 		})
 		if landfall.KindOf(err) == landfall.Conflict && err != nil {
 			lost(err)
@@ -134,47 +136,47 @@ func (w *attempt) heartbeat(ctx context.Context, lost context.CancelCauseFunc) {
 	}
 }
 
-// The time limits of the steps beside the build's, which is a setting.
+// These are the time limits of the steps other than the build, whose limit is a setting.
 const (
 	quickLimit = 2 * time.Minute
 	longLimit  = 30 * time.Minute
 )
 
-// steps goes through all steps. Those whose result is stored already find it and are done at once.
-func (w *attempt) steps(ctx context.Context) error {
+// steps goes through all steps. A step whose result is stored already finds it and is done at once.
+func (a *attempt) steps(ctx context.Context) error {
 	var err error
-	if w.hide, err = w.redactor(ctx, w.app, nil); err != nil {
+	if a.hide, err = a.redactor(ctx, a.app, nil); err != nil {
 		return err
 	}
-	c, err := step(ctx, w, landfall.StepFetch, longLimit, w.fetch)
+	c, err := step(ctx, a, landfall.StepFetch, longLimit, a.fetch)
 	defer c.close()
 	if err != nil {
 		return err
 	}
-	s, err := step(ctx, w, landfall.StepRead, quickLimit, c.read)
+	s, err := step(ctx, a, landfall.StepRead, quickLimit, c.read)
 	if err != nil {
 		return err
 	}
-	p, err := step(ctx, w, landfall.StepPlan, quickLimit, s.plan)
+	p, err := step(ctx, a, landfall.StepPlan, quickLimit, s.plan)
 	if err != nil {
 		return err
 	}
-	b, err := step(ctx, w, landfall.StepBuild, longLimit, p.build)
+	b, err := step(ctx, a, landfall.StepBuild, longLimit, p.build)
 	if err != nil {
 		return err
 	}
-	k, err := step(ctx, w, landfall.StepUpload, longLimit, b.upload)
+	k, err := step(ctx, a, landfall.StepUpload, longLimit, b.upload)
 	if err != nil {
 		return err
 	}
-	if _, err := step(ctx, w, landfall.StepCommit, quickLimit, k.commit); err != nil {
+	if _, err := step(ctx, a, landfall.StepCommit, quickLimit, k.commit); err != nil {
 		return err
 	}
-	w.swap(ctx)
+	a.swap(ctx)
 	return nil
 }
 
-// step does one step of the pipeline after accept, and returns what it comes to.
+// step does one step of the pipeline after accept, and returns its result.
 func step[T any](
 	ctx context.Context, w *attempt, name landfall.Step, limit time.Duration, do func(ctx context.Context) (T, error),
 ) (T, error) {
@@ -198,8 +200,8 @@ func step[T any](
 	return result, nil
 }
 
-// stepError says which step failed, and tells our own time limit from a caller that went away.
-func (w *attempt) stepError(ctx context.Context, name landfall.Step, limit time.Duration, late bool, err error) error {
+// stepError says which step failed, and tells our own time limit from a caller that left.
+func (a *attempt) stepError(ctx context.Context, name landfall.Step, limit time.Duration, late bool, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if errors.Is(cause, context.Canceled) {
 			return &landfall.Error{Op: "pipeline", Kind: landfall.Canceled, Err: err}
@@ -216,164 +218,164 @@ func (w *attempt) stepError(ctx context.Context, name landfall.Step, limit time.
 	return err
 }
 
-// noSpace is the error when work in progress finds no room.
+// noSpace is the error when there is no disk space for work in progress.
 func noSpace(cause error) error {
 	return &landfall.Error{Op: "pipeline", Kind: landfall.Unavailable, Err: cause, Message: "this installation has no disk space left for work in progress"}
 }
 
-// full reports whether the file system of a folder has hardly any space left.
-func full(folder string) bool {
+// isFull reports whether the file system of a folder has hardly any space left.
+func isFull(folder string) bool {
 	const hardly = 1 << 20
 	var s syscall.Statfs_t
 	return syscall.Statfs(folder, &s) == nil && s.Bavail*uint64(s.Bsize) < hardly
 }
 
-// enter records that the run came to a step, together with what there is to log of the one before.
-func (w *attempt) enter(ctx context.Context, s landfall.Step) error {
-	before := w.run.Step
-	w.run.Step = s
-	lines := w.takeLog()
-	return w.DB.Update(ctx, func(tx *store.Tx) error {
-		now := w.Now()
-		if err := tx.EndStep(ctx, w.run.ID, w.run.Attempt, before, now, ""); err != nil {
+// enter records that the run has reached a step, and stores the log of the step before.
+func (a *attempt) enter(ctx context.Context, s landfall.Step) error {
+	before := a.run.Step
+	a.run.Step = s
+	lines := a.takeLog()
+	return a.DB.Update(ctx, func(tx *store.Tx) error {
+		now := a.Now()
+		if err := tx.EndStep(ctx, a.run.ID, a.run.Attempt, before, now, ""); err != nil {
 			return err
 		}
-		if err := tx.StartStep(ctx, w.run.ID, w.run.Attempt, s, now); err != nil {
+		if err := tx.StartStep(ctx, a.run.ID, a.run.Attempt, s, now); err != nil {
 			return err
 		}
-		return tx.AppendLog(ctx, w.run.ID, before, now, lines...)
+		return tx.AppendLog(ctx, a.run.ID, before, now, lines...)
 	})
 }
 
-// sayf adds a line to the run's log; it is stored with the next step.
-func (w *attempt) sayf(format string, args ...any) {
-	w.log = append(w.log, w.hide.String(fmt.Sprintf(format, args...)))
+// logf adds a line to the run's log, which is stored with the next step.
+func (a *attempt) logf(format string, args ...any) {
+	a.log = append(a.log, a.hide.String(fmt.Sprintf(format, args...)))
 }
 
-func (w *attempt) takeLog() []string {
-	lines := w.log
-	w.log = nil
+func (a *attempt) takeLog() []string {
+	lines := a.log
+	a.log = nil
 	return lines
 }
 
-// sayNow stores log lines at once: the output of long steps.
-func (w *attempt) sayNow(ctx context.Context, lines ...string) {
+// logNow stores log lines at once, for the output of long steps.
+func (a *attempt) logNow(ctx context.Context, lines ...string) {
 	for i, line := range lines {
-		lines[i] = w.hide.String(line)
+		lines[i] = a.hide.String(line)
 	}
-	err := w.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, a.run.ID, a.run.Attempt); err != nil {
 			return err
 		}
-		return tx.AppendLog(ctx, w.run.ID, w.run.Step, w.Now(), lines...)
+		return tx.AppendLog(ctx, a.run.ID, a.run.Step, a.Now(), lines...)
 	})
 	if err != nil {
-		w.logger.WarnContext(ctx, "log lines were lost", "error", err)
+		a.logger.WarnContext(ctx, "log lines were lost", "error", err)
 	}
 }
 
 // settle ends the attempt: a run that did not end is failed, or given back to be tried again.
-func (w *attempt) settle(ctx context.Context, err error) error {
+func (a *attempt) settle(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = w.hidden(err)
-	// What ends the attempt must be stored although the attempt's own context may be over.
+	err = a.redactError(err)
+	// The end of the attempt must be stored even when the attempt's own context is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), quickLimit)
 	defer cancel()
 	if skip, ok := errors.AsType[*skipError](err); ok {
-		w.logger.InfoContext(ctx, "run skipped", "step", w.run.Step, "reason", skip.reason)
-		return w.fail(ctx, landfall.RunSkipped, &landfall.Error{Message: skip.reason})
+		a.logger.InfoContext(ctx, "run skipped", "step", a.run.Step, "reason", skip.reason)
+		return a.fail(ctx, landfall.RunSkipped, &landfall.Error{Message: skip.reason})
 	}
-	failures, countErr := w.DB.Failures(ctx, w.run.ID)
+	failures, countErr := a.DB.Failures(ctx, a.run.ID)
 	if countErr != nil {
 		return errors.Join(err, countErr)
 	}
-	switch verdict := judge(landfall.KindOf(err), failures); verdict.action {
+	switch verdict := decide(landfall.KindOf(err), failures); verdict.action {
 	case giveBack:
-		w.logger.InfoContext(ctx, "run interrupted", "step", w.run.Step, "error", err)
-		return w.giveBack(ctx, err, 0, false)
+		a.logger.InfoContext(ctx, "run interrupted", "step", a.run.Step, "error", err)
+		return a.giveBack(ctx, err, 0, false)
 	case tryAgain:
-		w.logger.WarnContext(ctx, "run will be tried again", "step", w.run.Step, "after", verdict.after, "error", err)
-		return w.giveBack(ctx, err, verdict.after, true)
+		a.logger.WarnContext(ctx, "run will be tried again", "step", a.run.Step, "after", verdict.after, "error", err)
+		return a.giveBack(ctx, err, verdict.after, true)
 	case fail:
 		if verdict.state == landfall.RunError {
-			w.logger.ErrorContext(ctx, "run failed", "step", w.run.Step, "error", err)
-		} else { // the change's fault: its author reads all of it in the run
-			w.logger.InfoContext(ctx, "run failed", "step", w.run.Step, "reason", landfall.CutDescription(landfall.MessageOf(err)))
+			a.logger.ErrorContext(ctx, "run failed", "step", a.run.Step, "error", err)
+		} else { // the change is at fault: its author reads all of it in the run
+			a.logger.InfoContext(ctx, "run failed", "step", a.run.Step, "reason", landfall.CutDescription(landfall.MessageOf(err)))
 		}
 		if kind := landfall.KindOf(err); kind == landfall.Unavailable || kind == landfall.Internal {
 			err = &landfall.Error{Op: "pipeline", Kind: kind, Err: err, Message: fmt.Sprintf(
-				"%s; %d attempts failed: push again, or type: landfall run retry %s", landfall.MessageOf(err), failures+1, w.run.ID)}
+				"%s; %d attempts failed: push again, or type: landfall run retry %s", landfall.MessageOf(err), failures+1, a.run.ID)}
 		}
-		return w.fail(ctx, verdict.state, err)
+		return a.fail(ctx, verdict.state, err)
 	}
 	return err
 }
 
-// hidden returns an error without the app's secrets: one whose text has any loses its cause.
-func (w *attempt) hidden(err error) error {
-	if !w.hide.Finds([]byte(err.Error())) && !w.hide.Finds([]byte(landfall.MessageOf(err))) {
+// redactError returns an error without the app's secrets. An error whose text contains one loses its cause.
+func (a *attempt) redactError(err error) error {
+	if !a.hide.Finds([]byte(err.Error())) && !a.hide.Finds([]byte(landfall.MessageOf(err))) {
 		return err
 	}
-	return &landfall.Error{Op: "pipeline", Kind: landfall.KindOf(err), Message: w.hide.String(landfall.MessageOf(err))}
+	return &landfall.Error{Op: "pipeline", Kind: landfall.KindOf(err), Message: a.hide.String(landfall.MessageOf(err))}
 }
 
-func (w *attempt) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {
+func (a *attempt) giveBack(ctx context.Context, cause error, after time.Duration, failed bool) error {
 	reason := ""
 	if failed {
 		reason = "Trying again: " + landfall.MessageOf(cause)
-		w.sayf("%s; trying again in %s", landfall.MessageOf(cause), after)
+		a.logf("%s; trying again in %s", landfall.MessageOf(cause), after)
 	}
-	lines := w.takeLog()
-	err := w.DB.Update(ctx, func(tx *store.Tx) error {
-		now, err := tx.Now(ctx, w.Now())
+	lines := a.takeLog()
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		now, err := tx.Now(ctx, a.Now())
 		if err != nil {
 			return err
 		}
 		next := now.Add(after)
-		if err := tx.GiveBack(ctx, w.run.ID, w.run.Attempt, next, failed, reason); err != nil {
+		if err := tx.GiveBack(ctx, a.run.ID, a.run.Attempt, next, failed, reason); err != nil {
 			return err
 		}
-		if err := tx.EndStep(ctx, w.run.ID, w.run.Attempt, w.run.Step, w.Now(), landfall.MessageOf(cause)); err != nil {
+		if err := tx.EndStep(ctx, a.run.ID, a.run.Attempt, a.run.Step, a.Now(), landfall.MessageOf(cause)); err != nil {
 			return err
 		}
-		if err := tx.AppendLog(ctx, w.run.ID, w.run.Step, w.Now(), lines...); err != nil {
+		if err := tx.AppendLog(ctx, a.run.ID, a.run.Step, a.Now(), lines...); err != nil {
 			return err
 		}
 		if after == 0 {
 			next = time.Time{}
 		}
-		tx.Enqueue(runs.Topic, w.run.ID, next)
+		tx.Enqueue(runs.Topic, a.run.ID, next)
 		return nil
 	})
 	return ignoreLost(err)
 }
 
-// fail ends the run. It does nothing when the run is over already, or another worker's.
-func (w *attempt) fail(ctx context.Context, state landfall.RunState, cause error) error {
+// fail ends the run. It does nothing when the run is over already, or another worker holds it.
+func (a *attempt) fail(ctx context.Context, state landfall.RunState, cause error) error {
 	message := landfall.MessageOf(cause)
-	lines := w.takeLog()
-	err := w.DB.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.Fence(ctx, w.run.ID, w.run.Attempt); err != nil {
+	lines := a.takeLog()
+	err := a.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.Fence(ctx, a.run.ID, a.run.Attempt); err != nil {
 			return err
 		}
-		if err := tx.EndStep(ctx, w.run.ID, w.run.Attempt, w.run.Step, w.Now(), message); err != nil {
+		if err := tx.EndStep(ctx, a.run.ID, a.run.Attempt, a.run.Step, a.Now(), message); err != nil {
 			return err
 		}
-		if err := tx.AppendLog(ctx, w.run.ID, w.run.Step, w.Now(), lines...); err != nil {
+		if err := tx.AppendLog(ctx, a.run.ID, a.run.Step, a.Now(), lines...); err != nil {
 			return err
 		}
 		crashpoint.Here("fail.before")
-		run := w.run
+		run := a.run
 		run.State, run.Reason = state, message
-		return w.Runs.End(ctx, tx, w.app, run)
+		return a.Runs.End(ctx, tx, a.app, run)
 	})
 	crashpoint.Here("fail.after")
 	return ignoreLost(err)
 }
 
-// ignoreLost forgives that the run was over, or another worker's, when an attempt wanted to end.
+// ignoreLost returns nil for the error that the run is over, or another worker holds it.
 func ignoreLost(err error) error {
 	if landfall.KindOf(err) == landfall.Conflict {
 		return nil

@@ -10,31 +10,31 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// unzipPackage puts the files of zips in the place of those archives of a package that are zips already.
-func (w built) unzipPackage(ctx context.Context, u versioning.Unit) error {
-	plan := w.packages[u.Unit]
+// unzipPackage replaces those archives of a package that are zips by the files in them.
+func (b builtPlan) unzipPackage(ctx context.Context, u versioning.Unit) error {
+	plan := b.packages[u.Unit]
 	var err error
 	if artifact.IsZip(plan.source) {
-		plan.source, err = w.unzip(ctx, plan.pkg.Source.Name, plan.source[0])
+		plan.source, err = b.unzip(ctx, plan.pkg.Source.Name, plan.source[0])
 	}
 	if err == nil && artifact.IsZip(plan.deployment) {
-		plan.deployment, err = w.unzip(ctx, plan.pkg.Deployment.Name, plan.deployment[0])
+		plan.deployment, err = b.unzip(ctx, plan.pkg.Deployment.Name, plan.deployment[0])
 	}
 	plan.unzipped = err == nil
-	w.packages[u.Unit] = plan
+	b.packages[u.Unit] = plan
 	return err
 }
 
 // unzip returns the files of an archive that is a zip.
-func (w draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFile) ([]builder.ArchiveFile, error) {
+func (d draft) unzip(ctx context.Context, archive string, zip builder.ArchiveFile) ([]builder.ArchiveFile, error) {
 	job := unzipJob(archive, zip)
 	job.inputs = []builder.ArchiveFile{{Path: artifact.ZipFile, File: zip.File}}
 	job.key = job.digest(nil)
-	made, err := w.runBuild(ctx, job)
+	made, err := d.runBuild(ctx, job)
 	if err != nil {
 		return nil, err
 	}
-	w.sayf("%s is a zip: the archive is its %s", job.what, landfall.Count(len(made), "file"))
+	d.logf("%s is a zip: the archive is its %s", job.what, landfall.Count(len(made), "file"))
 	return artifact.Deployed(job.what, made)
 }
 

@@ -16,8 +16,9 @@ func EnvironmentOf(s *spec.Spec, name string) (environment.Environment, error) {
 	return environment.Of(e)
 }
 
-// BuildCommand returns the command that builds a package from its source, as its environment has it, and what it begins with. fallback
-// is what the Environment document names for it, where that makes a difference; it is a part of the package's version.
+// BuildCommand returns the command that builds a package from its source, as its environment has it, and what it begins
+// with. fallback is what the Environment document names for it, where that makes a difference; it is a part of the
+// package's version.
 func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (command string, warmup environment.Warmup, fallback string) {
 	command, warmup = env.Build(p.BuildCommand)
 	named := spec.ReadBuilder(Definition(s, p.Environment))
@@ -31,8 +32,8 @@ func BuildCommand(s *spec.Spec, p spec.Package, env environment.Environment) (co
 	return command, warmup, fallback
 }
 
-// below puts globs below a folder.
-func below(folder string, globs []string) []string {
+// prefixGlobs puts a folder before globs.
+func prefixGlobs(folder string, globs []string) []string {
 	all := make([]string, len(globs))
 	for i, g := range globs {
 		all[i] = path.Join(folder, g)
@@ -60,8 +61,8 @@ func ArchivesOf(s *spec.Spec) map[string]builder.ArchiveSpec {
 }
 
 func archiveOf(a spec.Archive) builder.ArchiveSpec {
-	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: below(a.RootDir, a.Include), Lines: a.Lines,
-		Exclude: below(a.RootDir, a.Exclude)}
+	return builder.ArchiveSpec{Name: fmt.Sprintf("%s (%s)", a.Name, a.Pos), Include: prefixGlobs(a.RootDir, a.Include), Lines: a.Lines,
+		Exclude: prefixGlobs(a.RootDir, a.Exclude)}
 }
 
 // RulesOf returns which files the static units of an app are.

@@ -10,10 +10,10 @@ import (
 // Deployment is the files of a package as its functions see them, by their paths, and what reads them.
 type Deployment struct {
 	Files map[string]landfall.File
-	Modes map[string]bool // whether it can be executed
+	Modes map[string]bool // whether the file is executable
 	Open  artifact.Opener
 
-	compiled bool // they are the source that a build compiles
+	compiled bool // the files are the source that a build compiles
 }
 
 // DeploymentOf returns the deployment that an archive's files are, with what links lead to in the place of the links.
@@ -25,7 +25,7 @@ func DeploymentOf(archive []builder.ArchiveFile, open artifact.Opener) Deploymen
 	}
 	links := tree.Of(inside)
 	for _, f := range links.Expand(artifact.MaxFiles) {
-		if !f.IsBuiltLink() { // it leads to nothing
+		if !f.IsBuiltLink() { // a link that remains leads to nothing
 			to, _ := links.Follow(f.Path)
 			d.Files[f.Path], d.Modes[f.Path] = lies[to], lies[to].Mode == landfall.Executable
 		}

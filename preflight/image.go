@@ -17,9 +17,10 @@ func ByPackage(functions []spec.Function) []spec.Function {
 	return slices.SortedStableFunc(slices.Values(functions), func(a, b spec.Function) int { return strings.Compare(a.Package, b.Package) })
 }
 
-// Image is the image of the package that was looked at last, unpacked where nobody uses it: once for all functions of it.
+// Image is the image of the package that was looked at last, unpacked where nobody uses it: once for all functions of
+// it.
 type Image struct {
-	Below string // the folder for it; empty: the system's for what is temporary
+	Below string // the folder for it; empty: the system's folder for temporary files
 
 	of  string // the package
 	dir string
@@ -38,7 +39,7 @@ func (u *Image) Check(ctx context.Context, env environment.Environment, f spec.F
 	if u.err != nil {
 		return u.err
 	}
-	_, _, err := env.Portable(u.dir, f.FunctionName)
+	_, _, err := env.PortableCommand(u.dir, f.FunctionName)
 	return err
 }
 
@@ -69,29 +70,29 @@ func (u *Image) unpack(ctx context.Context, env environment.Environment, d Deplo
 // Remove removes what is unpacked.
 func (u *Image) Remove() {
 	if u.dir != "" {
-		_ = os.RemoveAll(u.dir) // of what stays, the folder is emptied by the next start
+		_ = os.RemoveAll(u.dir) // the next start removes what is left
 	}
 	u.dir, u.of, u.err = "", "", nil
 }
 
-// brokenImages finds the functions of a spec whose container image, which lies among the files of the app's folder, cannot be run. Of
-// images of registries and of those that a build makes nothing is known.
+// brokenImages finds the functions of a spec whose container image, which lies among the files of the app's folder,
+// cannot be run. Of images of registries and of those that a build makes nothing is known.
 func brokenImages(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
-	packages := committed(s, files, open)
+	packages := committedPackages(s, files, open)
 	image := Image{}
 	defer image.Remove()
 	var problems []spec.Problem
 	for _, f := range ByPackage(s.Functions) {
 		env, err := EnvironmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
-		if err != nil || !env.Images() || !ok || env.Missing(known.Modes, f.FunctionName) != nil {
-			continue // of which there is another problem
+		if err != nil || !env.Images() || !ok || env.CheckEntrypoint(known.Modes, f.FunctionName) != nil {
+			continue // there is another problem with it
 		}
 		err = image.Check(ctx, env, f, known)
 		switch kind := landfall.KindOf(err); {
 		case err == nil:
 		case kind == landfall.Invalid:
-			problems = append(problems, willNotRun(f, err))
+			problems = append(problems, entryProblem(f, err))
 		default:
 			return nil, err
 		}

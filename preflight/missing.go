@@ -15,28 +15,28 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// Unrunnable finds the functions of a spec that cannot be run: their environment is none of ours, their entry point is no file of their
-// package, or it takes a WebSocket. Nothing is known of files that a build makes. The error is that of open, which opens files of the
-// app's folder.
+// Unrunnable finds the functions of a spec that cannot be run: the environment is not known, the entry point is no file
+// of the package, or the function takes a WebSocket. It knows nothing about files that a build makes. The error is that
+// of open, which opens files of the app's folder.
 func Unrunnable(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) ([]spec.Problem, error) {
-	entries, err := entryProblems(ctx, s, committed(s, files, open))
-	return append(environment.Unknown(s), entries...), err
+	entries, err := entryProblems(ctx, s, committedPackages(s, files, open))
+	return append(environment.UnknownEnvironments(s), entries...), err
 }
 
-// missingFiles finds what a spec names and the files of the app's folder do not have. A push fails with problems: archives that would be
-// empty, and static files that are not there; with warnings it does not: globs of archives that match nothing beside others. Nothing is
-// said of what a build makes.
+// missingFiles finds what a spec names and the files of the app's folder do not have. A push fails with problems:
+// archives that would be empty, and static files that are not there; with warnings it does not: globs of archives that
+// match nothing beside others. Nothing is said of what a build makes.
 func missingFiles(s *spec.Spec, files []landfall.File) (problems, warnings []spec.Problem) {
 	if s.App != nil && s.App.Build != nil {
 		return nil, nil
 	}
-	used := map[string]bool{} // archives that a push looks at
+	used := map[string]bool{} // archives that a push reads
 	for _, p := range s.Packages {
 		used[p.Source.Name], used[p.Deployment.Name] = true, true
 	}
 	for _, a := range s.Archives {
 		if !used[a.Name] {
-			continue // of which there is a warning
+			continue // there is a warning for it
 		}
 		archive := archiveOf(a)
 		archive.Name = a.Name
@@ -51,7 +51,8 @@ func missingFiles(s *spec.Spec, files []landfall.File) (problems, warnings []spe
 	return append(problems, missingStatic(s.App, files)...), warnings
 }
 
-// missingStatic finds the static units that are nothing. What is in their files is not known here, which is an error of another kind.
+// missingStatic finds the static units without files. It does not check the content of files, which is another kind of
+// error.
 func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	if app == nil {
 		return nil
@@ -66,15 +67,15 @@ func missingStatic(app *spec.App, files []landfall.File) []spec.Problem {
 	return problems
 }
 
-// entryProblems finds the functions whose entry point is no file of their package, no function of its source, or takes a WebSocket, of
-// the packages whose files are known.
+// entryProblems finds the functions whose entry point is no file of their package, no function of its source, or takes
+// a WebSocket, of the packages whose files are known.
 func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]Deployment) ([]spec.Problem, error) {
 	var problems []spec.Problem
 	for _, f := range s.Functions {
 		env, err := EnvironmentOf(s, f.Environment)
 		known, ok := packages[f.Package]
 		if err != nil || !ok {
-			continue // of the environment there is another problem
+			continue // there is another problem with the environment
 		}
 		if known.compiled {
 			err = CheckCompiled(ctx, env, f.FunctionName, known)
@@ -83,7 +84,7 @@ func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]Deploy
 		}
 		switch {
 		case landfall.KindOf(err) == landfall.Invalid:
-			problems = append(problems, willNotRun(f, err))
+			problems = append(problems, entryProblem(f, err))
 		case err != nil:
 			return nil, err
 		}
@@ -91,14 +92,15 @@ func entryProblems(ctx context.Context, s *spec.Spec, packages map[string]Deploy
 	return problems, nil
 }
 
-func willNotRun(f spec.Function, why error) spec.Problem {
+func entryProblem(f spec.Function, why error) spec.Problem {
 	return spec.Problem{Pos: f.Pos, Message: fmt.Sprintf("Function %s will not run: %s", f.Name, landfall.MessageOf(why))}
 }
 
-// CheckEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket: Invalid, with what to
-// do. It returns the path and the text of the file that the entry point means; nothing where there is no need to look into it.
+// CheckEntry fails for an entry point that is no file of a package, or no function of that file, or takes a WebSocket:
+// Invalid, with what to do. It returns the path and the text of the file that the entry point means; nothing where
+// there is no need to look into it.
 func CheckEntry(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (file string, source []byte, err error) {
-	if err := env.Missing(d.Modes, entrypoint); err != nil {
+	if err := env.CheckEntrypoint(d.Modes, entrypoint); err != nil {
 		return "", nil, err
 	}
 	if file, source, err = readSource(ctx, env, entrypoint, d); err != nil {
@@ -109,12 +111,13 @@ func CheckEntry(ctx context.Context, env environment.Environment, entrypoint str
 			"%s:%d takes a WebSocket, as (ws, clients), and no function gets one here: it answers a request or an event; "+
 				"to a page it can send a stream of events (docs/functions.md, Answers piece by piece)", file, line)}
 	}
-	return file, source, env.Undefined(d.Modes, source, entrypoint)
+	return file, source, env.CheckDefined(d.Modes, source, entrypoint)
 }
 
-// CheckCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with what to do.
+// CheckCompiled fails for an entry point that is no function of a source which Fission's build compiles: Invalid, with
+// what to do.
 func CheckCompiled(ctx context.Context, env environment.Environment, entrypoint string, source Deployment) error {
-	const most = 2 << 20 // bytes of all files: nobody writes more, and only the build, in its sandbox, reads what is larger
+	const most = 2 << 20 // bytes of all files: nobody writes more, and a larger source is read by the build only, in its sandbox
 	files, size := map[string][]byte{}, int64(0)
 	for name, f := range source.Files {
 		if !env.Compiles(name) {
@@ -128,7 +131,7 @@ func CheckCompiled(ctx context.Context, env environment.Environment, entrypoint 
 			return err
 		}
 	}
-	return env.Uncompiled(files, entrypoint)
+	return env.CheckCompiled(files, entrypoint)
 }
 
 func readAll(ctx context.Context, d Deployment, f landfall.File) ([]byte, error) {
@@ -140,31 +143,32 @@ func readAll(ctx context.Context, d Deployment, f landfall.File) ([]byte, error)
 	return text, errors.Join(err, r.Close())
 }
 
-// readSource reads the file of a package that an entry point means; nothing where there is no need to look into it.
+// readSource reads the file of a package to which an entry point leads, if it must be read.
 func readSource(ctx context.Context, env environment.Environment, entrypoint string, d Deployment) (name string, source []byte, err error) {
-	const most = 256 << 10 // of a file that somebody wrote: a larger one is a bundle
+	const most = 256 << 10 // of a file that a person wrote; a larger one is a bundle
 	file, found := d.Files[env.Source(d.Modes, entrypoint)]
 	if !found || file.Size > most {
 		return "", nil, nil
 	}
 	source, err = readAll(ctx, d, file)
-	if file.Digest != "" && landfall.DigestOf(source) != file.Digest { // a kept build is damaged, which whoever archives it notices
+	if file.Digest != "" && landfall.DigestOf(source) != file.Digest { // a stored build is damaged; archiving it reports that
 		return "", nil, err
 	}
 	return file.Path, source, err
 }
 
-// committed returns the files of each package that no build command makes, and the sources of those that Fission's build compiles.
-func committed(s *spec.Spec, files []landfall.File, open artifact.Opener) map[string]Deployment {
+// committedPackages returns the files of each package that no build command makes, and the sources that Fission's build
+// compiles.
+func committedPackages(s *spec.Spec, files []landfall.File, open artifact.Opener) map[string]Deployment {
 	if s.App != nil && s.App.Build != nil {
 		return nil
 	}
 	archives := ArchivesOf(s)
 	packages := map[string]Deployment{}
 	for _, p := range s.Packages {
-		ref, built, compiled := seenIn(s, p)
+		ref, built, compiled := deploymentArchive(s, p)
 		selected, _, err := builder.SelectArchive(archives[ref.Name], files)
-		if built && !compiled || ref.Name == "" || err != nil || artifact.IsZip(selected) { // of a zip it is seen when it is unpacked
+		if built && !compiled || ref.Name == "" || err != nil || artifact.IsZip(selected) { // a zip is checked when it is unpacked
 			continue
 		}
 		d := DeploymentOf(selected, open)
@@ -174,11 +178,12 @@ func committed(s *spec.Spec, files []landfall.File, open artifact.Opener) map[st
 	return packages
 }
 
-// seenIn returns the archive of a package that functions see, or that is built for them, and whether Fission's build compiles it.
-func seenIn(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
+// deploymentArchive returns the archive of a package that functions see, or from which that is built, and whether
+// Fission's build compiles it.
+func deploymentArchive(s *spec.Spec, p spec.Package) (ref spec.ArchiveRef, built, compiled bool) {
 	if env, err := EnvironmentOf(s, p.Environment); err == nil && p.Deployment.IsZero() {
 		command, _, _ := BuildCommand(s, p, env)
-		return p.Source, command != "", env.Compiled(command)
+		return p.Source, command != "", env.IsCompiled(command)
 	}
 	return p.Deployment, p.BuildCommand != "", false
 }

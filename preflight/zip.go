@@ -14,8 +14,9 @@ import (
 	"landfall.dev/landfall/spec"
 )
 
-// brokenZips finds the archives of a spec that are zips among the files of the app's folder and cannot be unpacked, and the functions whose
-// entry point is no file of such a zip. A push sees them when it unpacks the zips. Nothing is known of files that a build makes.
+// brokenZips finds the archives of a spec that are zips among the files of the app's folder and cannot be unpacked, and
+// the functions whose entry point is no file of such a zip. A push sees them when it unpacks the zips. Nothing is known
+// of files that a build makes.
 func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open artifact.Opener) (problems []spec.Problem, err error) {
 	if s.App != nil && s.App.Build != nil {
 		return nil, nil
@@ -29,7 +30,7 @@ func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open a
 	for _, a := range s.Archives {
 		selected, _, err := builder.SelectArchive(archives[a.Name], files)
 		if err != nil || !artifact.IsZip(selected) {
-			continue // of an archive that cannot be there is another problem
+			continue // there is another problem with an archive that cannot exist
 		}
 		d, err := unzipBelow(ctx, below, a.Name, selected[0], open)
 		switch {
@@ -43,7 +44,7 @@ func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open a
 	}
 	packages := map[string]Deployment{}
 	for _, p := range s.Packages {
-		ref, built, compiled := seenIn(s, p)
+		ref, built, compiled := deploymentArchive(s, p)
 		if d, is := unzipped[ref.Name]; is && (!built || compiled) {
 			d.compiled = compiled
 			packages[p.Name] = d
@@ -53,7 +54,7 @@ func brokenZips(ctx context.Context, s *spec.Spec, files []landfall.File, open a
 	return append(problems, entries...), err
 }
 
-// unzipBelow unpacks an archive that is a zip in a folder of its own below another.
+// unzipBelow unpacks an archive that is a zip in a new folder below another.
 func unzipBelow(ctx context.Context, below, archive string, zip builder.ArchiveFile, open artifact.Opener) (Deployment, error) {
 	dir, err := os.MkdirTemp(below, "")
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// CommentsOn reports whether the forge is to hear of an app's pull requests in comments.
-func (r *Runs) CommentsOn(app landfall.App) bool {
+// CommentsEnabled reports whether comments about an app are written on pull requests.
+func (r *Runs) CommentsEnabled(app landfall.App) bool {
 	return r.Reporting && r.Commenting && app.GitHub.Name != ""
 }
 
-// wantComments notes that there is news of a commit for the comments of the open pull requests whose head it is.
-func (r *Runs) wantComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
-	if !r.CommentsOn(app) {
+// queueComments notes news of a commit for the comments on the open pull requests whose head it is.
+func (r *Runs) queueComments(ctx context.Context, tx *store.Tx, app landfall.App, commit landfall.CommitSHA) error {
+	if !r.CommentsEnabled(app) {
 		return nil
 	}
 	numbers, err := tx.PullRequestsAt(ctx, app.ID, commit)
@@ -33,8 +33,8 @@ func (r *Runs) wantComments(ctx context.Context, tx *store.Tx, app landfall.App,
 	return nil
 }
 
-// Comments is the store's queue of comments, which says of each what stands in the store at that moment. What gateways do
-// not show yet is not due.
+// Comments is the store's queue of comments, with the text of each as the store has it at that moment. A comment is not
+// due while gateways do not show what it says.
 type Comments struct {
 	store.Comments
 
@@ -42,11 +42,11 @@ type Comments struct {
 }
 
 const (
-	commentsBatch = 50          // looked at for one that can be told
-	composeAgain  = time.Minute // after it was not possible
+	commentsBatch = 50          // how many are looked at to find one that can be sent
+	composeAgain  = time.Minute // until the next attempt, when it was not possible
 )
 
-// Due returns what the store's Due does, with what each comment says.
+// Due returns what the store's Due does, with the report of each comment.
 func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
 	owed, err := c.Comments.Due(ctx, now, commentsBatch)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return nil, err
-		case err != nil: // it holds no other one back
+		case err != nil: // it does not hold back other comments
 			c.Runs.Logger.ErrorContext(ctx, "a comment cannot be composed", "repository", comment.Repository.Title(),
 				"pull_request", comment.Number, "error", err)
 			if err := c.Postpone(ctx, comment, now.Add(composeAgain), "It cannot be composed; the log says why."); err != nil {
@@ -66,11 +66,11 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 			}
 		case !ready:
 		case len(says.Apps) == 0: // its apps were deleted meanwhile
-			if err := c.Told(ctx, comment); err != nil {
+			if err := c.MarkWritten(ctx, comment); err != nil {
 				return nil, err
 			}
 		default:
-			comment.Says = says
+			comment.Report = says
 			due = append(due, comment)
 		}
 		if len(due) == limit {
@@ -80,7 +80,7 @@ func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall
 	return due, nil
 }
 
-// compose reads what a comment is to say. It reports false while gateways do not have what it would be.
+// compose reads the report for a comment. It reports false while gateways do not show it yet.
 func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfall.PullRequestReport, bool, error) {
 	var report landfall.PullRequestReport
 	apps, err := c.DB.Apps(ctx)
@@ -94,7 +94,7 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 		}
 		pull, err := c.DB.PullRequest(ctx, app.ID, comment.Number)
 		if landfall.KindOf(err) == landfall.NotFound && err != nil {
-			continue // the app is younger than the pull request, and nothing of that came since
+			continue // the app is younger than the pull request, and got no push of it since
 		}
 		if err != nil {
 			return report, false, err
@@ -110,7 +110,7 @@ func (c Comments) compose(ctx context.Context, comment landfall.Comment) (landfa
 	return report, true, nil
 }
 
-// section reads what a comment says of one app. It reports false while gateways do not have that.
+// section reads what a comment says about one app. It reports false while gateways do not show that.
 func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullRequest) (landfall.AppReport, bool, error) {
 	s := landfall.AppReport{App: app.Name, Commit: pull.HeadSHA}
 	head, err := r.DB.Head(ctx, app.ID, pull.HeadRef)
@@ -132,20 +132,20 @@ func (r *Runs) section(ctx context.Context, app landfall.App, pull store.PullReq
 	if err := r.sectionOfTag(ctx, app, pull, &s); err != nil {
 		return s, false, err
 	}
-	// What was read may be newer than what gateways show: they are asked last.
+	// What was read may be newer than what gateways show, so they are asked last.
 	if app, err = r.DB.App(ctx, app.ID); err != nil {
 		return s, false, err
 	}
 	return s, r.Rollout.Shows(ctx, app.ID, app.Changed), nil
 }
 
-// sectionOfRun fills in what a run of the pull request's head came to.
+// sectionOfRun fills in the result of the run of the pull request's head.
 func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.PullRequest, run landfall.Run, s *landfall.AppReport) error {
 	s.State, s.Reason, s.Run, s.Stats = run.State, run.Reason, r.RunURL(run.ID), run.Stats
 	if run.State.Final() {
 		s.Took = run.Finished.Sub(run.Created)
 	} else {
-		s.Reason = "" // of an attempt that is made again
+		s.Reason = "" // it belongs to an attempt that will be repeated
 	}
 	if run.Release == "" {
 		return nil
@@ -177,8 +177,9 @@ func (r *Runs) sectionOfRun(ctx context.Context, app landfall.App, pull store.Pu
 	return err
 }
 
-// servedBy returns the release that a branch serves: of the production branch the live one, of another one its newest; where
-// there is none, the live one, with the name of its branch. Both are empty when nothing is live.
+// servedBy returns the release that a branch serves: for the production branch the live one, for another branch its
+// newest. Where there is none, it returns the live one with the name of its branch. Both are empty when nothing is
+// live.
 func (r *Runs) servedBy(ctx context.Context, app landfall.App, branch string) (landfall.UID, string, error) {
 	if branch != app.Branch {
 		tag, err := r.DB.Tag(ctx, app.ID, deploy.BranchTag(branch))
@@ -206,6 +207,6 @@ func (r *Runs) sectionOfTag(ctx context.Context, app landfall.App, pull store.Pu
 	if err != nil {
 		return err
 	}
-	s.Preview, s.Shows = r.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
+	s.Preview, s.PreviewCommit = r.ReleaseURL(app.Name, landfall.UID(name)), group.Commit
 	return nil
 }

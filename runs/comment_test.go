@@ -26,8 +26,8 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 	if _, _, err := in.Accept(t.Context(), s.Opens("one", commit)); err != nil {
 		t.Fatal(err)
 	}
-	gateways := accepttest.Gate{Asked: make(chan struct{}), Let: make(chan struct{})}
-	s.Doors.Rollout.Gateways = gateways
+	gateways := accepttest.Gate{Waiting: make(chan struct{}), Release: make(chan struct{})}
+	s.Receiver.Rollout.Gateways = gateways
 	ended := make(chan error, 1)
 	closed := s.Opens("two", commit)
 	closed.PullRequest.Closed = true
@@ -36,22 +36,23 @@ func TestCommentWaitsForTheGateways(t *testing.T) {
 		ended <- err
 	}()
 	select {
-	case <-gateways.Asked:
+	case <-gateways.Waiting:
 	case err := <-ended:
 		t.Fatalf("the delivery was accepted without the gateways, with the error %v", err)
 	}
 	s.WantComments("while the gateways take the table", 0)
-	close(gateways.Let)
+	close(gateways.Release)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 	due := s.WantComments("when they have it", 1)
-	if len(due) == 1 && (due[0].Number != 12 || len(due[0].Says.Apps) != 1 || !due[0].Says.Closed) {
+	if len(due) == 1 && (due[0].Number != 12 || len(due[0].Report.Apps) != 1 || !due[0].Report.Closed) {
 		t.Errorf("got %+v, want it closed", due)
 	}
 }
 
-// A comment is for the apps of its very repository: another one's that has the same id by mistake or malice has no part in it.
+// A comment is for the apps of its very repository: another one's that has the same id by mistake or malice has no part
+// in it.
 func TestCommentIsOfOneRepository(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -74,8 +75,8 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 		return tx.PutPullRequest(t.Context(), other.ID, store.PullRequest{Number: 12, Base: "main", HeadRef: "refs/heads/x", HeadSHA: commit, Open: true}, time.Now())
 	})
 	for _, c := range s.WantComments("two repositories of one id", 2) {
-		if len(c.Says.Apps) != 1 || (c.Says.Apps[0].App == "other") != (c.Repository.Owner == "evil") {
-			t.Errorf("the comment of %s/%s says %+v, want its own app alone", c.Repository.Owner, c.Repository.Name, c.Says.Apps)
+		if len(c.Report.Apps) != 1 || (c.Report.Apps[0].App == "other") != (c.Repository.Owner == "evil") {
+			t.Errorf("the comment of %s/%s says %+v, want its own app alone", c.Repository.Owner, c.Repository.Name, c.Report.Apps)
 		}
 	}
 	s.Update(func(tx *store.Tx) error {
@@ -87,7 +88,7 @@ func TestCommentIsOfOneRepository(t *testing.T) {
 		return tx.UpdateApp(t.Context(), app)
 	})
 	s.WantComments("one app was deleted", 1)
-	if c, err := s.Doors.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"}, 12); err != nil || c.Told != c.Wanted {
+	if c, err := s.Receiver.DB.Comment(t.Context(), landfall.GitHubRepository{ID: 1, Owner: "evil", Name: "shop"}, 12); err != nil || c.Reported != c.Wanted {
 		t.Errorf("got %+v and the error %v, want nothing owed for a deleted app", c, err)
 	}
 }

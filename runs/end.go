@@ -9,7 +9,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// End ends a run that is not over, in the caller's transaction: its state, its final report, and what it held.
+// End ends a run that is not over, in the caller's transaction: it sets the state, queues the final report, and drops
+// what the run held.
 func (r *Runs) End(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run) error {
 	run.Finished = r.Now()
 	if err := tx.FinishRun(ctx, run); err != nil {
@@ -27,13 +28,14 @@ func (r *Runs) End(ctx context.Context, tx *store.Tx, app landfall.App, run land
 	if run.Release != "" {
 		target = r.ReleaseURL(app.Name, run.Release)
 	}
-	if err := r.owe(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
+	if err := r.queueStatus(ctx, tx, app, run, statusOf(run.State), text, target); err != nil {
 		return err
 	}
 	return tx.EndLog(ctx, run.ID, run.Step, run.Finished, lastLines(run)...)
 }
 
-// lastLines is how a run's log ends. The last line begins with the state; a reason of several lines stands before it.
+// lastLines returns the end of a run's log. The last line begins with the state; a reason of several lines stands
+// before it.
 func lastLines(run landfall.Run) []string {
 	reason := strings.TrimSpace(run.Reason)
 	switch {
@@ -45,8 +47,9 @@ func lastLines(run landfall.Run) []string {
 	return []string{string(run.State) + ": " + reason}
 }
 
-// owe adds a commit status to the outbox, and wants the comments that say the same, if the forge is to hear of this app.
-func (r *Runs) owe(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
+// queueStatus adds a commit status to the outbox, and queues the comments that say the same, if the forge hears about
+// this app.
+func (r *Runs) queueStatus(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, state landfall.StatusState, text, target string) error {
 	if !r.Reporting || app.GitHub.Name == "" {
 		return nil
 	}
@@ -60,10 +63,10 @@ func (r *Runs) owe(ctx context.Context, tx *store.Tx, app landfall.App, run land
 	if err != nil {
 		return err
 	}
-	return r.wantComments(ctx, tx, app, run.Commit)
+	return r.queueComments(ctx, tx, app, run.Commit)
 }
 
-// statusOf says what the forge hears of a run's state.
+// statusOf returns the commit status for a run's state.
 func statusOf(s landfall.RunState) landfall.StatusState {
 	switch s {
 	case landfall.RunQueued, landfall.RunRunning, landfall.RunWaiting:

@@ -9,14 +9,14 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Outbox is the store's, from which the reports of runs that are not over for people are not due.
+// Outbox is the store's, without the reports of runs that are not over for people yet.
 type Outbox struct {
 	store.Outbox
 
 	Runs *Runs
 }
 
-// Due returns what the store's Due does, without what has to wait for gateways.
+// Due returns what the store's Due does, without the reports that must wait for gateways.
 func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
 	due, err := o.Outbox.Due(ctx, now, limit)
 	return slices.DeleteFunc(due, func(r landfall.Report) bool {
@@ -24,6 +24,6 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 			return false
 		}
 		run, err := o.DB.Run(ctx, r.Run)
-		return err == nil && o.Runs.Shown(ctx, run).State != run.State
+		return err == nil && o.Runs.View(ctx, run).State != run.State
 	}), err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Retry makes a new run of a commit whose run is over, and returns it. It moves the pointers of the references whose
-// head the commit still is, and no others. With rebuild, build commands run again. Conflict while a run of the commit
+// head is still the commit, and no others. With rebuild, build commands run again. Conflict while a run of the commit
 // is unfinished.
 func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landfall.Run, error) {
 	var made string
@@ -19,7 +19,7 @@ func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landf
 		if err != nil {
 			return err
 		}
-		made, err = r.again(ctx, tx, run.App, retry{commit: run.Commit, actor: actor, rebuild: rebuild})
+		made, err = r.rerun(ctx, tx, run.App, retry{commit: run.Commit, actor: actor, rebuild: rebuild})
 		return err
 	})
 	if err != nil {
@@ -28,16 +28,16 @@ func (r *Runs) Retry(ctx context.Context, id, actor string, rebuild bool) (landf
 	return r.DB.Run(ctx, made)
 }
 
-// retry asks for a new run of a commit that had one.
+// retry is a request for a new run of a commit that had one.
 type retry struct {
 	commit  landfall.CommitSHA
 	actor   string
 	rebuild bool
-	expect  landfall.UID // the group version that the run must come to
+	expect  landfall.UID // the group version that must be the result of the run
 }
 
-// again makes a new run of a commit, wanted by the references whose head the commit is.
-func (r *Runs) again(ctx context.Context, tx *store.Tx, appID string, of retry) (string, error) {
+// rerun makes a new run of a commit for the references whose head is the commit.
+func (r *Runs) rerun(ctx context.Context, tx *store.Tx, appID string, of retry) (string, error) {
 	app, err := tx.ActiveApp(ctx, appID)
 	if err != nil {
 		return "", err
@@ -55,7 +55,7 @@ func (r *Runs) again(ctx context.Context, tx *store.Tx, appID string, of retry) 
 	var pushes []landfall.Push
 	if of.expect != "" {
 		run.UID = of.expect
-	} else if pushes, err = wanting(ctx, tx, appID, of.commit); err != nil {
+	} else if pushes, err = pushesAtHead(ctx, tx, appID, of.commit); err != nil {
 		return "", err
 	} else if last.Apply != nil {
 		pushes = append(pushes, last)
@@ -63,7 +63,7 @@ func (r *Runs) again(ctx context.Context, tx *store.Tx, appID string, of retry) 
 	return run.ID, r.Queue(ctx, tx, app, run, "Queued again by "+of.actor, pushes...)
 }
 
-// lastPush returns the push that came last to the runs of a commit. Conflict while one of them is unfinished.
+// lastPush returns the newest push of the runs of a commit. Conflict while one of them is unfinished.
 func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) (last landfall.Push, err error) {
 	runs, err := tx.RunsOfCommit(ctx, appID, commit)
 	if err != nil {
@@ -86,8 +86,8 @@ func lastPush(ctx context.Context, tx *store.Tx, appID string, commit landfall.C
 	return last, nil
 }
 
-// wanting returns the pushes of the references whose head a commit is.
-func wanting(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) ([]landfall.Push, error) {
+// pushesAtHead returns the pushes of the references whose head is a commit.
+func pushesAtHead(ctx context.Context, tx *store.Tx, appID string, commit landfall.CommitSHA) ([]landfall.Push, error) {
 	heads, err := tx.Heads(ctx, appID)
 	if err != nil {
 		return nil, err
@@ -106,9 +106,9 @@ func wanting(ctx context.Context, tx *store.Tx, appID string, commit landfall.Co
 	return pushes, nil
 }
 
-// Reach makes a group version reachable (again). When everything of it is stored still, that is done at once and run is
-// empty; else a run stores it again, which fails unless it comes to the recorded digests.
-func (r *Runs) Reach(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string, err error) {
+// MakeReachable makes a group version reachable, or reachable again. When all of it is still stored, it does so at once
+// and run is empty. Otherwise a run stores it again, and fails unless the digests are the recorded ones.
+func (r *Runs) MakeReachable(ctx context.Context, app landfall.App, uid landfall.UID, actor string) (run string, err error) {
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
 		if app, err = tx.ActiveApp(ctx, app.ID); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (r *Runs) Reach(ctx context.Context, app landfall.App, uid landfall.UID, ac
 		if err != nil {
 			return err
 		}
-		whole, err := deploy.Reach(ctx, tx, app, group, r.Now())
+		whole, err := deploy.MakeReachable(ctx, tx, app, group, r.Now())
 		if err != nil || whole {
 			return err
 		}
@@ -125,7 +125,7 @@ func (r *Runs) Reach(ctx context.Context, app landfall.App, uid landfall.UID, ac
 		if err != nil {
 			return err
 		}
-		run, err = r.again(ctx, tx, app.ID, retry{commit: commit, actor: actor, expect: uid})
+		run, err = r.rerun(ctx, tx, app.ID, retry{commit: commit, actor: actor, expect: uid})
 		return err
 	})
 	if err == nil {

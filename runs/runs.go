@@ -13,26 +13,26 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Topic is the topic of the jobs that take a run, whose ID the job has, through its steps.
+// Topic is the topic of the jobs that take a run through its steps. The job has the run's ID.
 const Topic = "run"
 
-// Runs makes and ends runs, and says what people hear of them.
+// Runs makes and ends runs, and reports them to people.
 type Runs struct {
 	DB       *store.DB
 	Rollout  *deploy.Rollout
 	Contents *inspect.Contents // of releases, for comments
 
-	RunURL     func(run string) string                        // where people read about a run
-	ReleaseURL func(app string, selector landfall.UID) string // where a release answers
-	Reporting  bool                                           // whether commit statuses are owed to the forge
-	Commenting bool                                           // whether comments on pull requests are, where statuses are
-	OthersWork bool                                           // whether only other processes take runs through the steps
+	RunURL        func(run string) string                        // where people read about a run
+	ReleaseURL    func(app string, selector landfall.UID) string // where a release answers
+	Reporting     bool                                           // whether commit statuses are sent to the forge
+	Commenting    bool                                           // whether comments are written on pull requests, where statuses are sent
+	RemoteWorkers bool                                           // whether only other processes take runs through the steps
 
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// New returns a run for the push's commit, with its UID reserved: its address is known from here on.
+// New returns a run for the push's commit, with a reserved UID, so its address is known from now on.
 func New(ctx context.Context, tx *store.Tx, app landfall.App, push landfall.Push) (landfall.Run, error) {
 	run := landfall.Run{
 		ID: uuid.Must(uuid.NewV7()).String(), App: app.ID, Commit: push.After, Branch: branchOf(app, push), Step: landfall.StepAccept,
@@ -63,7 +63,7 @@ func branchOf(app landfall.App, push landfall.Push) string {
 	return tag
 }
 
-// Queue stores a run that its maker wants to be worked, and the pushes that want it, and owes the forge a report that it is pending.
+// Queue stores a run that must be worked on, with the pushes that want it, and queues a report that it is pending.
 func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run landfall.Run, why string, pushes ...landfall.Push) error {
 	run.State = landfall.RunQueued
 	if err := tx.CreateRun(ctx, run); err != nil {
@@ -74,7 +74,7 @@ func (r *Runs) Queue(ctx context.Context, tx *store.Tx, app landfall.App, run la
 			return err
 		}
 	}
-	if err := r.owe(ctx, tx, app, run, landfall.StatusPending, why, ""); err != nil {
+	if err := r.queueStatus(ctx, tx, app, run, landfall.StatusPending, why, ""); err != nil {
 		return err
 	}
 	tx.Enqueue(Topic, run.ID, time.Time{})
@@ -104,9 +104,9 @@ func (r *Runs) Cancel(ctx context.Context, id, actor string) (landfall.Run, erro
 	return r.DB.Run(ctx, id)
 }
 
-// Shown returns a run as people may see it: one that made a release is over once gateways show that. One that ended long
-// ago is over, whatever became of a gateway since.
-func (r *Runs) Shown(ctx context.Context, run landfall.Run) landfall.Run {
+// View returns a run as people may see it: a run that made a release is over once gateways show the release. A run that
+// ended long ago is over in any case.
+func (r *Runs) View(ctx context.Context, run landfall.Run) landfall.Run {
 	if run.State != landfall.RunSucceeded || r.Now().Sub(run.Finished) > swapLimit || r.Rollout.Shows(ctx, run.App, run.Change) {
 		return run
 	}
@@ -114,12 +114,12 @@ func (r *Runs) Shown(ctx context.Context, run landfall.Run) landfall.Run {
 	return run
 }
 
-// swapLimit is how long a run may be told as not over for want of gateways.
+// swapLimit is how long a run may be shown as running because gateways do not show its release.
 const swapLimit = time.Minute
 
-// Deserted reports whether runs wait for a worker to come: this process has none, and no other one that has is alive.
-func (r *Runs) Deserted(ctx context.Context) (bool, error) {
-	if !r.OthersWork {
+// NoWorker reports whether runs wait because no worker is alive, in this process or in another one.
+func (r *Runs) NoWorker(ctx context.Context) (bool, error) {
+	if !r.RemoteWorkers {
 		return false, nil
 	}
 	now, err := r.DB.Now(ctx, r.Now())

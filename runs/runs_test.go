@@ -16,8 +16,8 @@ import (
 // pushed returns the run of a push.
 func (s *shop) pushed() landfall.Run {
 	s.T.Helper()
-	s.Accepts(s.Moves(s.Commit("pushed"))...)
-	return testkit.Must(s.Doors.DB.UnfinishedOfApp(s.T.Context(), accepttest.AppID))(s.T)[0]
+	s.AcceptAll(s.MoveRef(s.Commit("pushed"))...)
+	return testkit.Must(s.Receiver.DB.UnfinishedOfApp(s.T.Context(), accepttest.AppID))(s.T)[0]
 }
 
 // ends ends a run.
@@ -28,14 +28,14 @@ func (s *shop) ends(run landfall.Run) {
 		if err != nil {
 			return err
 		}
-		return s.Doors.Runs.End(s.T.Context(), tx, app, run)
+		return s.Receiver.Runs.End(s.T.Context(), tx, app, run)
 	})
 }
 
 // reported returns what the forge is owed of a run, in order: state, text and target.
 func (s *shop) reported(run landfall.Run) (all []string) {
 	s.T.Helper()
-	for _, r := range testkit.Must(s.Doors.DB.ReportsOf(s.T.Context(), run.App, run.Commit))(s.T) {
+	for _, r := range testkit.Must(s.Receiver.DB.ReportsOf(s.T.Context(), run.App, run.Commit))(s.T) {
 		testkit.Equal(s.T, "context", r.Context, "landfall/shop")
 		all = append(all, fmt.Sprintf("%s %q %s", r.State, r.Description, strings.ReplaceAll(r.Target, run.ID, "RUN")))
 	}
@@ -59,7 +59,7 @@ func TestRunIsReported(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
-			s.Doors.Runs.ReleaseURL = func(app string, of landfall.UID) string { return "http://" + app + "--" + string(of) }
+			s.Receiver.Runs.ReleaseURL = func(app string, of landfall.UID) string { return "http://" + app + "--" + string(of) }
 			run := s.pushed()
 			before := s.reported(run)
 			if len(before) != 1 || !strings.HasPrefix(before[0], "pending ") || !strings.HasSuffix(before[0], " RUN") {
@@ -69,7 +69,7 @@ func TestRunIsReported(t *testing.T) {
 			s.ends(run)
 			testkit.EqualList(t, "reports", s.reported(run), append(before, test.report))
 			var log []string
-			for _, line := range testkit.Must(s.Doors.DB.Log(t.Context(), run.ID, 0, 100))(t) {
+			for _, line := range testkit.Must(s.Receiver.DB.Log(t.Context(), run.ID, 0, 100))(t) {
 				log = append(log, line.Text)
 			}
 			testkit.EqualList(t, "the end of the log", log[max(0, len(log)-len(test.log)):], test.log)
@@ -81,48 +81,49 @@ func TestRunIsReported(t *testing.T) {
 func TestNobodyIsToHear(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.Doors.Runs.Reporting = false
+	s.Receiver.Runs.Reporting = false
 	run := s.pushed()
 	run.State = landfall.RunFailed
 	s.ends(run)
 	testkit.EqualList(t, "reports", s.reported(run), nil)
-	app := testkit.Must(s.Doors.DB.App(t.Context(), accepttest.AppID))(t)
-	testkit.Equal(t, "whether comments are owed", s.Doors.Runs.CommentsOn(app), false)
-	s.Doors.Runs.Reporting = true
-	testkit.Equal(t, "whether comments are owed", s.Doors.Runs.CommentsOn(app), true)
+	app := testkit.Must(s.Receiver.DB.App(t.Context(), accepttest.AppID))(t)
+	testkit.Equal(t, "whether comments are owed", s.Receiver.Runs.CommentsEnabled(app), false)
+	s.Receiver.Runs.Reporting = true
+	testkit.Equal(t, "whether comments are owed", s.Receiver.Runs.CommentsEnabled(app), true)
 	app.GitHub = landfall.GitHubRepository{}
-	testkit.Equal(t, "whether comments of no repository are owed", s.Doors.Runs.CommentsOn(app), false)
+	testkit.Equal(t, "whether comments of no repository are owed", s.Receiver.Runs.CommentsEnabled(app), false)
 }
 
-// A run that made a release is at its swap for people, and its report is not due, until gateways show the release, or until it is long over.
+// A run that made a release is at its swap for people, and its report is not due, until gateways show the release, or
+// until it is long over.
 func TestShown(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	run := s.pushed()
-	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Doors.DB}, Runs: s.Doors.Runs}
+	outbox := runs.Outbox{Outbox: store.Outbox{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
 	pending := testkit.Must(outbox.Due(t.Context(), time.Now(), 10))(t)
 	testkit.Equal(t, "reports that are due at first", len(pending), 1)
 	if err := outbox.Sent(t.Context(), pending[0].ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	gate := accepttest.Gate{Let: make(chan struct{})}
-	s.Doors.Rollout.Gateways = gate
+	gate := accepttest.Gate{Release: make(chan struct{})}
+	s.Receiver.Rollout.Gateways = gate
 	run.State, run.Release, run.Change = landfall.RunSucceeded, "aaaaaaaa", 1
 	s.ends(run)
 	want := func(what string, state landfall.RunState, due int) {
 		t.Helper()
-		shown := s.Doors.Runs.Shown(t.Context(), testkit.Must(s.Doors.DB.Run(t.Context(), run.ID))(t))
+		shown := s.Receiver.Runs.View(t.Context(), testkit.Must(s.Receiver.DB.Run(t.Context(), run.ID))(t))
 		testkit.Equal(t, what+": state", shown.State, state)
 		testkit.Equal(t, what+": whether it has a release", shown.Release != "", state.Final())
 		testkit.Equal(t, what+": whether it is over", !shown.Finished.IsZero(), state.Final())
 		testkit.Equal(t, what+": reports that are due", len(testkit.Must(outbox.Due(t.Context(), time.Now(), 10))(t)), due)
 	}
 	want("gateways do not show it", landfall.RunRunning, 0)
-	s.Doors.Runs.Now = func() time.Time { return time.Now().Add(2 * time.Minute) }
+	s.Receiver.Runs.Now = func() time.Time { return time.Now().Add(2 * time.Minute) }
 	want("long after", landfall.RunSucceeded, 1)
-	s.Doors.Runs.Now = time.Now
+	s.Receiver.Runs.Now = time.Now
 	want("gateways do not show it still", landfall.RunRunning, 0)
-	close(gate.Let)
+	close(gate.Release)
 	want("gateways show it", landfall.RunSucceeded, 1)
 }
 
@@ -131,15 +132,15 @@ func TestDeserted(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	now := time.Now()
-	r := &runs.Runs{DB: s.Doors.DB, Now: func() time.Time { return now }}
+	r := &runs.Runs{DB: s.Receiver.DB, Now: func() time.Time { return now }}
 	want := func(what string, want bool) {
 		t.Helper()
-		testkit.Equal(t, what, testkit.Must(r.Deserted(t.Context()))(t), want)
+		testkit.Equal(t, what, testkit.Must(r.NoWorker(t.Context()))(t), want)
 	}
 	want("this process works them", false)
-	r.OthersWork = true
+	r.RemoteWorkers = true
 	want("nobody does", true)
-	s.Update(func(tx *store.Tx) error { return tx.Working(t.Context(), "other", now.Add(time.Minute)) })
+	s.Update(func(tx *store.Tx) error { return tx.RecordWorker(t.Context(), "other", now.Add(time.Minute)) })
 	want("another one does", false)
 	now = now.Add(2 * time.Minute)
 	want("it was not heard of for long", true)
@@ -149,7 +150,7 @@ func TestDeserted(t *testing.T) {
 func TestRetryAndCancel(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	run, ledger := s.pushed(), s.Doors.Runs
+	run, ledger := s.pushed(), s.Receiver.Runs
 	_, err := ledger.Retry(t.Context(), run.ID, "ada", false)
 	testkit.Kind(t, "to retry a run that waits", err, landfall.Conflict, run.ID, "is still queued")
 	cancelled := testkit.Must(ledger.Cancel(t.Context(), run.ID, "ada"))(t)
@@ -160,7 +161,7 @@ func TestRetryAndCancel(t *testing.T) {
 	if again.ID == run.ID || again.Commit != run.Commit || !again.Rebuild || again.State != landfall.RunQueued {
 		t.Errorf("got %+v, want a new run of the commit that builds again", again)
 	}
-	refs := testkit.Must(s.Doors.DB.RunRefs(t.Context(), again.ID))(t)
+	refs := testkit.Must(s.Receiver.DB.RunRefs(t.Context(), again.ID))(t)
 	if len(refs) != 1 || refs[0].Ref != s.Ref {
 		t.Errorf("it is wanted by %+v, want the branch whose head it is", refs)
 	}

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt runs a command that is not confined, and ends everything that comes from it once it has ended: a process that loses
-// its parent becomes a child of this one, whatever session it is in. Its arguments are the number of the file with the
+// adopt runs a command that is not confined, and ends all its descendants once it has ended: a process that loses its
+// parent becomes a child of this one, whatever its session. Its arguments are the number of the file with the
 // environment, and the command. It returns the command's exit code.
 func adopt(args []string) (code int, err error) {
 	if len(args) <= 1 {
@@ -35,7 +35,7 @@ func adopt(args []string) (code int, err error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for childless := false; !childless; <-tick.C {
-		for _, p := range descendants(os.Getpid()) { // may miss one that just lost its parent: it is a child then
+		for _, p := range descendants(os.Getpid()) { // may miss one that has just lost its parent, and is a child then
 			if p.pid != os.Getpid() {
 				_ = unix.Kill(p.pid, unix.SIGKILL)
 			}
@@ -51,7 +51,8 @@ func adopt(args []string) (code int, err error) {
 	return exitCode(cmd.ProcessState), nil
 }
 
-// readVariables reads an environment from the file of that number, with a zero byte between two variables, and closes the file.
+// readVariables reads an environment from the file with that number, with a zero byte between two variables, and closes
+// the file.
 func readVariables(number string) ([]string, error) {
 	fd, err := strconv.ParseUint(number, 10, 31)
 	if err != nil {

@@ -32,7 +32,8 @@ func used(b *testing.B) time.Duration {
 }
 
 // The start of a program until it answers: /bin/cat gives back the first byte. Beside it bubblewrap itself, with the
-// namespaces and folders that a program needs at least, and no limits. The ways take turns, so that all have the same machine.
+// namespaces and folders that a program needs at least, and no limits. The ways take turns, so that all have the same
+// machine.
 func BenchmarkStart(b *testing.B) {
 	s := sandbox.Detect(b.Context(), sandbox.Auto)
 	dir := b.TempDir()

@@ -20,24 +20,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups is where systems mount their control groups.
+// cgroups is where systems mount control groups.
 const cgroups = "/sys/fs/cgroup"
 
-// groups are the folders in which this process can make control groups. Each may be empty: then the watch holds the limit, but
-// nothing limits the processor.
+// groups are the folders in which this process can make control groups. Each may be empty: then the watch enforces the
+// limit, but nothing limits the processor.
 type groups struct {
 	memory, processes, cpu string
 
-	whole bool     // all are one group of version 2
-	homes []string // of version 1, the groups that this process is in
-	swaps bool     // this machine has swap, and no limit of it can be set
-	why   string   // why there is none for memory or none for processes; empty: there are both
+	whole bool     // one group of version 2 does everything
+	homes []string // the groups of version 1 in which this process is
+	swaps bool     // this machine has swap, which cannot be limited
+	why   string   // why there are none for memory or for processes; empty: there are both
 }
 
 // group are the control groups of one command.
 type group groups
 
-// findGroups returns the folders nearest to this process's own group, so that what holds the server holds its commands.
+// findGroups returns the folders nearest to this process's own group, so that limits of the server also apply to its
+// commands.
 func findGroups(ctx context.Context) groups {
 	found := findIn(ctx, ownGroups())
 	if found.memory == "" || found.processes == "" {
@@ -49,14 +50,14 @@ func findGroups(ctx context.Context) groups {
 
 func findIn(ctx context.Context, own map[string]string) groups {
 	if data, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers")); err == nil && bytes.Contains(data, []byte("memory")) {
-		folders := upwards(cgroups, own[""])
+		folders := ancestors(cgroups, own[""])
 		for _, folder := range folders {
-			if g, ok := handDown(ctx, folder); ok {
+			if g, ok := delegate(ctx, folder); ok {
 				return g
 			}
 		}
-		if makeRoom(folders[0], folders[0] == cgroups) == nil {
-			g, _ := handDown(ctx, folders[0])
+		if moveProcesses(folders[0], folders[0] == cgroups) == nil {
+			g, _ := delegate(ctx, folders[0])
 			return g
 		}
 		return groups{}
@@ -65,20 +66,20 @@ func findIn(ctx context.Context, own map[string]string) groups {
 	for _, controller := range []string{"memory", "pids", "cpu"} {
 		found.homes = append(found.homes, filepath.Join(cgroups, controller, own[controller]))
 	}
-	for _, folder := range upwards(filepath.Join(cgroups, "memory"), own["memory"]) {
-		if g := (groups{memory: folder, homes: found.homes}); g.work(ctx) {
+	for _, folder := range ancestors(filepath.Join(cgroups, "memory"), own["memory"]) {
+		if g := (groups{memory: folder, homes: found.homes}); g.canCreate(ctx) {
 			found.memory = folder
 			break
 		}
 	}
-	for _, folder := range upwards(filepath.Join(cgroups, "pids"), own["pids"]) {
-		if g := (groups{processes: folder, homes: found.homes}); g.work(ctx) {
+	for _, folder := range ancestors(filepath.Join(cgroups, "pids"), own["pids"]) {
+		if g := (groups{processes: folder, homes: found.homes}); g.canCreate(ctx) {
 			found.processes = folder
 			break
 		}
 	}
-	for _, folder := range upwards(filepath.Join(cgroups, "cpu"), own["cpu"]) {
-		if g := (groups{cpu: folder, homes: found.homes}); g.work(ctx) {
+	for _, folder := range ancestors(filepath.Join(cgroups, "cpu"), own["cpu"]) {
+		if g := (groups{cpu: folder, homes: found.homes}); g.canCreate(ctx) {
 			found.cpu = folder
 			break
 		}
@@ -86,22 +87,22 @@ func findIn(ctx context.Context, own map[string]string) groups {
 	return found
 }
 
-// handDown gives controllers to the groups below one of version 2, and reports whether groups that work can be made there. The kernel
-// does that only for a group without processes.
-func handDown(ctx context.Context, folder string) (groups, bool) {
+// delegate enables controllers in the groups below one of version 2, and reports whether working groups can be made
+// there. The kernel only does that for a group without processes.
+func delegate(ctx context.Context, folder string) (groups, bool) {
 	_ = setting{"cgroup.subtree_control", "+memory +pids"}.write(folder)
 	_ = setting{"cgroup.subtree_control", "+cpu"}.write(folder)
 	for _, cpu := range []string{folder, ""} {
-		if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.work(ctx) {
+		if g := (groups{memory: folder, processes: folder, cpu: cpu, whole: true}); g.canCreate(ctx) {
 			return g, true
 		}
 	}
 	return groups{}, false
 }
 
-// makeRoom moves the processes of a group of version 2 into one below it, so that others can be made beside that. All of them must be
-// this process and what it started, unless the group is whole: that of a container, which is nobody else's.
-func makeRoom(folder string, whole bool) error {
+// moveProcesses moves the processes of a group of version 2 into one below it, so that others can be made beside that.
+// All of them must be this process and its descendants, unless the group belongs to a container as a whole.
+func moveProcesses(folder string, whole bool) error {
 	data, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 	if err != nil {
 		return err
@@ -123,14 +124,14 @@ func makeRoom(folder string, whole bool) error {
 	}
 	for _, member := range members {
 		err := setting{"cgroup.procs", member}.write(room)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+		if err != nil && !errors.Is(err, unix.ESRCH) { // the process has ended
 			return err
 		}
 	}
 	return nil
 }
 
-// whyNone says why no control groups can be made, for people.
+// whyNone says why control groups cannot be made, for people.
 func whyNone() string {
 	var info unix.Statfs_t
 	switch err := unix.Statfs(cgroups, &info); {
@@ -147,7 +148,7 @@ func whyNone() string {
 
 // hasSwap reports whether this machine has swap.
 func hasSwap() bool {
-	data, _ := os.ReadFile("/proc/swaps") // the first line says what the columns are
+	data, _ := os.ReadFile("/proc/swaps") // the first line is a header
 	return bytes.Count(data, []byte{'\n'}) > 1
 }
 
@@ -161,7 +162,7 @@ func (g groups) limitsSwap() bool {
 	})
 }
 
-// ownGroups returns this process's groups by controller; the one of version 2 is under "".
+// ownGroups returns this process's groups by controller; the one of version 2 has the name "".
 func ownGroups() map[string]string {
 	own := map[string]string{}
 	data, err := os.ReadFile("/proc/self/cgroup")
@@ -179,8 +180,8 @@ func ownGroups() map[string]string {
 	return own
 }
 
-// upwards returns a group's folder below the mount, and those above it.
-func upwards(mount, own string) []string {
+// ancestors returns a group's folder below the mount, and its parents.
+func ancestors(mount, own string) []string {
 	var folders []string
 	for folder := filepath.Join(mount, own); ; folder = filepath.Dir(folder) {
 		folders = append(folders, folder)
@@ -190,8 +191,8 @@ func upwards(mount, own string) []string {
 	}
 }
 
-// work reports whether a group can be made there and a process can enter it.
-func (g groups) work(ctx context.Context) bool {
+// canCreate reports whether a group can be made there and a process can enter it.
+func (g groups) canCreate(ctx context.Context) bool {
 	made := g.make(Limits{CPU: 1000}.withDefaults())
 	defer made.remove()
 	if len(made.folders()) != len(g.folders()) || (g.cpu != "" && made.cpu == "") {
@@ -209,7 +210,7 @@ func (g groups) work(ctx context.Context) bool {
 	return err == nil
 }
 
-// folders returns what there is, each once.
+// folders returns the different folders.
 func (g groups) folders() []string {
 	all := slices.DeleteFunc([]string{g.memory, g.processes, g.cpu}, func(s string) bool { return s == "" })
 	return slices.Compact(all)
@@ -225,9 +226,9 @@ func (g groups) make(l Limits) group {
 	return made
 }
 
-// makeUnlimited makes the groups of one command. What cannot be made is left out.
+// makeUnlimited makes the groups of one command. It leaves out those that cannot be made.
 func (g groups) makeUnlimited(cpu bool) group {
-	name := ownName() + "-" + uuid.NewString()
+	name := instancePrefix() + "-" + uuid.NewString()
 	folder := func(parent string) string {
 		const mode = 0o755
 		if parent == "" {
@@ -246,16 +247,16 @@ func (g groups) makeUnlimited(cpu bool) group {
 	return made
 }
 
-// limit sets the limits. Each has its file in version 2, and another in version 1.
+// limit sets the limits. Each has a file in version 2, and another one in version 1.
 func (g group) limit(l Limits) error {
-	const period = 100_000 // microseconds, which is the kernel's own
+	const period = 100_000 // microseconds: the kernel's default
 	memory, quota := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.CPU*(period/1000))
 	var errs []error
 	if g.memory != "" {
 		errs = append(errs, anyOf(g.memory, setting{"memory.max", memory}, setting{"memory.limit_in_bytes", memory}))
-		// Where swap is not counted, there may be no such file.
+		// Where swap is not counted, this file may not exist.
 		_ = anyOf(g.memory, setting{"memory.swap.max", "0"}, setting{"memory.memsw.limit_in_bytes", memory})
-		if !g.whole { // version 1 counts TCP apart
+		if !g.whole { // version 1 counts TCP separately
 			_ = anyOf(g.memory, setting{"memory.kmem.tcp.limit_in_bytes", memory})
 		}
 	}
@@ -268,7 +269,7 @@ func (g group) limit(l Limits) error {
 	return errors.Join(errs...)
 }
 
-// anyOf writes the first of the settings that the group knows; without one, the error has what happened to each.
+// anyOf writes the first setting that the group knows; when it knows none, the error has the result of each.
 func anyOf(folder string, settings ...setting) error {
 	var errs []error
 	for _, s := range settings {
@@ -281,25 +282,25 @@ func anyOf(folder string, settings ...setting) error {
 	return errors.Join(errs...)
 }
 
-// setting is a file of a control group and what to write to it.
+// setting is a file of a control group and its new content.
 type setting struct{ file, value string }
 
-// write writes it. The kernel may stop to serve a signal before it has done what the file asks for; it is asked again then.
+// write writes the setting. When a signal interrupts the kernel, it tries again.
 func (s setting) write(folder string) error {
 	path := folder + "/" + s.file
-	fd, err := again(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) }) // package os would try to wait for it
+	fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0) }) // package os would try to wait for it
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	_, err = again(func() (int, error) { return unix.Write(fd, []byte(s.value)) })
+	_, err = retryInterrupted(func() (int, error) { return unix.Write(fd, []byte(s.value)) })
 	if err = errors.Join(err, unix.Close(fd)); err != nil {
 		return &os.PathError{Op: "write", Path: path, Err: err}
 	}
 	return nil
 }
 
-// again repeats a system call for as long as signals interrupt it.
-func again(call func() (int, error)) (int, error) {
+// retryInterrupted repeats a system call as long as signals interrupt it.
+func retryInterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
 			return n, err
@@ -309,10 +310,11 @@ func again(call func() (int, error)) (int, error) {
 
 func (g group) folders() []string { return groups(g).folders() }
 
-// start starts a process in the groups. The goroutine is on a thread of its own (see onThread).
+// start starts a process in the groups. The goroutine must be on a thread of its own (see onThread).
 //
-// The kernel makes a process in a group of version 2. Into groups of version 1 goes the thread that starts it, until it is told
-// to leave; moving the process would take the kernel ten milliseconds whenever none was moved shortly before.
+// The kernel makes a process directly in a group of version 2. For groups of version 1, the thread that starts the
+// process enters them, and leaves later; moving the process would take the kernel ten milliseconds when no process was
+// moved shortly before.
 func (g group) start(cmd *exec.Cmd) error {
 	if g.whole && g.memory != "" {
 		folder, err := os.Open(g.memory)
@@ -338,24 +340,24 @@ func (g group) start(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// leave takes the thread that started a process out of the groups. Where that fails, it stays until it ends, which is when the
-// process has ended.
+// leave takes the thread that started a process out of the groups. When that fails, the thread stays there until it
+// ends, which is when the process has ended.
 func (g group) leave() {
 	for _, home := range g.homes {
 		_ = thisThread().write(home)
 	}
 }
 
-// thisThread moves the thread that writes it.
+// thisThread returns the setting that moves the thread which writes it.
 func thisThread() setting { return setting{"tasks", "0"} }
 
-// onThread calls a function on a thread that nothing else runs on, and which is not the process's first: what is done to that one
-// is done to the process. The thread ends with the function, when the channel is closed.
+// onThread calls a function on a thread that runs nothing else, and is not the process's first, because the kernel
+// treats that one as the process. The thread ends with the function, when the channel is closed.
 func onThread(do func()) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with this goroutine
 		if unix.Gettid() == os.Getpid() {
 			<-onThread(do)
 			return
@@ -365,11 +367,11 @@ func onThread(do func()) <-chan struct{} {
 	return done
 }
 
-// kill ends everything in the groups, and waits until they are empty.
+// kill ends all processes in the groups, and waits until they are empty.
 func (g group) kill() {
 	const tries = 2000
 	for _, folder := range g.folders() {
-		_ = setting{"cgroup.kill", "1"}.write(folder) // at one blow, where there is such a file
+		_ = setting{"cgroup.kill", "1"}.write(folder) // ends all of them at once, if there is such a file
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -397,7 +399,7 @@ func (g group) remove() {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for _, folder := range g.folders() {
-		for range tries { // the kernel lets go of dead processes a moment later
+		for range tries { // the kernel removes dead processes a moment later
 			if err := os.Remove(folder); err == nil || os.IsNotExist(err) {
 				break
 			}
@@ -406,18 +408,18 @@ func (g group) remove() {
 	}
 }
 
-// outOfMemory reports whether the kernel ended something for its memory.
+// outOfMemory reports whether the kernel ended a process for its memory.
 func (g group) outOfMemory() bool {
-	return g.memory != "" && (counted(g.memory, "memory.events", "oom_kill ") || counted(g.memory, "memory.oom_control", "oom_kill "))
+	return g.memory != "" && (counterAboveZero(g.memory, "memory.events", "oom_kill ") || counterAboveZero(g.memory, "memory.oom_control", "oom_kill "))
 }
 
-// outOfProcesses reports whether the kernel refused a process.
+// outOfProcesses reports whether the kernel refused to start a process.
 func (g group) outOfProcesses() bool {
-	return g.processes != "" && counted(g.processes, "pids.events", "max ")
+	return g.processes != "" && counterAboveZero(g.processes, "pids.events", "max ")
 }
 
-// counted reports whether a file of counters has one above zero.
-func counted(folder, file, counter string) bool {
+// counterAboveZero reports whether a file of counters has one above zero.
+func counterAboveZero(folder, file, counter string) bool {
 	data, err := os.ReadFile(filepath.Join(folder, file))
 	if err != nil {
 		return false
@@ -432,16 +434,17 @@ func counted(folder, file, counter string) bool {
 
 const ownPrefix = "landfall-"
 
-// ownName begins the names of what this process makes outside of its data: what a server that was killed left behind is known
-// by it. The time at which the process started is in it, because numbers of processes come again, and the namespace of its number,
-// because a container beside this one may see the same folders.
-func ownName() string {
+// instancePrefix is the beginning of the names of everything that this process makes outside its data, so that
+// leftovers of a killed server can be recognised. It contains the time at which the process started, because numbers of
+// processes are used again, and the namespace of its number, because a container beside this one may see the same
+// folders.
+func instancePrefix() string {
 	own, _ := readStat(os.Getpid())
-	return fmt.Sprintf("%s%d-%d-%d", ownPrefix, own.pid, own.started, numbersOf())
+	return fmt.Sprintf("%s%d-%d-%d", ownPrefix, own.pid, own.started, pidNamespace())
 }
 
-// numbersOf names the namespace in which this process sees the numbers of others.
-func numbersOf() uint64 {
+// pidNamespace returns the namespace in which this process sees the numbers of others.
+func pidNamespace() uint64 {
 	var info unix.Stat_t
 	if unix.Stat("/proc/self/ns/pid", &info) != nil {
 		return 0
@@ -449,7 +452,7 @@ func numbersOf() uint64 {
 	return info.Ino
 }
 
-// sweep removes from a folder what servers left that are no more, with the processes in it.
+// sweep removes from a folder what dead servers left, with the processes in it.
 func sweep(folder string) {
 	found, _ := filepath.Glob(filepath.Join(folder, ownPrefix+"*-*-*-*"))
 	for _, path := range found {
@@ -457,17 +460,17 @@ func sweep(folder string) {
 		var pid, started int
 		var numbers uint64
 		name := strings.TrimPrefix(filepath.Base(path), ownPrefix)
-		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil || numbers != numbersOf() {
+		if n, err := fmt.Sscanf(name, "%d-%d-%d-", &pid, &started, &numbers); n != parts || err != nil || numbers != pidNamespace() {
 			continue
 		}
 		if owner, ok := readStat(pid); ok && owner.started == started {
 			continue
 		}
-		if info, err := os.Lstat(path); err != nil || !info.IsDir() { // somebody else's link, where everybody may write
+		if info, err := os.Lstat(path); err != nil || !info.IsDir() { // a link, which anybody can make where everybody may write
 			continue
 		}
 		if strings.HasPrefix(path, cgroups) {
-			for _, folder := range nested(path) {
+			for _, folder := range nestedFolders(path) {
 				left := group{memory: folder}
 				left.kill()
 				left.remove()
@@ -479,14 +482,15 @@ func sweep(folder string) {
 	}
 }
 
-// nested returns a folder and those in it, the deepest first: a server that ran in a group may have made groups there.
-func nested(folder string) []string {
+// nestedFolders returns a folder and those in it, the deepest first, because a server that ran in a group may have made
+// groups there.
+func nestedFolders(folder string) []string {
 	var all []string
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
 			all = append(all, path)
 		}
-		return nil // what vanishes meanwhile needs nothing
+		return nil // a folder that disappears meanwhile needs nothing
 	})
 	slices.Reverse(all)
 	return all

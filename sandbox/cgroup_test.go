@@ -73,7 +73,8 @@ func TestLimitAmongSignals(t *testing.T) {
 	}
 }
 
-// version2 returns a folder in which groups of version 2 can be made, which may have no controllers; empty where nobody can.
+// version2 returns a folder in which groups of version 2 can be made, which may have no controllers; empty where nobody
+// can.
 func version2(t *testing.T) string {
 	t.Helper()
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
@@ -86,8 +87,8 @@ func version2(t *testing.T) string {
 	return ""
 }
 
-// In a container, or in a unit whose group is its own, the server and what it started make room: groups can be made beside them then. It
-// leaves the processes of others where they are.
+// In a container, or in a unit whose group is its own, the server and what it started make room: groups can be made
+// beside them then. It leaves the processes of others where they are.
 func TestMakesRoom(t *testing.T) {
 	t.Parallel()
 	parent := version2(t)
@@ -134,7 +135,8 @@ func TestMakesRoom(t *testing.T) {
 	eventually(t, "the group is empty", func() bool { return os.Remove(filepath.Join(folder, "server")) == nil })
 }
 
-// A process begins in its group of version 2, and ends with it; here on a mount that has no controllers, where there is one.
+// A process begins in its group of version 2, and ends with it; here on a mount that has no controllers, where there is
+// one.
 func TestBeginsInGroupOfVersion2(t *testing.T) {
 	t.Parallel()
 	parent := version2(t)
@@ -179,8 +181,8 @@ func TestDetectRemovesNestedGroups(t *testing.T) {
 	}
 }
 
-// A server in a container beside this one, which sees the same control groups and temporary files but not this one's processes,
-// takes nothing of it for what a dead one left. Nor does it follow a link that somebody put in the way.
+// A server in a container beside this one, which sees the same control groups and temporary files but not this one's
+// processes, takes nothing of it for what a dead one left. Nor does it follow a link that somebody put in the way.
 func TestDetectLeavesOthers(t *testing.T) {
 	t.Parallel()
 	s := confined(t)

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	workDir = "/build"    // where a confined command sees Dir
-	homeDir = "/function" // where a confined program does
+	workDir = "/build"    // the path at which a confined command sees Dir
+	homeDir = "/function" // the path at which a confined program sees it
 	search  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin"
 
 	firstExtraFile = 3 // the number of the first of exec.Cmd's ExtraFiles in the new process
 )
 
-// confinement are bubblewrap's arguments for every command: namespaces of its own for everything, no controlling terminal, and
-// of the machine's files only programs and what they need to start. The init keeps no capability but, from root, those to
-// become another user and to take all from whatever follows. The host has the name; temporary is the size of /tmp; charged says that a
-// control group holds all memory. A root takes the place of the machine's files.
+// confinement returns bubblewrap's arguments for every command: new namespaces of all kinds, no controlling terminal,
+// and of the machine's files only programs and what they need to start. The init keeps no capabilities except, when
+// started by root, those to become another user and to remove capabilities from its descendants. name is the name of
+// the host; temporary is the size of /tmp; charged says that a control group counts all memory. A root replaces the
+// machine's files.
 func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) ([]string, error) {
 	args := []string{"--die-with-parent", "--new-session", "--as-pid-1", "--clearenv", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
@@ -40,7 +41,7 @@ func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) 
 	}
 	args = append(append(args, "--hostname", name), shown...)
 	args = append(args, "--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev")
-	if !charged { // zeros that cannot be mapped: what processes share by that is memory that nobody counts
+	if !charged { // mapped zeros are shared memory that nobody counts
 		args = append(args, "--dev-bind", "/dev/full", "/dev/zero")
 	}
 	for path, size := range map[string]int64{"/tmp": temporary, "/dev/shm": temporary / 2} {
@@ -52,13 +53,13 @@ func (s *Sandbox) confinement(root, name string, temporary int64, charged bool) 
 	return append(args, "--remount-ro", "/dev"), err
 }
 
-// machine are the arguments for what a command sees of this machine.
+// machine returns the arguments for what a command sees of this machine.
 func machine() []string {
 	var args []string
 	for _, path := range []string{"/etc", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/etc/ssl", "/run", "/run/landfall"} {
 		args = append(args, "--perms", "0755", "--dir", path)
 	}
-	for _, path := range inner.Shown() {
+	for _, path := range inner.VisiblePaths() {
 		if target, err := os.Readlink(path); err == nil {
 			args = append(args, "--symlink", target, path)
 		} else {
@@ -68,9 +69,9 @@ func machine() []string {
 	return args
 }
 
-// prepare makes the command line, and what it needs.
+// prepare makes the command line and everything that it needs.
 func (r *run) prepare() error {
-	// Whoever started the server may have left files open in it, which would go along.
+	// The process that started the server may have left files open in it, which the command would inherit.
 	if err := unix.CloseRange(firstExtraFile, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (r *run) prepare() error {
 		return r.prepareUnconfined()
 	}
 	bind, temporary := "--bind", r.command.Limits.Memory/2
-	if r.stays {
+	if r.isProgram {
 		bind, temporary = "--ro-bind", r.command.Limits.Disk
 	} else if os.Geteuid() == 0 {
 		if err := giveAway(r.command.Dir, r.user); err != nil {
@@ -97,7 +98,7 @@ func (r *run) prepare() error {
 	way, written := "--file", map[string]string{}
 	if r.root == "" {
 		r.args = append(r.args, bind, r.command.Dir, r.at)
-		written = inner.Written(r.host(), r.user)
+		written = inner.UserFiles(r.host(), r.user)
 	} else { // it has its own files, or none
 		list, err := inner.Users(r.root, r.user)
 		if err != nil {
@@ -118,13 +119,13 @@ func (r *run) prepare() error {
 	return errors.Join(r.makePlan(), r.prepareInit(inner.At))
 }
 
-// charged reports whether a control group is charged for all memory.
+// charged reports whether a control group counts all memory.
 func (r *run) charged() bool { return r.group.memory != "" }
 
-// own reports whether the command's user is no other's.
-func (r *run) own() bool { return r.user != inner.Nobody }
+// hasOwnUser reports whether no other command has the command's user.
+func (r *run) hasOwnUser() bool { return r.user != inner.Nobody }
 
-// prepareFolders adds the folders of small files, and what leads to a program's own folder.
+// prepareFolders adds the folders of small files, and the link to a program's own folder.
 func (r *run) prepareFolders() error {
 	for _, folder := range inner.Folders() {
 		switch {
@@ -132,12 +133,12 @@ func (r *run) prepareFolders() error {
 			if r.sandbox.sized {
 				r.args = append(r.args, "--size", strconv.FormatInt(inner.FilesSize(r.command.Files), 10))
 			}
-			r.args = append(r.args, "--perms", "1777", "--tmpfs", folder) // which the init fills, and Landlock keeps as they are
-		case r.stays && r.root == "":
+			r.args = append(r.args, "--perms", "1777", "--tmpfs", folder) // the init fills it, and Landlock makes it read-only
+		case r.isProgram && r.root == "":
 			r.args = append(r.args, "--perms", "0755", "--dir", folder)
 		}
 	}
-	if r.stays && r.root == "" {
+	if r.isProgram && r.root == "" {
 		r.args = append(r.args, "--perms", "0755", "--dir", inner.UserFolder, "--symlink", r.at, inner.UserLink)
 	}
 	if len(r.command.Files) > 0 && !r.sandbox.walled {
@@ -146,8 +147,8 @@ func (r *run) prepareFolders() error {
 	return nil
 }
 
-// fillFolders lets bubblewrap fill the folders of small files, and keep them as they are: the init could fill them, and so could the
-// command then. Their names are on no command line.
+// fillFolders lets bubblewrap fill the folders of small files and make them read-only. If the init could fill them, the
+// command could change them, too. Their names are on no command line.
 func (r *run) fillFolders() error {
 	mode := "0400"
 	if os.Geteuid() == 0 { // bubblewrap is another user than the command
@@ -172,7 +173,7 @@ func (r *run) fillFolders() error {
 	return nil
 }
 
-// host is the name of the host that the command sees.
+// host returns the name of the host that the command sees.
 func (r *run) host() string {
 	if r.root != "" {
 		return strings.TrimPrefix(homeDir, "/")
@@ -180,10 +181,10 @@ func (r *run) host() string {
 	return strings.TrimPrefix(r.at, "/")
 }
 
-// network is what sockets the command may have.
+// network returns which sockets the command may have.
 func (r *run) network() inner.Network {
 	switch {
-	case !r.stays:
+	case !r.isProgram:
 		return inner.Itself
 	case r.command.Proxy != nil:
 		return inner.Proxied
@@ -191,25 +192,26 @@ func (r *run) network() inner.Network {
 	return inner.Nothing
 }
 
-// largest is the size of the largest file that the command may write: a file that reaches the limit is seen to be too large.
-func (r *run) largest() int64 {
+// maxFileSize is the size of the largest file that the command may write. It is above the limit, so a file that reaches
+// the limit is noticed.
+func (r *run) maxFileSize() int64 {
 	const block = 512
 	return (r.command.Limits.Disk/block + 1) * block
 }
 
-// attach lets the command find a file open, and returns the number that it has there.
+// attach passes an open file to the command, and returns its number there.
 func (r *run) attach(file *os.File) int {
 	r.files = append(r.files, file)
 	return firstExtraFile + len(r.files) - 1
 }
 
-// prepareInit adds the init, by its path, and what it has to the server: command lines are open to every process of the
-// machine, so it is told by a pipe what to do.
+// prepareInit adds the init, by its path, and its connection to the server. Command lines can be read by every process
+// of the machine, so a pipe tells the init what to do.
 func (r *run) prepareInit(program string) error {
 	control := 0
 	if r.command.Proxy != nil {
 		connections := commandConnections
-		if r.stays {
+		if r.isProgram {
 			connections = programConnections
 		}
 		server, file, err := newProxyServer(r.command.Proxy, connections)
@@ -223,41 +225,41 @@ func (r *run) prepareInit(program string) error {
 		return err
 	}
 	r.server = ours
-	r.args = append(r.args, program, inner.Word, cmp.Or(r.alone, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control),
+	r.args = append(r.args, program, inner.Word, cmp.Or(r.initWord, "inside"), strconv.Itoa(r.attach(theirs)), strconv.Itoa(control),
 		strconv.Itoa(r.user))
 	return nil
 }
 
-// makePlan makes what the init is told.
+// makePlan makes the plan for the init.
 func (r *run) makePlan() error {
 	env := map[string]string{"PATH": search, "HOME": "/tmp", "TMPDIR": "/tmp", "LANG": "C.UTF-8"}
 	if r.command.Proxy != nil {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 			env[name] = "http://" + proxyAddress()
 		}
-		env["NODE_USE_ENV_PROXY"] = "1" // Node.js looks at the others only then
+		env["NODE_USE_ENV_PROXY"] = "1" // Node.js uses the other variables only with this one
 	}
 	maps.Copy(env, r.command.Env)
 	variables, err := variables(env)
 	if err != nil {
 		return err
 	}
-	filter, err := r.sandbox.filters[inner.Walls{Network: r.network(), Charged: r.charged(), Own: r.own()}]()
+	filter, err := r.sandbox.filters[inner.Walls{Network: r.network(), Charged: r.charged(), Own: r.hasOwnUser()}]()
 	if err != nil {
 		return err
 	}
 	r.plan = &inner.Plan{
-		At: r.at, File: r.largest(), Writable: !r.stays, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
+		At: r.at, File: r.maxFileSize(), Writable: !r.isProgram, Network: r.command.Proxy != nil, Charged: r.charged(), Filter: string(filter),
 		Env: variables, Args: r.argv,
 	}
-	if r.alone != "" || r.sandbox.walled { // else they are there
+	if r.initWord != "" || r.sandbox.walled { // otherwise they exist
 		r.plan.Files = r.command.Files
 	}
-	if r.own() { // what is over its limit is seen, and ended; but it gets not much further meanwhile: a shell that cannot fork ends by itself
+	if r.hasOwnUser() { // a process over its limit is noticed and ended, but this stops it earlier: a shell that cannot fork ends by itself
 		const share, more = 2, 1024
 		r.plan.Processes = share*r.command.Limits.Processes + more
 	}
-	if r.alone == "" {
+	if r.initWord == "" {
 		return nil
 	}
 	dir, err := filepath.Abs(r.command.Dir)
@@ -265,10 +267,10 @@ func (r *run) makePlan() error {
 	return err
 }
 
-// prepareUnconfined makes the command line without a sandbox: a clean environment is all that is left, and a parent that ends
+// prepareUnconfined makes the command line without a sandbox: there is only a clean environment, and a parent that ends
 // what the command leaves.
 func (r *run) prepareUnconfined() error {
-	temp, err := os.MkdirTemp("", ownName()+"-")
+	temp, err := os.MkdirTemp("", instancePrefix()+"-")
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// variables returns an environment as processes have it. Invalid when something is no variable.
+// variables returns an environment in the form of the kernel. Invalid when a name or value cannot be a variable.
 func variables(env map[string]string) ([]string, error) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {

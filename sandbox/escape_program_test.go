@@ -33,8 +33,8 @@ func attempt(t *testing.T, s *sandbox.Sandbox, program sandbox.Program, line str
 	return strings.Contains(string(out), "IT IS IN\n"), string(out)
 }
 
-// A function that tries to get out, to what the server or others have, or to more than it was given: each way is closed. What
-// anybody on the machine can do works outside of the sandbox, which shows that the attempt is one.
+// A function that tries to get out, to what the server or others have, or to more than it was given: each way is
+// closed. What anybody on the machine can do works outside of the sandbox, which shows that the attempt is one.
 func TestEscapeProgram(t *testing.T) {
 	t.Parallel()
 	s, off := confined(t), sandbox.Detect(t.Context(), sandbox.Off)

@@ -40,8 +40,8 @@ func canary(t *testing.T, dir string) string {
 	return file.Name()
 }
 
-// No way leads to a file of the host: not by its path, not through /proc, not through a link in the command's own folder, not
-// through a file that the server has open. Outside of the sandbox the same lines read it.
+// No way leads to a file of the host: not by its path, not through /proc, not through a link in the command's own
+// folder, not through a file that the server has open. Outside of the sandbox the same lines read it.
 func TestEscapeReading(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
@@ -93,8 +93,8 @@ ln "$p" hard; cat hard; ln -s "$p" soft; cat soft; true`, path, strings.Join(way
 	}
 }
 
-// Nothing of the host can be changed but what lies in the command's own folder: not by writing, not by mounting anew, not by
-// changing the mode of a device or of the program that confines.
+// Nothing of the host can be changed but what lies in the command's own folder: not by writing, not by mounting anew,
+// not by changing the mode of a device or of the program that confines.
 func TestEscapeWriting(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
@@ -287,7 +287,8 @@ func probeSockets() {
 	}
 }
 
-// Of the network there is nothing: not the host's loopback, not its neighbours, not the metadata service, not its unix sockets.
+// Of the network there is nothing: not the host's loopback, not its neighbours, not the metadata service, not its unix
+// sockets.
 func TestEscapeNetwork(t *testing.T) {
 	t.Parallel()
 	s := confined(t)

@@ -32,7 +32,7 @@ func WithInit(s *Sandbox, path string) *Sandbox {
 }
 
 // OwnName begins the names of what this process leaves outside of its data.
-func OwnName() string { return ownName() }
+func OwnName() string { return instancePrefix() }
 
 // InitAt is where a confined command sees this binary.
 const InitAt = inner.At
@@ -40,7 +40,7 @@ const InitAt = inner.At
 // WithoutAlone returns the sandbox as it is where bubblewrap starts programs, too.
 func WithoutAlone(s *Sandbox) *Sandbox {
 	other := *s
-	other.alone = false
+	other.direct = false
 	return &other
 }
 
@@ -52,7 +52,7 @@ func WithoutLandlock(s *Sandbox) *Sandbox {
 }
 
 // IsAlone reports whether programs are started without bubblewrap.
-func IsAlone(s *Sandbox) bool { return s.alone }
+func IsAlone(s *Sandbox) bool { return s.direct }
 
 // StartSpare is Start with one from the reserve, for which it waits.
 func StartSpare(s *Sandbox, p Program) (*Process, error) {
@@ -115,7 +115,8 @@ func WithoutUsers(s *Sandbox) *Sandbox {
 	return &other
 }
 
-// WithoutNames returns a text with the number of the user that all sandboxes have where none has its own, in the place of those.
+// WithoutNames returns a text with the number of the user that all sandboxes have where none has its own, in the place
+// of those.
 func WithoutNames(s *Sandbox, text string) string {
 	return regexp.MustCompile(`\d+`).ReplaceAllStringFunc(text, func(number string) string {
 		n, err := strconv.Atoi(number)
@@ -127,4 +128,4 @@ func WithoutNames(s *Sandbox, text string) string {
 }
 
 // MakeRoom moves the processes of a group of version 2 into one below it.
-func MakeRoom(folder string, whole bool) error { return makeRoom(folder, whole) }
+func MakeRoom(folder string, whole bool) error { return moveProcesses(folder, whole) }

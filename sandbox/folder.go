@@ -7,12 +7,14 @@ import (
 	"strconv"
 )
 
-// maxDepth is how many folders may lie within one another: more than a commit may have. Whoever looks through them holds one open for each.
+// maxDepth is how deep folders may be nested: deeper than a commit may have. A walk holds one folder open for each
+// level.
 const maxDepth = 300
 
-// disk returns the bytes that the command holds on the disk of its folder, and whether folders lie too deep in it to be looked at.
-func (r *run) disk(open *opened) (total int64, deep bool) {
-	if !r.stays {
+// disk returns the bytes that the command uses on the disk of its folder, and whether folders are nested too deeply to
+// be counted.
+func (r *run) disk(open *openFiles) (total int64, deep bool) {
+	if !r.isProgram {
 		total, deep = folderSize(r.command.Dir)
 		total += open.unlinkedBytes()
 	}
@@ -23,14 +25,14 @@ func (r *run) disk(open *opened) (total int64, deep bool) {
 	return total, deep
 }
 
-// blocks returns what a file of a size takes. Also an empty one takes something.
+// blocks returns the disk space of a file. An empty file takes some, too.
 func blocks(size int64) int64 {
 	const block = 4096
 	return max((size+block-1)/block, 1) * block
 }
 
-// folderSize returns the bytes of what lies below dir, as far as it can be read; never of what links there lead to. It also reports
-// whether something lies deeper than it looks.
+// folderSize returns the bytes of the files below dir that can be read. It does not follow links. It also reports
+// whether folders are nested too deeply.
 func folderSize(dir string) (total int64, deep bool) {
 	deep = walk(dir, func(_ *os.Root, _ string, info fs.FileInfo) {
 		if info.Mode().IsRegular() {
@@ -42,22 +44,22 @@ func folderSize(dir string) (total int64, deep bool) {
 	return total, deep
 }
 
-// walk visits what lies below dir, and dir itself as ".", each by its name in the folder that it lies in. What vanishes meanwhile, or
-// cannot be read, is left out, and so is what lies deeper than maxDepth: then it reports that there is something.
+// walk visits everything below dir, and dir itself as ".", each by its name in its folder. It leaves out what
+// disappears meanwhile, what cannot be read, and what is deeper than maxDepth; for the last it reports true.
 func walk(dir string, visit func(in *os.Root, name string, info fs.FileInfo)) (deep bool) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return false
 	}
-	defer func() { _ = root.Close() }() // nothing is written by it
+	defer func() { _ = root.Close() }() // nothing is written to it
 	if info, err := root.Lstat("."); err == nil {
 		visit(root, ".", info)
 	}
 	return walkIn(root, maxDepth, visit)
 }
 
-// walkIn visits what lies in a folder, and in those in it, so many within one another. It goes from each to the next: by their paths
-// it would begin at the first one for every one.
+// walkIn visits the entries of a folder, and of the folders in it, down to a depth. It opens each folder from its
+// parent; a path would be walked from the first folder each time.
 func walkIn(folder *os.Root, most int, visit func(in *os.Root, name string, info fs.FileInfo)) (deep bool) {
 	for _, name := range namesIn(folder) {
 		info, err := folder.Lstat(name)
@@ -72,7 +74,7 @@ func walkIn(folder *os.Root, most int, visit func(in *os.Root, name string, info
 			deep = true
 			continue
 		}
-		if below, err := folder.OpenRoot(name); err == nil { // else it cannot be read, and was visited before
+		if below, err := folder.OpenRoot(name); err == nil { // otherwise it cannot be read, and was visited before
 			deep = walkIn(below, most-1, visit) || deep
 			_ = below.Close()
 		}
@@ -80,7 +82,7 @@ func walkIn(folder *os.Root, most int, visit func(in *os.Root, name string, info
 	return deep
 }
 
-// namesIn returns the names in a folder, as far as it can be read.
+// namesIn returns the names in a folder, if it can be read.
 func namesIn(folder *os.Root) []string {
 	file, err := folder.Open(".")
 	if err != nil {
@@ -91,8 +93,8 @@ func namesIn(folder *os.Root) []string {
 	return names
 }
 
-// cutDeep removes what lies too deep in a folder, which nobody could remove who holds each folder open above the one that he empties.
-// It takes pieces out of it, from the top on.
+// cutDeep removes deeply nested folders, which cannot be removed by holding each parent open. It moves pieces out of
+// the folder, from the top on.
 func cutDeep(dir string) error {
 	const piece = maxDepth / 2
 	root, err := os.OpenRoot(dir)
@@ -127,7 +129,7 @@ func cutDeep(dir string) error {
 	return errors.Join(errs...)
 }
 
-// foldersAt returns the paths of the folders that lie so many within one another, and opens those above them to their owner.
+// foldersAt returns the paths of the folders at a depth, and makes their parents accessible to their owner.
 func foldersAt(folder *os.Root, depth int, found []string, at string) []string {
 	const open = 0o700
 	for _, name := range namesIn(folder) {
@@ -150,7 +152,7 @@ func foldersAt(folder *os.Root, depth int, found []string, at string) []string {
 	return found
 }
 
-// giveAway makes a user the owner of a folder and of all that lies in it.
+// giveAway makes a user the owner of a folder and of everything in it.
 func giveAway(dir string, user int) error {
 	var failed error
 	walk(dir, func(root *os.Root, path string, _ fs.FileInfo) {
@@ -161,7 +163,8 @@ func giveAway(dir string, user int) error {
 	return failed
 }
 
-// openFolders lets their owner read and remove what a command closed to it, or put too deep for that: the latter is gone then.
+// openFolders lets the owner read and remove folders that a command made inaccessible. It removes those that are nested
+// too deeply.
 func openFolders(dir string) error {
 	const open = 0o700
 	deep := walk(dir, func(in *os.Root, name string, info fs.FileInfo) {

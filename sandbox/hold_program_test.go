@@ -17,8 +17,8 @@ const (
 	piece  = mib
 )
 
-// holders are ways to hold memory of which little or nothing is resident in the process. Each takes as much as it can get, of all that
-// is wanted, and returns the error that stopped it.
+// holders are ways to hold memory of which little or nothing is resident in the process. Each takes as much as it can
+// get, of all that is wanted, and returns the error that stopped it.
 func holders() map[string]func() error {
 	return map[string]func() error{
 		"memfd":                            holdMemfd(0),
@@ -344,7 +344,8 @@ func holdOwn() error {
 	return err
 }
 
-// probeTwice holds memory of its own, which another process has as well: as the one does that a program makes to start another.
+// probeTwice holds memory of its own, which another process has as well: as the one does that a program makes to start
+// another.
 func probeTwice() int {
 	if err := holdOwn(); err != nil {
 		answer("refused", err)

@@ -21,7 +21,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// heldLimit is how many MiB a holder may have. One that is refused has more than two of this program take, with the race detector in it.
+// heldLimit is how many MiB a holder may have. One that is refused has more than two of this program take, with the
+// race detector in it.
 func heldLimit(name string) int64 {
 	const usual, refused = 64, 160
 	if refusals[name] != "" {
@@ -33,8 +34,8 @@ func heldLimit(name string) int64 {
 // heldEnded is the outcome of a holder that has more.
 const heldEnded = "ended: it reached the memory limit"
 
-// outcome runs a holder within heldLimit in one of the ways in which something runs, and says what became of it: "refused" and why, "fits",
-// or "ended" and why.
+// outcome runs a holder within heldLimit in one of the ways in which something runs, and says what became of it:
+// "refused" and why, "fits", or "ended" and why.
 func outcome(ctx context.Context, s *sandbox.Sandbox, way, dir, name string) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*patience)
 	defer cancel()
@@ -90,8 +91,8 @@ func wantHeld(way, name, got string) string {
 	return fmt.Sprintf("%s, %s: %s; want %s", way, name, got, want)
 }
 
-// holds is a Landfall that runs every holder; its arguments are a folder and, where it has control groups, one more. It prints what is
-// wrong.
+// holds is a Landfall that runs every holder; its arguments are a folder and, where it has control groups, one more. It
+// prints what is wrong.
 func holds(args []string) int {
 	s := sandbox.Detect(context.Background(), sandbox.Auto)
 	fmt.Println(s.Kind(), sandbox.IsAlone(s))
@@ -117,8 +118,8 @@ func holds(args []string) int {
 	return 0
 }
 
-// By whatever a process can hold memory that is in no table of its own, it is refused without control groups, or ended. A function
-// beside it notices nothing.
+// By whatever a process can hold memory that is in no table of its own, it is refused without control groups, or ended.
+// A function beside it notices nothing.
 func TestMemoryIsCounted(t *testing.T) {
 	t.Parallel()
 	s := sandbox.WatchOnly(confined(t))
@@ -128,7 +129,8 @@ func TestMemoryIsCounted(t *testing.T) {
 			if _, refused := refusals[name]; refused && way == "bubblewrap" {
 				continue // by the filter of the others
 			}
-			// K-016: without control groups a function or a build is refused, or ended, by whatever it holds more memory than its limit
+			// K-016: without control groups a function or a build is refused, or ended, by whatever it holds more
+			// memory than its limit
 			if wrong := wantHeld(way, name, outcome(t.Context(), s, way, t.TempDir(), name)); wrong != "" {
 				t.Error(wrong)
 			}
@@ -154,12 +156,12 @@ func TestSharedMemoryIsCountedOnce(t *testing.T) {
 	case <-p.Done():
 		result, err := p.Result()
 		t.Errorf("it ended: %+v, %v", result, err)
-	case <-time.After(5 * look):
+	case <-time.After(5 * inspectOpenFiles):
 	}
 }
 
-// look is how often the watch looks.
-const look = 100 * time.Millisecond
+// inspectOpenFiles is how often the watch looks.
+const inspectOpenFiles = 100 * time.Millisecond
 
 // ordinary is a Landfall of an ordinary user, who is nobody on this machine.
 type ordinary struct {
@@ -222,7 +224,8 @@ var charged = []string{
 	"a file in /dev/shm", "empty files in /tmp", "pipes", "streams whose sender is closed", "sockets under way", "tables of pages", "mappings", "locks",
 }
 
-// Where a control group is charged, all is allowed that was, and counted by the kernel. What the kernel does not charge is looked for.
+// Where a control group is charged, all is allowed that was, and counted by the kernel. What the kernel does not charge
+// is looked for.
 func TestMemoryIsCharged(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
@@ -242,8 +245,8 @@ func TestMemoryIsCharged(t *testing.T) {
 	}
 }
 
-// given makes a control group of each kind for somebody, as a unit's manager does, and returns a command that runs what follows it there
-// as that user. Nil where nobody can.
+// given makes a control group of each kind for somebody, as a unit's manager does, and returns a command that runs what
+// follows it there as that user. Nil where nobody can.
 func given(t *testing.T, s *sandbox.Sandbox) []string {
 	t.Helper()
 	if os.Geteuid() != 0 || !sandbox.HasGroups(s) {
@@ -272,7 +275,8 @@ func given(t *testing.T, s *sandbox.Sandbox) []string {
 	return []string{"/bin/sh", "-c", enter + fmt.Sprintf(`exec setpriv --reuid %d --regid %d --clear-groups "$@"`, somebody, somebody), "sh"}
 }
 
-// A server that is an ordinary user makes control groups in the one that it was given, and they hold what its functions have.
+// A server that is an ordinary user makes control groups in the one that it was given, and they hold what its functions
+// have.
 func TestMemoryIsChargedUnprivileged(t *testing.T) {
 	t.Parallel()
 	wrap := given(t, confined(t))

@@ -13,11 +13,11 @@ import (
 	"landfall.dev/landfall/sandbox/inner"
 )
 
-// parentArgument is the word that makes this binary the parent of a command that is not confined.
+// parentArgument is the argument that makes this binary the parent of a command that is not confined.
 const parentArgument = "sandbox-parent"
 
-// Forward is what commands run in: when args begin with a word by which Run and Start start this binary, it becomes the init of
-// a confined command, or the parent of one that is not, and returns the command's exit code. Otherwise handled is false. The
+// Forward handles the arguments with which Run and Start start this binary: it becomes the init of a confined command,
+// or the parent of one that is not, and returns the command's exit code. For other arguments handled is false. The
 // program calls it before anything else.
 func Forward(args []string) (code int, handled bool) {
 	if len(args) == 0 || args[0] != parentArgument {
@@ -32,8 +32,8 @@ func Forward(args []string) (code int, handled bool) {
 	return code, true
 }
 
-// findInit returns the program that becomes process 1: landfall-init, where one of this version lies beside this binary, else
-// this binary.
+// findInit returns the program that becomes process 1: landfall-init, if one of this version is beside this binary,
+// else this binary.
 func findInit(ctx context.Context) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,5 +47,5 @@ func findInit(ctx context.Context) (string, error) {
 	return self, nil
 }
 
-// proxyAddress is where a confined command finds the proxy.
+// proxyAddress returns the address of the proxy inside the sandbox.
 func proxyAddress() string { return net.JoinHostPort(inner.ProxyHost, strconv.Itoa(inner.ProxyPort)) }

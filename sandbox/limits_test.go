@@ -27,8 +27,8 @@ func kinds(t *testing.T) map[string]*sandbox.Sandbox {
 	}
 }
 
-// A command that wants more than it may have is ended, quickly and whole, and its result names the limit. It is the same
-// whether control groups hold the limit or the watch.
+// A command that wants more than it may have is ended, quickly and whole, and its result names the limit. It is the
+// same whether control groups hold the limit or the watch.
 func TestLimits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	t.Setenv("TMPDIR", t.TempDir()) // what is left there is seen; so not parallel

@@ -23,7 +23,8 @@ import (
 // patience is how long a test waits for what happens at once on a machine that has nothing else to do.
 const patience = 60 * time.Second
 
-// TestMain is also the init of what the tests confine, the programs that they run there, and the servers that they kill.
+// TestMain is also the init of what the tests confine, the programs that they run there, and the servers that they
+// kill.
 func TestMain(m *testing.M) {
 	if code, handled := sandbox.Forward(os.Args[1:]); handled {
 		os.Exit(code)
@@ -82,8 +83,8 @@ func show(t *testing.T, s *sandbox.Sandbox, c sandbox.Command) string {
 	return out.String()
 }
 
-// eventually waits until a condition holds that nothing signals. The room's tests stand on nothing else of ours that they can do without:
-// their binary is also the first process of sandboxes that may hold little memory.
+// eventually waits until a condition holds that nothing signals. The room's tests stand on nothing else of ours that
+// they can do without: their binary is also the first process of sandboxes that may hold little memory.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -136,7 +137,8 @@ func leftovers(t *testing.T, s *sandbox.Sandbox, word string) []string {
 	return left
 }
 
-// server is a Landfall as far as these tests need one: it runs one command. Its arguments are the mode, the folder, the command.
+// server is a Landfall as far as these tests need one: it runs one command. Its arguments are the mode, the folder, the
+// command.
 func server(args []string) int {
 	ctx := context.Background()
 	s := sandbox.Detect(ctx, sandbox.Mode(args[0]))
@@ -152,7 +154,8 @@ func server(args []string) int {
 	return result.ExitCode
 }
 
-// functions is a Landfall that runs one program, twice: the second time from its reserve. Its arguments are the folder and the line.
+// functions is a Landfall that runs one program, twice: the second time from its reserve. Its arguments are the folder
+// and the line.
 func functions(args []string) int {
 	s := sandbox.Detect(context.Background(), sandbox.Auto)
 	fmt.Println(s.Kind(), sandbox.IsAlone(s))

@@ -11,24 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel takes for a thing of a process, at most, where that can be found out only by the number of such things.
+// These are upper bounds for the kernel memory of a thing that a process has, for things of which only the number can
+// be found out.
 const (
 	kib           = 1 << 10
-	threadBytes   = 32 * kib  // a thread, with its stack in the kernel
-	mappingBytes  = 256       // one of its mappings
+	threadBytes   = 32 * kib  // a thread, with its kernel stack
+	mappingBytes  = 256       // a mapping
 	fileBytes     = 1 * kib   // an open file
-	attachedBytes = 256       // what hangs on it: a lock, a watch
-	inodeBytes    = 1 * kib   // a file in memory, beside its content
+	attachedBytes = 256       // attached to an open file: a lock or a watch
+	inodeBytes    = 1 * kib   // a file in memory, without its content
 	terminalBytes = 128 * kib // the two queues of a terminal
-	pipeBytes     = 64 * kib  // a pipe, as it is made
-	widePipes     = 1024      // so many of a user; those that come then are
-	narrowBytes   = 8 * kib   // narrow
+	pipeBytes     = 64 * kib  // a pipe with its default size
+	widePipes     = 1024      // the first pipes of a user have that size; later ones
+	narrowBytes   = 8 * kib   // are narrow
 )
 
-// memory returns the bytes of memory that processes hold where no control group is charged for it, at most: what is resident and
-// swapped of their own, and what the kernel holds for them. What is known to be over the limit is not looked at further: who holds much
-// would keep the watch busy.
-func (r *run) memory(processes []process, open *opened) int64 {
+// memory returns an upper bound for the memory that processes hold when no control group counts it: their resident and
+// swapped memory, and what the kernel holds for them. It stops counting once the limit is exceeded, so that a process
+// that holds much does not keep the watch busy.
+func (r *run) memory(processes []process, open *openFiles) int64 {
 	confined := r.sandbox.mode != Off
 	var total int64
 	for _, p := range processes {
@@ -57,9 +58,9 @@ func (r *run) memory(processes []process, open *opened) int64 {
 	return total + open.bytes()
 }
 
-// initOf returns the process that is the sandbox's init; 0: it is not there yet.
+// initOf returns the process that is the sandbox's init; 0 when it does not exist yet.
 func (r *run) initOf(processes []process) int {
-	if r.alone != "" {
+	if r.initWord != "" {
 		return r.pid
 	}
 	for _, p := range processes {
@@ -70,15 +71,15 @@ func (r *run) initOf(processes []process) int {
 	return 0
 }
 
-// sharesMemory reports whether a process has the memory of another one, and not its own, as far as the kernel tells.
+// sharesMemory reports whether a process has the memory of another one, if the kernel tells.
 func sharesMemory(pid, other int) bool {
 	const memory = 1 // KCMP_VM
 	order, _, errno := unix.RawSyscall6(unix.SYS_KCMP, uintptr(pid), uintptr(other), memory, 0, 0, 0)
 	return errno == 0 && order == 0
 }
 
-// resident returns what a process has in memory and in swap, with the tables that say where. Files in memory that a confined one has
-// mapped are counted where they lie.
+// resident returns the memory of a process in RAM and swap, with its page tables. Files in memory that a confined
+// process has mapped are counted in their folders.
 func resident(pid int, confined bool) (total int64) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -101,7 +102,7 @@ func resident(pid int, confined bool) (total int64) {
 	return total
 }
 
-// countLines counts the lines of a file about a process, up to so many.
+// countLines counts the lines of a file about a process, up to most.
 func countLines(pid int, name string, most int64) (lines int) {
 	file, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), name))
 	if err != nil {
@@ -111,7 +112,7 @@ func countLines(pid int, name string, most int64) (lines int) {
 	return linesIn(file, most)
 }
 
-// linesIn counts lines, up to so many.
+// linesIn counts lines, up to most.
 func linesIn(file *os.File, most int64) (lines int) {
 	buffer := make([]byte, 32*kib)
 	for int64(lines) <= most {
@@ -124,7 +125,7 @@ func linesIn(file *os.File, most int64) (lines int) {
 	return lines
 }
 
-// temporaryBytes returns what lies in the folders in memory of the sandbox that a process is in.
+// temporaryBytes returns the bytes in the memory folders of the sandbox of a process.
 func temporaryBytes(pid int) (total int64) {
 	for _, folder := range []string{"tmp", "dev/shm"} {
 		// The last part may be a link, which would lead to a folder of the host.
@@ -142,26 +143,26 @@ func temporaryBytes(pid int) (total int64) {
 	return total
 }
 
-// opened is what processes have open.
-type opened struct {
+// openFiles is what processes have open.
+type openFiles struct {
 	files    int64
 	attached int64
 	pipes    map[uint64]struct{}
 	ptys     int64
-	unlinked map[uint64]int64 // bytes of files on the disk that have no name any more
+	unlinked map[uint64]int64 // bytes of files on the disk without a name
 }
 
-// bytes returns what the kernel holds for that in memory.
-func (o *opened) bytes() int64 {
+// bytes returns the kernel memory for the open files.
+func (o *openFiles) bytes() int64 {
 	pipes := int64(len(o.pipes))
 	return o.files*fileBytes + o.attachedBytes() + o.ptys*terminalBytes +
 		min(pipes, widePipes)*pipeBytes + max(pipes-widePipes, 0)*narrowBytes
 }
 
-// attachedBytes returns what hangs on open files.
-func (o *opened) attachedBytes() int64 { return o.attached * attachedBytes }
+// attachedBytes returns the kernel memory for what is attached to open files.
+func (o *openFiles) attachedBytes() int64 { return o.attached * attachedBytes }
 
-// manyLocks reports whether the processes of this machine have more locks of files than they need. No control group is charged for
+// manyLocks reports whether the processes of this machine have more file locks than they need. No control group counts
 // those, and nothing limits them.
 func manyLocks() bool {
 	const many = 50_000
@@ -173,18 +174,18 @@ func manyLocks() bool {
 	return linesIn(file, many) > many
 }
 
-// unlinkedBytes returns the bytes of files that have no name any more.
-func (o *opened) unlinkedBytes() (total int64) {
+// unlinkedBytes returns the bytes of files without a name.
+func (o *openFiles) unlinkedBytes() (total int64) {
 	for _, size := range o.unlinked {
 		total += size
 	}
 	return total
 }
 
-// look looks at the open files of processes: at those without a name on the disk of dir, if there is one, and, where memory is counted,
-// at what else they hold, until that is more than most.
-func look(dir string, processes []process, counted bool, most int64) *opened {
-	o := &opened{pipes: map[uint64]struct{}{}, unlinked: map[uint64]int64{}}
+// inspectOpenFiles looks at the open files of processes: at those without a name on the disk of dir, if there is one,
+// and, where memory is counted, at everything else that they hold, until that is more than most.
+func inspectOpenFiles(dir string, processes []process, counted bool, most int64) *openFiles {
+	o := &openFiles{pipes: map[uint64]struct{}{}, unlinked: map[uint64]int64{}}
 	var here syscall.Stat_t
 	onDisk := dir != "" && syscall.Stat(dir, &here) == nil
 	for _, p := range processes {
@@ -213,8 +214,8 @@ func look(dir string, processes []process, counted bool, most int64) *opened {
 }
 
 // add adds an open file of a process.
-func (o *opened) add(pid int, number string, file syscall.Stat_t) {
-	const usual = 4 // lines about a file on which nothing hangs: position, flags, mount, inode
+func (o *openFiles) add(pid int, number string, file syscall.Stat_t) {
+	const usual = 4 // lines about a file with nothing attached: position, flags, mount, inode
 	o.files++
 	switch file.Mode & syscall.S_IFMT {
 	case syscall.S_IFIFO:

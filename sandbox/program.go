@@ -9,35 +9,36 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Program is a process that stays: it is spoken to through pipes, until it ends or is killed.
+// Program is a process that stays: its caller talks to it through pipes, until it ends or is killed.
 type Program struct {
-	// Args are the program, by a path that may be relative to Dir, and its arguments.
+	// Args are the program, with a path that may be relative to Dir, and its arguments.
 	Args []string
 
-	// Dir is the host's folder that the program starts in. A confined one sees it as /function and can only read it; all that
-	// lies in it must be readable by everybody. Many programs may share it.
+	// Dir is the host's folder in which the program starts. A confined program sees it as /function and can only read
+	// it, so everybody must be able to read everything in it. Many programs may share it.
 	Dir string
 
-	// Root, when set, is the host's folder that the program sees as its root, in place of the machine's programs and of Dir, which is
-	// then a path in it. It can only be read; what it has at /proc, /dev, /tmp and /run is not seen. It is refused without a sandbox,
-	// and with an init that needs libraries, which the root may not have.
+	// Root, when set, is the host's folder that the program sees as its root, in place of the machine's programs. Dir
+	// is then a path in it. It can only be read; the program does not see what it has at /proc, /dev, /tmp and /run. It
+	// is refused without a sandbox, and with an init that needs libraries, which the root may not have.
 	Root string
 
-	Env map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
+	Env map[string]string // in addition to PATH, HOME, TMPDIR, LANG and the proxy's address
 
-	// Files are small files in memory that only a confined program sees, and can only read, by their paths: clean, and below /secrets or
-	// /configs. They count as memory.
+	// Files are small files in memory that only a confined program sees, and can only read, by their paths: clean, and
+	// below /secrets or /configs. They count as memory.
 	Files map[string]string
 
-	// Proxy, when set, lets a confined program reach public addresses through an HTTP proxy, and nothing else. Without it there is
-	// no network at all. Programs may share one.
+	// Proxy, when set, lets a confined program reach public addresses through an HTTP proxy, and nothing else. Without
+	// it there is no network. Programs may share a proxy.
 	Proxy *Proxy
 
-	// Limits bound the program; Wall and Output are not looked at. Disk is the size of its /tmp, which counts as memory, too.
+	// Limits bound the program; Wall and Output have no effect. Disk is the size of its /tmp, which also counts as
+	// memory.
 	Limits Limits
 }
 
-// Process is a program that was started. Its three files are the ends of pipes to it, and have deadlines; whoever started it
+// Process is a started program. Its three files are the ends of pipes to it, and have deadlines. The caller of Start
 // closes them.
 type Process struct {
 	Stdin, Stdout, Stderr *os.File
@@ -51,17 +52,18 @@ type Process struct {
 // Done is closed when nothing of the process is left.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Result says how the process ended. It waits for that.
+// Result waits for the end of the process, and says how it ended.
 func (p *Process) Result() (Result, error) {
 	<-p.done
 	return p.result, p.err
 }
 
-// Kill ends the process and all that it started, and does not wait for that. It may be called at any time, and more than once.
+// Kill ends the process and all that it started, and does not wait for that. It may be called at any time, and more
+// than once.
 func (p *Process) Kill() { p.kill() }
 
-// Start starts a program. That it cannot be run shows in what it prints, and in its exit code. Forbidden when functions are
-// refused here, with what to do about it; Invalid when a variable cannot be given to a process.
+// Start starts a program. If it cannot be run, its output and exit code show that. Forbidden when functions are refused
+// here, with what to do about it; Invalid when a process cannot have one of the variables.
 func (s *Sandbox) Start(p Program) (*Process, error) {
 	const op landfall.Op = "sandbox.Start"
 	if err := s.refused(op, "functions"); err != nil {
@@ -71,14 +73,14 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 		return nil, err
 	}
 	command := Command{Dir: p.Dir, Env: p.Env, Files: p.Files, Limits: p.Limits.withDefaults(), Proxy: p.Proxy}
-	if s.mode != Off && s.alone {
-		process, err := s.startAlone(p, command)
+	if s.mode != Off && s.direct {
+		process, err := s.startDirect(p, command)
 		if err != nil {
 			return nil, &landfall.Error{Op: op, Kind: landfall.KindOf(err), Err: err}
 		}
 		return process, nil
 	}
-	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, stays: true, root: p.Root}
+	r := &run{sandbox: s, command: command, argv: p.Args, at: homeDir, isProgram: true, root: p.Root}
 	if p.Root != "" {
 		r.at, r.command.Dir = p.Dir, p.Root
 	}
@@ -92,12 +94,12 @@ func (s *Sandbox) Start(p Program) (*Process, error) {
 	return process, nil
 }
 
-// start starts the program, once it is prepared. After an error nothing is left.
+// start starts the program after prepare. After an error nothing is left.
 func (r *run) start(prepare func() error) (process *Process, err error) {
 	defer func() {
 		if err != nil {
 			r.closeFiles()
-			r.letGo()
+			r.release()
 			r.group.remove()
 			r.sandbox.users.free(r.user)
 			err = errors.Join(err, r.removeTemp())
@@ -132,7 +134,7 @@ func (r *run) start(prepare func() error) (process *Process, err error) {
 	return process, nil
 }
 
-// run starts the command, and leaves a goroutine that waits for its end.
+// run starts the command, and a goroutine that waits for its end.
 func (r *run) run(ctx context.Context, cmd *exec.Cmd, cancel context.CancelFunc, process *Process) error {
 	started := make(chan error)
 	onThread(func() { // the program ends with the thread that started it
@@ -146,11 +148,11 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd, cancel context.CancelFunc,
 		if err == nil {
 			defer close(process.done)
 			defer cancel()
-			if r.told == nil {
+			if r.ready == nil {
 				r.begin(ctx)
 			} else {
 				select {
-				case <-r.told:
+				case <-r.ready:
 					r.serve(ctx)
 				case <-ctx.Done():
 				}
@@ -165,7 +167,7 @@ func (r *run) run(ctx context.Context, cmd *exec.Cmd, cancel context.CancelFunc,
 func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	killed := r.wait(ctx, cmd.Process.Pid)
 	err := cmd.Wait()
-	r.letGo()
+	r.release()
 	r.group.remove()
 	r.sandbox.users.free(r.user)
 	if _, failed := errors.AsType[*exec.ExitError](err); failed {
@@ -174,9 +176,9 @@ func (r *run) finish(ctx context.Context, cmd *exec.Cmd) (Result, error) {
 	return Result{ExitCode: exitCode(cmd.ProcessState), Killed: killed}, errors.Join(err, r.removeTemp())
 }
 
-// held reports whether the kernel holds every limit by itself.
-func (r *run) held() bool {
-	return r.sandbox.mode != Off && (r.sandbox.sized || r.alone != "") && r.group.memory != "" && r.group.processes != ""
+// kernelEnforces reports whether the kernel enforces every limit by itself.
+func (r *run) kernelEnforces() bool {
+	return r.sandbox.mode != Off && (r.sandbox.sized || r.initWord != "") && r.group.memory != "" && r.group.processes != ""
 }
 
 // pipes makes the three pipes, and returns the program's ends.
@@ -190,7 +192,7 @@ func (p *Process) pipes() (theirs []*os.File, err error) {
 	if err = errors.Join(failed[:]...); err != nil {
 		p.Close()
 		for _, file := range theirs {
-			file.Close() // also of none
+			file.Close() // a nil file, too
 		}
 	}
 	return theirs, err
@@ -199,6 +201,6 @@ func (p *Process) pipes() (theirs []*os.File, err error) {
 // Close closes the pipes: the program reads the end of its input.
 func (p *Process) Close() {
 	for _, file := range []*os.File{p.Stdin, p.Stdout, p.Stderr} {
-		file.Close() // also of none
+		file.Close() // a nil file, too
 	}
 }

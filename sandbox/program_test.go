@@ -118,8 +118,8 @@ func TestProgramOutOfMemory(t *testing.T) {
 	}
 }
 
-// Of the machine a program sees its folder, which it cannot change, and a temporary folder of its own that is as large as it
-// was said to be.
+// Of the machine a program sees its folder, which it cannot change, and a temporary folder of its own that is as large
+// as it was said to be.
 func TestProgramSeesLittle(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -168,8 +168,8 @@ func TestProgramRefused(t *testing.T) {
 	}
 }
 
-// A program that may reach the network reaches the proxy, which refuses what is not public; one that may not has nothing to
-// ask. Neither has another way.
+// A program that may reach the network reaches the proxy, which refuses what is not public; one that may not has
+// nothing to ask. Neither has another way.
 func TestProgramNetwork(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
@@ -196,8 +196,8 @@ func TestProgramNetwork(t *testing.T) {
 	}
 }
 
-// Where the kernel has Landlock, it is a second wall: what the folders of the sandbox would let through is refused, too, while
-// a program and a build can do in their own folders what they need to. What is lacking is said.
+// Where the kernel has Landlock, it is a second wall: what the folders of the sandbox would let through is refused,
+// too, while a program and a build can do in their own folders what they need to. What is lacking is said.
 func TestLandlock(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
@@ -225,8 +225,8 @@ func TestLandlock(t *testing.T) {
 	}
 }
 
-// A program's small files are its alone: it finds them at their paths, can read them and not change them, and no other program has them. It
-// finds its own folder where Fission has it, too.
+// A program's small files are its alone: it finds them at their paths, can read them and not change them, and no other
+// program has them. It finds its own folder where Fission has it, too.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	s := confined(t)

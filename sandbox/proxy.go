@@ -15,25 +15,25 @@ import (
 	"landfall.dev/landfall/outbound"
 )
 
-// Proxy is the only way of a confined command to a network: an HTTP proxy that reaches public addresses at the ports 80
-// and 443, and the allowed hosts.
+// Proxy is the only connection of a confined command to a network: an HTTP proxy that reaches public addresses at the
+// ports 80 and 443, and the allowed hosts.
 type Proxy struct {
-	AllowedHosts []string // HOST (at every port) or HOST:PORT that may be private
+	AllowedHosts []string // HOST (every port) or HOST:PORT, which may be private
 
-	// Upstream is the proxy that leads out of this machine's network; nil: hosts are reached from here.
+	// Upstream is the proxy of this machine's network; nil: hosts are reached directly.
 	Upstream *outbound.Proxy
 
-	// Log is told of every host that is asked for, and why it was not reached, from several goroutines, and never after the command has
-	// ended. nil: nobody.
+	// Log is called for every host that was asked for, with the reason when it was not reached. It is called from
+	// several goroutines, and never after the command has ended. It may be nil.
 	Log func(host string, failure error)
 
-	// Count is told of the bytes that went to hosts and came from them, as Log is. nil: nobody.
+	// Count is called with the bytes sent to and received from hosts, like Log. It may be nil.
 	Count func(sent, received int)
 }
 
 const (
 	dialTimeout = 20 * time.Second
-	idleTimeout = 5 * time.Minute // for a connection over which nothing goes, either way
+	idleTimeout = 5 * time.Minute // for a connection without traffic in either direction
 )
 
 // ServeHTTP implements http.Handler: CONNECT, and requests with an absolute address.
@@ -42,7 +42,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.connect(w, r)
 		return
 	}
-	if r.Method == http.MethodTrace { // a proxy behind this one would answer with the password that it got
+	if r.Method == http.MethodTrace { // a proxy behind this one would answer with its own password
 		http.Error(w, "TRACE does not leave the sandbox", http.StatusMethodNotAllowed)
 		return
 	}
@@ -120,7 +120,7 @@ func splice(a, b net.Conn) {
 	<-done
 }
 
-// log says whether a host was reached, by its name or HOST:PORT.
+// log reports whether a host was reached, by its name or HOST:PORT.
 func (p *Proxy) log(host string, failure error) {
 	if p.Log == nil {
 		return
@@ -128,10 +128,10 @@ func (p *Proxy) log(host string, failure error) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	p.Log(outbound.Plain(host), failure)
+	p.Log(outbound.CanonicalHost(host), failure)
 }
 
-// open connects to HOST:PORT by the proxy that leads there, if there is one.
+// open connects to HOST:PORT, through the upstream proxy if there is one for it.
 func (p *Proxy) open(ctx context.Context, address string) (net.Conn, error) {
 	upstream := p.Upstream.For("https", address)
 	if upstream == nil {
@@ -144,20 +144,20 @@ func (p *Proxy) open(ctx context.Context, address string) (net.Conn, error) {
 	return &outward{conn, p.Count}, nil
 }
 
-// dial resolves an address, checks it, and connects to what was checked.
+// dial resolves an address, checks it, and connects to the checked address.
 func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no address", address)
 	}
-	conn, err := p.dialChecked(ctx, outbound.Plain(host), port)
+	conn, err := p.dialChecked(ctx, outbound.CanonicalHost(host), port)
 	if err != nil {
 		return nil, err
 	}
 	return &outward{conn, p.Count}, nil
 }
 
-// outward is a connection to a host. It ends when nothing goes over it for long.
+// outward is a connection to a host. It ends when there is no traffic for long.
 type outward struct {
 	net.Conn
 	count func(sent, received int)
@@ -183,7 +183,7 @@ func (c *outward) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite tells the host that nothing follows.
+// CloseWrite tells the host that nothing more will be sent.
 func (c *outward) CloseWrite() error {
 	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return w.CloseWrite()
@@ -198,7 +198,7 @@ func (c *outward) add(sent, received int) {
 }
 
 func (p *Proxy) dialChecked(ctx context.Context, host, port string) (net.Conn, error) {
-	if err := p.check(host, port, nil); err != nil { // nobody needs to ask for its addresses
+	if err := p.check(host, port, nil); err != nil { // its addresses need not be looked up
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -226,17 +226,17 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// kept is the error for a host that the rules keep from a command, and what LANDFALL_ALLOWED_HOSTS would have to list.
-func kept(why, allow string) error {
+// refusedHost is the error for a host that the rules do not allow, with what LANDFALL_ALLOWED_HOSTS would have to list.
+func refusedHost(why, allow string) error {
 	return fmt.Errorf("%s; the sandbox reaches it only if LANDFALL_ALLOWED_HOSTS lists %s", why, allow)
 }
 
-// NotReached is the line for people about a host that a command asked for.
+// NotReached returns the line for people about a host that a command could not reach.
 func NotReached(host string, failure error) string {
 	return landfall.Printable(fmt.Sprintf("%s was not reached: %s", host, reason(failure)))
 }
 
-// reason says for people why a host was not reached.
+// reason returns for people why a host was not reached.
 func reason(failure error) string {
 	if landfall.KindOf(failure) != landfall.Internal {
 		return landfall.MessageOf(failure)
@@ -244,15 +244,15 @@ func reason(failure error) string {
 	return failure.Error()
 }
 
-// check fails when a port is not one of the web's, or one of a host's addresses is not public, or this machine's: what listens there
-// may trust who comes from here. Exceptions may be anything.
+// check fails when the port is not 80 or 443, or one of a host's addresses is not public, or belongs to this machine,
+// whose servers may trust connections from here. Exceptions may be anything.
 func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
 	if outbound.Allows(p.AllowedHosts, host, port) {
 		return nil
 	}
-	host = outbound.Plain(host)
+	host = outbound.CanonicalHost(host)
 	if port != "80" && port != "443" {
-		return kept(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
+		return refusedHost(fmt.Sprintf("the sandbox reaches the ports 80 and 443 only, not %s of %s", port, host), net.JoinHostPort(host, port))
 	}
 	if len(addresses) == 0 {
 		return nil
@@ -263,16 +263,16 @@ func (p *Proxy) check(host, port string, addresses []netip.Addr) error {
 	}
 	for _, address := range addresses {
 		if outbound.IsPrivate(address) {
-			return kept(host+" is a private address", host)
+			return refusedHost(host+" is a private address", host)
 		}
 		if slices.ContainsFunc(own, func(a net.Addr) bool { return isAt(a, address) }) {
-			return kept(host+" is an address of this server", host)
+			return refusedHost(host+" is an address of this server", host)
 		}
 	}
 	return nil
 }
 
-// isAt reports whether an address of an interface, with its network, is that address.
+// isAt reports whether the address of a network interface is the given address.
 func isAt(a net.Addr, address netip.Addr) bool {
 	network, ok := a.(*net.IPNet)
 	if !ok {

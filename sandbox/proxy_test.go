@@ -103,7 +103,8 @@ func (l *log) has(line string) bool {
 	return slices.Contains(l.lines, line)
 }
 
-// The proxy is the one way out: it reaches what is allowed, as a tunnel and by request, and says which hosts were asked for.
+// The proxy is the one way out: it reaches what is allowed, as a tunnel and by request, and says which hosts were asked
+// for.
 func TestProxyReaches(t *testing.T) {
 	t.Parallel()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -231,8 +232,8 @@ func TestProxyRefusesPorts(t *testing.T) {
 	}
 }
 
-// Behind a company's proxy, a command reaches the world through it, and nothing that it could not reach otherwise; it is never shown the
-// company's password.
+// Behind a company's proxy, a command reaches the world through it, and nothing that it could not reach otherwise; it
+// is never shown the company's password.
 func TestProxyBehindAProxy(t *testing.T) {
 	t.Parallel()
 	network := proxytest.New(t)

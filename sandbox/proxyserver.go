@@ -11,22 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// proxyServer serves a proxy on a listener that the init of a run sends: it listens in the network of the sandbox, and is
-// served from here.
+// proxyServer serves a proxy on a listener that the init of a run sends. The listener is in the network of the sandbox,
+// and the server is here.
 type proxyServer struct {
 	server  *http.Server
 	control *net.UnixConn
 
 	connections int
 	cancel      context.CancelFunc
-	served      chan struct{} // closed when the listener is let go of; nil before start
+	served      chan struct{} // closed when the listener is closed; nil before start
 
 	mu      sync.Mutex
 	stopped bool
 	busy    sync.WaitGroup // the requests
 }
 
-// newProxyServer returns a server of so many connections at one time, and the file over which the init sends the listener.
+// newProxyServer returns a server with a limit of connections at the same time, and the file over which the init sends
+// the listener.
 func newProxyServer(handler http.Handler, connections int) (*proxyServer, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -75,12 +76,12 @@ func (s *proxyServer) start(ctx context.Context) {
 		if err != nil {
 			return // the init has ended before, and says why
 		}
-		_ = s.server.Serve(&bounded{Listener: listener, places: make(chan struct{}, s.connections), done: ctx.Done()})
+		_ = s.server.Serve(&boundedListener{Listener: listener, places: make(chan struct{}, s.connections), done: ctx.Done()})
 		listener.Close()
 	}()
 }
 
-// stop ends all connections, and waits until the requests are done with.
+// stop ends all connections, and waits until the requests are done.
 func (s *proxyServer) stop() {
 	_ = s.control.Close()
 	if s.served == nil {
@@ -119,22 +120,22 @@ func receiveListener(control *net.UnixConn) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// These are how many connections a command and a program, of which there are more, may have to the proxy at one time: each takes two
-// files of the server's.
+// These bound the connections that a command and a program, of which there are more, may have to the proxy at the same
+// time. Each connection takes two of the server's files.
 const (
 	commandConnections = 256
 	programConnections = 64
 )
 
-// bounded is a listener that accepts no more than so many at one time.
-type bounded struct {
+// boundedListener is a listener with a limit of connections at the same time.
+type boundedListener struct {
 	net.Listener
 	places chan struct{}
 	done   <-chan struct{}
 }
 
 // Accept implements net.Listener.
-func (b *bounded) Accept() (net.Conn, error) {
+func (b *boundedListener) Accept() (net.Conn, error) {
 	select {
 	case b.places <- struct{}{}:
 	case <-b.done:

@@ -8,23 +8,24 @@ import (
 	"landfall.dev/landfall/sandbox/inner"
 )
 
-// reserve keeps inits that were started and wait to be told what to run: in namespaces and groups of their own, with nothing in
-// them. A program that takes one waits for its root only. None was anybody's before, and none is used again.
+// reserve keeps started inits that wait for a program: in namespaces and groups of their own, with nothing in them. A
+// program that takes one only waits for its root. Each init is used once.
 type reserve struct {
-	sandbox *Sandbox
-	count   int
-	rest    time.Duration // how long after the last start they are kept
-	ready   chan *alone
-	ctx     context.Context //nolint:containedctx // it ends the goroutines of an object, and no call
+	sandbox   *Sandbox
+	count     int
+	idleLimit time.Duration // how long they are kept after the last start
+	ready     chan *directInit
+	ctx       context.Context //nolint:containedctx // it ends the goroutines of an object, and no call
 
 	mutex   sync.Mutex
 	keeping int
-	wanted  time.Time // when a program was started last
+	wanted  time.Time // when the last program was started
 	keepers sync.WaitGroup
 }
 
-// Reserve lets programs begin in half the time while others do: from the first on, so many empty sandboxes wait for the next, until
-// none was started for half a minute. It is called before the first Start; release ends those that wait, and comes after the last.
+// Reserve halves the time in which programs start while others do: from the first start on, count empty sandboxes wait
+// for the next programs, until none was started for half a minute. It is called before the first Start; release ends
+// the waiting sandboxes, and is called after the last Start.
 func (s *Sandbox) Reserve(count int) (release func()) {
 	const rest = 30 * time.Second
 	return s.reserveFor(count, rest)
@@ -32,8 +33,8 @@ func (s *Sandbox) Reserve(count int) (release func()) {
 
 func (s *Sandbox) reserveFor(count int, rest time.Duration) (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &reserve{sandbox: s, count: count, rest: rest, ready: make(chan *alone), ctx: ctx}
-	if s.Kind() != "off" && s.alone {
+	r := &reserve{sandbox: s, count: count, idleLimit: rest, ready: make(chan *directInit), ctx: ctx}
+	if s.Kind() != "off" && s.direct {
 		s.reserve = r
 	}
 	return func() {
@@ -44,8 +45,9 @@ func (s *Sandbox) reserveFor(count int, rest time.Duration) (release func()) {
 	}
 }
 
-// take returns a spare one for a program, or nil when there is none now. None has a way to the proxy, or a root of its own.
-func (s *Sandbox) take(p Program) *alone {
+// take returns a waiting init for a program, or nil when there is none now. A waiting init has no connection to the
+// proxy, and no root of its own.
+func (s *Sandbox) take(p Program) *directInit {
 	r := s.reserve
 	if r == nil || p.Proxy != nil || p.Root != "" {
 		return nil
@@ -59,7 +61,7 @@ func (s *Sandbox) take(p Program) *alone {
 	}
 }
 
-// fill begins to keep some ready, or keeps them for longer.
+// fill begins to keep inits ready, or keeps them for longer.
 func (r *reserve) fill() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -70,8 +72,8 @@ func (r *reserve) fill() {
 	}
 }
 
-// goesOn reports whether one more is to be kept ready; if not, there is a keeper less.
-func (r *reserve) goesOn() bool {
+// wantsMore reports whether another one must be kept ready; if not, there is a keeper less.
+func (r *reserve) wantsMore() bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	goes := r.isWanted()
@@ -81,13 +83,13 @@ func (r *reserve) goesOn() bool {
 	return goes
 }
 
-// isWanted reports whether a program was started not long ago. The mutex is held.
-func (r *reserve) isWanted() bool { return r.ctx.Err() == nil && time.Since(r.wanted) <= r.rest }
+// isWanted reports whether a program was started not long ago. The caller holds the mutex.
+func (r *reserve) isWanted() bool { return r.ctx.Err() == nil && time.Since(r.wanted) <= r.idleLimit }
 
-// keep keeps one ready.
+// keep keeps one init ready.
 func (r *reserve) keep() {
-	for r.goesOn() {
-		spare, err := r.sandbox.empty(inner.Spare, Command{Limits: Limits{CPU: 1}})
+	for r.wantsMore() {
+		spare, err := r.sandbox.startIdle(inner.Spare, Command{Limits: Limits{CPU: 1}})
 		if err != nil {
 			r.pause()
 			continue
@@ -98,10 +100,11 @@ func (r *reserve) keep() {
 	}
 }
 
-// offer waits until somebody takes it, and reports whether somebody did before it ended, or was not wanted any more.
-func (r *reserve) offer(spare *alone) bool {
+// offer waits until somebody takes the init, and reports whether somebody did before it ended, or was not wanted any
+// more.
+func (r *reserve) offer(spare *directInit) bool {
 	const look = time.Second
-	tick := time.NewTicker(min(look, r.rest))
+	tick := time.NewTicker(min(look, r.idleLimit))
 	defer tick.Stop()
 	for {
 		select {
@@ -111,7 +114,7 @@ func (r *reserve) offer(spare *alone) bool {
 			r.mutex.Lock()
 			wanted := r.isWanted()
 			r.mutex.Unlock()
-			if !wanted || !spare.lives() { // somebody may have killed it
+			if !wanted || !spare.lives() { // it may have been killed
 				return false
 			}
 		case <-r.ctx.Done():

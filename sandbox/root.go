@@ -9,22 +9,22 @@ import (
 	"landfall.dev/landfall"
 )
 
-// refusedRoot returns the error where no program can have a root of its own.
+// refusedRoot returns the error when no program can have a root of its own.
 func (s *Sandbox) refusedRoot(op landfall.Op, root string) error {
 	switch {
 	case root == "":
 		return nil
 	case s.mode == Off:
 		return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: "functions that are images are refused without a sandbox"}
-	case !s.alone && !standsAlone(s.init):
+	case !s.direct && !isStatic(s.init):
 		return &landfall.Error{Op: op, Kind: landfall.Unavailable, Message: "functions that are images cannot be run: " +
 			"install landfall-init beside landfall, or a landfall that was built without cgo"}
 	}
 	return nil
 }
 
-// standsAlone reports whether a program needs no libraries.
-func standsAlone(program string) bool {
+// isStatic reports whether a program needs no libraries.
+func isStatic(program string) bool {
 	file, err := elf.Open(program)
 	if err != nil {
 		return false
@@ -33,8 +33,8 @@ func standsAlone(program string) bool {
 	return !slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// rootBinds are bubblewrap's arguments for a root that is a folder of the host: each thing in it is bound for itself, so that what
-// every command has beside them has a place.
+// rootBinds returns bubblewrap's arguments for a root that is a folder of the host: each entry is bound by itself, so
+// there is a place for what every command has in addition.
 func rootBinds(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

@@ -22,8 +22,8 @@ func TestRootNeedsSandbox(t *testing.T) {
 	}
 }
 
-// imageRoot makes a root as an image has one: a shell and its tools with their libraries, this binary as /probe, and a program with
-// whatever rights its file gives in a folder that everybody may write to.
+// imageRoot makes a root as an image has one: a shell and its tools with their libraries, this binary as /probe, and a
+// program with whatever rights its file gives in a folder that everybody may write to.
 func imageRoot(t *testing.T, program string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -78,7 +78,8 @@ func imageRoot(t *testing.T, program string) string {
 	return root
 }
 
-// However it is started, a program in an image's root sees that and nothing of the machine, beside what every program has.
+// However it is started, a program in an image's root sees that and nothing of the machine, beside what every program
+// has.
 func TestRootIsAll(t *testing.T) {
 	t.Parallel()
 	s := confined(t)

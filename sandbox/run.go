@@ -18,33 +18,33 @@ import (
 
 // run is one run of a command.
 type run struct {
-	sandbox *Sandbox
-	command Command
-	argv    []string // what to run
-	at      string   // where it sees Dir when it is confined
-	stays   bool     // it is a program: Dir is not its own
-	root    string   // of a program: the host's folder that it sees as its root
-	output  *capped  // of a command
-	group   group
-	user    int          // that a confined one is
-	temp    string       // HOME and TMPDIR on the host, in mode Off
-	args    []string     // what to start
-	files   []*os.File   // what it finds open, from firstExtraFile on
-	proxy   *proxyServer // nil: none
-	alone   string       // what an init is that makes the sandbox; empty: none
-	plan    *inner.Plan  // what the init is told; nil without one
-	server  *os.File     // by which it is told, and knows that the server lives
+	sandbox   *Sandbox
+	command   Command
+	argv      []string       // what to run
+	at        string         // the path at which a confined command sees Dir
+	isProgram bool           // it is a program, and Dir is not its own
+	root      string         // of a program: the host's folder that it sees as its root
+	output    *limitedWriter // of a command
+	group     group
+	user      int          // the user of a confined command
+	temp      string       // HOME and TMPDIR on the host, in mode Off
+	args      []string     // what to start
+	files     []*os.File   // open files of the command, from firstExtraFile on
+	proxy     *proxyServer // nil: none
+	initWord  string       // the word of an init that makes the sandbox; empty: there is none
+	plan      *inner.Plan  // for the init; nil without one
+	server    *os.File     // the pipe to the init, which tells it what to do and that the server lives
 
-	sockets *diagnosis // by which its sockets are counted; nil: not yet
+	sockets *diagnosis // for counting its sockets; nil: not opened yet
 
-	pid  int           // once it is started
-	told chan struct{} // of one that is alone: closed when the fields above say what to run
+	pid   int           // set once it is started
+	ready chan struct{} // of a directInit: closed when the fields above say what to run
 }
 
 // do prepares, runs and cleans up.
 func (r *run) do(ctx context.Context) (Result, error) {
 	defer r.closeFiles()
-	defer r.letGo()
+	defer r.release()
 	r.user = r.sandbox.users.take(false)
 	defer r.sandbox.users.free(r.user)
 	r.group = r.sandbox.groups.make(r.command.Limits)
@@ -55,14 +55,14 @@ func (r *run) do(ctx context.Context) (Result, error) {
 	var result Result
 	var err error
 	<-onThread(func() { result, err = r.execute(ctx) }) // the command ends with the thread that started it
-	r.letGo()
+	r.release()
 	r.group.remove()
 	return result, errors.Join(err, openFolders(r.command.Dir), r.removeTemp())
 }
 
-// letGo closes what the server holds for the command. It may be called more than once.
-func (r *run) letGo() {
-	r.server.Close() // also of none
+// release closes what the server holds for the command. It may be called more than once.
+func (r *run) release() {
+	r.server.Close() // a nil file, too
 	if r.sockets != nil {
 		r.sockets.file.Close()
 	}
@@ -86,21 +86,21 @@ func (r *run) closeFiles() {
 	r.files = nil
 }
 
-// launcher sets what a shell can limit, and becomes the command. Its arguments are the largest file in blocks of 512 bytes, and
-// the command. When the machine runs out of memory, the command is what the kernel ends first.
+// launcher sets the limits that a shell can set, and becomes the command. Its arguments are the largest file in blocks
+// of 512 bytes, and the command. When the machine runs out of memory, the kernel ends the command first.
 const launcher = `echo 1000 > /proc/self/oom_score_adj
 ulimit -c 0; ulimit -f "$1"; ulimit -n 8192 2>/dev/null; shift
 exec "$@"`
 
-// begin serves what was started, and tells it what to do.
+// begin serves the proxy of a started command, and tells the init what to do.
 func (r *run) begin(ctx context.Context) {
 	r.serve(ctx)
 	if r.plan != nil {
-		_ = r.tell() // one that has ended is seen to have ended
+		_ = r.tell() // an init that has ended is noticed later
 	}
 }
 
-// serve opens the way to the proxy.
+// serve opens the connection to the proxy.
 func (r *run) serve(ctx context.Context) {
 	if r.proxy != nil {
 		r.proxy.start(ctx)
@@ -150,23 +150,23 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 	return Result{ExitCode: exitCode(cmd.ProcessState), Killed: killed}, nil
 }
 
-// launch returns what to start: an init that makes the sandbox as it is, anything else by a shell.
+// launch returns what to start: an init that makes the sandbox directly, anything else by a shell.
 func (r *run) launch(ctx context.Context) *exec.Cmd {
-	ctx = context.WithoutCancel(ctx) // the watch ends it, whole
-	if r.alone != "" {
+	ctx = context.WithoutCancel(ctx) // the watch ends it, with all its processes
+	if r.initWord != "" {
 		cmd := exec.CommandContext(ctx, r.args[0], r.args[1:]...)
 		cmd.Dir, cmd.Env, cmd.ExtraFiles, cmd.SysProcAttr = "/", []string{"GOMAXPROCS=1", "GOGC=off"}, r.files, r.namespaces()
 		return cmd
 	}
 	const block = 512
-	launch := append([]string{"-c", launcher, "sh", strconv.FormatInt(r.largest()/block, 10)}, r.args...)
+	launch := append([]string{"-c", launcher, "sh", strconv.FormatInt(r.maxFileSize()/block, 10)}, r.args...)
 	cmd := exec.CommandContext(ctx, "/bin/sh", launch...)
 	cmd.Dir, cmd.Env, cmd.ExtraFiles = r.command.Dir, []string{}, r.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 
-// give makes files the command's user's, who could not open them again by /dev/stdout otherwise.
+// give makes the command's user the owner of files, so that the command can open them again by /dev/stdout.
 func (r *run) give(files ...*os.File) error {
 	if r.sandbox.mode == Off || os.Geteuid() != 0 {
 		return nil
@@ -179,8 +179,8 @@ func (r *run) give(files ...*os.File) error {
 	return nil
 }
 
-// wait watches the process until it has ended, ends what it left, and returns the limit that it reached. The process is not
-// reaped: until then its number, by which it is killed, is nobody else's.
+// wait watches the process until it has ended, ends what it left, and returns the limit that it reached. It does not
+// reap the process: until then no other process can get its number, by which it is killed.
 func (r *run) wait(ctx context.Context, pid int) (killed string) {
 	w := &watch{run: r, leader: pid}
 	ended, watched := make(chan struct{}), make(chan struct{})
@@ -196,7 +196,7 @@ func (r *run) wait(ctx context.Context, pid int) (killed string) {
 	}
 	close(ended)
 	<-watched
-	_ = unix.Kill(-pid, unix.SIGKILL) // nobody, or what mode Off left in the background
+	_ = unix.Kill(-pid, unix.SIGKILL) // what mode Off left in the background, if there is something
 	r.group.kill()
 	if w.killed == "" && ctx.Err() == nil {
 		w.killed = w.excess()
@@ -204,8 +204,8 @@ func (r *run) wait(ctx context.Context, pid int) (killed string) {
 	return w.killed
 }
 
-// endOutput waits until all output is passed on. Only a process that mode Off could not find still holds the pipe then; it is
-// not waited for.
+// endOutput waits until all output is passed on. Only a process that mode Off could not find can still hold the pipe
+// then; it is not waited for.
 func (r *run) endOutput(reader *os.File, copied <-chan struct{}) {
 	timer := time.NewTimer(5 * time.Second)
 	defer timer.Stop()
@@ -218,7 +218,7 @@ func (r *run) endOutput(reader *os.File, copied <-chan struct{}) {
 	r.output.end()
 }
 
-// emptyFile returns a file with nothing in it, that is nothing of the host's, and cannot be written to.
+// emptyFile returns an empty file that cannot be written to, and is not a file of the host.
 func emptyFile() (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err == nil {
@@ -227,7 +227,7 @@ func emptyFile() (*os.File, error) {
 	return r, err
 }
 
-// dataFile returns a file in memory to read the data from.
+// dataFile returns a file in memory with the data.
 func dataFile(data []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate("data", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -244,21 +244,22 @@ func dataFile(data []byte) (*os.File, error) {
 	return file, nil
 }
 
-// exitCode returns the exit code of a process that has ended, as a shell counts.
+// exitCode returns the exit code of a process that has ended, as a shell does.
 func exitCode(state *os.ProcessState) int {
 	status, _ := state.Sys().(syscall.WaitStatus)
 	return inner.ExitCode(status)
 }
 
-// capped passes on output up to a limit and drops the rest, so that a flood neither blocks the command nor fills a log.
-type capped struct {
+// limitedWriter passes on output up to a limit and drops the rest, so that a flood neither blocks the command nor fills
+// a log.
+type limitedWriter struct {
 	to      io.Writer
 	left    int64
 	dropped bool
 }
 
-// Write implements io.Writer. It takes everything: an output that fails ends the output, not the command.
-func (w *capped) Write(p []byte) (int, error) {
+// Write implements io.Writer. It takes everything: a failing output ends the output, not the command.
+func (w *limitedWriter) Write(p []byte) (int, error) {
 	if w.to == nil {
 		return len(p), nil
 	}
@@ -273,7 +274,7 @@ func (w *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *capped) end() {
+func (w *limitedWriter) end() {
 	if w.to != nil && w.dropped {
 		fmt.Fprint(w.to, "\n(the output is cut here: it reached its limit)\n")
 	}

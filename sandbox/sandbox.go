@@ -19,33 +19,33 @@ type Mode string
 
 // The modes.
 const (
-	Auto Mode = "auto" // confined, or refused where nothing can confine them
+	Auto Mode = "auto" // confined, or refused where it is not possible
 	Off  Mode = "off"  // not confined: only for repositories that are trusted like the server itself
 )
 
 // Sandbox runs commands. It is safe for concurrent use.
 type Sandbox struct {
-	mode  Mode
-	bwrap string // path of bubblewrap; empty when it is missing or does not work
-	init  string // path of what becomes process 1
-	sized bool   // bubblewrap can limit the size of what lies in memory
-	alone bool   // programs are started without bubblewrap
-	slow  string // why they are not
+	mode           Mode
+	bwrap          string // path of bubblewrap; empty when it is missing or does not work
+	init           string // path of the program that becomes process 1
+	sized          bool   // bubblewrap can limit the size of files in memory
+	direct         bool   // programs are started without bubblewrap
+	indirectReason string // why they are not
 
 	walled bool // the kernel has Landlock
 
-	reserve *reserve // nil: none
-	reason  string   // why bwrap is empty
-	groups  groups
-	users   *users // nil: all sandboxes have the same
-	uncount string // why sockets are not counted; empty: they are
+	reserve       *reserve // nil: none
+	reason        string   // why bwrap is empty
+	groups        groups
+	users         *users // nil: all sandboxes have the same user
+	socketsReason string // why sockets are not counted; empty: they are
 
-	filters map[inner.Walls]func() ([]byte, error) // of system calls
+	filters map[inner.Walls]func() ([]byte, error) // filters of system calls
 }
 
-// Detect finds out what can confine processes on this machine, and removes what an earlier server left that was killed.
+// Detect finds out what can confine processes on this machine, and removes what a killed server left.
 func Detect(ctx context.Context, mode Mode) *Sandbox {
-	s := &Sandbox{mode: mode, walled: inner.Walled(), groups: findGroups(ctx), filters: map[inner.Walls]func() ([]byte, error){}}
+	s := &Sandbox{mode: mode, walled: inner.HasLandlock(), groups: findGroups(ctx), filters: map[inner.Walls]func() ([]byte, error){}}
 	for _, network := range []inner.Network{inner.Nothing, inner.Proxied, inner.Itself} {
 		for _, walls := range []inner.Walls{{}, {Charged: true}, {Own: true}, {Charged: true, Own: true}} {
 			walls.Network = network
@@ -60,7 +60,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	}
 	s.users = findUsers()
 	if s.groups.memory == "" {
-		s.uncount = countsSockets()
+		s.socketsReason = detectSockets()
 	}
 	path, err := exec.LookPath("bwrap")
 	if err == nil {
@@ -80,7 +80,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 		args = append(args, "--", "/bin/true")
 		if out, err = exec.CommandContext(ctx, path, args...).CombinedOutput(); err == nil {
 			s.bwrap = path
-			s.findAlone(ctx)
+			s.detectDirect(ctx)
 			return s
 		}
 		s.reason = "bubblewrap does not work here (" + strings.TrimSpace(string(out)) + ")"
@@ -88,7 +88,7 @@ func Detect(ctx context.Context, mode Mode) *Sandbox {
 	return s
 }
 
-// Kind names what confines commands: "bubblewrap", "off", or "none" when they are refused.
+// Kind returns what confines commands: "bubblewrap", "off", or "none" when commands are refused.
 func (s *Sandbox) Kind() string {
 	switch {
 	case s.mode == Off:
@@ -99,8 +99,8 @@ func (s *Sandbox) Kind() string {
 	return "none"
 }
 
-// Lacks lists what this machine lacks, for people: for what is confined all the same, or, where everything is refused, why it is.
-// Nothing when nothing is lacking, or nothing is to be confined.
+// Lacks lists what this machine lacks, for people: what is missing although commands are confined, or why all are
+// refused. It is empty when nothing is missing, or nothing must be confined.
 func (s *Sandbox) Lacks() []string {
 	switch s.Kind() {
 	case "off":
@@ -116,8 +116,8 @@ func (s *Sandbox) Lacks() []string {
 		lacks = append(lacks, "a control group for memory: processes, files in memory, pipes, sockets, locks, watches and the kernel's tables "+
 			"are added up by the watch; refused are memfd_create, System V IPC, message queues, shared memory without a file, splice and sendfile; "+
 			"not added up are descriptors under way from one process to another, of which there are 1,277 at most")
-		if s.uncount != "" {
-			lacks = append(lacks, "news of sockets from the kernel ("+s.uncount+"): what lies in them is not added up to memory")
+		if s.socketsReason != "" {
+			lacks = append(lacks, "news of sockets from the kernel ("+s.socketsReason+"): what lies in them is not added up to memory")
 		}
 	}
 	if s.groups.memory != "" && s.groups.swaps {
@@ -130,8 +130,8 @@ func (s *Sandbox) Lacks() []string {
 	if s.groups.cpu == "" {
 		lacks = append(lacks, "a control group for processors: they are shared without limits")
 	}
-	if !s.alone {
-		lacks = append(lacks, "namespaces of the server's own making ("+s.slow+"): functions are started by bubblewrap, in twice the time")
+	if !s.direct {
+		lacks = append(lacks, "namespaces of the server's own making ("+s.indirectReason+"): functions are started by bubblewrap, in twice the time")
 	}
 	if !s.sized {
 		lacks = append(lacks, "a bubblewrap with --size: /tmp is as large as its memory")
@@ -139,15 +139,16 @@ func (s *Sandbox) Lacks() []string {
 	return lacks
 }
 
-// Limits bound a command. Zero fields take the defaults: 10 minutes, 2 GiB of memory, 2 GiB of disk, 512 processes and
-// 16 MiB of output. A command that reaches the limit of time, memory, disk or processes is ended, with all that it started.
+// Limits bound a command. Zero fields have defaults: 10 minutes, 2 GiB of memory, 2 GiB of disk, 512 processes and 16
+// MiB of output. A command that reaches the limit of time, memory, disk or processes is ended, with all that it
+// started.
 type Limits struct {
 	Wall      time.Duration
-	Memory    int64 // bytes of all its processes; what it writes to /tmp, at most half of it, counts with them
-	Disk      int64 // bytes in Dir; every file counts as whole blocks, and so does one that has lost its name but is open
-	Processes int   // processes and threads at one time, with a few of ours
-	Output    int64 // bytes; what is printed beyond is dropped, and a line says so
-	CPU       int   // thousandths of a processor; 0: no limit. Held only where control groups can be made
+	Memory    int64 // bytes of all its processes, including its files in /tmp, which take at most half of it
+	Disk      int64 // bytes in Dir; every file counts as whole blocks, including files that are open and have no name any more
+	Processes int   // processes and threads at the same time, including a few of ours
+	Output    int64 // bytes; further output is dropped, and a line says so
+	CPU       int   // thousandths of a processor; 0: no limit. Enforced only where control groups can be made
 }
 
 func (l Limits) withDefaults() Limits {
@@ -174,14 +175,14 @@ func (l Limits) withDefaults() Limits {
 type Command struct {
 	Shell string // for /bin/sh -c
 
-	// Dir is the host's folder that the command starts in and may write to; it sees it as /build. It was made for this
-	// command: where the server is root, all that lies in it is given to the command's user.
+	// Dir is the host's folder in which the command starts, and which it may change; it sees it as /build. It must be
+	// made for this command: when the server is root, everything in it gets the command's user as owner.
 	Dir string
 
-	Env    map[string]string // all that it gets beside PATH, HOME, TMPDIR, LANG and the proxy's address
-	Files  map[string]string // small files in memory that only it sees, by their paths below /secrets or /configs; none without a sandbox
+	Env    map[string]string // in addition to PATH, HOME, TMPDIR, LANG and the proxy's address
+	Files  map[string]string // small files in memory for the command alone, by their paths below /secrets or /configs; none without a sandbox
 	Limits Limits
-	Output io.Writer // what it prints on both outputs, as it does; nil: nowhere
+	Output io.Writer // gets standard output and error, as they are written; nil: nobody
 
 	// Proxy, when set, lets the command reach public addresses through an HTTP proxy, and nothing else.
 	Proxy *Proxy
@@ -189,14 +190,14 @@ type Command struct {
 
 // Result says how a command ended.
 type Result struct {
-	ExitCode int    // of the shell; 128 and the signal's number when a signal ended it
-	Killed   string // which limit ended it, for people; empty when it ended by itself
-	Dir      string // the path at which it saw the command's Dir
+	ExitCode int    // of the shell; 128 plus the signal's number when a signal ended it
+	Killed   string // the limit that ended it, for people; empty when it ended by itself
+	Dir      string // the path at which it saw Dir
 }
 
-// Run runs a command and waits until nothing of it is left. A command that fails is a Result. Kinds: Forbidden when
-// commands are refused here, with what to do about it; Invalid when a variable cannot be given to a process; Canceled when ctx
-// ended it.
+// Run runs a command and waits until nothing of it is left. A failing command is a Result. Kinds: Forbidden when
+// commands are refused here, with what to do about it; Invalid when a process cannot have one of the variables;
+// Canceled when ctx ended it.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	const op landfall.Op = "sandbox.Run"
 	if err := s.refused(op, "build commands"); err != nil {
@@ -207,7 +208,7 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	}
 	c.Limits = c.Limits.withDefaults()
 	r := &run{
-		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &capped{to: c.Output, left: c.Limits.Output},
+		sandbox: s, command: c, argv: []string{"/bin/sh", "-c", c.Shell}, at: workDir, output: &limitedWriter{to: c.Output, left: c.Limits.Output},
 	}
 	result, err := r.do(ctx)
 	if result.Dir = r.at; s.mode == Off {
@@ -222,7 +223,7 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	return result, nil
 }
 
-// refused returns the error where nothing can confine processes.
+// refused returns the error when processes cannot be confined.
 func (s *Sandbox) refused(op landfall.Op, what string) error {
 	if s.Kind() != "none" {
 		return nil
@@ -230,7 +231,7 @@ func (s *Sandbox) refused(op landfall.Op, what string) error {
 	return &landfall.Error{Op: op, Kind: landfall.Forbidden, Message: what + " are refused because nothing can confine them: " + s.remedy()}
 }
 
-// remedy says why nothing can be confined, and what to do about it.
+// remedy says why processes cannot be confined, and what to do about it.
 func (s *Sandbox) remedy() string {
 	return s.reason + "; install it on the server (apt-get install bubblewrap), or start the server with --sandbox off"
 }

@@ -10,22 +10,22 @@ import (
 	"landfall.dev/landfall/sandbox/inner"
 )
 
-// diagnosis is a socket that tells of all sockets of a sandbox's network (sock_diag(7)): also of those that nobody has open, because
-// they are under way from one process to another.
+// diagnosis is a socket with which all sockets of a sandbox's network can be listed (sock_diag(7)), including those
+// that nobody has open because they are being sent from one process to another.
 type diagnosis struct{ file *os.File }
 
-// kinds of sockets that a sandbox may have, as they are asked for.
+// socketKind is a kind of sockets that a sandbox may have, with the request for them.
 type socketKind struct {
 	family, protocol byte
-	request          []byte // behind the family and the protocol
+	request          []byte // after the family and the protocol
 	head             int    // bytes of an answer before its attributes
-	attribute        uint16 // with what the socket holds
+	attribute        uint16 // tells what the socket holds
 }
 
-// What is known of sock_diag: the numbers of its requests and answers.
+// These are the numbers of sock_diag's requests and answers.
 const (
 	askSockets     = 20  // SOCK_DIAG_BY_FAMILY
-	memoryOfUnix   = 5   // UNIX_DIAG_MEMINFO, and what asks for it
+	memoryOfUnix   = 5   // UNIX_DIAG_MEMINFO, and the flag that asks for it
 	queueOfUnix    = 4   // UNIX_DIAG_RQLEN
 	peerOfUnix     = 2   // UNIX_DIAG_PEER
 	memoryOfIP     = 7   // INET_DIAG_SKMEMINFO
@@ -35,9 +35,9 @@ const (
 	sizeOfLink     = 28  // struct netlink_diag_msg
 	allOfLink      = 255 // NDIAG_PROTO_ALL
 	allStates      = 1<<32 - 1
-	unixSends      = 208 * kib // what a socket between processes may have under way, as it is made
+	unixSends      = 208 * kib // default limit of the bytes in a socket between processes
 	unixOverhead   = 1 * kib   // what the smallest piece of it takes
-	datagramsInRow = 10        // that lie in the queue of a socket, each from another one
+	datagramsInRow = 10        // datagrams in the queue of a socket, each from another one
 )
 
 func socketKinds() []socketKind {
@@ -68,8 +68,8 @@ func openDiagnosis(init int) (*diagnosis, error) {
 	return &diagnosis{os.NewFile(uintptr(fd), "diagnosis")}, nil
 }
 
-// countsSockets says why the sockets of sandboxes cannot be counted on this machine; nothing when they can.
-func countsSockets() string {
+// detectSockets says why the sockets of sandboxes cannot be counted on this machine; empty when they can.
+func detectSockets() string {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return err.Error()
@@ -96,18 +96,18 @@ func countsSockets() string {
 	return ""
 }
 
-// socketBytes returns what sockets of a sandbox hold that has this init.
+// socketBytes returns the bytes that the sockets of the sandbox with this init hold.
 func (r *run) socketBytes(init int) int64 {
 	if r.sockets == nil {
 		opened, err := openDiagnosis(init)
 		if err != nil {
-			return 0 // it is not that far; what cannot be counted at all was found out before
+			return 0 // the init has not come so far; that sockets cannot be counted at all was found out before
 		}
 		r.sockets = opened
 	}
 	var total int64
 	for _, kind := range socketKinds() {
-		n, _ := r.sockets.bytes(kind) // a kind that the kernel tells nothing about is one of those that Lacks names
+		n, _ := r.sockets.bytes(kind) // Lacks names the kinds about which the kernel tells nothing
 		total += n
 	}
 	return total
@@ -154,7 +154,7 @@ func (d *diagnosis) bytes(kind socketKind) (total int64, err error) {
 
 func aligned(n int) int { return (n + 3) &^ 3 }
 
-// held returns what one socket holds: a structure of the kernel's, what others have sent to it, and what it has sent to others.
+// held returns what one socket holds: its structure in the kernel, and the bytes that it received and sent.
 func (k socketKind) held(message []byte) int64 {
 	const structure, header = 2 * kib, 4
 	total := int64(structure)
@@ -184,7 +184,7 @@ func (k socketKind) held(message []byte) int64 {
 	if k.family != unix.AF_UNIX {
 		return total
 	}
-	// What lies in its queue is its sender's, and counted there, unless the sender is closed: that is not told.
+	// The bytes in its queue are counted at their sender, unless the sender is closed, which the kernel does not tell.
 	if message[1] == unix.SOCK_DGRAM {
 		return total + datagramsInRow*unixSends
 	}

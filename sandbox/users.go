@@ -10,9 +10,9 @@ import (
 	"landfall.dev/landfall/sandbox/inner"
 )
 
-// users are numbers of the host's users, of which each sandbox gets one. What the kernel counts for a user (watches of files, pages in
-// pipes, descriptors under way, signals that wait) is then counted for each sandbox, and none takes it from another. nil: none may be
-// used, and all sandboxes have the same user.
+// users is a range of the host's user numbers, from which each sandbox gets one. What the kernel counts for a user
+// (watches of files, pages in pipes, descriptors that are being sent, waiting signals) is then counted for each
+// sandbox, and no sandbox takes it from another. nil: there is no range, and all sandboxes have the same user.
 type users struct {
 	first, count int
 
@@ -21,27 +21,27 @@ type users struct {
 	taken map[int]struct{}
 }
 
-// steady is how many users at the beginning of the range are for builds. They get the first that is free, so that a build that writes
-// down who made its files comes out the same.
-const steady = 1000
+// buildUsers is how many users at the beginning of the range are for builds. A build gets the first free one, so that a
+// build which records the owner of its files always gives the same result.
+const buildUsers = 1000
 
-// findUsers returns a range of users that nobody else has. Programs begin anywhere in it: another server on this machine does so, too.
-// The first range is one that systems give to nobody, of numbers that every archive can hold; the second one is for containers that
-// have few numbers, and nobody else in them.
+// findUsers returns a range of users that nobody else has. Programs begin at a random place in it, because another
+// server on this machine uses it, too. The first range is one that systems give to nobody, with numbers that every
+// archive can hold; the second one is for containers that have few numbers, and where nobody else uses them.
 func findUsers() *users {
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	for _, u := range []*users{{first: 2_000_000, count: 97_152}, {first: 32_768, count: 24_576}} {
 		if mapped("/proc/self/uid_map", u) && mapped("/proc/self/gid_map", u) {
-			u.next, u.taken = rand.IntN(u.count-steady), map[int]struct{}{}
+			u.next, u.taken = rand.IntN(u.count-buildUsers), map[int]struct{}{}
 			return u
 		}
 	}
 	return nil
 }
 
-// mapped reports whether the numbers of a range are known in this process's user namespace.
+// mapped reports whether this process's user namespace has the numbers of a range.
 func mapped(file string, u *users) bool {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -56,19 +56,19 @@ func mapped(file string, u *users) bool {
 	return false
 }
 
-// take returns a user that no sandbox has now, and the one that all have when there is none. Programs get one that has been nobody's
-// for long.
+// take returns a user that no sandbox has now, or the common one when there is none. A program gets one that was unused
+// for a long time.
 func (u *users) take(program bool) int {
 	if u == nil {
 		return inner.Nobody
 	}
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	for i := range u.count - steady {
+	for i := range u.count - buildUsers {
 		user := u.first + i
 		if program {
-			user = u.first + steady + u.next
-			u.next = (u.next + 1) % (u.count - steady)
+			user = u.first + buildUsers + u.next
+			u.next = (u.next + 1) % (u.count - buildUsers)
 		}
 		if _, taken := u.taken[user]; !taken {
 			u.taken[user] = struct{}{}
@@ -78,7 +78,7 @@ func (u *users) take(program bool) int {
 	return inner.Nobody
 }
 
-// free gives back a user of whom nothing is left.
+// free gives back a user without processes.
 func (u *users) free(user int) {
 	if u == nil {
 		return

@@ -18,7 +18,8 @@ import (
 
 const setPipeSize = 1031 // F_SETPIPE_SZ (fcntl(2))
 
-// probeGreedy takes all watches of files, all pages in pipes, and all descriptors under way that one user may have, and keeps them.
+// probeGreedy takes all watches of files, all pages in pipes, and all descriptors under way that one user may have, and
+// keeps them.
 func probeGreedy() {
 	for range 1000 {
 		if _, err := unix.InotifyInit1(0); err != nil {
@@ -37,7 +38,8 @@ func probeGreedy() {
 	rest()
 }
 
-// probeModest watches one folder, and has one pipe of the usual size, and one that is larger. It prints what came of that.
+// probeModest watches one folder, and has one pipe of the usual size, and one that is larger. It prints what came of
+// that.
 func probeModest() {
 	fd, err := unix.InotifyInit1(0)
 	if err == nil {
@@ -109,8 +111,8 @@ func neighbours(args []string) int {
 	return 0
 }
 
-// One function takes all watches of files and all pages in pipes that the kernel gives to one user. Another one notices nothing, because
-// it is another user.
+// One function takes all watches of files and all pages in pipes that the kernel gives to one user. Another one notices
+// nothing, because it is another user.
 func TestUsersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := confined(t)
@@ -134,8 +136,8 @@ func TestUsersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Where all sandboxes have the same user, what that user may have is nobody's alone: watches are refused, pipes keep their size, and
-// are smaller when there are many. Everybody still answers.
+// Where all sandboxes have the same user, what that user may have is nobody's alone: watches are refused, pipes keep
+// their size, and are smaller when there are many. Everybody still answers.
 func TestUsersShared(t *testing.T) {
 	t.Parallel()
 	s := sandbox.WithoutUsers(confined(t))
@@ -174,8 +176,8 @@ func TestUsersShared(t *testing.T) {
 	}
 }
 
-// Functions that run at one time are different users on the host, none of them root or anybody whom the machine knows; what a build
-// made is the server's to read and to remove.
+// Functions that run at one time are different users on the host, none of them root or anybody whom the machine knows;
+// what a build made is the server's to read and to remove.
 func TestUsersOnTheHost(t *testing.T) {
 	t.Parallel()
 	s := confined(t)

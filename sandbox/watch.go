@@ -16,7 +16,7 @@ import (
 // watch ends a command that reaches a limit.
 type watch struct {
 	run    *run
-	leader int // the process that was started; the others are its descendants
+	leader int // the process that was started; all others are its descendants
 	killed string
 }
 
@@ -24,14 +24,14 @@ type watch struct {
 func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 	const share = 5
 	every := 100 * time.Millisecond
-	if w.run.stays && w.run.held() {
+	if w.run.isProgram && w.run.kernelEnforces() {
 		every = 5 * time.Second
 	}
 	wall := time.NewTimer(w.run.command.Limits.Wall)
 	defer wall.Stop()
 	look := time.NewTimer(every)
 	defer look.Stop()
-	if w.run.stays {
+	if w.run.isProgram {
 		wall.Stop()
 	}
 	for {
@@ -46,7 +46,7 @@ func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 		case <-look.C:
 			start := time.Now()
 			w.killed = w.excess()
-			look.Reset(max(every, share*time.Since(start))) // looking into a large folder takes its time
+			look.Reset(max(every, share*time.Since(start))) // looking into a large folder takes time
 		}
 		if w.killed != "" {
 			w.kill(ended)
@@ -55,16 +55,16 @@ func (w *watch) watch(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// kill ends the command, whole. Of a confined one that is the init: what it held ends with it, and then bubblewrap, which
-// waits for that; otherwise all but the parent, which ends then. The first process is killed only when that does not help, or
-// when it is the init.
+// kill ends the command with all its processes. For a confined command it ends the init: what the init held ends with
+// it, and then bubblewrap, which waits for that. Otherwise it ends all but the parent, which then ends by itself. It
+// kills the first process only when that does not help, or when it is the init.
 func (w *watch) kill(ended <-chan struct{}) {
 	const patience = 100
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for try := 0; ; try++ {
 		var found []process
-		if w.run.alone == "" {
+		if w.run.initWord == "" {
 			found = descendants(w.leader)
 		}
 		for _, p := range found {
@@ -83,24 +83,24 @@ func (w *watch) kill(ended <-chan struct{}) {
 	}
 }
 
-// excess says which limit is exceeded now.
+// excess returns the limit that is exceeded now.
 func (w *watch) excess() string {
 	limits, group := w.run.command.Limits, w.run.group
-	if w.run.stays && w.run.held() {
-		if group.outOfMemory() || (manyLocks() && look("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
+	if w.run.isProgram && w.run.kernelEnforces() {
+		if group.outOfMemory() || (manyLocks() && inspectOpenFiles("", descendants(w.leader), true, limits.Memory).attachedBytes() > limits.Memory) {
 			return limitText("memory", limits.Memory)
 		}
 		return ""
 	}
 	processes := descendants(w.leader)
 	counted := !w.run.charged() && w.run.sandbox.mode != Off
-	open := &opened{}
-	if counted || !w.run.stays {
+	open := &openFiles{}
+	if counted || !w.run.isProgram {
 		dir := w.run.command.Dir
-		if w.run.stays {
+		if w.run.isProgram {
 			dir = ""
 		}
-		open = look(dir, processes, counted, limits.Memory)
+		open = inspectOpenFiles(dir, processes, counted, limits.Memory)
 	}
 	switch size, deep := w.run.disk(open); {
 	case deep:
@@ -112,7 +112,7 @@ func (w *watch) excess() string {
 	for _, p := range processes {
 		threads += p.threads
 	}
-	// Many processes take much memory, so their number is the reason that helps.
+	// Many processes take much memory, so their number is the more helpful reason.
 	if group.outOfProcesses() || (group.processes == "" && threads > limits.Processes) {
 		return fmt.Sprintf("it reached the limit of %d processes", limits.Processes)
 	}
@@ -132,13 +132,13 @@ type process struct {
 	pid, parent, threads, started int
 }
 
-// readStat reads about a process.
+// readStat reads the kernel's file about a process.
 func readStat(pid int) (process, bool) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return process{}, false
 	}
-	// The name in parentheses may hold anything; what follows the last one are numbers (proc(5)).
+	// The name in parentheses may contain anything; the numbers follow the last parenthesis (proc(5)).
 	const parent, threads, started = 1, 17, 19
 	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 	if len(fields) <= started {
@@ -151,7 +151,7 @@ func readStat(pid int) (process, bool) {
 	return process{pid: pid, parent: number(parent), threads: number(threads), started: number(started)}, true
 }
 
-// descendants returns a process and those that come from it.
+// descendants returns a process and its descendants.
 func descendants(root int) []process {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -167,7 +167,7 @@ func descendants(root int) []process {
 	}
 	var found []process
 	for _, p := range all {
-		// Not more steps than processes: a table that is not read at once could hold a circle.
+		// There are not more steps than processes: a table that is not read at one moment could contain a circle.
 		for at, steps := p.pid, 0; at > 1 && steps <= len(all); at, steps = all[at].parent, steps+1 {
 			if at == root {
 				found = append(found, p)

@@ -13,18 +13,19 @@ import (
 	"landfall.dev/landfall"
 )
 
-// These secrets of builds are more than variables: what they hold is the file in which a tool looks for passwords.
+// These secrets of builds are more than variables: each is a file in which a tool looks for passwords.
 const (
 	NPMConfig    = "NPM_RC"             // ~/.npmrc
 	NetRC        = "NETRC"              // ~/.netrc, whose path is in the variable
-	DockerConfig = "DOCKER_AUTH_CONFIG" // the registries of images, as ~/.docker/config.json has them; builds do not get it
+	DockerConfig = "DOCKER_AUTH_CONFIG" // for registries of images, in the form of ~/.docker/config.json; builds do not get it
 )
 
-// reserved are variables that a build has from the sandbox, or that decide which programs it runs.
+// reserved are variables that a build gets from the sandbox, or that decide which programs it runs.
 var reserved = regexp.MustCompile(`^(PATH|HOME|TMPDIR|LANG|SRC_PKG|DEPLOY_PKG|IFS|ENV|BASH_ENV|LD_.*|HTTPS?_PROXY|NO_PROXY|NODE_USE_ENV_PROXY)$`)
 
-// CheckBuild returns an Invalid error, which does not show the value, unless a secret of builds can have the name and the value. A value
-// that cannot be told from other text is none: it could not be found in what a build prints and makes.
+// CheckBuild returns an Invalid error, which does not show the value, unless a secret of builds can have the name and
+// the value. It refuses a value that looks like other text, because such a value cannot be found in the output of a
+// build.
 func CheckBuild(name string, value Text) error {
 	refuse := func(format string, args ...any) error {
 		return &landfall.Error{Op: "secret.CheckBuild", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
@@ -44,7 +45,7 @@ func CheckBuild(name string, value Text) error {
 	return nil
 }
 
-// Login is what a registry of images is asked with.
+// Login is what a registry of images gets for authentication.
 type Login struct {
 	User     string
 	Password Text
@@ -64,7 +65,7 @@ func Logins(config Text) (map[string]Login, error) {
 	wrong := &landfall.Error{Op: "secret.Logins", Kind: landfall.Invalid, Message: DockerConfig +
 		` is not the text of a config.json of Docker with passwords in it; right would be {"auths": {"HOST": {"auth": "USER:PASSWORD in base64"}}}`}
 	if err := json.Unmarshal([]byte(config.Reveal()), &read); err != nil || len(read.Auths) == 0 {
-		return nil, wrong // a cause may show a part of the value
+		return nil, wrong // the cause may show a part of the value
 	}
 	logins := map[string]Login{}
 	for key, a := range read.Auths {
@@ -82,22 +83,24 @@ func Logins(config Text) (map[string]Login, error) {
 		}
 		key, _, _ = strings.Cut(key, "/")
 		if key == "docker.io" {
-			key = "index.docker.io" // as references to it are read
+			key = "index.docker.io" // the form in which references to it are read
 		}
 		logins[strings.ToLower(key)] = l
 	}
 	return logins, nil
 }
 
-// inURL finds the password in an address, and inFile those in files of npm and of netrc. A variable in such a file is no password.
+// inURL finds the password in an address, and inFile finds passwords in files of npm and of netrc. A variable in such a
+// file is no password.
 var (
 	inURL    = regexp.MustCompile(`://[^/@\s:]*:([^/@\s]+)@`)
 	variable = regexp.MustCompile(`^\$\{\w+\}$`)
 	inFile   = regexp.MustCompile(`(?m)(?:^|[\s:])(?:_authToken|_auth|_password|password)(?:\s*=\s*|\s+)"?([^\s"]+)"?`)
 )
 
-// Passwords returns what must not be seen of secrets of builds, under their names: their values, and the passwords that stand within
-// them, which a tool may show without the rest. Of a file of a tool it is the passwords alone: its other lines stand elsewhere, too.
+// Passwords returns what must be hidden of build secrets, under their names: their values, and the passwords in them,
+// which a tool may show alone. For a tool's file it returns only the passwords, because its other lines are also in
+// other texts.
 func Passwords(values map[string]Text) map[string]Text {
 	all := map[string]Text{}
 	for name, value := range values {
@@ -127,7 +130,7 @@ func passwordsIn(value Text) (found []string) {
 			continue
 		}
 		found = append(found, match[1])
-		plain, err := base64.StdEncoding.DecodeString(match[1]) // as npm has them
+		plain, err := base64.StdEncoding.DecodeString(match[1]) // npm encodes them
 		if _, password, ok := strings.Cut(string(plain), ":"); err == nil && ok {
 			found = append(found, password)
 		} else if err == nil && strings.Contains(match[0], "_password") {

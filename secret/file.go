@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a small secret file so that it is there whole or not at all, and stays when the power fails: what is sealed under a
-// key is stored at once.
+// WriteFile writes a small secret file completely or not at all, and so that it survives a loss of power, because
+// values are sealed with the key at once.
 func WriteFile(path, text string) error {
 	temp := path + ".new"
 	f, err := os.OpenFile(filepath.Clean(temp), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

@@ -20,7 +20,7 @@ import (
 type Keeper struct {
 	identities []age.Identity
 	recipient  age.Recipient // of the first identity
-	marks      [][]byte      // keys of fingerprints, one for each identity
+	marks      [][]byte      // keys for fingerprints, one for each identity
 }
 
 // Format hides the key from every verb.
@@ -35,8 +35,8 @@ func NewKey() (Text, error) {
 	return Text(identity.String()), nil
 }
 
-// ParseKey returns the keeper with a key: identities of age, one on a line. The first one seals, all of them open. Invalid,
-// without showing the key, when it is none.
+// ParseKey returns the keeper with a key: identities of age, one on each line. The first one seals, all of them open.
+// Invalid, without showing the key, when it is malformed.
 func ParseKey(key Text) (*Keeper, error) {
 	const op landfall.Op = "secret.ParseKey"
 	wrong := &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "the key is not one of age; right would be lines that begin with " +
@@ -47,7 +47,7 @@ func ParseKey(key Text) (*Keeper, error) {
 	}
 	identities, err := age.ParseIdentities(strings.NewReader(strings.Join(lines, "\n")))
 	if err != nil {
-		return nil, wrong // its cause may show a part of the key
+		return nil, wrong // the cause may show a part of the key
 	}
 	k := &Keeper{identities: identities}
 	for i, identity := range identities {
@@ -73,14 +73,14 @@ func ParseKey(key Text) (*Keeper, error) {
 	return k, nil
 }
 
-// Owner is whose value something sealed is. It opens for no other.
+// Owner says to which app and name a sealed value belongs. It cannot be opened for another owner.
 type Owner struct {
 	App  string // its id
 	Name string
 }
 
-// sealed is what is encrypted.
-type sealed struct {
+// envelope is what is encrypted.
+type envelope struct {
 	App   string `json:"app"`
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -91,7 +91,7 @@ func (k *Keeper) Seal(owner Owner, value Text) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := age.Encrypt(&out, k.recipient)
 	if err == nil {
-		err = json.NewEncoder(w).Encode(sealed{owner.App, owner.Name, value.Reveal()})
+		err = json.NewEncoder(w).Encode(envelope{owner.App, owner.Name, value.Reveal()})
 	}
 	if err == nil {
 		err = w.Close()
@@ -102,8 +102,8 @@ func (k *Keeper) Seal(owner Owner, value Text) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Open returns what was sealed. Conflict when it was sealed under a key that is not among the keeper's, is damaged, or is
-// another owner's.
+// Open returns a sealed value. Conflict when it was sealed with a key that the keeper does not have, is damaged, or
+// belongs to another owner.
 func (k *Keeper) Open(owner Owner, data []byte) (Text, error) {
 	closed := &landfall.Error{Op: "secret.Open", Kind: landfall.Conflict, Message: "the secret " + owner.Name +
 		" cannot be opened: it was sealed under another key than this server has, or is damaged"}
@@ -114,22 +114,22 @@ func (k *Keeper) Open(owner Owner, data []byte) (Text, error) {
 	}
 	const most = 8 * MaxValue // as JSON
 	text, err := io.ReadAll(io.LimitReader(r, most))
-	var s sealed
+	var s envelope
 	if err == nil {
 		err = json.Unmarshal(text, &s)
 	}
 	if err != nil || s.App != owner.App || s.Name != owner.Name {
-		return "", closed // a cause may show a part of the value
+		return "", closed // the cause may show a part of the value
 	}
 	return Text(s.Value), nil
 }
 
-// Fingerprint tells values apart, to who has the keeper's first key: nobody else can try values.
+// Fingerprint distinguishes values. It needs the keeper's first key, so nobody else can test values.
 func (k *Keeper) Fingerprint(owner Owner, value Text) []byte {
 	return fingerprint(k.marks[0], owner, value)
 }
 
-// Fingerprints are those under all keys of the keeper.
+// Fingerprints returns the fingerprints with all keys of the keeper.
 func (k *Keeper) Fingerprints(owner Owner, value Text) [][]byte {
 	all := make([][]byte, 0, len(k.marks))
 	for _, mark := range k.marks {

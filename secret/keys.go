@@ -7,14 +7,15 @@ import (
 
 var fileName = regexp.MustCompile(`^[-._A-Za-z0-9]{1,253}$`)
 
-// IsFileName reports whether a file that has a part of a value may have the name of a key.
+// IsFileName reports whether a key can be the name of a file with a part of a value.
 func IsFileName(key string) bool { return fileName.MatchString(key) && key != "." && key != ".." }
 
-// wholeKey is the key of a value that is no JSON object.
+// wholeKey is the key of a value that is not a JSON object.
 const wholeKey = "value"
 
-// Keys returns a value by its keys, as functions find it in files: of a JSON object each value, text as it is and everything else as
-// JSON, whose key can be the name of a file; of anything else the value itself, as "value".
+// Keys returns a value by its keys, as functions find it in files. For a JSON object it returns each value whose key
+// can be a file name, text as it is and everything else as JSON. For anything else it returns the value itself, as
+// "value".
 func Keys(value Text) map[string]Text {
 	var parts map[string]json.RawMessage
 	if json.Unmarshal([]byte(value.Reveal()), &parts) != nil || parts == nil {

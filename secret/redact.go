@@ -19,35 +19,37 @@ import (
 	"strings"
 )
 
-// Shortest is how many bytes a value has at least that is taken out of text: shorter ones stand in too much that is no secret.
+// Shortest is the length in bytes from which values are removed from text. Shorter ones occur in too much text that is
+// not secret.
 const Shortest = 8
 
 const (
-	piece   = 64 // bytes of a long value that are looked for together
+	piece   = 64 // bytes of a long value that are searched together
 	glimpse = 4  // bytes of a value at the end of a text that are not shown
 )
 
-// Redactor takes values out of text: as they are, as JSON, URLs and HTML write them, as base64 and as hexadecimal digits. What
-// takes more care than that to hide, it does not find. A nil Redactor leaves text as it is. It is safe for concurrent use.
+// Redactor removes values from text: in their own form, as JSON, URLs and HTML write them, in base64 and in hexadecimal
+// digits. It does not find values that are hidden with more effort. A nil Redactor leaves text as it is. It is safe for
+// concurrent use.
 type Redactor struct {
-	byKey   map[uint64][]pattern // by their first Shortest bytes; longer ones first
-	begins  map[string]string    // the first bytes of patterns, fewer than Shortest, and what stands for them
-	first   [1 << 16 / 64]uint64 // which first two bytes patterns have
-	longest int
+	byKey    map[uint64][]pattern // by their first Shortest bytes; longer ones first
+	prefixes map[string]string    // beginnings of patterns, shorter than Shortest, and their marks
+	first    [1 << 16 / 64]uint64 // set of the first two bytes of patterns
+	longest  int
 }
 
-// pattern is what is looked for.
+// pattern is a text that is searched.
 type pattern struct {
 	text []byte
-	mark string // what stands in its place
+	mark string // replaces it
 }
 
-// NewRedactor returns what takes values, by their names, out of text; nil when there is none that is long enough.
+// NewRedactor returns a redactor for values, by their names; nil when none of them is long enough.
 func NewRedactor(values map[string]Text) *Redactor {
-	r := &Redactor{byKey: map[uint64][]pattern{}, begins: map[string]string{}}
+	r := &Redactor{byKey: map[uint64][]pattern{}, prefixes: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		r.addValue(values[name].Reveal(), name)
-		for _, part := range Keys(values[name]) { // which stand in files of their own
+		for _, part := range Keys(values[name]) { // functions find each in a file of its own
 			if part != values[name] {
 				r.addValue(part.Reveal(), name)
 			}
@@ -62,7 +64,7 @@ func NewRedactor(values map[string]Text) *Redactor {
 	return r
 }
 
-// addValue looks for all forms of a value that is long enough.
+// addValue adds all forms of a value that is long enough.
 func (r *Redactor) addValue(value, name string) {
 	if len(value) < Shortest {
 		return
@@ -73,7 +75,7 @@ func (r *Redactor) addValue(value, name string) {
 	}
 }
 
-// add looks for a form of a value, and for each piece of a long one.
+// add adds a form of a value, and each piece of a long one.
 func (r *Redactor) add(form []byte, mark string) {
 	long := len(form) >= piece+Shortest
 	for len(form) > 0 {
@@ -81,15 +83,15 @@ func (r *Redactor) add(form []byte, mark string) {
 		if n >= piece+Shortest {
 			n = piece
 		}
-		if p := form[:n]; n >= Shortest && (!long || various(p)) {
+		if p := form[:n]; n >= Shortest && (!long || isDistinctive(p)) {
 			r.addPiece(pattern{p, mark})
 		}
 		form = form[n:]
 	}
 }
 
-// various reports whether a piece of a long value is more than a line of dashes, which stands in other text, too.
-func various(p []byte) bool {
+// isDistinctive reports whether a piece of a long value is more than a line of dashes, which also occurs in other text.
+func isDistinctive(p []byte) bool {
 	const enough = 4
 	seen := map[byte]bool{}
 	for _, c := range p {
@@ -99,7 +101,7 @@ func various(p []byte) bool {
 }
 
 func (r *Redactor) addPiece(p pattern) {
-	const most = 32 // of a value that begin alike: one that repeats itself must not make the search slow
+	const most = 32 // of a value with equal beginnings: a repetitive value must not make the search slow
 	key, alike := binary.LittleEndian.Uint64(p.text), 0
 	for _, known := range r.byKey[key] {
 		if bytes.Equal(known.text, p.text) {
@@ -114,21 +116,21 @@ func (r *Redactor) addPiece(p pattern) {
 	}
 	r.byKey[key] = append(r.byKey[key], p)
 	for n := 1; n < Shortest; n++ {
-		r.begins[string(p.text[:n])] = p.mark
+		r.prefixes[string(p.text[:n])] = p.mark
 	}
 	two := binary.LittleEndian.Uint16(p.text)
 	r.first[two/64] |= 1 << (two % 64)
 	r.longest = max(r.longest, len(p.text))
 }
 
-// forms returns how a value may be written.
+// forms returns the ways in which a value may be written.
 func forms(value string) []string {
 	all := []string{
 		value, hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value))),
 		html.EscapeString(value),
 	}
 	for line := range strings.Lines(value) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the heading of a key is none
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the heading of a key is not secret
 			all = append(all, line)
 		}
 	}
@@ -139,7 +141,7 @@ func forms(value string) []string {
 	}
 	query := url.QueryEscape(value)
 	component := strings.ReplaceAll(query, "+", "%20")
-	marks := strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*") // which JavaScript leaves
+	marks := strings.NewReplacer("%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*") // JavaScript does not escape them
 	python := strings.ReplaceAll(component, "%2F", "/")
 	whole := strings.NewReplacer("%3B", ";", "%2C", ",", "%3F", "?", "%3A", ":", "%40", "@", "%26", "&", "%3D", "=", "%2B", "+", "%24", "$", "%23", "#")
 	for _, text := range []string{
@@ -152,18 +154,18 @@ func forms(value string) []string {
 
 var percent = regexp.MustCompile(`%[0-9A-F]{2}`)
 
-// inJSON returns a text as JSON writes it, with or without the characters escaped that mean something in HTML.
+// inJSON returns a text as JSON writes it, with or without escapes for characters that mean something in HTML.
 func inJSON(text string, inHTML bool) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(inHTML)
-	if err := encoder.Encode(text); err != nil { // all text can be written
+	if err := encoder.Encode(text); err != nil { // all text can be encoded
 		return strconv.Quote(text)
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// asciiJSON writes what is not ASCII as \u, with two of them where it takes that.
+// asciiJSON writes characters that are not ASCII as \u, with two of them where one is not enough.
 func asciiJSON(text string) string {
 	var b strings.Builder
 	for _, c := range text {
@@ -181,15 +183,16 @@ func asciiJSON(text string) string {
 	return b.String()
 }
 
-// inBase64 returns what base64 of any text with the value in it has of the value alone, by where the value begins.
+// inBase64 returns the base64 digits that depend only on the value, for each of the three positions at which the value
+// can begin in a text.
 func inBase64(value string) []string {
 	var all []string
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		all = append(all, encoding.EncodeToString([]byte(value)))
 		for before := range 3 {
 			text := encoding.EncodeToString(append(make([]byte, before), value...))
-			skip := (before*8 + 5) / 6             // digits that have bits of what stands before
-			whole := (before + len(value)) * 8 / 6 // digits that have none of what comes after
+			skip := (before*8 + 5) / 6             // digits with bits of the text before
+			whole := (before + len(value)) * 8 / 6 // digits without bits of the text after
 			all = append(all, text[skip:whole])
 		}
 	}
@@ -206,7 +209,7 @@ func (r *Redactor) String(text string) string {
 	return string(out)
 }
 
-// Finds reports whether a value is in a text.
+// Finds reports whether a text contains a value.
 func (r *Redactor) Finds(text []byte) bool {
 	if r == nil {
 		return false
@@ -216,7 +219,7 @@ func (r *Redactor) Finds(text []byte) bool {
 	return !bytes.Equal(out, text)
 }
 
-// Read reports whether a value is in what is read, and which: what would stand in its place.
+// Read reports whether the text of a reader contains a value, and returns the value's mark.
 func (r *Redactor) Read(in io.Reader) (mark string, err error) {
 	if r == nil {
 		return "", nil
@@ -242,8 +245,8 @@ func (r *Redactor) Read(in io.Reader) (mark string, err error) {
 	}
 }
 
-// scan appends to out what text is without the values. Unless the text is all there is, it leaves what may be the beginning of a
-// value. last is what was appended last, when that stands for a value.
+// scan appends text without the values to out. Unless text is complete, it leaves the end that may be the beginning of
+// a value. last is the mark that was appended last, if a value came last.
 func (r *Redactor) scan(out, text []byte, last *string, all bool) (result, rest []byte) {
 	for i := 0; i < len(text); {
 		n, mark, open := r.at(text[i:])
@@ -254,7 +257,7 @@ func (r *Redactor) scan(out, text []byte, last *string, all bool) (result, rest 
 			n = len(text) - i
 			fallthrough
 		case n > 0:
-			if mark != *last { // the pieces of a value are one
+			if mark != *last { // the pieces of a value get one mark
 				out = append(out, mark...)
 			}
 			*last = mark
@@ -268,8 +271,8 @@ func (r *Redactor) scan(out, text []byte, last *string, all bool) (result, rest 
 	return out, nil
 }
 
-// at returns how many bytes of a value text begins with, and what stands for them. open says that text ends within what may be a
-// value, or a longer one.
+// at returns how many bytes at the beginning of text are a value, and its mark. open says that text ends inside what
+// may be a value, or a longer one.
 func (r *Redactor) at(text []byte) (n int, mark string, open bool) {
 	if len(text) >= 2 {
 		two := binary.LittleEndian.Uint16(text)
@@ -278,7 +281,7 @@ func (r *Redactor) at(text []byte) (n int, mark string, open bool) {
 		}
 	}
 	if len(text) < Shortest {
-		mark, open = r.begins[string(text)]
+		mark, open = r.prefixes[string(text)]
 		return 0, mark, open
 	}
 	for _, p := range r.byKey[binary.LittleEndian.Uint64(text)] {
@@ -294,10 +297,10 @@ func (r *Redactor) at(text []byte) (n int, mark string, open bool) {
 	return 0, mark, open
 }
 
-// Stream takes the values of a redactor out of text that comes in pieces.
+// Stream removes the values of a redactor from text that comes in pieces.
 type Stream struct {
 	r    *Redactor
-	held []byte // what may be the beginning of a value
+	held []byte // the possible beginning of a value
 	out  []byte
 	last string
 }
@@ -310,8 +313,8 @@ func (r *Redactor) Stream() *Stream {
 	return &Stream{r: r}
 }
 
-// Next takes a piece of text, and returns what is known not to be a value. It is valid until the next call. A nil Stream leaves
-// text as it is.
+// Next takes a piece of text, and returns what is certainly not a value. The result is valid until the next call. A nil
+// Stream leaves text as it is.
 func (s *Stream) Next(text []byte) []byte {
 	if s == nil {
 		return text
@@ -325,7 +328,7 @@ func (s *Stream) Next(text []byte) []byte {
 	return out
 }
 
-// End returns what is left when the text is over, and begins anew. It is valid until the next call.
+// End returns the rest when the text is over, and begins again. The result is valid until the next call.
 func (s *Stream) End() []byte {
 	if s == nil {
 		return nil

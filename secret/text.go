@@ -1,4 +1,5 @@
-// Package secret keeps the secrets of apps: sealed at rest, shown to nobody, and taken out of whatever text leaves.
+// Package secret keeps the secrets of apps: it seals them at rest, shows them to nobody, and removes them from all text
+// that leaves the server.
 package secret
 
 import (
@@ -6,12 +7,12 @@ import (
 	"log/slog"
 )
 
-// Text is a secret, a password or a token. It shows itself only to Reveal.
+// Text is a secret, a password or a token. Only Reveal shows it.
 type Text string
 
 const hidden = "[hidden]"
 
-// StandIn is what a function gets for each of its secrets while it is tested: what comes of a test is shown.
+// StandIn is the value of each secret of a function that is being tested, because the results of tests are shown.
 const StandIn Text = "test"
 
 // Reveal returns the secret.

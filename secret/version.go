@@ -11,13 +11,13 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Bounds of what is kept.
+// These bound what is kept.
 const (
 	MaxValue = 64 << 10 // bytes of a value
 	MaxCount = 200      // secrets of an app
 )
 
-// name is what both a variable of the environment and an object of Fission may be called.
+// name matches names that both a variable of the environment and an object of Fission can have.
 var name = regexp.MustCompile(`^[A-Za-z_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`)
 
 const maxName = 128
@@ -31,7 +31,7 @@ func CheckName(s string) error {
 		"at most %d letters, digits and _, with - and . between them, not beginning with a digit or LANDFALL_; for example STRIPE_KEY", s, maxName)}
 }
 
-// Variable returns the name of the environment variable in which functions find the secret with that name.
+// Variable returns the name of the environment variable in which functions find a secret.
 func Variable(name string) string { return strings.NewReplacer("-", "_", ".", "_").Replace(name) }
 
 // CheckValue returns an Invalid error unless a secret can have the value. The error does not show it.
@@ -54,7 +54,7 @@ func CheckValue(value Text) error {
 
 // Content is what a version of a secret keeps beside its spec.
 type Content struct {
-	Sealed    []byte    `json:"sealed,omitempty"` // gone when it was revoked
+	Sealed    []byte    `json:"sealed,omitempty"` // empty after it was revoked
 	Actor     string    `json:"actor"`            // who set it
 	Revoked   time.Time `json:"revoked,omitzero"`
 	RevokedBy string    `json:"revoked_by,omitempty"`
@@ -77,16 +77,16 @@ func (c Content) JSON() (json.RawMessage, error) {
 	return data, nil
 }
 
-// Spec is what a version of a secret says of itself to everybody.
+// Spec is the public part of a version of a secret.
 type Spec struct {
-	Build   bool `json:"build,omitempty"`   // build commands get it, and no function
-	Preview bool `json:"preview,omitempty"` // every branch but production uses it
+	Build   bool `json:"build,omitempty"`   // build commands get it, and no function does
+	Preview bool `json:"preview,omitempty"` // every branch except production uses it
 }
 
-// Specs are all that a version of a secret can say.
+// Specs returns all possible specs.
 func Specs() []Spec { return []Spec{{}, {Preview: true}, {Build: true}, {Build: true, Preview: true}} }
 
-// JSON returns the spec as it is stored: versions are found by this text.
+// JSON returns the spec as it is stored. Versions are found by this text.
 func (s Spec) JSON() json.RawMessage {
 	switch s {
 	case Spec{Build: true, Preview: true}:

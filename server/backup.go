@@ -29,8 +29,8 @@ var _ api.Keeper = (*delivery)(nil)
 
 // Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected; the archive says so.
 func (s *delivery) Backup(ctx context.Context, w io.Writer, objects bool) error {
-	owner, notOwner := s.db.Owner(ctx)
-	return s.upkeep.Uncollected(ctx, func() error {
+	owner, notOwner := s.db.Leader(ctx)
+	return s.upkeep.WithoutCollection(ctx, func() error {
 		_, err := s.writeBackup(ctx, w, objects, func(ctx context.Context) error {
 			if notOwner != nil {
 				return notOwner

@@ -100,7 +100,7 @@ func TestBackupPaused(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	if err := s.delivery.upkeep.Uncollected(ctx, func() error { return nil }); err != nil {
+	if err := s.delivery.upkeep.WithoutCollection(ctx, func() error { return nil }); err != nil {
 		t.Errorf("nothing is collected while nobody reads: %v", err)
 	}
 	serves.Close() // the request is over
@@ -112,7 +112,7 @@ func owning(t *testing.T, db *store.DB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	owned, ended := make(chan bool, 1), make(chan error, 1)
-	go func() { ended <- db.Own(ctx, func() { owned <- true }) }()
+	go func() { ended <- db.Lead(ctx, func() { owned <- true }) }()
 	select {
 	case <-owned:
 	case err := <-ended:

@@ -53,7 +53,7 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	contents := &inspect.Contents{DB: s.db, Objects: s.objects, Manifests: s.manifests}
 	all := &runs.Runs{
 		DB: s.db, Rollout: rollout, Contents: contents, RunURL: s.runURL, ReleaseURL: s.releaseURL,
-		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, OthersWork: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
+		Reporting: s.config.GitHubToken != "", Commenting: s.config.Comments, RemoteWorkers: !s.config.has(rolePipeline), Now: time.Now, Logger: s.logger,
 	}
 	acceptor := newAcceptor(s, all)
 	trials, err := newTrials(s)
@@ -82,16 +82,16 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 // newAcceptor returns what accepts pushes, and fetches them: also from the process with the role api, where this one has not got it.
 func newAcceptor(s *shared, all *runs.Runs) *accept.Acceptor {
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts, Proxy: s.config.Proxy}
-	var elsewhere *accept.Elsewhere
+	var elsewhere *accept.PeerRemote
 	if !s.config.has(roleAPI) {
 		own := hostPort(s.config.URL)
 		dialer = &builder.Dialer{AllowedHosts: append(slices.Clone(s.config.AllowedHosts), own), Proxy: s.config.Proxy.Except(own)}
-		elsewhere = &accept.Elsewhere{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
+		elsewhere = &accept.PeerRemote{Password: secret.Text(s.config.RoleSecret), URL: func(app string) string {
 			return s.config.URL.JoinPath("git", app+".git").String()
 		}}
 	}
 	return &accept.Acceptor{
-		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), Elsewhere: elsewhere, Now: time.Now, Logger: s.logger,
+		DB: s.db, Runs: all, Rollout: all.Rollout, Remote: s.remote(), PeerRemote: elsewhere, Now: time.Now, Logger: s.logger,
 		Mirrors: &builder.Mirrors{Root: filepath.Join(s.config.Data, "mirrors"), Dialer: dialer, Limits: s.config.Limits},
 	}
 }
@@ -135,12 +135,12 @@ func newPipeline(s *shared, acceptor *accept.Acceptor, trials *host.Trials, coun
 
 func newUpkeep(s *shared, acceptor *accept.Acceptor, builds *pipeline.Builds) *upkeep.Upkeep {
 	var elsewhere func(app string) string
-	if acceptor.Elsewhere != nil {
-		elsewhere = acceptor.Elsewhere.URL
+	if acceptor.PeerRemote != nil {
+		elsewhere = acceptor.PeerRemote.URL
 	}
 	return &upkeep.Upkeep{
 		DB: s.db, Runs: acceptor.Runs, Rollout: acceptor.Rollout, Objects: s.objects, Mirrors: acceptor.Mirrors, Repositories: s.remote(), Builds: builds,
-		ElsewhereURL: elsewhere, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
+		RemoteURL: elsewhere, Retention: s.config.Retention, KeepDeleted: s.config.KeepDeleted, Now: time.Now, Logger: s.logger,
 	}
 }
 
@@ -220,7 +220,7 @@ func (g gateways) RefreshApp(ctx context.Context, app string) error {
 
 // Shown implements deploy.Gateways.
 func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
-	shown, err := g.db.Seen(ctx, g.process)
+	shown, err := g.db.AcknowledgedByAll(ctx, g.process)
 	if g.own != nil {
 		shown = min(shown, g.own.Shown(app))
 	}

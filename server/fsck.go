@@ -15,7 +15,7 @@ import (
 
 // Check implements api.Keeper.
 func (s *delivery) Check(ctx context.Context, found func(landfall.Finding) error) (done landfall.Checked, err error) {
-	err = s.upkeep.Uncollected(ctx, func() error {
+	err = s.upkeep.WithoutCollection(ctx, func() error {
 		done, err = s.check(ctx, s.pipeline.Builds, s.secrets, found)
 		return err
 	})

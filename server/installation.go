@@ -250,7 +250,7 @@ func (s *state) makeOne(ctx context.Context, p places) error {
 	}
 	update := s.db.Update
 	if s.config.has(roleAPI) {
-		update = s.db.UpdateAsOwner
+		update = s.db.UpdateAsLeader
 	}
 	key := p.anyKey()
 	if len(missing) > 0 {
@@ -404,7 +404,7 @@ func (s *state) repositories(ctx context.Context) (pushed, missing []landfall.Ap
 	if s.repos == nil {
 		return nil, nil, nil
 	}
-	if pushed, err = s.db.Pushed(ctx); err != nil {
+	if pushed, err = s.db.PushedApps(ctx); err != nil {
 		return nil, nil, err
 	}
 	for _, app := range pushed {

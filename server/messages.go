@@ -95,7 +95,7 @@ func (m messageOutcomes) Outcome(ctx context.Context, app, trigger, message stri
 
 // SetOutcome implements queue.Record.
 func (m messageOutcomes) SetOutcome(ctx context.Context, app, trigger, message string, o queue.Outcome) error {
-	return m.db.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
+	return m.db.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return tx.SetMessageOutcome(ctx, app, trigger, message, store.MessageOutcome(o), time.Now())
 	})
 }

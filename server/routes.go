@@ -152,7 +152,7 @@ func (s *serving) mayCall(r *http.Request, app string, access landfall.Access) e
 func (s *delivery) routeWebhooks(control *http.ServeMux) {
 	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
 	hooks := &webhook.Handler{
-		Store: accept.Intake{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
+		Store: accept.WebhookReceiver{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
 		RunURL: s.runURL, Count: s.metrics.Delivered,
 		DeliveryURL: func(d landfall.Delivery) string {
 			address := deliveries + url.PathEscape(d.ID)
@@ -172,7 +172,7 @@ func (s *control) routeAPI(control *http.ServeMux) error {
 	if s.repos != nil {
 		repositories = s.repos
 		control.Handle("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
-			Repositories: s.repos, Doors: accept.Doors{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
+			Repositories: s.repos, Doors: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
 	} else {
 		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
@@ -220,7 +220,7 @@ func (s *control) readiness(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if s.config.has(roleAPI) {
-		if deserted, err := s.delivery.runs.Deserted(ctx); err == nil && deserted {
+		if deserted, err := s.delivery.runs.NoWorker(ctx); err == nil && deserted {
 			text += "\npipeline: no worker is alive; pushes and webhooks are accepted, and their runs wait for one"
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/wire"
 )
 
 // server is the whole program, or the part of it that the process's roles are.
@@ -107,12 +107,12 @@ func (s *server) Run(ctx context.Context) error {
 	httpServer := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return requests },
-		ConnContext: gateway.ConnContext, ConnState: gateway.ConnState,
+		ConnContext: wire.ConnContext, ConnState: wire.ConnState,
 		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := httpServer.Serve(gateway.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := httpServer.Serve(wire.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving ended: %w", err)
 		}
 		return nil

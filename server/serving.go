@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -63,7 +64,7 @@ type calling struct {
 func newServing(s *shared) (*serving, error) {
 	var v *serving // which is there when somebody reads the metrics
 	counts := metrics.New(metrics.Config{
-		DB: s.db, Cache: func() gateway.Cache { return v.cache() }, Deleted: func() []registry.App { return v.deleted() },
+		DB: s.db, Cache: func() files.Cache { return v.cache() }, Deleted: func() []registry.App { return v.deleted() },
 		Now: time.Now, Logger: s.logger,
 	})
 	redactors, contracts := &host.Redactors{}, &contract.Cache{}
@@ -201,7 +202,7 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 	}
 	triggers := newTriggers(s, contracts)
 	answers, err := gateway.New(gateway.Config{
-		Functions: triggers, Allowed: s.mayCall, Visits: visits{s.shared}, Scheme: s.config.URL.Scheme,
+		Functions: triggers, Allowed: s.mayCall, Sessions: previewSessions{s.shared}, Scheme: s.config.URL.Scheme,
 		Domain: s.config.Domain, Control: s.config.URL.Host, Registry: s.registry, Content: s.content(),
 		CacheDir: filepath.Join(s.config.Data, "cache", "gateway"), Log: s.logger,
 		Redact: s.recorder.Redact, Answered: s.metrics.Answered, Tracer: s.tracer,
@@ -247,9 +248,9 @@ func (s *serving) deleted() []registry.App {
 }
 
 // cache tells how full the gateway's cache is.
-func (s *serving) cache() gateway.Cache {
+func (s *serving) cache() files.Cache {
 	if s.gateway == nil {
-		return gateway.Cache{}
+		return files.Cache{}
 	}
 	return s.gateway.Cache()
 }
@@ -260,7 +261,7 @@ func (s *serving) open(ctx context.Context) error {
 		return nil
 	}
 	// What changes from here on is waited for, so that nobody is told of a release that does not answer here.
-	if err := s.db.Beat(ctx, s.process, 0); err != nil {
+	if err := s.db.AcknowledgeChange(ctx, s.process, 0); err != nil {
 		return err
 	}
 	return s.registry.Open(ctx)

@@ -294,7 +294,7 @@ func TestGatewayCountsFromTheStart(t *testing.T) {
 	waiting, release := storetest.Hold(t, address, "counters")
 	stop := runsServer(t, s)
 	untilWaiting(waiting)
-	seen, err := s.db.Seen(t.Context(), "another")
+	seen, err := s.db.AcknowledgedByAll(t.Context(), "another")
 	if err != nil || seen != 0 {
 		t.Errorf("another process hears that all gateways show change %d (%v), want 0", seen, err)
 	}

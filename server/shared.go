@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/registry/stored"
 	"landfall.dev/landfall/runtime/wasm"
 	"landfall.dev/landfall/sandbox"
@@ -106,8 +107,8 @@ func openModules(ctx context.Context, c *config) (*wasm.Modules, error) {
 }
 
 // content is what releases consist of.
-func (s *shared) content() gateway.Stored {
-	return gateway.Stored{Objects: s.objects, Manifests: s.manifests}
+func (s *shared) content() files.Stored {
+	return files.Stored{Objects: s.objects, Manifests: s.manifests}
 }
 
 // source is where functions are found.

@@ -89,7 +89,7 @@ func (s *state) own(ctx context.Context) (lost <-chan error, release func(), err
 	}
 	owning, release := context.WithCancel(context.WithoutCancel(ctx))
 	owned, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- s.db.Own(owning, sync.OnceFunc(func() { close(owned) })) }()
+	go func() { ended <- s.db.Lead(owning, sync.OnceFunc(func() { close(owned) })) }()
 	select {
 	case <-owned:
 		return ended, release, nil
@@ -102,7 +102,7 @@ func (s *state) own(ctx context.Context) (lost <-chan error, release func(), err
 
 // owns fails unless this process owns the database, as a transaction finds out.
 func (s *state) owns(ctx context.Context) error {
-	return s.db.UpdateAsOwner(ctx, func(*store.Tx) error { return nil })
+	return s.db.UpdateAsLeader(ctx, func(*store.Tx) error { return nil })
 }
 
 // Close lets go of what open opened.

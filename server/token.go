@@ -41,7 +41,7 @@ func (s *state) readToken() error {
 // storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of earlier
 // starts: only who owns the database may.
 func (s *state) storeTokens(ctx context.Context) error {
-	return s.db.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return s.db.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {
 			return err
 		}

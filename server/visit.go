@@ -14,10 +14,10 @@ import (
 	"landfall.dev/landfall/web"
 )
 
-// visits are those of this server's releases, by people who are signed in at its control host.
-type visits struct{ *shared }
+// previewSessions are those of this server's releases, by people who are signed in at its control host.
+type previewSessions struct{ *shared }
 
-var _ gateway.Visits = visits{}
+var _ gateway.PreviewSessions = previewSessions{}
 
 // origin returns how clients reach a host of releases.
 func (s *state) origin(host string) string {
@@ -27,8 +27,8 @@ func (s *state) origin(host string) string {
 	return s.config.URL.Scheme + "://" + host
 }
 
-// SignIn implements gateway.Visits.
-func (v visits) SignIn(host, path, nonce string) string {
+// SignIn implements gateway.PreviewSessions.
+func (v previewSessions) SignIn(host, path, nonce string) string {
 	return web.VisitAddress(v.config.URL, v.origin(host)+path, nonce)
 }
 
@@ -43,11 +43,11 @@ func (s *shared) visitOf(address *url.URL) (web.Visit, bool) {
 		!strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\") || len(path) > longest {
 		return web.Visit{}, false
 	}
-	return web.Visit{App: named.App, Host: host, Origin: origin, Begin: origin + gateway.VisitPath + "?code=", Path: path}, true
+	return web.Visit{App: named.App, Host: host, Origin: origin, Begin: origin + gateway.PreviewPath + "?code=", Path: path}, true
 }
 
-// Begin implements gateway.Visits.
-func (v visits) Begin(ctx context.Context, host, code, nonce string) (secret, path string, expires time.Time, err error) {
+// Begin implements gateway.PreviewSessions.
+func (v previewSessions) Begin(ctx context.Context, host, code, nonce string) (secret, path string, expires time.Time, err error) {
 	secret = rand.Text()
 	err = v.db.Update(ctx, func(tx *store.Tx) error {
 		path, expires, err = tx.BeginVisit(ctx, code, host, nonce, secret, time.Now())
@@ -56,7 +56,7 @@ func (v visits) Begin(ctx context.Context, host, code, nonce string) (secret, pa
 	return secret, path, expires, err
 }
 
-// Visitor implements gateway.Visits. It asks the database each time: whoever signs out, or whose token is gone, is so at once.
-func (v visits) Visitor(ctx context.Context, host, app, secret string) error {
+// Visitor implements gateway.PreviewSessions. It asks the database each time: whoever signs out, or whose token is gone, is so at once.
+func (v previewSessions) Visitor(ctx context.Context, host, app, secret string) error {
 	return auth.Visitor(ctx, v.db, host, app, secret, time.Now())
 }

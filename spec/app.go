@@ -56,7 +56,7 @@ func (d *document) checkBuild(b *Build, n nodes) {
 	}
 }
 
-// checkStatic checks the entries of "static:", gives them their places and sorts them.
+// checkStatic checks the entries of "static:", sets their positions and sorts them.
 func (d *document) checkStatic(entries []Static, n nodes) {
 	list, _ := child(n.node, "spec")
 	list, _ = child(list, "static")

@@ -10,27 +10,27 @@ import (
 	"landfall.dev/landfall/route"
 )
 
-// pending is a name that a document uses and another must define.
-type pending struct {
+// pendingReference is a name that a document uses and another one must define.
+type pendingReference struct {
 	pos        Position
 	who        string
 	kind, name string
 }
 
-// reference records that who names an object, to be looked for when every document was read.
+// reference records that who names an object, to be checked when every document was read.
 func (r *reader) reference(pos Position, who, kind, name string) {
 	if name != "" {
-		r.pending = append(r.pending, pending{pos, who, kind, name})
+		r.pending = append(r.pending, pendingReference{pos, who, kind, name})
 	}
 }
 
-// checkReferences reports names that nothing defines, and archives that nothing uses.
+// checkReferences reports names that no document defines, and archives that no document uses.
 func (r *reader) checkReferences() {
 	used := map[string]bool{}
 	for _, p := range r.pending {
 		used[p.kind+" "+p.name] = true
 		if !r.has(p.kind, p.name) {
-			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name), r.near(p.kind, p.name))
+			r.problemf(p.pos, "%s names %s %s, which the spec does not define%s", p.who, p.kind, quote(p.name), r.suggestion(p.kind, p.name))
 		}
 	}
 	for _, a := range r.spec.Archives {
@@ -40,8 +40,8 @@ func (r *reader) checkReferences() {
 	}
 }
 
-// near asks whether a name that is declared was meant by one that is not.
-func (r *reader) near(kind, written string) string {
+// suggestion asks whether a declared name was meant by one that is not declared.
+func (r *reader) suggestion(kind, written string) string {
 	declared := map[string]bool{}
 	for known := range r.names {
 		if known.kind == kind {
@@ -54,15 +54,15 @@ func (r *reader) near(kind, written string) string {
 	return ""
 }
 
-// bound is a trigger that says how many processes its functions may have.
-type bound struct {
+// processBound is a trigger that says how many processes its functions may have.
+type processBound struct {
 	trigger Trigger
 	who     string
 	pos     Position
 }
 
-// checkBounds reports triggers whose functions would keep more processes than they may have. Of other versions than those that the
-// documents make, nothing is known here.
+// checkBounds reports triggers whose functions would keep more processes warm than they may have. It knows nothing
+// about versions that the documents do not make.
 func (r *reader) checkBounds() {
 	for _, b := range r.bounds {
 		functions := []landfall.Reference{b.trigger.Function}
@@ -78,22 +78,23 @@ func (r *reader) checkBounds() {
 	}
 }
 
-// served is a trigger that is served, and the place of its address.
-type served struct {
+// servedTrigger is a trigger with an address, and the position of the address.
+type servedTrigger struct {
 	trigger Trigger
 	pos     Position
 }
 
-// place says where the route stands, if it stands in a file.
-func (r served) place() string {
+// place returns the position of the route, if it is in a file.
+func (r servedTrigger) place() string {
 	if r.pos == (Position{}) {
 		return ""
 	}
 	return " at " + r.pos.String()
 }
 
-// Patterns returns the patterns under which an HTTP trigger is served: of http.ServeMux one for each method, and two
-// with a prefix. A URL that ends in "/" matches itself only. Those with a route.Expression are METHOD HOST/PATH, too.
+// Patterns returns the patterns under which an HTTP trigger is served: one of http.ServeMux for each method, and two
+// with a prefix. A URL that ends in "/" matches only itself. The patterns of a route.Expression have the form METHOD
+// HOST/PATH, too.
 func (t Trigger) Patterns() []string {
 	paths := []string{t.HTTP.URL}
 	switch base := strings.TrimSuffix(t.HTTP.URL, "/"); {
@@ -116,7 +117,7 @@ func (t Trigger) Patterns() []string {
 	return patterns
 }
 
-// checkRoute says what is wrong with a trigger's address by itself, or "".
+// checkRoute returns what is wrong with a trigger's address by itself, or "".
 func checkRoute(t Trigger) string {
 	if t.HTTP.URL == "" {
 		return "is no address: give relativeurl or prefix"
@@ -142,7 +143,7 @@ func checkRoute(t Trigger) string {
 	return ""
 }
 
-// register reports whether mux takes the patterns. The standard library says no by a panic and offers nothing else.
+// register reports whether mux accepts the patterns. The standard library refuses only by a panic.
 func register(mux *http.ServeMux, patterns []string) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	for _, p := range patterns {
@@ -152,9 +153,9 @@ func register(mux *http.ServeMux, patterns []string) (ok bool) {
 }
 
 // checkRoutes reports routes of which neither is more specific than the other. Routes of different hosts never
-// conflict, and one with a host precedes those without, so each host is looked at by itself.
+// conflict, and a route with a host precedes those without, so each host is checked by itself.
 func (r *reader) checkRoutes() {
-	slices.SortFunc(r.routes, func(a, b served) int {
+	slices.SortFunc(r.routes, func(a, b servedTrigger) int {
 		return cmp.Or(cmp.Compare(a.trigger.HTTP.Host, b.trigger.HTTP.Host), cmp.Compare(a.pos.File, b.pos.File),
 			cmp.Compare(a.pos.Line, b.pos.Line))
 	})
@@ -200,22 +201,23 @@ func (r *reader) checkRoutes() {
 }
 
 // conflict reports two routes of which neither is more specific.
-func (r *reader) conflict(later, earlier served) {
+func (r *reader) conflict(later, earlier servedTrigger) {
 	r.problemf(later.pos, "the route %s of HTTPTrigger %s conflicts with %s of HTTPTrigger %s%s",
 		quote(later.trigger.HTTP.URL), later.trigger.Name, quote(earlier.trigger.HTTP.URL), earlier.trigger.Name, earlier.place())
 }
 
-// checkExpressions reports routes with the same regular expressions, and those that are too many: a request may be compared with each.
+// checkExpressions reports routes with the same regular expressions, and too many expressions, because a request may be
+// compared with each.
 func (r *reader) checkExpressions() {
 	const most = 5 * route.MaxSize // instructions of all of them
-	first, size := map[string]served{}, 0
+	first, size := map[string]servedTrigger{}, 0
 	for _, s := range r.routes {
 		if !route.Needed(s.trigger.HTTP.URL) {
 			continue
 		}
 		e, err := route.Parse(s.trigger.HTTP.URL)
 		if err != nil {
-			continue // which was reported
+			continue // it was reported
 		}
 		if size += e.Size; size > most {
 			r.problemf(s.pos, "HTTPTrigger %s: the regular expressions of all routes are too large together: compiled, they have more than %d instructions",

@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// contractField describes the contract of a function, which is ours: Fission has none. What is text in the place of a schema or of
-// an event is the path of a file.
+// contractField describes the contract of a function, which is our own: Fission has none. Text in place of a schema or
+// of an event is the path of a file.
 func contractField() field {
 	return field{shape: object, fields: fields{
 		"input": {}, "output": {},
@@ -30,27 +30,27 @@ type contractSpec struct {
 	Tests  []contract.Test `json:"tests"`
 }
 
-// promises are a contract whose files were not read yet, and where it stands.
-type promises struct {
+// contractPositions has a contract whose files were not read yet, and the positions of its parts.
+type contractPositions struct {
 	contractSpec
 
 	pos, input, output Position
 	tests              []Position
 }
 
-// maxTests bounds the tests of a function: they run one after the other before each of its versions is released.
+// maxTests bounds the tests of a function, which run one after the other before each version is released.
 const maxTests = 32
 
-// maxContract bounds the bytes of a contract with its files: each version of the function has them.
+// maxContract bounds the bytes of a contract with its files, because each version of the function has them.
 const maxContract = 256 << 10
 
-// promises checks what can be told of a contract without its files.
-func (d *document) promises(n nodes, function string, c *contractSpec) *promises {
+// checkContract checks everything in a contract that does not need its files.
+func (d *document) checkContract(n nodes, function string, c *contractSpec) *contractPositions {
 	if c == nil {
 		return nil
 	}
 	at := func(path ...string) Position { return n.at(append([]string{"spec", "contract"}, path...)...) }
-	p := &promises{contractSpec: *c, pos: at(), input: at("input"), output: at("output")}
+	p := &contractPositions{contractSpec: *c, pos: at(), input: at("input"), output: at("output")}
 	if len(c.Tests) > maxTests {
 		d.problemf(at("tests"), "Function %s has %d tests; it may have %d", function, len(c.Tests), maxTests)
 		return nil
@@ -74,15 +74,15 @@ func (d *document) promises(n nodes, function string, c *contractSpec) *promises
 	return p
 }
 
-// ReadContracts puts what the files say that contracts of functions name into the functions' specs, and checks every contract with
-// its tests. read returns a file of the app's folder by its path, and the reason, as a sentence, when it cannot. The error is like
-// that of Parse, and so is the bound on what is read.
+// ReadContracts puts the files that contracts name into the functions' specs, and checks every contract with its tests.
+// read returns a file of the app's folder by its path; its error is a sentence with the reason. The error is like that
+// of Parse, and so is the bound on the bytes.
 func (s *Spec) ReadContracts(limits Limits, read func(name string) ([]byte, error)) error {
 	r := newReader(limits)
 	var size int64
 	for i := range s.Functions {
 		f := &s.Functions[i]
-		if f.promises == nil {
+		if f.positions == nil {
 			continue
 		}
 		if err := f.readContract(r, read); err != nil {
@@ -99,9 +99,9 @@ func (s *Spec) ReadContracts(limits Limits, read func(name string) ([]byte, erro
 	return r.err()
 }
 
-// readContract makes a function's contract of what it promises.
+// readContract makes a function's contract from its document.
 func (f *Function) readContract(r *reader, read func(name string) ([]byte, error)) error {
-	p, right := f.promises, true
+	p, right := f.positions, true
 	wrong := func(pos Position, format string, args ...any) {
 		right = false
 		r.problemf(pos, "Function %s: %s", f.Name, fmt.Sprintf(format, args...))
@@ -141,7 +141,7 @@ func (f *Function) readContract(r *reader, read func(name string) ([]byte, error
 	for i, t := range p.Tests {
 		e, err := t.Request()
 		if err == nil {
-			err = f.Contract.Take(e)
+			err = f.Contract.CheckInput(e)
 		}
 		if err != nil {
 			wrong(p.tests[i], "the test %s: %s", quote(t.Name), landfall.MessageOf(err))
@@ -154,38 +154,38 @@ func (f *Function) readContract(r *reader, read func(name string) ([]byte, error
 func (f *Function) keepContract() error {
 	fields := map[string]any{}
 	if err := decodeNumbers(f.Spec, &fields); err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	resolved := map[string]any{}
-	for name, value := range map[string]json.RawMessage{"input": f.promises.Input, "output": f.promises.Output} {
+	for name, value := range map[string]json.RawMessage{"input": f.positions.Input, "output": f.positions.Output} {
 		if len(value) == 0 {
 			continue
 		}
 		var schema any
 		if err := decodeNumbers(value, &schema); err != nil {
-			return unreadable(err)
+			return versionError(err)
 		}
 		resolved[name] = schema
 	}
-	if len(f.promises.Tests) > 0 {
-		text, err := json.Marshal(f.promises.Tests)
+	if len(f.positions.Tests) > 0 {
+		text, err := json.Marshal(f.positions.Tests)
 		if err != nil {
-			return unreadable(err)
+			return versionError(err)
 		}
 		var tests any
 		if err := decodeNumbers(text, &tests); err != nil {
-			return unreadable(err)
+			return versionError(err)
 		}
 		resolved["tests"] = tests
 	}
 	fields["contract"] = resolved
 	data, err := canonical(fields)
 	if err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	own, err := canonical(resolved)
 	if err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	f.Spec, f.Contract = data, contract.Of(own)
 	return nil
@@ -197,14 +197,14 @@ func decodeNumbers(text []byte, to any) error {
 	return d.Decode(to)
 }
 
-// resolveFile puts the JSON of a file in the place of its path.
+// resolveFile replaces a path by the JSON in the file.
 func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error)) error {
 	if !bytes.HasPrefix(*value, []byte(`"`)) {
 		return nil
 	}
 	var name string
 	if err := json.Unmarshal(*value, &name); err != nil {
-		return unreadable(err)
+		return versionError(err)
 	}
 	if wrong := checkPath(name); wrong != "" {
 		return wrongf("names the file %s, which %s", quote(name), wrong)
@@ -222,7 +222,7 @@ func resolveFile(value *json.RawMessage, read func(name string) ([]byte, error))
 	return nil
 }
 
-// lineOf says in which line text stops being JSON.
+// lineOf returns the line in which text stops being JSON.
 func lineOf(data []byte) string {
 	var value json.RawMessage
 	place, ok := json.Unmarshal(data, &value).(*json.SyntaxError) //nolint:errorlint // the standard library returns it as it is
@@ -232,7 +232,7 @@ func lineOf(data []byte) string {
 	return " (line " + strconv.Itoa(1+bytes.Count(data[:min(int(place.Offset), len(data))], []byte("\n"))) + ")"
 }
 
-// checkSchedule records that a time trigger would never get an answer: the event of a schedule has no data.
+// checkSchedule reports that a time trigger would never get an answer, because the event of a schedule has no data.
 func (s *Spec) checkSchedule(r *reader, t Trigger) {
 	if t.Kind != landfall.TimeTrigger {
 		return
@@ -245,12 +245,12 @@ func (s *Spec) checkSchedule(r *reader, t Trigger) {
 		named := slices.ContainsFunc(refs, func(ref landfall.Reference) bool {
 			return ref.Name == f.Name && (ref.Selector == "" || ref.Selector == landfall.Latest)
 		})
-		if named && f.Contract.Take(event.New()) != nil {
+		if named && f.Contract.CheckInput(event.New()) != nil {
 			r.problemf(t.Pos, "TimeTrigger %s: the events of a schedule have no data, and the contract of Function %s refuses them: let its input be null, too",
 				t.Name, f.Name)
 		}
 	}
 }
 
-// TestPos returns the place of a test of the function's contract.
-func (f *Function) TestPos(i int) Position { return f.promises.tests[i] }
+// TestPos returns the position of a test of the function's contract.
+func (f *Function) TestPos(i int) Position { return f.positions.tests[i] }

@@ -16,17 +16,17 @@ import (
 type document struct {
 	*reader
 	file string
-	line int // lines of the file before it
+	line int // lines of the file before this document
 	text []byte
 }
 
-// What is parsed again to find the lines of syntax errors is bounded. A parser takes some memory by itself.
+// These bound how much is parsed again to find the lines of syntax errors. A parser itself takes some memory.
 const (
 	locatingBudget = 2 << 20
 	parserSize     = 8 << 10
 )
 
-// split cuts the sources into documents and enforces the limits that need no decoding.
+// split splits the sources into documents and enforces the limits that need no decoding.
 func (r *reader) split(sources []Source) ([]document, error) {
 	var size int64
 	for _, s := range sources {
@@ -51,7 +51,7 @@ func (r *reader) split(sources []Source) ([]document, error) {
 			return nil, overLimit(where, "lines and values in one document", int64(n), int64(r.limits.Values),
 				"LANDFALL_MAX_SPEC_VALUES")
 		}
-		// Brackets in text may be open without nesting anything: the exact depth is checked in the tree.
+		// Brackets in text may be open without nesting: the exact depth is checked in the tree.
 		if n := openBrackets(d.text); n > 10*r.limits.Depth {
 			return nil, overLimit(where, "levels of nesting", int64(n), int64(r.limits.Depth), "LANDFALL_MAX_SPEC_DEPTH")
 		}
@@ -59,8 +59,8 @@ func (r *reader) split(sources []Source) ([]document, error) {
 	return documents, nil
 }
 
-// splitFile cuts a file at its lines "---" and "...", which YAML allows nowhere but between documents. What holds
-// nothing but comments is no document. Documents over the limit are counted only.
+// splitFile splits a file at its lines "---" and "...", which YAML allows only between documents. A part with only
+// comments is no document. It only counts documents over the limit.
 func (r *reader) splitFile(s Source) []document {
 	text := bytes.TrimPrefix(s.Data, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -72,7 +72,7 @@ func (r *reader) splitFile(s Source) []document {
 			line++
 		}
 		r.problemf(Position{s.Name, line}, "the text is not UTF-8")
-		r.unread = true
+		r.incomplete = true
 		return nil
 	}
 	var documents []document
@@ -107,7 +107,7 @@ func (r *reader) splitFile(s Source) []document {
 	return documents
 }
 
-// afterMarker returns what follows a marker between documents, if line begins with it.
+// afterMarker returns the text after a marker between documents, if line begins with the marker.
 func afterMarker(line []byte, marker string) ([]byte, bool) {
 	after, ok := bytes.CutPrefix(line, []byte(marker))
 	if !ok || (len(after) > 0 && after[0] != ' ' && after[0] != '\t') {
@@ -122,7 +122,7 @@ func hasContent(line []byte) bool {
 	return len(line) > 0 && line[0] != '#'
 }
 
-// values returns how many lines and values text can have at most, give or take a factor of two, without reading it:
+// values returns an upper bound, correct within a factor of two, of the lines and values of a text, without reading it:
 // each value ends a line or stands beside one of these marks.
 func values(text []byte) int {
 	n := 0
@@ -152,34 +152,34 @@ func openBrackets(text []byte) int {
 	return deepest
 }
 
-// pos returns the place of a node.
+// pos returns the position of a node.
 func (d *document) pos(n *yaml.Node) Position { return Position{d.file, d.line + n.Line} }
 
-// root parses the document and returns its mapping, or nil after recording why there is none.
+// root parses the document and returns its mapping. When there is none, it records why and returns nil.
 func (d *document) root() *yaml.Node {
 	if start, line := d.firstLine(); d.text[start] == '%' {
 		d.problemf(Position{d.file, d.line + line}, "YAML directives are not read; leave the line out")
-		d.unread = true
+		d.incomplete = true
 		return nil
 	}
 	lines := &lineReader{rest: d.text}
 	n, err := decode(lines)
 	if err != nil {
 		line, why := d.locate(lines.read), yamlPrefix.ReplaceAllString(err.Error(), "")
-		if tabbed(d.text, line) {
+		if indentedByTab(d.text, line) {
 			why = "the line is indented with a tab; write spaces"
 		}
 		d.problemf(Position{d.file, d.line + line}, "not YAML: %s", why)
-		d.unread = true
+		d.incomplete = true
 		return nil
 	}
 	return d.mapping(n)
 }
 
-// yamlPrefix is what the parser puts before its sentences. Its line is often not the one that is wrong.
+// yamlPrefix matches what the parser puts before its sentences. Its line is often not the wrong one.
 var yamlPrefix = regexp.MustCompile(`^yaml: (line \d+: )?`)
 
-// decode returns the root of the only document that r holds. The library reports some malformed text by a panic.
+// decode returns the root of the only document in r. The library reports some malformed text by a panic.
 func decode(r io.Reader) (root *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -197,22 +197,22 @@ func decode(r io.Reader) (root *yaml.Node, err error) {
 	return n.Content[0], nil
 }
 
-// tabbed reports whether a line of a text, the first is 1, begins with a tab, or spaces and a tab.
-func tabbed(text []byte, line int) bool {
+// indentedByTab reports whether a line of a text, the first is 1, begins with a tab, or with spaces and a tab.
+func indentedByTab(text []byte, line int) bool {
 	for range line - 1 {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	return bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("\t"))
 }
 
-// mapping returns n when it is a mapping.
+// mapping returns n if it is a mapping.
 func (d *document) mapping(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.MappingNode {
 		return n
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!null" {
 		d.problemf(d.pos(n), "a document is a mapping that begins with apiVersion and kind")
-		d.unread = true
+		d.incomplete = true
 	}
 	return nil
 }
@@ -230,8 +230,8 @@ func (d *document) firstLine() (start, number int) {
 	return start, number
 }
 
-// locate returns the line of a syntax error that was met within the first read lines: the first line with content
-// after the longest beginning that parses.
+// locate returns the line of a syntax error that was found within the first read lines: the first line with content
+// after the longest beginning that can be parsed.
 func (d *document) locate(read int) int {
 	lines := slices.Collect(bytes.Lines(d.text))
 	end := 0
@@ -255,10 +255,10 @@ func (d *document) locate(read int) int {
 	return max(read, 1)
 }
 
-// lineReader hands out a text line by line and counts the lines.
+// lineReader returns a text line by line and counts the lines.
 type lineReader struct {
 	rest []byte
-	line []byte // what is left of the current line
+	line []byte // the rest of the current line
 	read int
 }
 

@@ -14,11 +14,12 @@ const (
 	ConfigsFolder = "/configs"
 )
 
-// MaxFiles is how many files a function may find below the two folders: a sandbox may need an open file for each when it starts.
+// MaxFiles is how many files a function may have below the two folders, because a sandbox may need an open file for
+// each when it starts.
 const MaxFiles = 500
 
-// folders returns the folders of a stored function: one for each secret and each config map that it names. What versions of earlier
-// releases have as configmaps was never checked: what is no list of names is left out.
+// folders returns the folders of a stored function: one for each secret and each config map that it names. The
+// configmaps of earlier versions were never checked, so it ignores what is no list of names.
 func folders(secrets []reference, configMaps json.RawMessage) []string {
 	var all []string
 	add := func(folder string, r reference) {
@@ -62,7 +63,7 @@ func (d *document) configMaps(n nodes, function string, named []reference) []Nam
 	return all
 }
 
-// itemOf returns the place of an item of a list.
+// itemOf returns the position of an item of a list.
 func itemOf(n nodes, i int, at ...string) Position {
 	items := n.node
 	for _, name := range at {
@@ -81,7 +82,7 @@ func (r *reader) checkConfigMaps() {
 		_ = json.Unmarshal(app.Config, &config) // it was made here
 	}
 	for _, f := range r.spec.Functions {
-		files := len(f.Secrets) // each has a key or more, which nobody knows here
+		files := len(f.Secrets) // each secret has at least one key; the number is not known here
 		for _, c := range f.ConfigMaps {
 			keys := map[string]json.RawMessage{}
 			value, found := config[c.Name]

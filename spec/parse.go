@@ -13,12 +13,12 @@ import (
 
 const op landfall.Op = "spec.parse"
 
-// Limits bound what a push can make Parse do. A field that is zero has its default. Each is a setting, and an error
-// that is about a limit names the setting.
+// Limits bound the work of Parse for a push. A zero field has its default. Each is a setting, and an error about a
+// limit names the setting.
 type Limits struct {
 	Bytes   int64 // LANDFALL_MAX_SPEC_BYTES: all files together; 8 MiB
 	Objects int   // LANDFALL_MAX_SPEC_OBJECTS: documents; 10,000
-	Values  int   // LANDFALL_MAX_SPEC_VALUES: lines and punctuation of one document, which bound its values; 100,000
+	Values  int   // LANDFALL_MAX_SPEC_VALUES: lines and punctuation of one document, which bound the number of its values; 100,000
 	Depth   int   // LANDFALL_MAX_SPEC_DEPTH: nesting of one document; 100
 }
 
@@ -33,15 +33,15 @@ func (l Limits) withDefaults() Limits {
 }
 
 const (
-	shownProblems  = 20    // of an error's message
-	storedProblems = 1_000 // beyond that they are only counted
+	shownProblems  = 20    // in an error's message
+	storedProblems = 1_000 // further problems are only counted
 )
 
-// Parse reads the documents of all sources, in whatever order they come, and checks each of them and what they say of
-// each other. Nothing is read over a limit: every limit but Depth is enforced before YAML is decoded at all.
+// Parse reads the documents of all sources, in whatever order they come, and checks each of them and their references
+// to each other. It reads nothing over a limit: every limit except Depth is enforced before YAML is decoded at all.
 //
 // The error is a *landfall.Error of kind Invalid whose message has one line "file:line: sentence" for each problem.
-// No documents at all are an empty Spec.
+// Without documents the Spec is empty.
 func Parse(sources []Source, limits Limits) (*Spec, error) {
 	r := newReader(limits)
 	documents, err := r.split(sources)
@@ -67,28 +67,28 @@ func Parse(sources []Source, limits Limits) (*Spec, error) {
 // name is a declared object: names are unique within a document kind.
 type name struct{ kind, name string }
 
-// reader collects what the documents declare and what is wrong with them.
+// reader collects what the documents declare and the problems with them.
 type reader struct {
-	limits   Limits
-	objects  int // documents with content
-	spec     *Spec
-	kinds    map[string]kind
-	names    map[name]Position // also of documents that have problems
-	pending  []pending
-	routes   []served
-	warm     map[string]int // what functions keep warm, by their names
-	bounds   []bound
-	problems []Problem
-	more     int  // problems that were not stored
-	unread   bool // a document could not be read at all, so a missing name proves nothing
-	locating int  // bytes that may still be parsed to find the line of a syntax error
+	limits     Limits
+	objects    int // documents with content
+	spec       *Spec
+	kinds      map[string]kind
+	names      map[name]Position // includes documents that have problems
+	pending    []pendingReference
+	routes     []servedTrigger
+	warm       map[string]int // processes that functions keep warm, by their names
+	bounds     []processBound
+	problems   []Problem
+	more       int  // problems that were not stored
+	incomplete bool // a document could not be read, so a missing name may be in it
+	locating   int  // bytes that may still be parsed to find the line of a syntax error
 }
 
 func newReader(limits Limits) *reader {
 	return &reader{limits: limits.withDefaults(), spec: &Spec{}, kinds: kinds(), names: map[name]Position{}, warm: map[string]int{}, locating: locatingBudget}
 }
 
-// problemf records what is wrong at pos. The sentence is only made when it can be shown.
+// problemf records a problem at pos. It makes the sentence only when it can be shown.
 func (r *reader) problemf(pos Position, format string, args ...any) {
 	if len(r.problems) >= storedProblems {
 		r.more++
@@ -97,14 +97,14 @@ func (r *reader) problemf(pos Position, format string, args ...any) {
 	r.problems = append(r.problems, Problem{pos, fmt.Sprintf(format, args...)})
 }
 
-// warnf records what is worth knowing at pos.
+// warnf records a warning at pos.
 func (r *reader) warnf(pos Position, format string, args ...any) {
 	if len(r.spec.Warnings) < storedProblems {
 		r.spec.Warnings = append(r.spec.Warnings, Problem{pos, fmt.Sprintf(format, args...)})
 	}
 }
 
-// declare records that kind and object name stand at pos, and reports whether it is the first.
+// declare records the declaration of an object at pos, and reports whether it is the first one.
 func (r *reader) declare(pos Position, kind, object string) bool {
 	key := name{kind, object}
 	if first, ok := r.names[key]; ok {
@@ -115,10 +115,10 @@ func (r *reader) declare(pos Position, kind, object string) bool {
 	return true
 }
 
-// has reports whether kind and object name are declared, or may be in a document that could not be read.
+// has reports whether an object is declared, or may be in a document that could not be read.
 func (r *reader) has(kind, object string) bool {
 	_, ok := r.names[name{kind, object}]
-	return ok || r.unread
+	return ok || r.incomplete
 }
 
 // err returns the error for all problems, or nil when there is none.
@@ -129,7 +129,8 @@ func (r *reader) err() error {
 	return errorOf(r.problems, r.more)
 }
 
-// ErrorOf returns the error for problems that were found when the spec was read already, as Parse returns it; nil when there is none.
+// ErrorOf returns the error for problems that were found after the spec was read, in the form of Parse; nil when there
+// is none.
 func ErrorOf(problems []Problem) error {
 	if len(problems) == 0 {
 		return nil
@@ -137,7 +138,7 @@ func ErrorOf(problems []Problem) error {
 	return errorOf(slices.Clone(problems), 0)
 }
 
-// errorOf returns the error for problems, which it sorts, and for more that were not stored.
+// errorOf returns the error for problems, which it sorts, and for unstored others.
 func errorOf(problems []Problem, unstored int) error {
 	slices.SortStableFunc(problems, compareProblems)
 	lines := make([]string, 0, shownProblems+1)
@@ -150,7 +151,7 @@ func errorOf(problems []Problem, unstored int) error {
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(lines, "\n")}
 }
 
-// CheckBytes returns the error for spec files that have too many bytes together, without reading them; nil when they do not.
+// CheckBytes returns the error for spec files that have too many bytes, without reading them; nil when they do not.
 func (l Limits) CheckBytes(size int64) error {
 	if limit := l.withDefaults().Bytes; size > limit {
 		return overLimit("spec files", "bytes", size, limit, "LANDFALL_MAX_SPEC_BYTES")
@@ -169,7 +170,7 @@ func compareProblems(a, b Problem) int {
 		cmp.Compare(a.Message, b.Message))
 }
 
-// sort brings what was read into the order of Spec.
+// sort sorts everything as Spec promises.
 func (r *reader) sort() {
 	s := r.spec
 	byName := func(a, b Object) int { return cmp.Compare(a.Name, b.Name) }
@@ -194,7 +195,7 @@ func canonical(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// quote returns what an author wrote in quotes and cut to a readable length.
+// quote returns an author's text in quotes and cut to a readable length.
 func quote(s string) string {
 	const longest = 60
 	if len(s) > longest {

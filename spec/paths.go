@@ -8,7 +8,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// checkPath says what is wrong with a path or glob that must stay within the repository, or "".
+// checkPath returns what is wrong with a path or glob that must stay within the repository, or "".
 func checkPath(s string) string {
 	switch {
 	case s == "":
@@ -30,8 +30,8 @@ func checkPath(s string) string {
 	return ""
 }
 
-// checkGlob says what is wrong with a glob, or "". The bounds on alternatives keep matching cheap: a matcher tries each
-// combination of them.
+// checkGlob returns what is wrong with a glob, or "". Alternatives are limited, because matching tries each combination
+// of them.
 func checkGlob(s string) string {
 	if wrong := checkPath(s); wrong != "" {
 		return wrong
@@ -54,7 +54,7 @@ func (d *document) globs(n nodes, all []string, at ...string) {
 	}
 }
 
-// checkAddress says what is wrong with a path under which something is served, or "".
+// checkAddress returns what is wrong with a path under which something is served, or "".
 func checkAddress(s string) string {
 	switch {
 	case !strings.HasPrefix(s, "/"):

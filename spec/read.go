@@ -16,7 +16,7 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// read reads one document: what it is, then what that kind says.
+// read reads one document: first its kind, then what that kind has.
 func (r *reader) read(d *document) {
 	root := d.root()
 	if root == nil {
@@ -25,7 +25,7 @@ func (r *reader) read(d *document) {
 	n := nodes{d, root}
 	k, kindName, ok := d.kind(n)
 	if !ok {
-		r.unread = true
+		r.incomplete = true
 		return
 	}
 	if k.document.shape != object { // accepted and ignored
@@ -48,7 +48,7 @@ func (r *reader) read(d *document) {
 	k.read(d, o, spec, n)
 }
 
-// kind returns what kind of document stands at n.
+// kind returns the kind of the document at n.
 func (d *document) kind(n nodes) (kind, string, bool) {
 	values := map[string]string{}
 	for _, name := range []string{"apiVersion", "kind"} {
@@ -80,7 +80,7 @@ var objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([
 
 func isObjectName(s string) bool { return len(s) <= 253 && objectName.MatchString(s) }
 
-// object reads and declares what documents with metadata share.
+// object reads and declares what all documents with metadata have.
 func (d *document) object(n nodes, kindName string, content map[string]any) (Object, bool) {
 	metadata, _ := content["metadata"].(map[string]any)
 	o := Object{Pos: n.pos(n.node)}
@@ -111,7 +111,7 @@ func (d *document) object(n nodes, kindName string, content map[string]any) (Obj
 	return o, true
 }
 
-// finish makes a document's spec canonical and reads it into known, whose fields are those that have a meaning here.
+// finish makes a document's spec canonical and reads it into known, which has the fields that mean something here.
 func (d *document) finish(o *Object, spec map[string]any, known any) bool {
 	data, err := canonical(spec)
 	if err == nil && known != nil {
@@ -131,7 +131,7 @@ type reference struct {
 	Namespace string `json:"namespace"`
 }
 
-// fillNamespace gives the reference that stands in a spec the namespace that an absent one means.
+// fillNamespace sets the namespace of a reference in a spec that has none.
 func fillNamespace(spec map[string]any, at ...string) {
 	for _, name := range at {
 		inner, ok := spec[name].(map[string]any)
@@ -199,14 +199,15 @@ func readFunction(d *document, o Object, spec map[string]any, n nodes) {
 		Object: o, Environment: known.Environment.Name, EnvironmentNamespace: known.Environment.Namespace,
 		Package: known.Package.Reference.Name, PackageNamespace: known.Package.Reference.Namespace,
 		FunctionName: known.Package.FunctionName, Secrets: d.secrets(n, o.Name, known.Secrets),
-		ConfigMaps: d.configMaps(n, o.Name, known.ConfigMaps), promises: d.promises(n, o.Name, known.Contract),
+		ConfigMaps: d.configMaps(n, o.Name, known.ConfigMaps), positions: d.checkContract(n, o.Name, known.Contract),
 	})
 	d.reference(n.at("spec", "package", "packageref", "name"), "Function "+o.Name, packageKind, known.Package.Reference.Name)
 }
 
 var ofContainers = regexp.MustCompile(`^container([^a-z].*)?$`)
 
-// OfContainers reports whether an environment of a name is one of containers: the image that it names may be all that a package has.
+// OfContainers reports whether an environment with a name is one of containers: then a package may have nothing but the
+// image that the environment names.
 func OfContainers(environment string) bool { return ofContainers.MatchString(environment) }
 
 // secrets returns the secrets that a function names.
@@ -217,7 +218,7 @@ func (d *document) secrets(n nodes, function string, named []reference) []Named 
 		return nil
 	}
 	var refs []Named
-	variables := map[string]string{} // to the secret that has it
+	variables := map[string]string{} // variable to the secret that it holds
 	for i, ref := range named {
 		s := Named{Pos: itemOf(n, i, "spec", "secrets"), Name: ref.Name, Namespace: ref.Namespace}
 		if err := secret.CheckName(ref.Name); err != nil {
@@ -320,7 +321,7 @@ func readEnvironment(d *document, o Object, spec map[string]any, n nodes) {
 	d.spec.Environments = append(d.spec.Environments, Environment{o})
 }
 
-// checkLimits warns of limits that stand where nothing reads them, or are called what nothing reads.
+// checkLimits warns about limits at a place or with a name that nothing reads.
 func (d *document) checkLimits(spec map[string]any, n nodes) {
 	limits := map[string]bool{"cpu": true, "ephemeral-storage": true, "memory": true}
 	given, _ := spec["resources"].(map[string]any)
@@ -339,7 +340,7 @@ func (d *document) checkLimits(spec map[string]any, n nodes) {
 	}
 }
 
-// checkSizes reports what is so small that no process starts: a number of MiB whose unit was forgotten.
+// checkSizes reports memory that is too small to start a process: usually a number of MiB without its unit.
 func (d *document) checkSizes(who string, r landfall.Resources, n nodes) {
 	const least = 1 << 20
 	for _, size := range []struct {
@@ -359,7 +360,7 @@ func readCanary(d *document, o Object, spec map[string]any, _ nodes) {
 	}
 }
 
-// archiveName is what Fission's tools make of a file's name, upper case included.
+// archiveName matches the names that Fission's tools make from file names, including upper case.
 var archiveName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 func (d *document) readArchive(n nodes, content map[string]any, right bool) {

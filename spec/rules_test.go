@@ -77,7 +77,8 @@ func TestMessages(t *testing.T) {
 	}
 	t.Run("text that cannot be read", func(t *testing.T) {
 		t.Parallel()
-		// N-009: YAML that does not parse, unknown fields, duplicate keys and duplicate names have file, line and nearest name
+		// N-009: YAML that does not parse, unknown fields, duplicate keys and duplicate names have file, line and
+		// nearest name
 		contains(t, invalid(t, "syntax.txtar"), "specs/a.yaml:5: not YAML: mapping values are not allowed")
 		// N-009: a tab, which looks like spaces, is named
 		contains(t, refused(t, spec.Limits{}, one("apiVersion: landfall.dev/v1\nkind: App\n\tmetadata: {name: shop}\n")),

@@ -10,22 +10,22 @@ import (
 	"landfall.dev/landfall"
 )
 
-// These say how the programs of an environment are spoken to.
+// These say how the programs of an environment read requests.
 const (
 	Events   = "events"   // they read events, and answer with events
-	Requests = "requests" // they are given requests as Fission's binary environment gives them
-	Either   = "either"   // those that know of CloudEvents read events; the others are given requests
+	Requests = "requests" // they get requests as Fission's binary environment passes them
+	Either   = "either"   // programs that know CloudEvents read events; the others get requests
 )
 
-// runtimeSpec is the runtime as a document or a stored version writes it. Versions of earlier releases may have anything as their
-// container, because nobody looked at it.
+// runtimeSpec is the runtime in a document or a stored version. The container of earlier versions may be anything,
+// because it was not checked.
 type runtimeSpec struct {
 	Image     string          `json:"image"`
 	Programs  string          `json:"programs"`
 	Container json.RawMessage `json:"container"`
 }
 
-// variables returns the variables of the container, in their order. A stored one that cannot be read has none.
+// variables returns the variables of the container, in their order. A stored container that cannot be read has none.
 func (s runtimeSpec) variables() []variableSpec {
 	var container struct {
 		Env []variableSpec `json:"env"`
@@ -41,7 +41,7 @@ type variableSpec struct {
 	Value string `json:"value"`
 }
 
-// environment returns what a version says of the environment with a name.
+// environment returns what a version says about the environment with a name.
 func (s runtimeSpec) environment(name string) landfall.Environment {
 	r := landfall.Environment{Name: name, Image: s.Image, Programs: s.Programs}
 	for _, v := range s.variables() {
@@ -55,7 +55,7 @@ func (s runtimeSpec) environment(name string) landfall.Environment {
 	return r
 }
 
-// containerVariable is what Kubernetes takes as the name of a variable.
+// containerVariable matches the names of variables that Kubernetes accepts.
 var containerVariable = regexp.MustCompile(`^[-._A-Za-z][-._A-Za-z0-9]*$`)
 
 // These are the names of Fission's binary environment: of an environment, and of an image.
@@ -64,8 +64,8 @@ var (
 	binaryImage = regexp.MustCompile(`^binary-[a-z0-9-]*env`)
 )
 
-// fillPrograms says of a binary environment whose image has an owner or a registry before its name, as Fission's have, that its programs
-// may be Fission's. Those of an image that is binary-env alone are ours, and read events.
+// fillPrograms says of a binary environment that its programs may be Fission's, if its image has an owner or a registry
+// before its name, as Fission's images have. Programs of the image binary-env are ours, and read events.
 func fillPrograms(name string, spec map[string]any) {
 	runtime, _ := spec["runtime"].(map[string]any)
 	image, _ := runtime["image"].(string)
@@ -77,7 +77,7 @@ func fillPrograms(name string, spec map[string]any) {
 	}
 }
 
-// checkRuntime reports what cannot be of a runtime.
+// checkRuntime reports problems of a runtime.
 func (d *document) checkRuntime(environment string, s runtimeSpec, n nodes) {
 	switch s.Programs {
 	case "", Events, Requests, Either:
@@ -95,7 +95,8 @@ func (d *document) checkRuntime(environment string, s runtimeSpec, n nodes) {
 	}
 }
 
-// Environment returns the environment with a name; nothing but that when the spec does not define it, or it cannot be read.
+// Environment returns the environment with a name. It has only the name when the spec does not define it, or it cannot
+// be read.
 func (s *Spec) Environment(name string) (e landfall.Environment, defined bool) {
 	i := slices.IndexFunc(s.Environments, func(e Environment) bool { return e.Name == name })
 	if i < 0 {
@@ -105,8 +106,8 @@ func (s *Spec) Environment(name string) (e landfall.Environment, defined bool) {
 	return e, err == nil
 }
 
-// ReadEnvironmentVersion returns what a version says of the environment with a name, and what it gives functions that ask for nothing.
-// Without a version nothing but the name is known.
+// ReadEnvironmentVersion returns what a version says about the environment with a name, and the resources of functions
+// that ask for none. Without a version only the name is known.
 func ReadEnvironmentVersion(name string, stored json.RawMessage) (landfall.Environment, landfall.Resources, error) {
 	if len(stored) == 0 {
 		return landfall.Environment{Name: name}, landfall.Resources{}, nil
@@ -117,7 +118,7 @@ func ReadEnvironmentVersion(name string, stored json.RawMessage) (landfall.Envir
 		Runtime runtimeSpec `json:"runtime"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return landfall.Environment{Name: name}, landfall.Resources{}, unreadable(err)
+		return landfall.Environment{Name: name}, landfall.Resources{}, versionError(err)
 	}
 	resources, _, err := s.resources()
 	return s.Runtime.environment(name), resources, err

@@ -7,7 +7,7 @@ type shape uint8
 
 const (
 	anything shape = iota // not checked
-	text                  // any scalar, as written
+	text                  // any scalar, as it was written
 	number                // a whole number
 	boolean
 	object  // known fields
@@ -20,7 +20,7 @@ type field struct {
 	shape  shape
 	fields fields // of an object
 	item   *field // of a list or mapping
-	unused bool   // kept, and the author is told that it does nothing here
+	unused bool   // it is kept, and the author is told that it has no effect
 }
 
 // fields are the known names.
@@ -33,13 +33,13 @@ type kind struct {
 	read       func(d *document, o Object, spec map[string]any, n nodes)
 }
 
-// The two languages.
+// These are the two languages.
 const (
 	fissionVersion = "fission.io/v1"
 	ourVersion     = "landfall.dev/v1"
 )
 
-// Names of kinds that are used in more than one place.
+// These are the names of kinds that are used in more than one place.
 const (
 	appKind         = "App"
 	functionKind    = "Function"
@@ -53,8 +53,8 @@ const (
 	deploymentKind  = "DeploymentConfig"
 )
 
-// kinds returns every kind by its name. Field names of fission.io/v1 are those of Fission 1.x, the ones of older
-// releases included.
+// kinds returns every kind by its name. The field names of fission.io/v1 are those of Fission 1.x, including those of
+// older releases.
 func kinds() map[string]kind {
 	return map[string]kind{
 		appKind:         {ourVersion, ofObject(false, appFields()), readApp},
@@ -81,7 +81,7 @@ func ofObject(fission bool, spec fields) field {
 		"metadata": {shape: object, fields: metadata},
 		"spec":     {shape: object, fields: spec},
 	}
-	if fission { // what Fission's own tools leave in a file
+	if fission { // fields that Fission's own tools leave in a file
 		for _, known := range []string{
 			"creationTimestamp", "uid", "resourceVersion", "generation", "selfLink", "generateName", "managedFields",
 			"finalizers", "ownerReferences", "deletionTimestamp", "deletionGracePeriodSeconds",
@@ -100,11 +100,11 @@ func archiveDocument() field {
 	}}
 }
 
-// texts is a list of text.
+// texts describes a list of text.
 func texts() field { return field{shape: list, item: &field{shape: text}} }
 
-// named is a reference to another object, with more fields if need be.
-func named(more ...string) field {
+// objectReference describes a reference to another object, with more fields if there are any.
+func objectReference(more ...string) field {
 	known := fields{"name": {shape: text}, "namespace": {shape: text}}
 	for _, m := range more {
 		known[m] = field{shape: text}
@@ -112,7 +112,7 @@ func named(more ...string) field {
 	return field{shape: object, fields: known}
 }
 
-// unused marks fields of Fission that mean nothing here. Their values are kept and not checked.
+// unused marks fields of Fission that have no effect here. Their values are kept and not checked.
 func (f fields) unused(names ...string) fields {
 	for _, n := range names {
 		f[n] = field{unused: true}
@@ -122,13 +122,13 @@ func (f fields) unused(names ...string) fields {
 
 func functionFields() fields {
 	return fields{
-		"environment": named(),
+		"environment": objectReference(),
 		"package": {shape: object, fields: fields{
-			"packageref":   named("resourceversion"),
+			"packageref":   objectReference("resourceversion"),
 			"functionName": {shape: text},
 		}},
-		"secrets":         {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
-		"configmaps":      {shape: list, item: &field{shape: object, fields: named().fields.unused("mountPath")}},
+		"secrets":         {shape: list, item: &field{shape: object, fields: objectReference().fields.unused("mountPath")}},
+		"configmaps":      {shape: list, item: &field{shape: object, fields: objectReference().fields.unused("mountPath")}},
 		"resources":       {},
 		"functionTimeout": {shape: number}, "idletimeout": {shape: number},
 		"concurrency": {shape: number}, keepWarm: {shape: number}, external: {shape: boolean}, streamBody: {shape: boolean}, maxBody: {shape: text},
@@ -143,7 +143,7 @@ func packageFields() fields {
 		"type": {shape: text}, "literal": {shape: text}, "url": {shape: text},
 		"checksum": {shape: object, fields: fields{"type": {shape: text}, "sum": {shape: text}}},
 	}.unused("oci")}
-	return fields{"environment": named(), "source": archive, "deployment": archive, "buildcmd": {shape: text}}
+	return fields{"environment": objectReference(), "source": archive, "deployment": archive, "buildcmd": {shape: text}}
 }
 
 func environmentFields() fields {
@@ -166,7 +166,7 @@ func environmentFields() fields {
 	}.unused("allowedFunctionsPerContainer", "poolsize", "keeparchive", "documentationurl")
 }
 
-// functionRef is what a trigger names. Fission has both "version" and "alias"; here both are the selector.
+// functionRef describes the function of a trigger. Fission has both "version" and "alias"; here both are the selector.
 func functionRef() field {
 	return field{shape: object, fields: fields{
 		"type": {shape: text}, "name": {shape: text}, "version": {shape: text}, "alias": {shape: text},
@@ -174,7 +174,8 @@ func functionRef() field {
 	}}
 }
 
-// ofTriggers adds the fields of every trigger. What is not functionref is ours: what the function gets, and what it may take.
+// ofTriggers adds the fields of every trigger. All except functionref are ours: what the function gets, and which
+// events it may take.
 func (f fields) ofTriggers() fields {
 	f["functionref"] = functionRef()
 	f["config"] = field{shape: mapping, item: &field{shape: text}}
@@ -204,7 +205,7 @@ func queueFields() fields {
 		"mqtkind", "podspec")
 }
 
-// filters is a list of filters of the CloudEvents Subscriptions API, which may have filters in them.
+// filters describes a list of filters of the CloudEvents Subscriptions API, which may contain filters.
 func filters() field {
 	known := fields{}
 	one := field{shape: object, fields: known}

@@ -19,7 +19,7 @@ type Source struct {
 	Data []byte
 }
 
-// Position is a place in a spec file. The zero Position is nowhere: what it belongs to stands in no file.
+// Position is a place in a spec file. The zero Position belongs to an object that is in no file.
 type Position struct {
 	File string
 	Line int // from 1
@@ -28,7 +28,7 @@ type Position struct {
 // String returns the position as people read it: "specs/app.yaml:12".
 func (p Position) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
-// Problem is one sentence about one place.
+// Problem is a sentence about a position.
 type Problem struct {
 	Pos     Position
 	Message string
@@ -37,8 +37,8 @@ type Problem struct {
 // String returns the problem on one line: "specs/app.yaml:12: unknown field …".
 func (p Problem) String() string { return p.Pos.String() + ": " + p.Message }
 
-// Spec is everything that the documents declare. Every slice is sorted by name (Static by path, Warnings by place), so
-// that neither the order of the files nor that of the documents in them shows anywhere but in positions.
+// Spec is everything that the documents declare. Every slice is sorted by name (Static by path, Warnings by position),
+// so the order of files and documents has no effect except on positions.
 type Spec struct {
 	App          *App // nil when no document is an App
 	Functions    []Function
@@ -47,14 +47,14 @@ type Spec struct {
 	Triggers     []Trigger // by kind, then by name
 	Archives     []Archive
 	Canaries     []Object
-	Warnings     []Problem // at most 1,000; none of them makes the spec wrong
+	Warnings     []Problem // at most 1,000; a warning does not make the spec wrong
 }
 
-// Object is what all documents with metadata share.
+// Object is what all documents with metadata have.
 type Object struct {
 	Pos       Position
 	Name      string
-	Namespace string // as written; empty and "default" both mean the app's
+	Namespace string // as written; empty and "default" both stand for the app's
 	// Spec is the document's spec as canonical JSON: keys sorted, no white space, defaults filled in, fields that are
 	// null left out. Names, labels, annotations and status are not in it.
 	Spec json.RawMessage
@@ -71,9 +71,10 @@ type Function struct {
 	Secrets              []Named
 	ConfigMaps           []Named `json:",omitempty"` // mappings in the configuration of the app
 
-	// Contract is what it promises; nil: nothing. It stands in Spec, and both have what files say only after Spec.ReadContracts.
-	Contract *contract.Contract `json:"-"`
-	promises *promises
+	// Contract is the function's contract; nil: it has none. It is also a part of Spec. Both have the content of files
+	// only after Spec.ReadContracts.
+	Contract  *contract.Contract `json:"-"`
+	positions *contractPositions
 }
 
 // Named is a reference to a secret or a config map of the app.
@@ -93,8 +94,8 @@ type Package struct {
 	Deployment           ArchiveRef
 }
 
-// ArchiveRef says where a package's files come from. At most one of Name, URL and Literal is set; none: there is no
-// such archive.
+// ArchiveRef says where a package's files come from. At most one of Name, URL and Literal is set; without any there is
+// no such archive.
 type ArchiveRef struct {
 	Name     string // of an Archive of the same Spec
 	URL      string // http or https
@@ -160,17 +161,18 @@ type Static struct {
 	Fallback string // served for what is not found; relative to Path
 	Exclude  []string
 
-	// Implicit marks the unit of a folder without specs: names that begin with "." (except .well-known) at any depth, and
-	// specs/ and node_modules/ at the top, do not belong to it.
+	// Implicit marks the unit of a folder without specs. It leaves out names that begin with "." (except .well-known)
+	// at any depth, and specs/ and node_modules/ at the top.
 	Implicit bool
 }
 
-// OnlySettings reports whether s has an App that neither builds nor serves anything, and nothing else that could answer.
+// OnlySettings reports whether s has an App that neither builds nor serves anything, and nothing else that could answer
+// a request.
 func (s *Spec) OnlySettings() bool {
 	return s.App != nil && s.App.Build == nil && len(s.App.Static)+len(s.Functions)+len(s.Packages)+len(s.Triggers)+len(s.Archives) == 0
 }
 
-// Implicit returns the Spec of a folder that has no spec files but an index.html: one static unit of the whole folder
+// Implicit returns the Spec of a folder without spec files but with an index.html: one static unit of the whole folder
 // at "/". Its App has no name.
 func Implicit() *Spec {
 	return &Spec{App: &App{

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fixture is a file of testdata: a comment, spec files, and what Parse is to say of them, each section after a line
-// "-- NAME --".
+// fixture is a file of testdata: a comment, spec files, and what Parse is to say of them, each section after a line "--
+// NAME --".
 type fixture struct {
 	path    string
 	head    string // everything before the golden section

@@ -13,10 +13,11 @@ import (
 	"landfall.dev/landfall"
 )
 
-// A version keeps its document's spec as canonical JSON, which was validated when the version was made. These read it back.
+// A version keeps its document's spec as canonical JSON, which was validated when the version was made. These functions
+// read it.
 
-// ReadFunctionVersion returns what the spec of a function's version says of running it: of its environment and its secrets the names.
-// Invalid when it is none that could be run.
+// ReadFunctionVersion returns what the spec of a function's version says about running it. Its environment and secrets
+// have only names. Invalid when it cannot be run.
 func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error) {
 	var s struct {
 		resourceFields
@@ -31,7 +32,7 @@ func ReadFunctionVersion(stored json.RawMessage) (f landfall.Function, err error
 		} `json:"package"`
 	}
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return f, unreadable(err)
+		return f, versionError(err)
 	}
 	f = landfall.Function{
 		Environment: landfall.Environment{Name: s.Environment.Name}, Entrypoint: s.Package.FunctionName,
@@ -58,8 +59,8 @@ func ReadPackage(stored json.RawMessage) string {
 	return s.Package.Ref.Name
 }
 
-// ReadNetwork reports whether a function may reach the network: as its version says, else as that of its environment does, which may be
-// nothing.
+// ReadNetwork reports whether a function may reach the network. Its version decides, or else the version of its
+// environment, which may not exist.
 func ReadNetwork(function, environment json.RawMessage) (bool, error) {
 	for _, stored := range []json.RawMessage{function, environment} {
 		var s struct {
@@ -69,7 +70,7 @@ func ReadNetwork(function, environment json.RawMessage) (bool, error) {
 			continue
 		}
 		if err := json.Unmarshal(stored, &s); err != nil {
-			return false, unreadable(err)
+			return false, versionError(err)
 		}
 		if s.External != nil {
 			return *s.External, nil
@@ -78,8 +79,8 @@ func ReadNetwork(function, environment json.RawMessage) (bool, error) {
 	return false, nil
 }
 
-// Networked returns the names of the functions that may reach the network.
-func Networked(s *Spec) []string {
+// NetworkFunctions returns the names of the functions that may reach the network.
+func NetworkFunctions(s *Spec) []string {
 	environments := map[string]json.RawMessage{}
 	for _, e := range s.Environments {
 		environments[e.Name] = e.Spec
@@ -93,8 +94,8 @@ func Networked(s *Spec) []string {
 	return names
 }
 
-// ReadConfigVersion returns the configuration of an app as its functions get it: text as it is, everything else as JSON. Without a
-// version it is empty.
+// ReadConfigVersion returns the configuration of an app as its functions get it: text as it is, everything else as
+// JSON. Without a version it is empty.
 func ReadConfigVersion(stored json.RawMessage) (map[string]string, error) {
 	config := map[string]string{}
 	if len(stored) == 0 {
@@ -102,7 +103,7 @@ func ReadConfigVersion(stored json.RawMessage) (map[string]string, error) {
 	}
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(stored, &values); err != nil {
-		return nil, unreadable(err)
+		return nil, versionError(err)
 	}
 	for name, value := range values {
 		var text string
@@ -114,8 +115,8 @@ func ReadConfigVersion(stored json.RawMessage) (map[string]string, error) {
 	return config, nil
 }
 
-// WithResources returns the spec of a function's version with other resources, of which zero fields say nothing. Concurrency and
-// KeepWarm stay as they are. Invalid when they are out of bounds.
+// WithResources returns the spec of a function's version with other resources. Zero fields change nothing, and
+// Concurrency and KeepWarm stay. Invalid when they are out of bounds.
 func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessage, error) {
 	function, err := ReadFunctionVersion(stored)
 	if err != nil {
@@ -129,7 +130,7 @@ func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessag
 	d := json.NewDecoder(bytes.NewReader(stored))
 	d.UseNumber()
 	if err := d.Decode(&fields); err != nil {
-		return nil, unreadable(err)
+		return nil, versionError(err)
 	}
 	for _, ours := range []string{"resources", "functionTimeout", "idletimeout"} {
 		delete(fields, ours)
@@ -137,13 +138,13 @@ func WithResources(stored json.RawMessage, r landfall.Resources) (json.RawMessag
 	maps.Copy(fields, ResourceFields(r))
 	data, err := canonical(fields)
 	if err != nil {
-		return nil, unreadable(err)
+		return nil, versionError(err)
 	}
 	_, err = ReadFunctionVersion(data)
 	return data, err
 }
 
-// ResourceFields returns resources as the spec of a function or a trigger has them.
+// ResourceFields returns resources in the form of the spec of a function or a trigger.
 func ResourceFields(r landfall.Resources) map[string]any {
 	fields, limits := map[string]any{}, map[string]any{}
 	if r.Memory > 0 {
@@ -167,7 +168,8 @@ func ResourceFields(r landfall.Resources) map[string]any {
 	return fields
 }
 
-// ReadBuilder returns the command that builds the sources of an environment's packages which name none themselves; empty when there is none.
+// ReadBuilder returns the command that builds the sources of an environment's packages when they name none; empty when
+// there is none.
 func ReadBuilder(stored json.RawMessage) string {
 	var s struct {
 		Builder struct {
@@ -178,7 +180,7 @@ func ReadBuilder(stored json.RawMessage) string {
 	return strings.TrimSpace(s.Builder.Command)
 }
 
-// ReadPullSecret returns the name of the secret by which an environment's image is pulled; empty when it names none.
+// ReadPullSecret returns the name of the secret with which an environment's image is pulled; empty when it names none.
 func ReadPullSecret(stored json.RawMessage) string {
 	var s struct {
 		Secret string `json:"imagepullsecret"`
@@ -187,12 +189,12 @@ func ReadPullSecret(stored json.RawMessage) string {
 	return s.Secret
 }
 
-// ReadTriggerVersion reads the spec of a trigger's version. Invalid when it names no function that could be; what else could be
-// read is returned, too.
+// ReadTriggerVersion reads the spec of a trigger's version. Invalid when it names no possible function; everything else
+// that could be read is returned, too.
 func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, error) {
 	var s triggerSpec
 	if err := json.Unmarshal(stored, &s); err != nil {
-		return Trigger{Trigger: landfall.Trigger{Kind: unit.Kind}, Object: Object{Name: unit.Name}}, unreadable(err)
+		return Trigger{Trigger: landfall.Trigger{Kind: unit.Kind}, Object: Object{Name: unit.Name}}, versionError(err)
 	}
 	read, _, err := s.trigger(unit.Kind)
 	t := Trigger{Object: Object{Name: unit.Name, Spec: stored}, Trigger: read}
@@ -203,18 +205,18 @@ func ReadTriggerVersion(unit landfall.UnitID, stored json.RawMessage) (Trigger, 
 		for _, written := range sortedKeys(s.Function.Weights) {
 			ref, err := landfall.ParseReference(written)
 			if err != nil {
-				return t, unreadable(err)
+				return t, versionError(err)
 			}
 			t.Weights = append(t.Weights, Weight{ref, int(s.Function.Weights[written])})
 		}
 		return t, nil
 	}
-	ref, err := landfall.ParseReference(s.Function.written())
+	ref, err := landfall.ParseReference(s.Function.text())
 	t.Function = ref
 	return t, err
 }
 
-func unreadable(err error) error {
+func versionError(err error) error {
 	return &landfall.Error{Op: "spec.Stored", Kind: landfall.Invalid, Message: "the spec of a version cannot be read", Err: err}
 }
 
@@ -230,8 +232,8 @@ type resourceFields struct {
 	KeepWarm    int64 `json:"keep_warm"`
 }
 
-// resources returns what the fields ask for; limits count before requests. When a field is wrong, it is named, and the error is
-// Invalid.
+// resources returns what the fields ask for; limits come before requests. When a field is wrong, it is named, and the
+// error is Invalid.
 func (f resourceFields) resources() (r landfall.Resources, field string, err error) {
 	const longest = 24 * 60 * 60 // seconds
 	for _, seconds := range []struct {
@@ -289,8 +291,8 @@ type bodyFields struct {
 	Max    string `json:"max_body"`
 }
 
-// body returns how many bytes a body may have that the function gets in parts; 0 when it gets bodies as a whole. When a field is
-// wrong, it is named, and the error is Invalid.
+// body returns how many bytes a body may have when the function gets it in parts; 0 when it gets bodies as a whole.
+// When a field is wrong, it is named, and the error is Invalid.
 func (f bodyFields) body() (most int64, field string, err error) {
 	const usual = 1 << 30
 	switch {
@@ -308,14 +310,14 @@ func (f bodyFields) body() (most int64, field string, err error) {
 	return int64(v), "", nil
 }
 
-// external is Fission's field of environments, which functions may have, too.
+// external is Fission's field of environments, which functions may have here, too.
 const external = "allowAccessToExternalNetwork"
 
 func wrongf(format string, args ...any) error {
 	return &landfall.Error{Op: "spec.Resources", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// quantity reads a positive quantity of Kubernetes: 128Mi, 0.5, 500m, 1G.
+// quantity reads a positive quantity in the form of Kubernetes: 128Mi, 0.5, 500m, 1G.
 func quantity(written string) (float64, bool) {
 	const kibi, kilo = 1024, 1000
 	units := []struct {

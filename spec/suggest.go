@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Suggest says which of the known names was meant, or lists them when none is near.
+// Suggest returns a sentence with the known name that was probably meant, or with all of them when none is near.
 func Suggest[T any](written string, known map[string]T) string {
 	if best := Nearest(written, known); best != "" {
 		return "did you mean " + quote(best) + "?"
@@ -14,7 +14,7 @@ func Suggest[T any](written string, known map[string]T) string {
 	return "known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
-// Nearest returns the known name that is near to what was written; "" when none is.
+// Nearest returns the known name that is near to the written one; "" when none is.
 func Nearest[T any](written string, known map[string]T) string {
 	best, least := "", max(2, len(written)/3)+1
 	if len(written) <= 64 {

@@ -14,7 +14,7 @@ import (
 	"landfall.dev/landfall/route"
 )
 
-// functionSpec is a function reference as a trigger writes it.
+// functionSpec is a function reference in a trigger's document.
 type functionSpec struct {
 	Type    string           `json:"type"`
 	Name    string           `json:"name"`
@@ -29,15 +29,15 @@ const (
 	byWeight = "function-weights"
 )
 
-// written returns the reference as one text.
-func (f functionSpec) written() string {
+// text returns the reference as one text.
+func (f functionSpec) text() string {
 	if selector := cmp.Or(f.Version, f.Alias); selector != "" {
 		return f.Name + ":" + selector
 	}
 	return f.Name
 }
 
-// triggerSpec is what has a meaning here of all kinds of triggers.
+// triggerSpec has the fields of all kinds of triggers that mean something here.
 type triggerSpec struct {
 	resourceFields
 
@@ -82,7 +82,7 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 		d.checkSizes(kindName+" "+o.Name, t.Resources, n)
 		d.target(&t, known.Function, n)
 		if t.Resources.Concurrency > 0 {
-			d.bounds = append(d.bounds, bound{t, kindName + " " + o.Name, n.at("spec", "concurrency")})
+			d.bounds = append(d.bounds, processBound{t, kindName + " " + o.Name, n.at("spec", "concurrency")})
 		}
 		d.filters(t, kindName, n)
 		switch {
@@ -99,7 +99,8 @@ func readTrigger(kind landfall.UnitKind, kindName string) func(*document, Object
 	}
 }
 
-// trigger returns what the fields say beside the function. When a field is wrong, it is named, and the error is Invalid.
+// trigger returns what the fields say, without the function. When a field is wrong, it is named, and the error is
+// Invalid.
 func (s triggerSpec) trigger(kind landfall.UnitKind) (t landfall.Trigger, field string, err error) {
 	t = landfall.Trigger{Kind: kind, Config: s.Config, Filters: s.Filters}
 	if t.Resources, field, err = s.resources(); err != nil {
@@ -120,7 +121,7 @@ func (s triggerSpec) trigger(kind landfall.UnitKind) (t landfall.Trigger, field 
 	return t, "", nil
 }
 
-// fillTrigger fills in what Fission means by an absent field.
+// fillTrigger sets absent fields to Fission's defaults.
 func fillTrigger(kind landfall.UnitKind, spec map[string]any) {
 	fill := func(in map[string]any, name, value string) {
 		if written, _ := in[name].(string); written == "" {
@@ -169,7 +170,7 @@ func (d *document) target(t *Trigger, f functionSpec, n nodes) {
 			d.problemf(at, "%s gives its function's version twice, in name and beside it", who)
 			return
 		}
-		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, f.written())
+		t.Function, _ = d.function(n.at("spec", "functionref", "name"), who, f.text())
 	case byWeight:
 		d.weights(t, f.Weights, n)
 	case "":
@@ -216,12 +217,12 @@ func (d *document) weights(t *Trigger, weights map[string]int64, n nodes) {
 	}
 }
 
-// httpMethods are those of RFC 9110 and PATCH.
+// httpMethods returns the methods of RFC 9110 and PATCH.
 func httpMethods() []string {
 	return []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"}
 }
 
-// http returns what only HTTP triggers have. As in Fission, prefix counts before relativeurl.
+// http returns the part of HTTP triggers. As in Fission, prefix comes before relativeurl.
 func (s triggerSpec) http() landfall.HTTPSource {
 	methods := slices.Clone(s.Methods)
 	if s.Method != "" {
@@ -238,7 +239,7 @@ func (s triggerSpec) http() landfall.HTTPSource {
 	return source
 }
 
-// time checks what only time triggers have.
+// time checks the part of time triggers.
 func (d *document) time(t Trigger, n nodes) {
 	if _, err := cron.Zone(t.Time.TimeZone); err != nil {
 		d.problemf(n.at("spec", "timeZone"), "TimeTrigger %s: %s", t.Name, landfall.MessageOf(err))
@@ -255,7 +256,7 @@ func (d *document) time(t Trigger, n nodes) {
 	}
 }
 
-// http reads what only HTTP triggers have.
+// http reads the part of HTTP triggers.
 func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 	for _, m := range t.HTTP.Methods {
 		if !slices.Contains(httpMethods(), m) {
@@ -284,7 +285,7 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 	}
 	for segment := range strings.SplitSeq(t.HTTP.URL, "/") {
 		if route.Needed(t.HTTP.URL) {
-			break // it says what it stands for
+			break // the error says what it stands for
 		}
 		if name, parameter := strings.CutPrefix(segment, ":"); parameter {
 			d.warnf(at, "HTTPTrigger %s: %s is taken as it stands; one that stands for any segment is written {%s}", t.Name, quote(segment), name)
@@ -297,10 +298,10 @@ func (d *document) http(t *Trigger, s triggerSpec, n nodes) {
 	if s.Prefix != "" && s.URL != "" {
 		d.warnf(n.at("spec", "relativeurl"), "HTTPTrigger %s: relativeurl is not used beside prefix", t.Name)
 	}
-	d.routes = append(d.routes, served{*t, at})
+	d.routes = append(d.routes, servedTrigger{*t, at})
 }
 
-// queue checks what only queue triggers have.
+// queue checks the part of queue triggers.
 func (d *document) queue(t Trigger, n nodes) {
 	wrong := func(err error, path ...string) {
 		if err != nil {

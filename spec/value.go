@@ -8,13 +8,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodes finds the places of what was read: the node of a mapping.
+// nodes finds the positions of values: it holds the node of a mapping.
 type nodes struct {
 	*document
 	node *yaml.Node
 }
 
-// at returns the place of the field at the path, or of its nearest parent that is there.
+// at returns the position of the field at the path, or of its nearest parent that exists.
 func (n nodes) at(path ...string) Position {
 	node, pos := n.node, n.pos(n.node)
 	for _, name := range path {
@@ -27,7 +27,8 @@ func (n nodes) at(path ...string) Position {
 	return pos
 }
 
-// child returns the value and the key of a field of a mapping, or twice the item of a list that a number names, or nil.
+// child returns the value and the key of a field of a mapping; or, when a number names an item of a list, the item
+// twice; or nil.
 func child(n *yaml.Node, name string) (value, key *yaml.Node) {
 	if i, err := strconv.Atoi(name); err == nil && n != nil && n.Kind == yaml.SequenceNode && i < len(n.Content) {
 		return n.Content[i], n.Content[i]
@@ -43,10 +44,10 @@ func child(n *yaml.Node, name string) (value, key *yaml.Node) {
 	return nil, nil
 }
 
-// checker turns nodes into values by what is known of them.
+// checker turns nodes into values and checks them against their description.
 type checker struct {
 	*document
-	fold  bool // names are matched as Fission's decoder does, whatever their case
+	fold  bool // names are matched without case, as Fission's decoder does
 	left  int  // levels of nesting
 	wrong bool // a problem was found
 }
@@ -57,9 +58,9 @@ func (c *checker) failf(n *yaml.Node, format string, args ...any) {
 	c.problemf(c.pos(n), format, args...)
 }
 
-// value returns the value of n, which stands at path, as f describes it. It is nil when n is null or wrong.
+// value returns the value of n, which is at path, checked against f. It is nil when n is null or wrong.
 func (c *checker) value(n *yaml.Node, f field, path string) any {
-	if !c.plain(n) || isNull(n) {
+	if !c.checkPlain(n) || isNull(n) {
 		return nil
 	}
 	c.left--
@@ -73,27 +74,28 @@ func (c *checker) value(n *yaml.Node, f field, path string) any {
 		return c.free(n, path)
 	case object, mapping:
 		if n.Kind != yaml.MappingNode {
-			c.failf(n, "%s must be a mapping of names to values%s", path, mended(n, f))
+			c.failf(n, "%s must be a mapping of names to values%s", path, corrected(n, f))
 			return nil
 		}
 		return c.mapping(n, f, path)
 	case list:
 		if n.Kind != yaml.SequenceNode {
-			c.failf(n, "%s must be a list%s", path, mended(n, f))
+			c.failf(n, "%s must be a list%s", path, corrected(n, f))
 			return nil
 		}
 		return c.list(n, *f.item, path)
 	case text, number, boolean:
-		return c.typed(n, f.shape, path)
+		return c.typedScalar(n, f.shape, path)
 	}
 	return nil
 }
 
-// simple is text that can be written in the braces of YAML as it is.
+// simple matches text that can be written in the braces of YAML as it is.
 var simple = regexp.MustCompile(`^[A-Za-z0-9._/*-]{1,64}$`)
 
-// mended shows what would be right where a name stands in place of the object that has it, or one item in place of a list.
-func mended(n *yaml.Node, f field) string {
+// corrected returns what would be right when a name is in place of the object that has it, or one item in place of a
+// list.
+func corrected(n *yaml.Node, f field) string {
 	_, hasName := f.fields["name"]
 	switch {
 	case n.Kind != yaml.ScalarNode || !simple.MatchString(n.Value):
@@ -105,7 +107,7 @@ func mended(n *yaml.Node, f field) string {
 	return ""
 }
 
-// unit is what stands behind a number that has one.
+// unit matches a number with a unit.
 var unit = regexp.MustCompile(`^\d+ ?[A-Za-z]+$`)
 
 // levels returns how many levels of nesting n has, itself included.
@@ -117,8 +119,8 @@ func levels(n *yaml.Node) int {
 	return 1 + below
 }
 
-// plain refuses what makes YAML more than a way to write values: anchors and aliases, which can multiply, and tags.
-func (c *checker) plain(n *yaml.Node) bool {
+// checkPlain refuses the parts of YAML that are more than values: anchors and aliases, which can multiply, and tags.
+func (c *checker) checkPlain(n *yaml.Node) bool {
 	switch {
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		c.failf(n, "anchors and aliases (%s) are not read; write the value out", quote(n.Anchor+n.Value))
@@ -141,7 +143,7 @@ func (c *checker) mapping(n *yaml.Node, f field, path string) map[string]any {
 		if !c.key(key) {
 			continue
 		}
-		name, inner, ok := c.known(key, f)
+		name, inner, ok := c.knownField(key, f)
 		if !ok {
 			continue
 		}
@@ -164,7 +166,7 @@ func (c *checker) mapping(n *yaml.Node, f field, path string) map[string]any {
 
 // key reports whether n can name a field.
 func (c *checker) key(n *yaml.Node) bool {
-	if !c.plain(n) {
+	if !c.checkPlain(n) {
 		return false
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!merge" {
@@ -174,8 +176,8 @@ func (c *checker) key(n *yaml.Node) bool {
 	return true
 }
 
-// known returns the name under which the key of a mapping is kept, and what its value may be.
-func (c *checker) known(key *yaml.Node, f field) (string, field, bool) {
+// knownField returns the name under which the key of a mapping is kept, and the description of its value.
+func (c *checker) knownField(key *yaml.Node, f field) (string, field, bool) {
 	if f.shape != object {
 		return key.Value, *f.item, true
 	}
@@ -190,7 +192,7 @@ func (c *checker) known(key *yaml.Node, f field) (string, field, bool) {
 		}
 	}
 	c.wrong = true
-	if len(c.problems) >= storedProblems { // do not look for names that nobody is shown
+	if len(c.problems) >= storedProblems { // names are not looked for when nobody is shown the result
 		c.more++
 		return "", field{}, false
 	}
@@ -205,7 +207,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// isEmpty reports whether a value says nothing: tools write such fields by themselves.
+// isEmpty reports whether a value says nothing. Tools write such fields by themselves.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -245,7 +247,7 @@ func (c *checker) list(n *yaml.Node, item field, path string) []any {
 	return values
 }
 
-// free returns any value, nulls included.
+// free returns any value, including nulls.
 func (c *checker) free(n *yaml.Node, path string) any {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -284,8 +286,8 @@ func (c *checker) scalar(n *yaml.Node, path string) any {
 	return nil
 }
 
-// typed returns a scalar of the wanted shape.
-func (c *checker) typed(n *yaml.Node, want shape, path string) any {
+// typedScalar returns a scalar of the wanted shape.
+func (c *checker) typedScalar(n *yaml.Node, want shape, path string) any {
 	if n.Kind != yaml.ScalarNode {
 		c.failf(n, "%s must be %s", path, want)
 		return nil
@@ -311,7 +313,7 @@ func (c *checker) typed(n *yaml.Node, want shape, path string) any {
 	return whole
 }
 
-// String returns what people call a shape.
+// String returns the name of a shape for people.
 func (s shape) String() string {
 	switch s {
 	case text:

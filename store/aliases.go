@@ -17,7 +17,7 @@ func scanAlias(row scanner) (landfall.Alias, error) {
 	var first, other landfall.AliasShare
 	var moved int64
 	err := row.Scan(&a.Name, &first.Percent, &first.Number, &first.UID, &other.Number, &other.UID, &moved)
-	a.Moved, a.Shares = moment(moved), []landfall.AliasShare{first}
+	a.Moved, a.Shares = timeOf(moved), []landfall.AliasShare{first}
 	if other.Number > 0 {
 		const all = 100
 		other.Percent = all - first.Percent
@@ -87,7 +87,7 @@ func (q queries) AliasMoves(ctx context.Context, unit, alias string, limit int) 
 	return list(ctx, q, "store.AliasMoves", func(row scanner) (AliasMove, error) {
 		m, at := AliasMove{Alias: alias}, int64(0)
 		err := row.Scan(&m.From, &m.To, &m.Actor, &at)
-		m.At = moment(at)
+		m.At = timeOf(at)
 		return m, err
 	}, `SELECT moved_from, moved_to, actor, at FROM alias_moves WHERE unit = $1 AND alias = $2 ORDER BY id DESC LIMIT $3 + 0`, unit, alias, limit)
 }

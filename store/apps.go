@@ -24,16 +24,16 @@ func scanApp(row scanner) (landfall.App, error) {
 	if err != nil {
 		return a, err
 	}
-	a.Objects = cmp.Or(a.Objects, "apps/"+a.Namespace+"/"+a.Name+"/") // as programs have it that do not know the column
-	a.Created, a.Deleted, a.Removed = moment(created), moment(deleted), moment(removed)
+	a.Objects = cmp.Or(a.Objects, "apps/"+a.Namespace+"/"+a.Name+"/") // the default of programs that do not know the column
+	a.Created, a.Deleted, a.Removed = timeOf(created), timeOf(deleted), timeOf(removed)
 	if a.UIDSpace, err = uuid.Parse(space); err != nil {
 		return a, err
 	}
 	return a, json.Unmarshal([]byte(policy), &a.Policy)
 }
 
-// CreateApp stores a new app. Its content lies under its id unless Objects says otherwise. Conflict when the name was ever taken, by an
-// app or by a namespace.
+// CreateApp stores a new app. Its content lies under its id unless Objects says otherwise. It returns Conflict when an
+// app or a namespace has, or ever had, the name.
 func (tx *Tx) CreateApp(ctx context.Context, a landfall.App) error {
 	const op landfall.Op = "store.CreateApp"
 	taken, err := one(ctx, tx.queries, op, scanValue[int64],
@@ -64,7 +64,8 @@ func (tx *Tx) insertApp(ctx context.Context, a landfall.App) error {
 // objectsOf is the folder of the object store in which the content of a new app lies.
 func objectsOf(id string) string { return "apps/" + id + "/" }
 
-// UpdateApp stores what may change of an app: branch, policy, live, held, GitHub, deleted, previews and keep_files.
+// UpdateApp stores the fields of an app that may change: branch, policy, live, held, GitHub, deleted, previews and
+// keep_files.
 func (tx *Tx) UpdateApp(ctx context.Context, a landfall.App) error {
 	policy, err := json.Marshal(a.Policy)
 	if err != nil {
@@ -91,7 +92,7 @@ func (q queries) AppByName(ctx context.Context, name string) (landfall.App, erro
 	return a, err
 }
 
-// ActiveApp returns an app by id for a change. NotFound, with a sentence, when it was deleted, or there is none.
+// ActiveApp returns an app by id, to be changed. NotFound, with a sentence, when it was deleted, or there is none.
 func (tx *Tx) ActiveApp(ctx context.Context, id string) (landfall.App, error) {
 	a, err := tx.App(ctx, id)
 	if err == nil && !a.Deleted.IsZero() {

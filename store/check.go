@@ -6,7 +6,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Violation is a rule that the rows do not keep.
+// Violation is a rule that the rows break.
 type Violation struct {
 	App     string // its name
 	Release landfall.UID
@@ -14,10 +14,11 @@ type Violation struct {
 	Problem string
 }
 
-// rule is a question that has no answer while a rule is kept. Its rows are app, release, unit, and what stands behind the text.
+// rule is a query that returns no row as long as the rule is kept. Its rows are app, release, unit, and what follows
+// the text.
 type rule struct{ text, query string }
 
-// rules are what holds whatever happens, as far as rows can tell.
+// rules are what always holds, as far as rows can tell.
 func rules() []rule {
 	return []rule{
 		{"live names a release that is not accessible:", `SELECT a.name, a.live, '', a.live FROM apps a
@@ -56,7 +57,7 @@ func rules() []rule {
 	}
 }
 
-// Violations returns which rules the rows do not keep.
+// Violations returns the rules that the rows break.
 func (q queries) Violations(ctx context.Context) ([]Violation, error) {
 	var all []Violation
 	for _, r := range rules() {
@@ -78,8 +79,8 @@ func (q queries) Violations(ctx context.Context) ([]Violation, error) {
 	return all, nil
 }
 
-// Verify lets the engine go over its files, and returns what it finds damaged, in its own words. PostgreSQL does so by itself
-// when its cluster has checksums.
+// Verify makes the engine check its files, and returns the damage that it finds, in the engine's words. PostgreSQL
+// checks by itself when its cluster has checksums.
 func (db *DB) Verify(ctx context.Context) ([]string, error) { return db.engine.verify(ctx) }
 
 // Build is the record of what a build made.

@@ -12,14 +12,14 @@ const commentColumns = `github_id, owner, name, number, comment_id, wanted, told
 func scanComment(row scanner) (landfall.Comment, error) {
 	var c landfall.Comment
 	var next int64
-	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Told, &c.Body,
+	err := row.Scan(&c.Repository.ID, &c.Repository.Owner, &c.Repository.Name, &c.Number, &c.ID, &c.Wanted, &c.Reported, &c.Body,
 		&c.Attempts, &next, &c.Problem, &c.Dropped)
-	c.NextAt = moment(next)
+	c.NextAt = timeOf(next)
 	return c, err
 }
 
-// WantComment notes that something happened that the comment of a pull request is to say, from the given time on. One that
-// waits for its next attempt goes on waiting; one that was given up is tried again.
+// WantComment notes, from the given time on, that the comment on a pull request has something new to say. A comment
+// that waits for its next attempt goes on waiting; one that was given up is tried again.
 func (tx *Tx) WantComment(ctx context.Context, r landfall.GitHubRepository, number int, at time.Time) error {
 	return tx.exec(ctx, "store.WantComment", `INSERT INTO comments (`+commentColumns+`, since)
 		VALUES ($1, $2, $3, $4, 0, 1, 0, '', 0, $5, '', 0, $5)
@@ -36,8 +36,8 @@ func (q queries) Comment(ctx context.Context, r landfall.GitHubRepository, numbe
 		WHERE github_id = $1 AND owner = $2 AND name = $3 AND number = $4`, r.ID, r.Owner, r.Name, number)
 }
 
-// PullRequestsAt returns the numbers of an app's open pull requests whose head a commit is, without those from forks: by
-// what the pull request told last, or by where its branch is.
+// PullRequestsAt returns the numbers of an app's open pull requests whose head is a commit, without those from forks.
+// It finds the head by the last event of the pull request, or by where its branch is.
 func (q queries) PullRequestsAt(ctx context.Context, app string, commit landfall.CommitSHA) ([]int, error) {
 	return list(ctx, q, "store.PullRequestsAt", scanValue[int], `SELECT number FROM pull_requests p
 		WHERE app = $1 AND open = 1 AND fork = 0 AND (head_sha = $2
@@ -53,15 +53,16 @@ func (q queries) PullRequest(ctx context.Context, app string, number int) (PullR
 // Comments is the durable queue of comments.
 type Comments struct{ DB *DB }
 
-// Due returns owed comments that may be tried by now, the longest waiting first.
+// Due returns comments that must be sent and may be tried by now. Those that have waited longest come first.
 func (c Comments) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Comment, error) {
 	return list(ctx, c.DB.queries, "store.Comments", scanComment, `SELECT `+commentColumns+` FROM comments
 		WHERE told < wanted AND dropped = 0 AND next_at <= $1 ORDER BY next_at, github_id, owner, name, number LIMIT $2 + 0`, micros(now), limit)
 }
 
-// Told records that the forge has the comment: its ID, its Body, and as much as was Wanted when it was composed.
-func (c Comments) Told(ctx context.Context, comment landfall.Comment) error {
-	return c.update(ctx, commentsTold, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
+// MarkWritten records that the forge has the comment: its ID, its Body, and the value that Wanted had when it was
+// composed.
+func (c Comments) MarkWritten(ctx context.Context, comment landfall.Comment) error {
+	return c.update(ctx, commentsWritten, comment, `comment_id = $5, body = $6, told = $7, attempts = 0, problem = ''`, comment.ID, comment.Body, comment.Wanted)
 }
 
 // Postpone records that a comment is to be tried again at the given time, and why.
@@ -69,14 +70,14 @@ func (c Comments) Postpone(ctx context.Context, comment landfall.Comment, at tim
 	return c.update(ctx, "", comment, `next_at = $5, attempts = attempts + 1, problem = $6`, micros(at), problem)
 }
 
-// Drop gives a comment up until something happens again, and records why.
+// Drop gives up a comment until something happens again, and records why.
 func (c Comments) Drop(ctx context.Context, comment landfall.Comment, problem string) error {
 	return c.update(ctx, commentsDropped, comment, `dropped = 1, attempts = attempts + 1, problem = $5`, problem)
 }
 
 func (c Comments) update(ctx context.Context, counter string, comment landfall.Comment, set string, args ...any) error {
 	r := comment.Repository
-	return c.DB.UpdateAsOwner(ctx, func(tx *Tx) error {
+	return c.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}

@@ -46,12 +46,12 @@ func testComments(t *testing.T, open opener) {
 		told := first
 		told.ID, told.Body = 5, "sha256:x"
 		want(t, db, shop, 12, after(1))
-		do(box.Told(ctx, told))
+		do(box.MarkWritten(ctx, told))
 		testkit.Same(t, "due when more happened while it was told", due(after(2), 10), []int{12, 7})
 		told.Wanted = 3
-		do(box.Told(ctx, told))
+		do(box.MarkWritten(ctx, told))
 		testkit.Same(t, "due when all is told", due(after(2), 10), []int{7})
-		told.Told = 3
+		told.Reported = 3
 		testkit.Same(t, "as told", testkit.Must(db.Comment(ctx, shop, 12))(t), told)
 
 		want(t, db, shop, 12, after(3))
@@ -59,7 +59,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, shop, 12, after(4))
 		testkit.Same(t, "due while it waits: what happens does not hurry it", due(after(59), 10), []int{7})
 		got := testkit.Must(box.Due(ctx, after(60), 10))(t)[1]
-		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Told != 3 {
+		if got.Attempts != 1 || got.Problem != "down" || got.ID != 5 || got.Wanted != 5 || got.Reported != 3 {
 			t.Errorf("the postponed comment: got %+v, want 1 attempt, its problem, and what it was", got)
 		}
 		do(box.Drop(ctx, got, "gone"))
@@ -76,7 +76,7 @@ func testComments(t *testing.T, open opener) {
 		want(t, db, zoo, 12, noon)
 		c := testkit.Must(db.Comment(ctx, zoo, 12))(t)
 		c.ID = 9
-		if err := (store.Comments{DB: db}).Told(ctx, c); err != nil {
+		if err := (store.Comments{DB: db}).MarkWritten(ctx, c); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Same(t, "the other one", testkit.Must(db.Comment(ctx, shop, 12))(t), landfall.Comment{Repository: shop, Number: 12, Wanted: 1, NextAt: noon})

@@ -27,11 +27,11 @@ var migrations embed.FS
 type DB struct {
 	queries
 	engine  engine
-	upgrade Upgrade       // by Open
-	rung    chan struct{} // holds one when jobs were committed that Queue has not heard of; nil where the database tells it
+	upgrade Upgrade       // what Open changed
+	wake    chan struct{} // holds one element when jobs were committed that Queue has not heard of; nil where the database notifies it
 
-	gathering gathering
-	ownership ownership
+	group      commitGroup
+	leadership leadership
 }
 
 // Tx is one transaction. It is valid only within the function that Update calls.
@@ -39,12 +39,13 @@ type Tx struct {
 	queries
 	transaction transaction
 	engine      engine
-	jobs        []river.InsertManyParams // to be inserted at the end, all at once
-	changed     map[string]bool          // apps of which Changed noted something
+	jobs        []river.InsertManyParams // inserted at the end, all at once
+	changed     map[string]bool          // apps for which Changed was called
 }
 
-// engine is one kind of database. On every kind one Update at a time is at work, also of several processes: what a
-// transaction has checked stays true until it commits, without a second set of rules for the kinds that could do more at once.
+// engine is one kind of database. Every kind runs one Update at a time, even when several processes share the database.
+// So what a transaction has checked stays true until it commits, and no kind needs rules of its own for more
+// concurrency.
 type engine interface {
 	stateEngine
 	jobEngine
@@ -52,9 +53,9 @@ type engine interface {
 }
 
 type stateEngine interface {
-	// begin starts the transaction of an Update, when no other one is at work.
+	// begin starts the transaction of an Update when no other one is running.
 	begin(ctx context.Context) (transaction, error)
-	// snapshot starts a transaction that only reads, and sees what was committed at one moment.
+	// snapshot starts a read-only transaction that sees what was committed at one moment.
 	snapshot(ctx context.Context) (*sql.Tx, error)
 	// verify goes over the files of the database, and returns what is damaged.
 	verify(ctx context.Context) ([]string, error)
@@ -64,32 +65,36 @@ type stateEngine interface {
 type jobEngine interface {
 	// client returns a client of the job library.
 	client(config *river.Config) (jobClient, error)
-	// forget gives back the jobs that an earlier life of this process was killed at, and its leadership.
+	// forget gives back the jobs that an earlier life of this process was working on when it was killed, and gives up
+	// its leadership of the queue.
 	forget(ctx context.Context, tx *Tx, process string) error
-	// running returns the jobs that the tables say this process is at.
+	// running returns the jobs that, according to the tables, this process is working on.
 	running(ctx context.Context, process string) ([]runningJob, error)
 }
 
 type noticeEngine interface {
-	// notify makes notices of every process tell of the change once the transaction is committed.
+	// notify tells the notices of every process about the change once the transaction is committed.
 	notify(ctx context.Context, tx *Tx, c Change) error
-	// notices calls changed after each commit that was notified of, until ctx ends or the connection is lost.
+	// notices calls changed after each commit that had a notify, until ctx ends or the connection is lost.
 	notices(ctx context.Context, listening func(), changed func(Change)) error
 	peerEngine
 }
 
 type peerEngine interface {
-	// now returns the time by the clock that all processes share; own is that of this process.
+	// now returns the time of the clock that all processes share; own is the time of this process.
 	now(ctx context.Context, q queries, own time.Time) (time.Time, error)
-	// own keeps the database one process's until ctx ends, and calls owned whenever it is; a Conflict ends it.
-	own(ctx context.Context, o *ownership, owned func()) error
-	// beat notes that a process is alive and has seen all changes up to a number; a negative one, that it is no more.
-	beat(ctx context.Context, process string, seen int64) error
-	// seen returns what all processes but one have seen that gave a sign of life lately.
-	seen(ctx context.Context, except string) (int64, error)
+	// lead makes this process the leader until ctx ends, and calls leading whenever it becomes the leader. A Conflict
+	// ends it.
+	lead(ctx context.Context, o *leadership, leading func()) error
+	// acknowledge notes that a process is alive and shows all changes up to a number. A negative number means that it
+	// has stopped.
+	acknowledge(ctx context.Context, process string, seen int64) error
+	// acknowledged returns the newest change that all processes but one show. It counts only processes that were alive
+	// lately.
+	acknowledged(ctx context.Context, except string) (int64, error)
 }
 
-// transaction is one that has begun.
+// transaction is a transaction that has begun.
 type transaction interface {
 	conn
 	insert(ctx context.Context, jobs []river.InsertManyParams) error
@@ -97,7 +102,7 @@ type transaction interface {
 	rollback() error
 }
 
-// jobClient works jobs; river.Client is one for each kind of transaction.
+// jobClient works on jobs. There is one river.Client for each kind of transaction.
 type jobClient interface {
 	Insert(ctx context.Context, args river.JobArgs, opts *river.InsertOpts) (*rivertype.JobInsertResult, error)
 	Start(ctx context.Context) error
@@ -108,18 +113,20 @@ type jobClient interface {
 // queries are the methods that DB and Tx share.
 type queries struct{ conn conn }
 
-// conn is what a query needs of a pool or a transaction.
+// conn is what a query needs from a pool or a transaction.
 type conn interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Open opens a database, making and migrating it as needed: the one of a postgres:// or postgresql:// address, which any
-// number of processes may use, or else the SQLite file at a path. A file belongs to one process at a time: a second Open
-// of the same path is a Conflict that says so, and so is a database whose tables a newer program brought to a form that this
-// one does not know.
-func Open(ctx context.Context, where string) (*DB, error) { return openWith(ctx, where, ours()) }
+// Open opens a database, and makes and migrates it as needed: the one at a postgres:// or postgresql:// address, which
+// any number of processes may use, or else the SQLite file at a path. A file belongs to one process at a time: a second
+// Open of the same path is a Conflict that says so. So is a database whose tables a newer program has changed to a form
+// that this program does not know.
+func Open(ctx context.Context, where string) (*DB, error) {
+	return openWith(ctx, where, currentSchema())
+}
 
 func openWith(ctx context.Context, where string, s schema) (*DB, error) {
 	if IsPostgres(where) {
@@ -133,14 +140,14 @@ func IsPostgres(where string) bool {
 	return strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://")
 }
 
-// schema is the forms of the tables that a program knows: each is reached from the one before it by a migration.
+// schema is the list of table forms that a program knows. A migration leads from each form to the next.
 type schema struct {
 	migrations fs.FS
-	upTo       int64 // the form to bring the tables to; 0: the newest
+	upTo       int64 // the form to migrate to; 0: the newest
 }
 
-// ours returns the forms that this program knows.
-func ours() schema {
+// currentSchema returns the forms that this program knows.
+func currentSchema() schema {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil { // its name is valid
 		files = migrations
@@ -148,16 +155,17 @@ func ours() schema {
 	return schema{migrations: files}
 }
 
-// Upgrade is a change of the tables' form.
+// Upgrade is a change in the form of the tables.
 type Upgrade struct{ From, To int64 }
 
-// Upgraded returns what Open changed of the tables' form; false when it was the newest already, or the tables are new.
+// Upgraded returns how Open changed the form of the tables; false when it was already the newest, or the tables are
+// new.
 func (db *DB) Upgraded() (Upgrade, bool) {
 	return db.upgrade, db.upgrade.From > 0 && db.upgrade.From < db.upgrade.To
 }
 
-// migrate brings the tables up to date: each migration in a transaction of its own, so that one that fails leaves the form before
-// it. Conflict, and nothing is changed, when a newer program brought them further.
+// migrate brings the tables up to date. Each migration has a transaction of its own, so one that fails leaves the form
+// before it. It returns Conflict, and changes nothing, when a newer program has migrated further.
 func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql.DB, options ...goose.ProviderOption) (Upgrade, error) {
 	const op landfall.Op = "store.migrate"
 	options = append(options, goose.WithAllowOutofOrder(true)) // a migration may be merged after one with a higher number
@@ -168,7 +176,7 @@ func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql
 	sources := provider.ListSources()
 	change := Upgrade{To: sources[len(sources)-1].Version}
 	if s.upTo > change.To {
-		return change, newer(op, s.upTo, change.To)
+		return change, newerSchema(op, s.upTo, change.To)
 	}
 	if s.upTo != 0 {
 		change.To = s.upTo
@@ -177,24 +185,25 @@ func (s schema) migrate(ctx context.Context, dialect database.Dialect, pool *sql
 		return change, err
 	}
 	if change.From > change.To {
-		return change, newer(op, change.From, change.To)
+		return change, newerSchema(op, change.From, change.To)
 	}
 	_, err = provider.UpTo(ctx, change.To)
 	return change, err
 }
 
-func newer(op landfall.Op, form, known int64) error {
+func newerSchema(op landfall.Op, form, known int64) error {
 	return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 		"the database has the form %d of a newer landfall, and this program knows forms up to %d: start the newer program, "+
 			"or restore a backup that was made before the upgrade", form, known)}
 }
 
-// Close lets go of the database. Repeating it is safe.
+// Close closes the database. Repeating it is safe.
 func (db *DB) Close() error { return db.engine.close() }
 
-// Update runs f in one transaction: all of it becomes visible and durable, or nothing when f or the commit fails.
-// f must not call Update. A full or failing disk, or a database that is away, is Unavailable; only when the database stays
-// away for long right at the commit, it is not known whether all or nothing happened.
+// Update runs f in one transaction. Either everything becomes visible and durable, or nothing does when f or the commit
+// fails. f must not call Update. A full or failing disk, or a database that cannot be reached, is Unavailable. Only
+// when the database becomes unreachable at the commit and stays so for long is it unknown whether the transaction was
+// committed.
 func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	const op landfall.Op = "store.Update"
 	t, err := db.engine.begin(ctx)
@@ -204,7 +213,7 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	tx := &Tx{queries: queries{t}, transaction: t, engine: db.engine}
 	returned := false
 	defer func() {
-		if !returned { // f panics, which a server survives: what it holds would keep all others out
+		if !returned { // f panicked, and a server survives that: the open transaction would block all others
 			_ = t.rollback()
 		}
 	}()
@@ -220,15 +229,15 @@ func (db *DB) Update(ctx context.Context, f func(*Tx) error) error {
 	}
 	if len(tx.jobs) > 0 {
 		select {
-		case db.rung <- struct{}{}:
-		default: // it rings already
+		case db.wake <- struct{}{}:
+		default: // it was woken already
 		}
 	}
 	return nil
 }
 
-// Now returns the database's time, by which leases are given and end: clocks of processes differ. own is the time of this process,
-// which is that of a file that no other process has.
+// Now returns the database's time, which decides when leases begin and end, because the clocks of processes differ. own
+// is the time of this process; it is used for a file that no other process has.
 func (db *DB) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	now, err := db.engine.now(ctx, db.queries, own)
 	return now, classify("store.Now", err)
@@ -271,9 +280,9 @@ func classify(op landfall.Op, err error) error {
 	return e
 }
 
-// portable makes arguments such that every engine takes them, and stores the same: truth values are 0 and 1, and text is
-// valid UTF-8 without the zero byte, which PostgreSQL has no room for.
-func portable(args []any) []any {
+// portableArgs changes arguments so that every engine takes them and stores the same: booleans become 0 and 1, and text
+// becomes valid UTF-8 without the zero byte, which PostgreSQL cannot store.
+func portableArgs(args []any) []any {
 	for i, arg := range args {
 		v := reflect.ValueOf(arg)
 		if v.Kind() == reflect.Bool {
@@ -289,12 +298,12 @@ func portable(args []any) []any {
 	return args
 }
 
-// scanner is a row that is being read.
+// scanner is a row that can be read.
 type scanner interface{ Scan(dest ...any) error }
 
 // one reads the single row of a query: NotFound when there is none.
 func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) (T, error) {
-	v, err := scan(q.conn.QueryRowContext(ctx, query, portable(args)...))
+	v, err := scan(q.conn.QueryRowContext(ctx, query, portableArgs(args)...))
 	if err != nil {
 		var zero T
 		return zero, classify(op, err)
@@ -304,11 +313,11 @@ func one[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanne
 
 // list reads all rows of a query.
 func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	rows, err := q.conn.QueryContext(ctx, query, portable(args)...)
+	rows, err := q.conn.QueryContext(ctx, query, portableArgs(args)...)
 	if err != nil {
 		return nil, classify(op, err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err below tells what matters
+	defer func() { _ = rows.Close() }() // rows.Err below reports what matters
 	var all []T
 	for rows.Next() {
 		v, err := scan(rows)
@@ -322,13 +331,14 @@ func list[T any](ctx context.Context, q queries, op landfall.Op, scan func(scann
 
 // exec runs a statement.
 func (q queries) exec(ctx context.Context, op landfall.Op, query string, args ...any) error {
-	_, err := q.conn.ExecContext(ctx, query, portable(args)...)
+	_, err := q.conn.ExecContext(ctx, query, portableArgs(args)...)
 	return classify(op, err)
 }
 
-// execOne runs a statement that must hit a row: otherwise miss, an error of the given kind and message.
+// execOne runs a statement that must change a row. When it changes none, it returns miss, an error of the given kind
+// and message.
 func (q queries) execOne(ctx context.Context, op landfall.Op, miss landfall.Error, query string, args ...any) error {
-	result, err := q.conn.ExecContext(ctx, query, portable(args)...)
+	result, err := q.conn.ExecContext(ctx, query, portableArgs(args)...)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -363,13 +373,13 @@ func scanValue[T any](row scanner) (T, error) {
 
 const changesCounter = "changes"
 
-// Change is a change of what gateways show of an app. Numbers ascend by one in the order of commits.
+// Change is a change in what gateways show of an app. Numbers ascend by one in the order of commits.
 type Change struct {
 	Number int64
 	App    string // its id
 }
 
-// Changed notes that what gateways show of an app has moved, and returns the change's number.
+// Changed notes that something has changed in what gateways show of an app, and returns the change's number.
 func (tx *Tx) Changed(ctx context.Context, app string) (int64, error) {
 	const op landfall.Op = "store.Changed"
 	n, err := tx.next(ctx, changesCounter)
@@ -386,38 +396,41 @@ func (tx *Tx) Changed(ctx context.Context, app string) (int64, error) {
 	return n, tx.engine.notify(ctx, tx, Change{n, app})
 }
 
-// HasChanged reports whether Changed noted something of an app in this transaction.
+// HasChanged reports whether Changed was called for an app in this transaction.
 func (tx *Tx) HasChanged(app string) bool { return tx.changed[app] }
 
-// Notices calls listening, and from then on changed for each committed Change of another process, or of this one. It
-// returns when ctx ends, or when the connection is lost: notices may then have been lost, too. On SQLite, where there is
-// no other process, it only waits.
+// Notices calls listening, and after that it calls changed for each committed Change of this or another process. It
+// returns when ctx ends, or when the connection is lost; then notices may have been lost, too. On SQLite, where there
+// is no other process, it only waits.
 func (db *DB) Notices(ctx context.Context, listening func(), changed func(Change)) error {
 	return classify("store.Notices", db.engine.notices(ctx, listening, changed))
 }
 
-// Beat notes that this process's gateway is alive and shows all changes up to a number. It does nothing on SQLite.
-func (db *DB) Beat(ctx context.Context, process string, seen int64) error {
-	return classify("store.Beat", db.engine.beat(ctx, process, seen))
+// AcknowledgeChange notes that this process's gateway is alive and shows all changes up to a number. It does nothing on
+// SQLite.
+func (db *DB) AcknowledgeChange(ctx context.Context, process string, seen int64) error {
+	return classify("store.Beat", db.engine.acknowledge(ctx, process, seen))
 }
 
-// Leave takes a Beat back: nobody need wait for this process's gateway any more.
-func (db *DB) Leave(ctx context.Context, process string) error { return db.Beat(ctx, process, -1) }
+// Leave withdraws this process's acknowledgement: nobody waits for its gateway any more.
+func (db *DB) Leave(ctx context.Context, process string) error {
+	return db.AcknowledgeChange(ctx, process, -1)
+}
 
-// Seen returns the newest change that the gateways of all other processes show. Those that gave no sign of life for ten
-// seconds do not count; when there is none, it is math.MaxInt64.
-func (db *DB) Seen(ctx context.Context, process string) (int64, error) {
-	n, err := db.engine.seen(ctx, process)
+// AcknowledgedByAll returns the newest change that the gateways of all other processes show. Processes that gave no
+// sign of life for ten seconds do not count. When there is none, it returns math.MaxInt64.
+func (db *DB) AcknowledgedByAll(ctx context.Context, process string) (int64, error) {
+	n, err := db.engine.acknowledged(ctx, process)
 	return n, classify("store.Seen", err)
 }
 
-// Changes returns the number of the newest change: a gateway that has seen it is current.
+// Changes returns the number of the newest change. A gateway that shows it is up to date.
 func (q queries) Changes(ctx context.Context) (int64, error) {
 	return one(ctx, q, "store.Changes", scanValue[int64],
 		`SELECT COALESCE(MAX(value), 0) FROM counters WHERE name = $1`, changesCounter)
 }
 
-// ChangesSince returns the newest change of each app that has one behind a number, in their order.
+// ChangesSince returns the newest change of each app that has one after a number, in the order of numbers.
 func (q queries) ChangesSince(ctx context.Context, number int64) ([]Change, error) {
 	return list(ctx, q, "store.ChangesSince", func(row scanner) (c Change, err error) {
 		err = row.Scan(&c.Number, &c.App)
@@ -425,7 +438,7 @@ func (q queries) ChangesSince(ctx context.Context, number int64) ([]Change, erro
 	}, `SELECT changed, id FROM apps WHERE changed > $1 ORDER BY changed`, number)
 }
 
-// micros stores a time; zero stays zero.
+// micros returns a time as it is stored; zero stays zero.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -433,16 +446,17 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// orForever stores a time before which something is; zero is after everything. An index finds where it stands.
-func orForever(t time.Time) int64 {
+// microsOrMax returns a time limit as it is stored; the zero time becomes the largest number, so an index finds it
+// last.
+func microsOrMax(t time.Time) int64 {
 	if t.IsZero() {
 		return math.MaxInt64
 	}
 	return t.UnixMicro()
 }
 
-// moment reads a time back.
-func moment(us int64) time.Time {
+// timeOf returns a stored time.
+func timeOf(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}

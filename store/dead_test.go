@@ -18,8 +18,8 @@ import (
 // aloneVariable is set in the process that has a network of its own.
 const aloneVariable = "LANDFALL_TEST_ALONE"
 
-// Whoever waits for a machine that is gone without a word does not wait for long, whether the question arrived there or not. The
-// network that goes away is that of a process of the test's own.
+// Whoever waits for a machine that is gone without a word does not wait for long, whether the question arrived there or
+// not. The network that goes away is that of a process of the test's own.
 func TestDeadMachine(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(aloneVariable) != "" {

@@ -13,7 +13,7 @@ func (tx *Tx) CreateHook(ctx context.Context, h landfall.Hook, at int64) error {
 		h.ID, h.App, h.Secret, at)
 }
 
-// SetHookSecret gives a hook another secret. NotFound when there is no such hook.
+// SetHookSecret gives a hook a new secret. NotFound when there is no such hook.
 func (tx *Tx) SetHookSecret(ctx context.Context, id, secret string) error {
 	return tx.execOne(ctx, "store.SetHookSecret", landfall.Error{Kind: landfall.NotFound, Message: "there is no such hook"},
 		`UPDATE hooks SET secret = $2 WHERE id = $1`, id, secret)
@@ -44,12 +44,12 @@ func scanDelivery(row scanner) (landfall.Delivery, error) {
 	if err := row.Scan(&d.Hook, &d.ID, &d.Event, &d.Digest, &d.Decision, &runs, &received, &d.Unmatched, &d.Repository); err != nil {
 		return d, err
 	}
-	d.Received = moment(received)
+	d.Received = timeOf(received)
 	return d, json.Unmarshal([]byte(runs), &d.Runs)
 }
 
-// CreateDelivery stores a delivery, and of one to the installation's hook the ids of the apps that it was for. Conflict when the same
-// hook and id were stored before.
+// CreateDelivery stores a delivery. For the installation's hook it also stores the ids of the apps that it concerned.
+// Conflict when the same hook and id are stored already.
 func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery, apps ...string) error {
 	const op landfall.Op = "store.CreateDelivery"
 	runs, err := json.Marshal(d.Runs)
@@ -66,9 +66,10 @@ func (tx *Tx) CreateDelivery(ctx context.Context, d landfall.Delivery, apps ...s
 	return err
 }
 
-// RecordDelivery stores a delivery that acts on nothing, if its hook has the secret; that of the installation's hook, which has no
-// row, is not looked at: of what comes to that, the apps whose confirmed repository it names are recorded. It reports whether it stored
-// the delivery: not when the hook is gone or has another secret, and not when the same hook and id were stored before.
+// RecordDelivery stores a delivery that does nothing, if its hook has the secret. The installation's hook has no row,
+// so its secret is not compared; for its deliveries, the apps whose confirmed repository the delivery names are
+// recorded. It reports whether it stored the delivery. It does not when the hook is gone or has another secret, or when
+// the same hook and id are stored already.
 func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret string) (bool, error) {
 	const op landfall.Op = "store.RecordDelivery"
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.NotFound}, `INSERT INTO deliveries (`+deliveryColumns+`)
@@ -84,7 +85,7 @@ func (tx *Tx) RecordDelivery(ctx context.Context, d landfall.Delivery, secret st
 	return err == nil, err
 }
 
-// DeleteDelivery forgets a delivery, so that it can be judged anew.
+// DeleteDelivery forgets a delivery, so that it can be judged again.
 func (tx *Tx) DeleteDelivery(ctx context.Context, hook, id string) error {
 	const op landfall.Op = "store.DeleteDelivery"
 	if err := tx.exec(ctx, op, `DELETE FROM deliveries WHERE hook = $1 AND id = $2`, hook, id); err != nil || hook != "" {
@@ -93,7 +94,7 @@ func (tx *Tx) DeleteDelivery(ctx context.Context, hook, id string) error {
 	return tx.exec(ctx, op, `DELETE FROM shared_deliveries WHERE delivery = $1`, id)
 }
 
-// Delivery returns a delivery. NotFound when it is new.
+// Delivery returns a delivery. NotFound when it was not received yet.
 func (q queries) Delivery(ctx context.Context, hook, id string) (landfall.Delivery, error) {
 	return one(ctx, q, "store.Delivery", scanDelivery,
 		`SELECT `+deliveryColumns+` FROM deliveries WHERE hook = $1 AND id = $2`, hook, id)
@@ -105,7 +106,7 @@ func (q queries) Deliveries(ctx context.Context, limit int) ([]landfall.Delivery
 		`SELECT `+deliveryColumns+` FROM deliveries ORDER BY received DESC LIMIT $1 + 0`, limit)
 }
 
-// DeliveriesOf returns the newest deliveries to the hook of an app, and those to the installation's hook that were for the app, newest
+// DeliveriesOf returns the newest deliveries that concern an app, to its own hook or to the installation's, newest
 // first.
 func (q queries) DeliveriesOf(ctx context.Context, app, hook string, limit int) ([]landfall.Delivery, error) {
 	return list(ctx, q, "store.DeliveriesOf", scanDelivery, `SELECT `+deliveryColumns+` FROM deliveries

@@ -34,19 +34,19 @@ func scanExecutionWith[T any](row scanner) (x landfall.Execution, more T, err er
 	if err := row.Scan(to...); err != nil {
 		return x, more, err
 	}
-	x.Created, x.Started, x.Finished = moment(created), moment(started), moment(finished)
+	x.Created, x.Started, x.Finished = timeOf(created), timeOf(started), timeOf(finished)
 	if x.State.Final() && started > 0 {
 		x.Duration = float64(finished-started) / float64(time.Millisecond/time.Microsecond)
 	}
 	return x, more, nil
 }
 
-// ExecutionRecord is what became known of an execution since it was recorded last.
+// ExecutionRecord is the news about an execution since it was last recorded.
 type ExecutionRecord struct {
 	landfall.Execution
 
 	Process string    // that runs it
-	Until   time.Time // until when that process is alive at least
+	Until   time.Time // the process is alive at least until then
 	Log     []string  // pieces
 }
 
@@ -63,8 +63,8 @@ func executionRow(x landfall.Execution, process string, until, next time.Time, e
 	}
 }
 
-// RecordExecutions stores what became known of executions, and adds to their logs. What is over stays as it is, and so is an
-// execution that another process has taken over, or this one at another attempt.
+// RecordExecutions stores the news about executions, and adds to their logs. It does not change an execution that is
+// over, or one that another process has taken over, or that this process runs in another attempt.
 func (tx *Tx) RecordExecutions(ctx context.Context, now time.Time, records []ExecutionRecord) error {
 	const op landfall.Op = "store.RecordExecutions"
 	pieces := int64(0)
@@ -101,20 +101,20 @@ func (tx *Tx) RecordExecutions(ctx context.Context, now time.Time, records []Exe
 	return nil
 }
 
-// Waiting bounds what of one app waits to be run.
-type Waiting struct {
+// WaitingLimit bounds the executions of one app that wait.
+type WaitingLimit struct {
 	Count int64
 	Bytes int64
 }
 
-// AcceptExecution stores an execution and the event that it is to answer, to be run by whoever leases it. Unavailable when more of
-// its app waits than may; NotFound when the app was deleted.
-func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event []byte, most Waiting) error {
+// AcceptExecution stores an execution and its event, to be run by the process that leases it. Unavailable when the app
+// has too many that wait; NotFound when the app was deleted.
+func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event []byte, most WaitingLimit) error {
 	const op landfall.Op = "store.AcceptExecution"
 	if _, err := tx.ActiveApp(ctx, x.AppID); err != nil && (x.AppID != "" || landfall.KindOf(err) != landfall.NotFound) {
 		return err
 	}
-	now, err := one(ctx, tx.queries, op, func(row scanner) (w Waiting, err error) {
+	now, err := one(ctx, tx.queries, op, func(row scanner) (w WaitingLimit, err error) {
 		err = row.Scan(&w.Count, &w.Bytes)
 		return w, err
 	}, `SELECT COUNT(*), CAST(COALESCE(SUM(OCTET_LENGTH(event)), 0) AS BIGINT) FROM executions WHERE state = 'queued' AND app = $1`, x.AppID)
@@ -128,10 +128,11 @@ func (tx *Tx) AcceptExecution(ctx context.Context, x landfall.Execution, event [
 	return tx.exec(ctx, op, insertExecution, executionRow(x, "", time.Time{}, x.Created, event)...)
 }
 
-// farAhead is longer than any execution waits to be tried again: who waits longer does so because a clock was set back.
+// farAhead is longer than any execution waits for its next attempt. One that seems to wait longer does so because a
+// clock was set back.
 const farAhead = time.Minute
 
-// ExecutionsDue reports whether an execution waits that may be run by now.
+// ExecutionsDue reports whether an execution waits that may run by now.
 func (q queries) ExecutionsDue(ctx context.Context, now time.Time) (bool, error) {
 	n, err := one(ctx, q, "store.ExecutionsDue", scanValue[int64],
 		`SELECT COUNT(*) FROM (SELECT 1 FROM executions WHERE state = 'queued' AND (next_at <= $1 OR next_at > $2) LIMIT 1) due`,
@@ -139,16 +140,16 @@ func (q queries) ExecutionsDue(ctx context.Context, now time.Time) (bool, error)
 	return n > 0, err
 }
 
-// LeasedExecution is an execution that was accepted and is to be run now.
+// LeasedExecution is an execution that was accepted and must run now.
 type LeasedExecution struct {
 	landfall.Execution
 
-	Input []byte // the event that it is to answer, as JSON
+	Input []byte // the event that it answers, as JSON
 }
 
-// LeaseExecutions gives executions that wait to a process that has room for some, those that waited longest first, under a new attempt
-// number, until the given time. An app gets one more only while the process has more room left than the app has at work there: whoever
-// comes next finds some, however long the others take.
+// LeaseExecutions gives waiting executions to a process that has room for some, until the given time and under a new
+// attempt number. Those that have waited longest come first. An app gets one more only while the process has more room
+// left than the app uses there. So the next app always finds room, however long the others take.
 func (tx *Tx) LeaseExecutions(ctx context.Context, process string, now, until time.Time, room int) ([]LeasedExecution, error) {
 	const op landfall.Op = "store.LeaseExecutions"
 	atWork := map[string]int{}
@@ -186,7 +187,8 @@ func (tx *Tx) LeaseExecutions(ctx context.Context, process string, now, until ti
 	return leased, nil
 }
 
-// dueExecutions returns up to room executions that wait, those that waited longest first, of apps that have less at work in a process.
+// dueExecutions returns up to room waiting executions, those that have waited longest first. It leaves out apps that
+// use as much of the process as is left.
 func (tx *Tx) dueExecutions(ctx context.Context, process string, now time.Time, room int) ([]LeasedExecution, error) {
 	return list(ctx, tx.queries, "store.LeaseExecutions", func(row scanner) (x LeasedExecution, err error) {
 		var event string
@@ -198,7 +200,7 @@ func (tx *Tx) dueExecutions(ctx context.Context, process string, now time.Time, 
 		ORDER BY x.next_at LIMIT $4 + 0`, micros(now), room, process, room, micros(now.Add(farAhead)))
 }
 
-// ReturnExecution gives an execution back that could not be run now. It counts as an attempt when it was tried.
+// ReturnExecution gives back an execution that could not be run now. tried says whether that counts as an attempt.
 func (tx *Tx) ReturnExecution(ctx context.Context, x landfall.Execution, process string, next time.Time, tried bool) error {
 	attempt := x.Attempt
 	if !tried {
@@ -208,26 +210,26 @@ func (tx *Tx) ReturnExecution(ctx context.Context, x landfall.Execution, process
 		WHERE id = $1 AND process = $2 AND attempt = $3 AND state = 'running'`, x.ID, process, x.Attempt, micros(next), attempt)
 }
 
-// RunningExecution is an execution that a process runs, as it was seen.
+// RunningExecution is an execution that a process was running when it was read.
 type RunningExecution struct {
 	ID      string
 	Process string
 	Attempt int64
-	Until   time.Time // until when the process is alive at least, by its clock
+	Until   time.Time // the process is alive at least until then, by its own clock
 }
 
-// RunningExecutions returns all that run.
+// RunningExecutions returns all executions that run.
 func (q queries) RunningExecutions(ctx context.Context) ([]RunningExecution, error) {
 	return list(ctx, q, "store.RunningExecutions", func(row scanner) (x RunningExecution, err error) {
 		var until int64
 		err = row.Scan(&x.ID, &x.Process, &x.Attempt, &until)
-		x.Until = moment(until)
+		x.Until = timeOf(until)
 		return x, err
 	}, `SELECT id, process, attempt, until FROM executions WHERE state = 'running'`)
 }
 
-// ReleaseExecutions ends what dead processes ran, unless it is not as it was seen. What was accepted is queued again, until it was
-// tried as often as may be; anything else failed. It returns how many there were.
+// ReleaseExecutions ends the executions of dead processes, unless they have changed since they were read. One that was
+// accepted is queued again until it had all its attempts; any other one fails. It returns how many there were.
 func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, now time.Time, attempts int64) (released int, err error) {
 	const op landfall.Op = "store.ReleaseExecutions"
 	for _, dead := range seen {
@@ -253,8 +255,8 @@ func (tx *Tx) ReleaseExecutions(ctx context.Context, seen []RunningExecution, no
 	return released, nil
 }
 
-// ofNoDeletedApp is true of an execution x unless its app was deleted.
-const ofNoDeletedApp = `NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = x.app AND a.deleted > 0)`
+// appNotDeleted is true of an execution x unless its app was deleted.
+const appNotDeleted = `NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = x.app AND a.deleted > 0)`
 
 // Execution returns an execution by id, with its result. NotFound when there is none, or its app was deleted.
 func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, error) {
@@ -265,25 +267,26 @@ func (q queries) Execution(ctx context.Context, id string) (landfall.Execution, 
 			x.Result = json.RawMessage(result)
 		}
 		return x, err
-	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1 AND `+ofNoDeletedApp, id)
+	}, `SELECT `+executionColumns+`, x.result FROM executions x WHERE x.id = $1 AND `+appNotDeleted, id)
 	if landfall.Is(err, landfall.NotFound) {
 		return x, &landfall.Error{Op: op, Kind: landfall.NotFound, Message: "there is no execution " + id}
 	}
 	return x, err
 }
 
-// ExecutionsFrom returns up to limit executions whose ids begin with a prefix, which is made of the characters of a UUID. Those of deleted
-// apps are not among them.
+// ExecutionsFrom returns up to limit executions whose ids begin with a prefix, which consists of characters of a UUID.
+// It leaves out those of deleted apps.
 func (q queries) ExecutionsFrom(ctx context.Context, prefix string, limit int) ([]landfall.Execution, error) {
-	const behind = "g" // every character of a UUID, in any collation
+	const behind = "g" // after every character of a UUID, in any collation
 	all, err := list(ctx, q, "store.ExecutionsFrom", scanExecution,
-		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+ofNoDeletedApp+` ORDER BY x.id LIMIT $3 + 0`,
+		`SELECT `+executionColumns+` FROM executions x WHERE x.id >= $1 AND x.id < $2 AND `+appNotDeleted+` ORDER BY x.id LIMIT $3 + 0`,
 		prefix, prefix+behind, limit)
 	return slices.DeleteFunc(all, func(x landfall.Execution) bool { return !strings.HasPrefix(x.ID, prefix) }), err
 }
 
-// ExecutionsLike returns the newest executions that have the app, namespace, function, number and state of like, each of which may
-// be zero; newest first. Without an app, those of deleted apps are not among them. before, when it has an ID, is the last one of the page before.
+// ExecutionsLike returns the newest executions that have the app, namespace, function, number and state of like, each
+// of which may be zero; newest first. Without an app, it leaves out those of deleted apps. before, when it has an ID,
+// is the last execution of the page before.
 func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execution, limit int) ([]landfall.Execution, error) {
 	conditions, args := []string{}, []any{limit}
 	where := func(condition string, value any) {
@@ -309,7 +312,7 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 		conditions[len(conditions)-1] += fmt.Sprintf(", $%d)", len(args))
 	}
 	if like.AppID == "" {
-		conditions = append(conditions, ofNoDeletedApp)
+		conditions = append(conditions, appNotDeleted)
 	}
 	query := `SELECT ` + executionColumns + ` FROM executions x`
 	if len(conditions) > 0 {
@@ -321,23 +324,23 @@ func (q queries) ExecutionsLike(ctx context.Context, like, before landfall.Execu
 func scanExecutionLog(row scanner) (l landfall.ExecutionLog, err error) {
 	var at int64
 	err = row.Scan(&l.Seq, &l.Execution, &at, &l.Text)
-	l.Time = moment(at)
+	l.Time = timeOf(at)
 	return l, err
 }
 
-// ExecutionLog returns up to limit pieces of an execution's log behind one.
+// ExecutionLog returns up to limit pieces of an execution's log after the given one.
 func (q queries) ExecutionLog(ctx context.Context, id string, after int64, limit int) ([]landfall.ExecutionLog, error) {
 	return list(ctx, q, "store.ExecutionLog", scanExecutionLog,
 		`SELECT seq, execution, at, text FROM execution_log WHERE execution = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 0`, id, after, limit)
 }
 
-// FunctionLog returns up to limit pieces of the logs of all executions of a function's version behind one.
+// FunctionLog returns up to limit pieces, after the given one, of the logs of all executions of a function's version.
 func (q queries) FunctionLog(ctx context.Context, namespace, function string, number, after int64, limit int) ([]landfall.ExecutionLog, error) {
 	return list(ctx, q, "store.FunctionLog", scanExecutionLog, `SELECT seq, execution, at, text FROM execution_log
 		WHERE namespace = $1 AND function = $2 AND number = $3 AND seq > $4 ORDER BY seq LIMIT $5 + 0`, namespace, function, number, after, limit)
 }
 
-// DeleteExecution deletes an execution and its log; one that waits is not run any more. Conflict when it is running.
+// DeleteExecution deletes an execution and its log. One that waits will not run any more. Conflict when it is running.
 func (tx *Tx) DeleteExecution(ctx context.Context, id string) error {
 	const op landfall.Op = "store.DeleteExecution"
 	x, err := tx.Execution(ctx, id)
@@ -361,8 +364,8 @@ func (tx *Tx) deleteExecutions(ctx context.Context, op landfall.Op, ids []string
 	return nil
 }
 
-// ForgetExecutions deletes up to limit executions that ended before a time, the oldest first, with their logs, and returns how
-// many.
+// ForgetExecutions deletes up to limit executions that ended before a time, with their logs, the oldest first, and
+// returns how many it deleted.
 func (tx *Tx) ForgetExecutions(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetExecutions"
 	ids, err := list(ctx, tx.queries, op, scanValue[string],
@@ -373,8 +376,8 @@ func (tx *Tx) ForgetExecutions(ctx context.Context, before time.Time, limit int)
 	return len(ids), tx.deleteExecutions(ctx, op, ids)
 }
 
-// TrimExecutions deletes up to limit executions of a function's version that are over, those behind the newest keep, and returns
-// how many.
+// TrimExecutions deletes up to limit finished executions of a function's version, except the newest keep, and returns
+// how many it deleted.
 func (tx *Tx) TrimExecutions(ctx context.Context, v landfall.Execution, keep, limit int) (int, error) {
 	const op landfall.Op = "store.TrimExecutions"
 	ids, err := list(ctx, tx.queries, op, scanValue[string], `SELECT id FROM executions
@@ -386,8 +389,8 @@ func (tx *Tx) TrimExecutions(ctx context.Context, v landfall.Execution, keep, li
 	return len(ids), tx.deleteExecutions(ctx, op, ids)
 }
 
-// TrimExecutionLogs removes the logs of up to limit executions of a function's version that are over, those behind the newest that
-// are keep bytes together, and returns of how many. The records stay.
+// TrimExecutionLogs removes the logs of up to limit finished executions of a function's version, except the newest logs
+// that have keep bytes together, and returns how many it removed. The records stay.
 func (tx *Tx) TrimExecutionLogs(ctx context.Context, v landfall.Execution, keep int64, limit int) (int, error) {
 	const op landfall.Op = "store.TrimExecutionLogs"
 	ids, err := list(ctx, tx.queries, op, scanValue[string], `SELECT id FROM (
@@ -407,9 +410,9 @@ func (tx *Tx) TrimExecutionLogs(ctx context.Context, v landfall.Execution, keep 
 	return len(ids), nil
 }
 
-// GoneExecutions returns of which apps and versions of functions there are executions though they are gone: each with the app alone,
-// or with the version.
-func (q queries) GoneExecutions(ctx context.Context) ([]landfall.Execution, error) {
+// OrphanExecutions returns the apps and versions of functions that are gone but still have executions. Each result has
+// the app alone, or the version.
+func (q queries) OrphanExecutions(ctx context.Context) ([]landfall.Execution, error) {
 	const op landfall.Op = "store.GoneExecutions"
 	scan := func(row scanner) (x landfall.Execution, err error) {
 		err = row.Scan(&x.AppID, &x.Namespace, &x.Function, &x.Number)
@@ -427,9 +430,9 @@ func (q queries) GoneExecutions(ctx context.Context) ([]landfall.Execution, erro
 	return append(apps, versions...), err
 }
 
-// ForgetGoneExecutions deletes up to limit executions of an app or a version, as GoneExecutions returns it, with their logs, and
-// returns how many. One that runs stays; one that waits is not run any more.
-func (tx *Tx) ForgetGoneExecutions(ctx context.Context, of landfall.Execution, limit int) (int, error) {
+// ForgetOrphanExecutions deletes up to limit executions of an app or a version that OrphanExecutions returned, with
+// their logs, and returns how many it deleted. One that runs stays; one that waits will not run any more.
+func (tx *Tx) ForgetOrphanExecutions(ctx context.Context, of landfall.Execution, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetGoneExecutions"
 	query, args := `app = $2`, []any{limit, of.AppID}
 	if of.AppID == "" {

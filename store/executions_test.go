@@ -140,7 +140,7 @@ func accept(t *testing.T, db *store.DB, all ...landfall.Execution) {
 	for _, x := range all {
 		x.State, x.Async, x.Started = landfall.ExecutionQueued, true, time.Time{}
 		update(t, db, func(tx *store.Tx) error {
-			return tx.AcceptExecution(t.Context(), x, []byte(`{"id":"`+x.ID+`"}`), store.Waiting{Count: 100, Bytes: 1000})
+			return tx.AcceptExecution(t.Context(), x, []byte(`{"id":"`+x.ID+`"}`), store.WaitingLimit{Count: 100, Bytes: 1000})
 		})
 	}
 }
@@ -258,12 +258,12 @@ func testExecutionsWaiting(open opener) func(t *testing.T) {
 		db, ctx := open(t), t.Context()
 		app, other := newApp(t, db, "shop"), newApp(t, db, "other")
 		accept(t, db, execution(app, "a", 1))
-		try := func(x landfall.Execution, most store.Waiting) error {
+		try := func(x landfall.Execution, most store.WaitingLimit) error {
 			return db.Update(ctx, func(tx *store.Tx) error { return tx.AcceptExecution(ctx, x, []byte("12345"), most) })
 		}
-		testkit.Kind(t, "one too many", try(execution(app, "b", 1), store.Waiting{Count: 1, Bytes: 100}), landfall.Unavailable, "1 executions of the app wait")
-		testkit.Kind(t, "bytes too many", try(execution(app, "b", 1), store.Waiting{Count: 2, Bytes: 14}), landfall.Unavailable)
-		if err := try(execution(other, "b", 1), store.Waiting{Count: 1, Bytes: 5}); err != nil {
+		testkit.Kind(t, "one too many", try(execution(app, "b", 1), store.WaitingLimit{Count: 1, Bytes: 100}), landfall.Unavailable, "1 executions of the app wait")
+		testkit.Kind(t, "bytes too many", try(execution(app, "b", 1), store.WaitingLimit{Count: 2, Bytes: 14}), landfall.Unavailable)
+		if err := try(execution(other, "b", 1), store.WaitingLimit{Count: 1, Bytes: 5}); err != nil {
 			t.Errorf("another app: %v", err)
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.DeleteExecution(ctx, "a") })
@@ -297,21 +297,21 @@ func testExecutionsTrimmed(open opener) func(t *testing.T) {
 		testkit.Same(t, "whether it is said", testkit.Must(db.Execution(ctx, "2"))(t).LogGone, true)
 		testkit.Same(t, "records removed", forget(t, db, func(tx *store.Tx) (int, error) { return tx.TrimExecutions(ctx, last, 3, 1) }), 1)
 		testkit.Same(t, "kept", kept(), "41 31 20 runs1 00")
-		gone := testkit.Must(db.GoneExecutions(ctx))(t)
+		gone := testkit.Must(db.OrphanExecutions(ctx))(t)
 		testkit.Same(t, "what is gone", gone, []landfall.Execution{{Namespace: "default", Function: "hello", Number: 2}})
-		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 4)
+		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetOrphanExecutions(ctx, gone[0], 9) }), 4)
 		testkit.Same(t, "kept", kept(), "runs1")
 
 		app.Deleted = noon
 		update(t, db, func(tx *store.Tx) error { return tx.UpdateApp(ctx, app) })
-		for _, x := range testkit.Must(db.GoneExecutions(ctx))(t) {
+		for _, x := range testkit.Must(db.OrphanExecutions(ctx))(t) {
 			testkit.Same(t, "an app that is gone while its content is there", x.AppID, "")
 		}
 		update(t, db, func(tx *store.Tx) error { return tx.SetRemoved(ctx, app.ID, noon) })
-		gone = testkit.Must(db.GoneExecutions(ctx))(t)
+		gone = testkit.Must(db.OrphanExecutions(ctx))(t)
 		testkit.Same(t, "what is gone with its app", gone[0], landfall.Execution{AppID: app.ID})
 		record(t, db, "p", nil, ended(execution(app, "runs", 0)))
-		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetGoneExecutions(ctx, gone[0], 9) }), 1)
+		testkit.Same(t, "removed of it", forget(t, db, func(tx *store.Tx) (int, error) { return tx.ForgetOrphanExecutions(ctx, gone[0], 9) }), 1)
 		testkit.Same(t, "kept", kept(), "")
 	}
 }
@@ -334,10 +334,10 @@ func testExecutionsHold(open opener) func(t *testing.T) {
 		record(t, db, "p", nil, execution(app, "a", 1))
 		// C-023: while an execution of it runs, a version is not deleted
 		testkit.Same(t, "held by an execution that runs", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), true)
-		testkit.Same(t, "what nothing keeps", len(testkit.Must(db.Unheld(ctx, app.ID))(t)), 0)
+		testkit.Same(t, "what nothing keeps", len(testkit.Must(db.UnheldVersions(ctx, app.ID))(t)), 0)
 		record(t, db, "p", nil, ended(execution(app, "a", 1)))
 		testkit.Same(t, "held by one that is over", testkit.Must(db.HeldVersion(ctx, unit.ID, 2))(t), false)
-		testkit.Same(t, "what nothing keeps then", len(testkit.Must(db.Unheld(ctx, app.ID))(t)), 1)
-		testkit.Same(t, "gone while the version is there", len(testkit.Must(db.GoneExecutions(ctx))(t)), 0)
+		testkit.Same(t, "what nothing keeps then", len(testkit.Must(db.UnheldVersions(ctx, app.ID))(t)), 1)
+		testkit.Same(t, "gone while the version is there", len(testkit.Must(db.OrphanExecutions(ctx))(t)), 0)
 	}
 }

@@ -15,7 +15,7 @@ func OpenWith(ctx context.Context, where string, migrations fs.FS) (*DB, error) 
 func Dialer() *net.Dialer { return dialer() }
 
 // Dumped are the tables of a dump.
-func Dumped() []string { return dumped() }
+func Dumped() []string { return dumpTables() }
 
 // Tables returns the tables that the migrations make.
 func (db *DB) Tables(ctx context.Context) ([]string, error) {
@@ -31,11 +31,11 @@ func (db *DB) Namespaces(ctx context.Context) ([]string, error) {
 	return list(ctx, db.queries, "store.Namespaces", scanValue[string], `SELECT name FROM namespaces WHERE deleted = 0 ORDER BY name`)
 }
 
-// Gathered returns how many wait in Together for the next transaction.
+// Gathered returns how many wait in GroupCommit for the next transaction.
 func (db *DB) Gathered() int {
-	db.gathering.mu.Lock()
-	defer db.gathering.mu.Unlock()
-	return len(db.gathering.waiting)
+	db.group.mu.Lock()
+	defer db.group.mu.Unlock()
+	return len(db.group.waiting)
 }
 
 // Exec runs a statement, for rows as an earlier program left them.

@@ -20,7 +20,7 @@ func TestPostgresFailover(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			pair := storetest.NewPair(t)
-			line := storetest.NewLine(t, pair.Primary)
+			line := storetest.NewProxy(t, pair.Primary)
 			db := storetest.Open(t, storetest.Join(line.URL, pair.Replica))
 			app := newApp(t, db, "shop")
 			closed, ended := line.CloseAtCommit(test.before), make(chan error, 1)
@@ -38,14 +38,16 @@ func TestPostgresFailover(t *testing.T) {
 			} else if err != nil {
 				t.Errorf("the transaction: got %v, want none: it was committed", err)
 			}
-			// R13: what became of a commit whose answer was lost is found out by its key, on the server that was promoted
+			// R13: what became of a commit whose answer was lost is found out by its key, on the server that was
+			// promoted
 			testkit.Same(t, "moves that are there", len(testkit.Must(db.Moves(t.Context(), app.ID, "", 10))(t)), want)
 			newApp(t, db, "another") // and it goes on there
 		})
 	}
 }
 
-// A server that takes no writes any more is left, also by connections that only read or listen, or have the owner's lock.
+// A server that takes no writes any more is left, also by connections that only read or listen, or have the owner's
+// lock.
 func TestPostgresReadOnly(t *testing.T) {
 	t.Parallel()
 	pair := storetest.NewPair(t)
@@ -91,26 +93,26 @@ func TestPostgresHosts(t *testing.T) {
 	testkit.Kind(t, "a replica alone", err, landfall.Unavailable, "no server there takes writes", "promote", "LANDFALL_DATABASE")
 }
 
-// ownership is what a process hears of owning a database.
-type ownership struct {
+// leadership is what a process hears of owning a database.
+type leadership struct {
 	owned chan bool
 	ended chan error
 	stop  func()
 }
 
 // own makes a process try to own a database until it is stopped.
-func own(t *testing.T, db *store.DB) ownership {
+func own(t *testing.T, db *store.DB) leadership {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	o := ownership{owned: make(chan bool, 10), ended: make(chan error, 1), stop: stop}
-	go func() { o.ended <- db.Own(ctx, func() { o.owned <- true }) }()
+	o := leadership{owned: make(chan bool, 10), ended: make(chan error, 1), stop: stop}
+	go func() { o.ended <- db.Lead(ctx, func() { o.owned <- true }) }()
 	return o
 }
 
 // ensure writes as the owner only.
 func ensure(t *testing.T, db *store.DB, namespace string) error {
 	t.Helper()
-	return db.UpdateAsOwner(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), namespace, 1) })
+	return db.UpdateAsLeader(t.Context(), func(tx *store.Tx) error { return tx.EnsureNamespace(t.Context(), namespace, 1) })
 }
 
 // When the database moves to its replica, its owner becomes the owner there, and nobody else does.
@@ -122,7 +124,7 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	o := own(t, db)
 	receive(t, "ownership", o.owned)
 	testkit.Must(0, ensure(t, db, "owned"))(t)
-	tenure := testkit.Must(db.Owner(t.Context()))(t)
+	tenure := testkit.Must(db.Leader(t.Context()))(t)
 	pair.Failover()
 	receive(t, "ownership of the promoted server", o.owned)
 	testkit.Must(0, ensure(t, db, "again"))(t)
@@ -133,19 +135,19 @@ func TestPostgresOwnAfterFailover(t *testing.T) {
 	testkit.Same(t, "namespaces", testkit.Must(db.Namespaces(t.Context()))(t), []string{"again", "owned"})
 }
 
-// A process that was cut off while another one won finds that out in its transactions, which change nothing; it becomes the owner
-// again when the other one leaves, and otherwise says who is.
+// A process that was cut off while another one won finds that out in its transactions, which change nothing; it becomes
+// the owner again when the other one leaves, and otherwise says who is.
 func TestPostgresOwnMeanwhile(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	line := storetest.NewLine(t, address)
+	line := storetest.NewProxy(t, address)
 	zombie, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 	first := own(t, zombie)
 	receive(t, "the first's ownership", first.owned)
-	tenure := testkit.Must(zombie.Owner(t.Context()))(t)
+	tenure := testkit.Must(zombie.Leader(t.Context()))(t)
 
 	resume := line.Stall()
-	storetest.EndOwner(t, address)
+	storetest.EndLeader(t, address)
 	second := own(t, other)
 	receive(t, "the second's ownership", second.owned)
 	resume()
@@ -154,7 +156,7 @@ func TestPostgresOwnMeanwhile(t *testing.T) {
 	f := func(*store.Tx) error { called = true; return nil }
 	testkit.Kind(t, "a write of the first", tenure.Update(t.Context(), f), landfall.Conflict, "another landfall process owns the database meanwhile")
 	testkit.Same(t, "whether it got anywhere", called, false)
-	if err := zombie.CheckOwner(t.Context()); err == nil {
+	if err := zombie.CheckLeader(t.Context()); err == nil {
 		t.Error("the first still takes itself for the owner")
 	}
 	testkit.Must(0, ensure(t, other, "second"))(t)
@@ -179,8 +181,8 @@ func TestSQLiteOwn(t *testing.T) {
 	path := storetest.SQLite(t)
 	for _, name := range []string{"first", "second"} { // one life after the other
 		db := testkit.Must(store.Open(t.Context(), path))(t)
-		testkit.Must(0, db.CheckOwner(t.Context()))(t)
-		tenure := testkit.Must(db.Owner(t.Context()))(t)
+		testkit.Must(0, db.CheckLeader(t.Context()))(t)
+		tenure := testkit.Must(db.Leader(t.Context()))(t)
 		testkit.Must(0, ensure(t, db, name))(t)
 		testkit.Must(0, tenure.Update(t.Context(), func(*store.Tx) error { return nil }))(t)
 		testkit.Must(0, db.Close())(t)

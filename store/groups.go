@@ -18,7 +18,7 @@ func scanGroup(row scanner) (landfall.Group, error) {
 	if err != nil {
 		return g, err
 	}
-	g.Created = moment(created)
+	g.Created = timeOf(created)
 	if policy != "" {
 		return g, json.Unmarshal([]byte(policy), &g.Policy)
 	}
@@ -81,7 +81,7 @@ type GroupEntry struct {
 	landfall.Group
 
 	Released bool // it has a release
-	Expired  bool // which cannot be reached any more
+	Expired  bool // its release cannot be reached any more
 }
 
 // Groups returns the group versions of an app, newest first. before, when not zero, is where the page before ended.
@@ -89,24 +89,24 @@ func (q queries) Groups(ctx context.Context, app string, before time.Time, limit
 	const unreleased = -1
 	return list(ctx, q, "store.Groups", func(row scanner) (e GroupEntry, err error) {
 		expired := int64(unreleased)
-		e.Group, err = scanGroup(withMore{row, []any{&expired}})
+		e.Group, err = scanGroup(extraColumns{row, []any{&expired}})
 		e.Released, e.Expired = expired != unreleased, expired > 0
 		return e, err
 	}, `SELECT `+groupColumns+`, COALESCE((SELECT r.expired FROM releases r WHERE r.app = g.app AND r.uid = g.uid), -1) FROM group_versions g
-		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, orForever(before), limit)
+		WHERE app = $1 AND created < $2 ORDER BY created DESC, uid DESC LIMIT $3 + 0`, app, microsOrMax(before), limit)
 }
 
-// withMore is a row with more columns than a reader of its first ones knows.
-type withMore struct {
+// extraColumns is a row with more columns than the reader of its first ones knows.
+type extraColumns struct {
 	scanner
 
 	more []any
 }
 
 // Scan implements scanner.
-func (w withMore) Scan(dest ...any) error { return w.scanner.Scan(append(dest, w.more...)...) }
+func (w extraColumns) Scan(dest ...any) error { return w.scanner.Scan(append(dest, w.more...)...) }
 
-// GroupsOfCommit returns the group versions of a commit, newest first. The commit may be given by its first digits.
+// GroupsOfCommit returns the group versions of a commit, newest first. The first digits of the commit are enough.
 func (q queries) GroupsOfCommit(ctx context.Context, app, commit string) ([]landfall.Group, error) {
 	return list(ctx, q, "store.GroupsOfCommit", scanGroup, `SELECT `+groupColumns+` FROM group_versions
 		WHERE app = $1 AND commit_sha >= $2 AND commit_sha < $2 || 'g' ORDER BY created DESC`, app, commit)
@@ -118,11 +118,11 @@ func scanApply(row scanner) (landfall.Apply, error) {
 	var a landfall.Apply
 	var created int64
 	err := row.Scan(&a.ID, &a.App, &a.Group, &a.Ref, &a.Line, &a.Actor, &created)
-	a.Created = moment(created)
+	a.Created = timeOf(created)
 	return a, err
 }
 
-// CreateApply adds an entry to the log of what was applied.
+// CreateApply adds an entry to the log of applies.
 func (tx *Tx) CreateApply(ctx context.Context, a landfall.Apply) error {
 	id, err := tx.next(ctx, "applies")
 	if err != nil {
@@ -132,8 +132,8 @@ func (tx *Tx) CreateApply(ctx context.Context, a landfall.Apply) error {
 		id, a.App, a.Group, a.Ref, a.Line, a.Actor, micros(a.Created))
 }
 
-// LastApply returns the newest apply of a reference; an empty ref asks for the production line. until, when not zero,
-// looks at the log as it was then. NotFound when there is none.
+// LastApply returns the newest apply of a reference; an empty ref stands for the production line. until, when not zero,
+// returns the answer that was right at that time. NotFound when there is none.
 func (q queries) LastApply(ctx context.Context, app string, ref landfall.RefName, until time.Time) (landfall.Apply, error) {
 	return one(ctx, q, "store.LastApply", scanApply, `SELECT `+applyColumns+` FROM applies
 		WHERE app = $1 AND ((line = 'production' AND $2 = '') OR ref = $2) AND (created <= $3 OR $3 = 0)
@@ -164,7 +164,7 @@ func (q queries) GroupComplete(ctx context.Context, app string, group landfall.U
 	return n == 0, err
 }
 
-// ReplaceGroupUnits points a group version at versions with the digests it has, made again after they were deleted.
+// ReplaceGroupUnits points a group version at new versions with the same digests, after the old ones were deleted.
 func (tx *Tx) ReplaceGroupUnits(ctx context.Context, g landfall.Group, units []GroupUnit) error {
 	for _, u := range units {
 		err := tx.exec(ctx, "store.ReplaceGroupUnits", `UPDATE group_units SET number = $4, uid = $5
@@ -176,8 +176,8 @@ func (tx *Tx) ReplaceGroupUnits(ctx context.Context, g landfall.Group, units []G
 	return nil
 }
 
-// CommitOf returns the commit that a group version was made from: for a dirty work tree, the private commit that
-// carried it.
+// CommitOf returns the commit from which a group version was made. For a work tree with changes it is the private
+// commit that carried them.
 func (q queries) CommitOf(ctx context.Context, app string, uid landfall.UID) (landfall.CommitSHA, error) {
 	return one(ctx, q, "store.CommitOf", scanValue[landfall.CommitSHA], `SELECT commit_sha FROM (
 		SELECT commit_sha, 0 AS rank FROM runs WHERE app = $1 AND uid = $2

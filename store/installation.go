@@ -7,7 +7,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Installation returns the key of the installation that the database is of; empty while nobody has set one.
+// Installation returns the key of the installation to which the database belongs; empty while it has none.
 func (q queries) Installation(ctx context.Context) (string, error) {
 	key, err := one(ctx, q, "store.Installation", scanValue[string], `SELECT key FROM installations WHERE id = 1`)
 	if landfall.Is(err, landfall.NotFound) {
@@ -16,8 +16,8 @@ func (q queries) Installation(ctx context.Context) (string, error) {
 	return key, err
 }
 
-// ClaimInstallation returns the key of the installation that the database is of, which becomes the given one where there is none: of
-// several processes that start at once, one decides.
+// ClaimInstallation returns the key of the installation to which the database belongs. If there is none, it sets the
+// given key. When several processes start at once, one of them decides.
 func (tx *Tx) ClaimInstallation(ctx context.Context, key string) (string, error) {
 	err := tx.exec(ctx, "store.ClaimInstallation", `INSERT INTO installations (id, key) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, key)
 	if err != nil {
@@ -26,14 +26,14 @@ func (tx *Tx) ClaimInstallation(ctx context.Context, key string) (string, error)
 	return tx.Installation(ctx)
 }
 
-// SetInstallation sets the key of the installation that the database is of.
+// SetInstallation sets the key of the installation to which the database belongs.
 func (tx *Tx) SetInstallation(ctx context.Context, key string) error {
 	return tx.exec(ctx, "store.SetInstallation", `INSERT INTO installations (id, key) VALUES (1, $1)
 		ON CONFLICT (id) DO UPDATE SET key = excluded.key`, key)
 }
 
-// WithoutObjects reports whether the installation went on although no object of its versions was there. SetWithoutObjects records it,
-// once there is a key.
+// WithoutObjects reports whether the installation was told to go on although no object of its versions was found.
+// SetWithoutObjects records it, once there is a key.
 func (q queries) WithoutObjects(ctx context.Context) (bool, error) {
 	without, err := one(ctx, q, "store.WithoutObjects", scanValue[bool], `SELECT without_objects <> 0 FROM installations WHERE id = 1`)
 	if landfall.Is(err, landfall.NotFound) {
@@ -53,8 +53,9 @@ func (q queries) HasContent(ctx context.Context) (bool, error) {
 	return n > 0, err
 }
 
-// Pushed returns the apps that are not deleted, have no repository elsewhere and were pushed to: their built-in repositories must be there.
-func (q queries) Pushed(ctx context.Context) ([]landfall.App, error) {
+// PushedApps returns the apps that are not deleted, have no external repository and were pushed to. Their built-in
+// repositories must exist.
+func (q queries) PushedApps(ctx context.Context) ([]landfall.App, error) {
 	apps, err := q.Apps(ctx)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func testLeases(t *testing.T, open opener) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()
 		working := func(worker string, until time.Time) {
-			update(t, db, func(tx *store.Tx) error { return tx.Working(ctx, worker, until) })
+			update(t, db, func(tx *store.Tx) error { return tx.RecordWorker(ctx, worker, until) })
 		}
 		testkit.Same(t, "before any", testkit.Must(db.Workers(ctx, after(1)))(t), 0)
 		working("w1", after(5))

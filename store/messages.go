@@ -7,7 +7,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// MessageOutcome is what became of a message that a trigger took.
+// MessageOutcome is the result of a message that a trigger took.
 type MessageOutcome struct {
 	Failures int
 	Done     bool
@@ -25,7 +25,7 @@ func (q queries) MessageOutcome(ctx context.Context, app, trigger, message strin
 	return o, err
 }
 
-// SetMessageOutcome stores what became of a message, in place of what was known.
+// SetMessageOutcome stores the outcome of a message, in place of the earlier one.
 func (tx *Tx) SetMessageOutcome(ctx context.Context, app, trigger, message string, o MessageOutcome, now time.Time) error {
 	return tx.exec(ctx, "store.SetMessageOutcome", `INSERT INTO messages (app, trigger_name, message, failures, done, at)
 		VALUES ($1, $2, $3, $4, $5, $6)
@@ -33,7 +33,8 @@ func (tx *Tx) SetMessageOutcome(ctx context.Context, app, trigger, message strin
 		app, trigger, message, o.Failures, o.Done, micros(now))
 }
 
-// ForgetMessages forgets what was stored before a time, of messages that are done and of others.
+// ForgetMessages deletes outcomes that were stored before a time; done and others are the times for messages that are
+// done and for all others.
 func (tx *Tx) ForgetMessages(ctx context.Context, done, others time.Time) error {
 	const op landfall.Op = "store.ForgetMessages"
 	if err := tx.exec(ctx, op, `DELETE FROM messages WHERE done = 1 AND at < $1`, micros(done)); err != nil {

@@ -19,7 +19,7 @@ func scanNamespace(row scanner) (Namespace, error) {
 	var n Namespace
 	var created int64
 	err := row.Scan(&n.Name, &created)
-	n.Created = moment(created)
+	n.Created = timeOf(created)
 	return n, err
 }
 
@@ -38,8 +38,8 @@ func (q queries) Namespace(ctx context.Context, name string) (Namespace, error) 
 	return n, err
 }
 
-// EnsureNamespace makes a namespace unless it exists; one that was deleted is there again. Conflict when an app has, or ever had, the
-// name: apps and namespaces share their names.
+// EnsureNamespace makes a namespace unless it exists; one that was deleted comes back. Conflict when an app has, or
+// ever had, the name: apps and namespaces share their names.
 func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error {
 	const op landfall.Op = "store.EnsureNamespace"
 	there, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COUNT(*) FROM namespaces WHERE name = $1 AND deleted = 0`, name)
@@ -95,10 +95,10 @@ func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error 
 	return tx.exec(ctx, op, `DELETE FROM namespaces WHERE name = $1`, name)
 }
 
-// Notes are what is known of a unit that is no part of any version.
+// Notes are facts about a unit that belong to no version.
 type Notes struct {
 	Annotations string    // JSON, or empty
-	Created     time.Time // when the oldest version was made that is there
+	Created     time.Time // when the oldest existing version was made
 }
 
 // UnitNotes returns the notes of a unit.
@@ -106,7 +106,7 @@ func (q queries) UnitNotes(ctx context.Context, unit string) (Notes, error) {
 	return one(ctx, q, "store.UnitNotes", func(row scanner) (n Notes, err error) {
 		var created int64
 		err = row.Scan(&n.Annotations, &created)
-		n.Created = moment(created)
+		n.Created = timeOf(created)
 		return n, err
 	}, `SELECT u.annotations, (SELECT COALESCE(MIN(v.created), 0) FROM versions v WHERE v.unit = u.id) FROM units u WHERE u.id = $1`, unit)
 }

@@ -32,37 +32,39 @@ type postgres struct {
 	sql  *sql.DB // the same pool, for the queries that every engine has
 	jobs *river.Client[pgx.Tx]
 
-	mu    sync.Mutex
-	known []string // keys of transactions whose outcome need not be asked for any more
+	mu          sync.Mutex
+	settledKeys []string // keys of transactions whose outcome nobody needs to ask for any more
 }
 
 var _ engine = (*postgres)(nil)
 
-// The advisory locks of a database: numbers that nothing else in it should use.
+// These are the advisory locks of a database: numbers that nothing else in it should use.
 const (
 	migrateLock = 0x6c616e6466616c6c // "landfall"
 	updateLock  = migrateLock + 1
-	ownLock     = migrateLock + 2
+	leadLock    = migrateLock + 2
 )
 
 const (
 	changesChannel = "landfall_changes"
-	// A process that stops in the middle of a transaction holds up all others: the server ends its transaction after this.
+	// A process that stops in the middle of a transaction blocks all others, so the server ends its transaction after
+	// this time.
 	idleInTransaction = "10s"
 	connectTimeout    = 10 * time.Second
-	nextHostAfter     = 3 * time.Second // instead, where there is another host to try
-	// How long the outcome of a commit is asked for when the connection was lost.
+	nextHostAfter     = 3 * time.Second // used in place of connectTimeout when there is another host to try
+	// These bound how long the outcome of a commit is asked for after the connection was lost.
 	resolveTimeout = 30 * time.Second
 	resolveEvery   = 50 * time.Millisecond
 	rollbackLimit  = 5 * time.Second
-	// How long a start waits for an earlier process's lock, which ends when the database sees its connection end.
-	ownPatience = 5 * time.Second
-	ownEvery    = 250 * time.Millisecond
-	// How long a server may take for the least question; after that, another one is looked for.
+	// These bound how long a start waits for the lock of an earlier process, which ends when the database notices that
+	// its connection has ended.
+	leadPatience = 5 * time.Second
+	leadEvery    = 250 * time.Millisecond
+	// A server may take this long for the smallest query; after that, another one is looked for.
 	answerLimit = 5 * time.Second
-	// After how long without a sign of life from the other machine's system a connection ends.
+	// A connection ends after this time without a sign of life from the other machine's system.
 	deadAfter = 15 * time.Second
-	// How long others wait for a gateway that gives no sign of life.
+	// Others wait this long for a gateway that gives no sign of life.
 	aliveFor = 10 * time.Second
 )
 
@@ -74,12 +76,12 @@ func openPostgres(ctx context.Context, url string, s schema) (*DB, error) {
 	}
 	change, err := e.open(ctx, s)
 	if err != nil {
-		return nil, errors.Join(e.unusable(op, err), e.close())
+		return nil, errors.Join(e.connectError(op, err), e.close())
 	}
 	return &DB{queries: queries{e.sql}, engine: e, upgrade: change}, nil
 }
 
-// open migrates under a lock: several processes may start at once.
+// open migrates under a lock, because several processes may start at once.
 func (e *postgres) open(ctx context.Context, s schema) (Upgrade, error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
@@ -107,7 +109,7 @@ func (e *postgres) migrate(ctx context.Context, s schema) (Upgrade, error) {
 	if _, err := jobs.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return change, err
 	}
-	e.jobs, err = river.NewClient(own, inserting())
+	e.jobs, err = river.NewClient(own, insertOnlyConfig())
 	return change, err
 }
 
@@ -117,33 +119,33 @@ func (e *postgres) close() error {
 	return err
 }
 
-// own takes the lock that makes the database one process's, and keeps it: a connection that is lost is followed by another
-// one, unless the lock is another process's by then. It tells owned when it has the lock and has left its key.
-func (e *postgres) own(ctx context.Context, o *ownership, owned func()) error {
-	defer o.lose("")
+// lead takes the lock of the leader and keeps it. When the connection is lost, it connects again, unless another
+// process has the lock by then. It calls leading when it has the lock and has left its key.
+func (e *postgres) lead(ctx context.Context, o *leadership, leading func()) error {
+	defer o.forget("")
 	for {
-		err := e.hold(ctx, o, owned)
+		err := e.hold(ctx, o, leading)
 		if kind := landfall.KindOf(classify("store.own", err)); ctx.Err() != nil || kind == landfall.Conflict {
 			return err
 		}
-		if err := sleep(ctx, ownEvery); err != nil {
+		if err := sleep(ctx, leadEvery); err != nil {
 			return err
 		}
 	}
 }
 
-// hold holds the lock on one connection, for as long as that lives and nobody else has won. When it is lost with the connection
-// the key stays this process's: whether another one has won since is asked in each transaction, and none may have.
-func (e *postgres) hold(ctx context.Context, o *ownership, owned func()) error {
+// hold holds the lock on one connection for as long as the connection lives and nobody else has won. When both are
+// lost, the key remains valid: each transaction checks whether another process has won since, and perhaps none has.
+func (e *postgres) hold(ctx context.Context, o *leadership, leading func()) error {
 	pooled, err := e.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	conn := pooled.Hijack() // its end is the lock's
+	conn := pooled.Hijack() // the lock ends with it
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	for patience := time.Now().Add(ownPatience); ; {
+	for patience := time.Now().Add(leadPatience); ; {
 		var got bool
-		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(ownLock)).Scan(&got); err != nil {
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, int64(leadLock)).Scan(&got); err != nil {
 			return err
 		}
 		if got {
@@ -153,48 +155,50 @@ func (e *postgres) hold(ctx context.Context, o *ownership, owned func()) error {
 			return &landfall.Error{Op: "store.own", Kind: landfall.Conflict, Message: "another landfall process uses this database: " +
 				"stop it, or give this one a database of its own with LANDFALL_DATABASE"}
 		}
-		if err := sleep(ctx, ownEvery); err != nil {
+		if err := sleep(ctx, leadEvery); err != nil {
 			return err
 		}
 	}
-	key, err := win(ctx, conn, o.current())
+	key, err := win(ctx, conn, o.currentKey())
 	if err != nil {
 		return err
 	}
-	lost := o.won(key)
-	owned()
+	lost := o.remember(key)
+	leading()
 	for {
 		select {
 		case <-lost:
-			return errLost
+			return errDeposed
 		default:
 		}
-		if err := sleep(ctx, ownEvery); err != nil {
+		if err := sleep(ctx, leadEvery); err != nil {
 			return err
 		}
-		if err := takesWrites(ctx, conn); err != nil {
+		if err := checkWritable(ctx, conn); err != nil {
 			return err
 		}
 	}
 }
 
-// errLost says that another process has won: the lock that this one has is one of a server that is not the database any more.
-var errLost = errors.New("another process has won the database")
+// errDeposed says that another process has won. The lock of this process is on a server that is not the database any
+// more.
+var errDeposed = errors.New("another process has won the database")
 
-// win leaves a key on the connection that has the lock: on another one it might be left on another server. It waits for an Update
-// that is at work, which has asked for the key already.
+// win leaves a key over the connection that has the lock; another connection might lead to another server. It waits for
+// a running Update, which has checked the key already.
 func win(ctx context.Context, conn *pgx.Conn, before string) (key string, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(updateLock)); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, winOwner, rand.Text(), before).Scan(&key)
+		return tx.QueryRow(ctx, winLeader, rand.Text(), before).Scan(&key)
 	})
 	return key, err
 }
 
-// takesWrites fails when the server at the other end of a connection takes no writes any more, or does not answer.
-func takesWrites(ctx context.Context, conn *pgx.Conn) error {
+// checkWritable fails when the server at the other end of a connection does not take writes any more, or does not
+// answer.
+func checkWritable(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	err := pgconn.ValidateConnectTargetSessionAttrsReadWrite(ctx, conn.PgConn())
@@ -215,14 +219,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// begin takes a connection of its own, which the queries use through database/sql and the job library directly.
+// begin takes a connection for itself, which the queries use through database/sql and the job library uses directly.
 func (e *postgres) begin(ctx context.Context) (transaction, error) {
 	conn, err := e.sql.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &postgresTx{Conn: conn, engine: e, key: rand.Text()}
-	known := e.takeKnown()
+	known := e.takeSettledKeys()
 	err = conn.Raw(func(c any) error {
 		direct, ok := c.(*stdlib.Conn)
 		if !ok {
@@ -232,7 +236,8 @@ func (e *postgres) begin(ctx context.Context) (transaction, error) {
 		if t.tx, err = direct.Conn().BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}); err != nil {
 			return err
 		}
-		// Each statement sees what was committed before it, so all after this one see what the last Update did.
+		// Each statement sees what was committed before it, so all statements after this one see what the last Update
+		// did.
 		return t.tx.QueryRow(ctx, beginning, int64(updateLock), t.key, known, keepOutcomes.Microseconds()).Scan(&t.id)
 	})
 	if err != nil {
@@ -247,25 +252,26 @@ func (e *postgres) snapshot(ctx context.Context) (*sql.Tx, error) {
 
 func (*postgres) now(ctx context.Context, q queries, _ time.Time) (time.Time, error) {
 	us, err := one(ctx, q, "store.Now", scanValue[int64], `SELECT `+nowMicros)
-	return moment(us), err
+	return timeOf(us), err
 }
 
 func (*postgres) verify(context.Context) ([]string, error) { return nil, nil }
 
-// beginning leaves a transaction's key, which is there once it was committed, and takes those away that nobody asks for.
+// beginning stores the transaction's key, which exists only if the transaction is committed, and deletes keys that
+// nobody asks for.
 const beginning = `WITH left_behind AS (INSERT INTO outcomes (key, at) VALUES ($2, ` + nowMicros + `)),
 	taken_away AS (DELETE FROM outcomes WHERE key = ANY($3) OR at < ` + nowMicros + ` - $4)
 	SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock($1)`
 
-// keepOutcomes is how long a key stays whose process was killed: far longer than anybody asks for it.
+// keepOutcomes is how long the key of a killed process stays: far longer than anybody asks for it.
 const keepOutcomes = time.Hour
 
-// takeKnown returns the keys that the next transaction takes away.
-func (e *postgres) takeKnown() []string {
+// takeSettledKeys returns the keys that the next transaction deletes.
+func (e *postgres) takeSettledKeys() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.known
-	e.known = nil
+	known := e.settledKeys
+	e.settledKeys = nil
 	return known
 }
 
@@ -273,8 +279,8 @@ func (e *postgres) takeKnown() []string {
 type postgresTx struct {
 	*sql.Conn
 	tx     pgx.Tx
-	id     string // the database's
-	key    string // our own
+	id     string // given by the database
+	key    string // given by us
 	engine *postgres
 }
 
@@ -285,13 +291,14 @@ func (t *postgresTx) insert(ctx context.Context, jobs []river.InsertManyParams) 
 	})
 }
 
-// direct runs f, which uses the connection past database/sql, unless that gave the connection up after an error.
+// direct runs f, which uses the connection without database/sql, unless database/sql has closed the connection after an
+// error.
 func (t *postgresTx) direct(f func() error) error { return t.Raw(func(any) error { return f() }) }
 
-// commit does not take a lost connection for a lost transaction: the database knows what became of it.
+// commit does not take a lost connection for a lost transaction: it asks the database for the outcome.
 func (t *postgresTx) commit(ctx context.Context) error {
 	err := t.direct(func() error { return t.tx.Commit(ctx) })
-	_ = t.Close() // gives the connection back; one that is broken is dropped
+	_ = t.Close() // returns the connection to the pool; a broken one is dropped
 	defer t.forget()
 	if err == nil || errors.Is(err, pgx.ErrTxCommitRollback) {
 		return err
@@ -302,14 +309,14 @@ func (t *postgresTx) commit(ctx context.Context) error {
 	return t.resolve(ctx, err)
 }
 
-// forget says that the transaction's outcome will not be asked for again.
+// forget notes that nobody will ask for the transaction's outcome again.
 func (t *postgresTx) forget() {
 	t.engine.mu.Lock()
 	defer t.engine.mu.Unlock()
-	t.engine.known = append(t.engine.known, t.key)
+	t.engine.settledKeys = append(t.engine.settledKeys, t.key)
 }
 
-// resolve finds out what became of a transaction whose commit got no answer.
+// resolve finds out whether a transaction was committed when its commit got no answer.
 func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
 	defer cancel()
@@ -332,17 +339,18 @@ func (t *postgresTx) resolve(ctx context.Context, cause error) error {
 	}
 }
 
-// outcome asks whether the transaction is over, and then whether it was committed. A server that crashed may have forgotten
-// its id, and given it to another one: only the key is ours. A replica may not have heard of it yet, so it is not over there. The
-// key is written once more, which changes nothing: a server that waits for replicas says then that they have the commit, too, and
-// what it has itself may be lost when one of them takes its place.
+// outcome asks whether the transaction is over, and then whether it was committed. A server that crashed may have
+// forgotten its id and given it to another transaction, so only our key is certain. A replica may not have heard of the
+// transaction yet; then it is not over there. The key is written once more, which changes nothing: a server that waits
+// for replicas then confirms that they have the commit, too. What only the server itself has may be lost when a replica
+// takes its place.
 func (t *postgresTx) outcome(ctx context.Context) (committed, over bool, err error) {
 	const inProgress = "in progress"
 	var status string
 	err = t.engine.pool.QueryRow(ctx, `SELECT CASE WHEN pg_is_in_recovery() THEN '`+inProgress+`' ELSE pg_xact_status($1::text::xid8) END`, t.id).Scan(&status)
-	const inTheFuture = "22023" // invalid_parameter_value: the id was forgotten, and is nobody's yet
+	const inTheFuture = "22023" // invalid_parameter_value: the id was forgotten, or was never given
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == inTheFuture {
-		status, err = "", nil // the key decides: the database may have moved to another server meanwhile
+		status, err = "", nil // only the key decides: the database may have moved to another server meanwhile
 	}
 	if err != nil || status == inProgress {
 		return false, false, err
@@ -355,13 +363,13 @@ func (t *postgresTx) rollback() error {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackLimit)
 	defer cancel()
 	if t.tx != nil {
-		_ = t.direct(func() error { return t.tx.Rollback(ctx) }) // a connection that is lost rolls back by itself
+		_ = t.direct(func() error { return t.tx.Rollback(ctx) }) // a lost connection rolls back by itself
 	}
 	_ = t.Close()
 	return nil
 }
 
-// rescueAfter is when a job counts as left by a dead process. A job that was not does no harm twice.
+// rescueAfter is when a job counts as left behind by a dead process. Working on a job twice does no harm.
 const rescueAfter = time.Minute
 
 func (e *postgres) client(config *river.Config) (jobClient, error) {
@@ -369,7 +377,7 @@ func (e *postgres) client(config *river.Config) (jobClient, error) {
 	return river.NewClient(riverpgxv5.New(e.pool), config)
 }
 
-// forget leaves alone what is another process's: the library and the leases find the dead.
+// forget does not touch what belongs to another process: the library and the leases find dead processes.
 func (e *postgres) forget(ctx context.Context, tx *Tx, process string) error {
 	if err := tx.exec(ctx, "store.forget", `DELETE FROM river_leader WHERE leader_id = $1`, process); err != nil {
 		return err
@@ -386,11 +394,11 @@ func (e *postgres) notify(ctx context.Context, tx *Tx, c Change) error {
 	return tx.exec(ctx, "store.notify", `SELECT pg_notify($1, $2)`, changesChannel, fmt.Sprintf(changeFormat, c.Number, c.App))
 }
 
-// changeFormat is a Change as a notice carries it.
+// changeFormat is the form of a Change in a notice.
 const changeFormat = "%d %s"
 
-// beat uses the database's clock, which is the same for all.
-func (e *postgres) beat(ctx context.Context, process string, seen int64) error {
+// acknowledge uses the database's clock, which is the same for all.
+func (e *postgres) acknowledge(ctx context.Context, process string, seen int64) error {
 	if seen < 0 {
 		_, err := e.pool.Exec(ctx, `DELETE FROM gateways WHERE process = $1`, process)
 		return err
@@ -402,7 +410,7 @@ func (e *postgres) beat(ctx context.Context, process string, seen int64) error {
 
 const nowMicros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
-func (e *postgres) seen(ctx context.Context, except string) (int64, error) {
+func (e *postgres) acknowledged(ctx context.Context, except string) (int64, error) {
 	var seen int64
 	err := e.pool.QueryRow(ctx, `SELECT COALESCE(MIN(seen), $2) FROM gateways WHERE process <> $1 AND beat > `+nowMicros+` - $3`,
 		except, int64(math.MaxInt64), aliveFor.Microseconds()).Scan(&seen)
@@ -414,7 +422,7 @@ func (e *postgres) notices(ctx context.Context, listening func(), changed func(C
 	if err != nil {
 		return err
 	}
-	conn := pooled.Hijack() // it goes on listening, so it is no connection for others
+	conn := pooled.Hijack() // it keeps listening, so nothing else can use the connection
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if _, err := conn.Exec(ctx, `LISTEN `+changesChannel); err != nil {
 		return err
@@ -433,7 +441,8 @@ func (e *postgres) notices(ctx context.Context, listening func(), changed func(C
 	}
 }
 
-// nextNotice waits for a notice. When none comes for a while it asks whether the server still is one whose notices count.
+// nextNotice waits for a notice. When none comes for a while, it checks whether the server still takes writes, because
+// only then do its notices count.
 func nextNotice(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	for {
 		wait, cancel := context.WithTimeout(ctx, answerLimit)
@@ -443,14 +452,14 @@ func nextNotice(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, erro
 		if err == nil || !waited || ctx.Err() != nil {
 			return notice, err
 		}
-		if err := takesWrites(ctx, conn); err != nil {
+		if err := checkWritable(ctx, conn); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// postgresKind classifies by SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html, and by what the
-// network says.
+// postgresKind classifies by SQLSTATE, https://www.postgresql.org/docs/15/errcodes-appendix.html, and by network
+// errors.
 func postgresKind(err error) (landfall.Kind, bool) {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -460,12 +469,13 @@ func postgresKind(err error) (landfall.Kind, bool) {
 			errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
 		return landfall.Unavailable, gone
 	}
-	switch class := e.Code[:min(2, len(e.Code))]; { // what answers as a database may be anything
+	switch class := e.Code[:min(2, len(e.Code))]; { // any program may answer in place of a database
 	case class == "23": // integrity constraint violation
 		return landfall.Conflict, true
 	case e.Code == "57014": // query cancelled
 		return landfall.Canceled, true
-	// connection, resources, system error, operator intervention, serialization, idle in transaction, read-only, wrong password
+	// connection, resources, system error, operator intervention, serialization, idle in transaction, read-only, wrong
+	// password
 	case slices.Contains([]string{"08", "53", "58", "57", "40", "25", "28"}, class):
 		return landfall.Unavailable, true
 	}

@@ -19,11 +19,11 @@ import (
 	"landfall.dev/landfall"
 )
 
-// connectPostgres returns a pool of connections, of which none need work yet.
+// connectPostgres returns a pool of connections. None of them needs to work yet.
 func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	const op landfall.Op = "store.Open"
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil { // its text may hold the password
+	if err != nil { // the error's text may contain the password
 		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid,
 			Message: "LANDFALL_DATABASE is no address of a database; right would be postgres://USER:PASSWORD@HOST:5432/NAME"}
 	}
@@ -38,7 +38,7 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 			config.ConnConfig.ConnectTimeout = nextHostAfter
 		}
 	}
-	if config.ConnConfig.ValidateConnect == nil { // everything is written here: a server that only reads is none
+	if config.ConnConfig.ValidateConnect == nil { // everything is written here, so a server that only reads is refused
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	config.ConnConfig.DialFunc = dialer().DialContext
@@ -54,8 +54,8 @@ func connectPostgres(ctx context.Context, url string) (*postgres, error) {
 	return e, nil
 }
 
-// dialer makes connections that end when the machine at the other end is gone without a word: the system would go on trying for a
-// quarter of an hour, and whoever waits for an answer would, too.
+// dialer makes connections that end when the machine at the other end has gone silently. Otherwise the system would try
+// for a quarter of an hour, and every caller would wait that long.
 func dialer() *net.Dialer {
 	const apart = deadAfter / 5
 	return &net.Dialer{
@@ -73,8 +73,8 @@ func dialer() *net.Dialer {
 	}
 }
 
-// leaveReadOnly makes every connection go that leads to a server which turned out to take no writes: those made after it find the
-// one that does.
+// leaveReadOnly closes every connection to a server that turned out to take no writes. New connections find the server
+// that does.
 func (e *postgres) leaveReadOnly(next pgconn.PgErrorHandler) pgconn.PgErrorHandler {
 	return func(conn *pgconn.PgConn, refusal *pgconn.PgError) bool {
 		const readOnly = "25006" // read_only_sql_transaction
@@ -86,10 +86,10 @@ func (e *postgres) leaveReadOnly(next pgconn.PgErrorHandler) pgconn.PgErrorHandl
 	}
 }
 
-// hosts returns where the servers of a database are, in the order in which they are tried.
+// hosts returns the servers of a database, in the order in which they are tried.
 func hosts(c *pgx.ConnConfig) []string {
 	all := []string{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))}
-	for _, f := range c.Fallbacks { // one for each host, and for each way to encrypt
+	for _, f := range c.Fallbacks { // one for each host and each way to encrypt
 		if host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))); !slices.Contains(all, host) {
 			all = append(all, host)
 		}
@@ -97,9 +97,9 @@ func hosts(c *pgx.ConnConfig) []string {
 	return all
 }
 
-// unusable says where the database is that cannot be used at a start, why, and which setting to change. What only another
-// setting mends is Invalid; what may mend itself keeps its Kind.
-func (e *postgres) unusable(op landfall.Op, err error) error {
+// connectError says why the database cannot be used at a start, where it is, and which setting to change. It is Invalid
+// when only another setting helps; otherwise it keeps its Kind.
+func (e *postgres) connectError(op landfall.Op, err error) error {
 	kind, cause := landfall.KindOf(classify(op, err)), reason(err)
 	c := e.pool.Config().ConnConfig
 	where := fmt.Sprintf("PostgreSQL at %s, database %s", strings.Join(hosts(c), " and "), c.Database)
@@ -128,7 +128,7 @@ func (e *postgres) unusable(op landfall.Op, err error) error {
 
 // reason says in a few words why a database cannot be used.
 func reason(err error) string {
-	if errors.Is(err, pgconn.ErrReadOnlyConnection) { // whatever became of other hosts
+	if errors.Is(err, pgconn.ErrReadOnlyConnection) { // whatever happened with other hosts
 		return "no server there takes writes"
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

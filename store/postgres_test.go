@@ -65,7 +65,7 @@ func TestPostgresProcesses(t *testing.T) {
 func TestPostgresNotices(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	line := storetest.NewLine(t, address)
+	line := storetest.NewProxy(t, address)
 	a, b := storetest.Open(t, address), storetest.Open(t, line.URL)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -112,7 +112,7 @@ func TestPostgresLostCommit(t *testing.T) {
 	for _, test := range lostCommits() {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			line := storetest.NewLine(t, storetest.Postgres(t))
+			line := storetest.NewProxy(t, storetest.Postgres(t))
 			db := storetest.Open(t, line.URL)
 			app := newApp(t, db, "shop")
 			line.CutAtCommit(test.before)
@@ -134,8 +134,8 @@ func TestPostgresLostCommit(t *testing.T) {
 	}
 }
 
-// A server that crashes forgets transactions, and gives their numbers to others: what became of one of those is not what became
-// of ours.
+// A server that crashes forgets transactions, and gives their numbers to others: what became of one of those is not
+// what became of ours.
 func TestPostgresCrashBeforeCommit(t *testing.T) {
 	t.Parallel()
 	server := storetest.NewServer(t)
@@ -157,11 +157,11 @@ func TestPostgresCrashBeforeCommit(t *testing.T) {
 func TestPostgresOwn(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)
-	line := storetest.NewLine(t, address)
+	line := storetest.NewProxy(t, address)
 	first, second := storetest.Open(t, line.URL), storetest.Open(t, address)
 	own := func(db *store.DB, events chan string, name string) (ended chan error) {
 		ended = make(chan error, 1)
-		go func() { ended <- db.Own(t.Context(), func() { events <- name }) }()
+		go func() { ended <- db.Lead(t.Context(), func() { events <- name }) }()
 		return ended
 	}
 	events := make(chan string, 10)
@@ -229,7 +229,7 @@ func TestPostgresUncleanEnd(t *testing.T) {
 			return nil
 		}
 	}
-	line := storetest.NewLine(t, address)
+	line := storetest.NewProxy(t, address)
 	dying, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 	kill := queue("one", dying, hang("dying"))
 	update(t, other, func(tx *store.Tx) error { tx.EnqueueOnce("run", "a", 0); return nil })

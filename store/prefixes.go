@@ -8,8 +8,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Reserve makes a run hold prefixes of its own, which are made known when new. It returns those that are being deleted
-// and cannot be held: what lies there cannot be counted on, and nothing can be stored there now.
+// Reserve makes a run hold prefixes of its own, and records new ones. It returns those that it cannot hold because they
+// are being deleted: their content cannot be relied on, and nothing can be stored there now.
 func (tx *Tx) Reserve(ctx context.Context, run, app string, prefixes []string, at time.Time) (refused []string, err error) {
 	for _, p := range prefixes {
 		err := tx.exec(ctx, "store.Reserve", `INSERT INTO prefixes (prefix, app, deleting, created) VALUES ($1, $2, 0, $3)
@@ -21,8 +21,8 @@ func (tx *Tx) Reserve(ctx context.Context, run, app string, prefixes []string, a
 	return tx.Share(ctx, run, prefixes)
 }
 
-// Share makes a run hold prefixes that earlier versions point into. It returns those that cannot be held, because they
-// are being deleted or are gone already: the run must store their content under a prefix of its own.
+// Share makes a run hold prefixes that earlier versions use. It returns those that it cannot hold because they are
+// being deleted or are gone: the run must store their content under a prefix of its own.
 func (tx *Tx) Share(ctx context.Context, run string, prefixes []string) (refused []string, err error) {
 	const op landfall.Op = "store.Share"
 	for _, p := range prefixes {
@@ -42,12 +42,12 @@ func (tx *Tx) Share(ctx context.Context, run string, prefixes []string) (refused
 	return refused, nil
 }
 
-// DropReservations ends what a run holds.
+// DropReservations ends all reservations of a run.
 func (tx *Tx) DropReservations(ctx context.Context, run string) error {
 	return tx.exec(ctx, "store.DropReservations", `DELETE FROM reservations WHERE run = $1`, run)
 }
 
-// PointInto records that a version points into prefixes.
+// PointInto records that a version uses prefixes.
 func (tx *Tx) PointInto(ctx context.Context, unit string, number int64, prefixes []string) error {
 	for _, p := range prefixes {
 		err := tx.exec(ctx, "store.PointInto", `INSERT INTO version_prefixes (unit, number, prefix) VALUES ($1, $2, $3)
@@ -59,15 +59,16 @@ func (tx *Tx) PointInto(ctx context.Context, unit string, number int64, prefixes
 	return nil
 }
 
-// PrefixesOf returns the prefixes that a version points into.
+// PrefixesOf returns the prefixes that a version uses.
 func (q queries) PrefixesOf(ctx context.Context, unit string, number int64) ([]string, error) {
 	return list(ctx, q, "store.PrefixesOf", scanValue[string],
 		`SELECT prefix FROM version_prefixes WHERE unit = $1 AND number = $2 ORDER BY prefix`, unit, number)
 }
 
-// MarkDeleting marks the prefixes of an app that nothing holds, and returns all marked ones. What holds a prefix is a
-// reservation, a version of an accessible release, or any version of a kind that keeps its content while it exists.
-// The versions that pointed there no longer have stored content. The check and the mark are one transaction.
+// MarkDeleting marks the prefixes of an app that nothing holds, and returns all marked ones. A prefix is held by a
+// reservation, by a version of an accessible release, or by any version of a kind that keeps its content while it
+// exists. The versions that used a marked prefix no longer have stored content. The check and the mark are one
+// transaction.
 func (tx *Tx) MarkDeleting(ctx context.Context, app string) ([]string, error) {
 	const op landfall.Op = "store.MarkDeleting"
 	err := tx.exec(ctx, op, `UPDATE prefixes SET deleting = 1 WHERE app = $1 AND deleting = 0
@@ -96,7 +97,7 @@ func (tx *Tx) DropPrefix(ctx context.Context, prefix string) error {
 	return tx.exec(ctx, "store.DropPrefix", `DELETE FROM prefixes WHERE prefix = $1 AND deleting = 1`, prefix)
 }
 
-// PutBuild records what a build made; the first record of an input wins and is returned.
+// PutBuild records the output of a build. The first record of an input wins and is returned.
 func (tx *Tx) PutBuild(ctx context.Context, app string, input landfall.Digest, run string, output json.RawMessage, at time.Time) (json.RawMessage, error) {
 	const op landfall.Op = "store.PutBuild"
 	err := tx.exec(ctx, op, `INSERT INTO builds (app, input, output, run, created) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (app, input) DO NOTHING`,
@@ -107,13 +108,13 @@ func (tx *Tx) PutBuild(ctx context.Context, app string, input landfall.Digest, r
 	return tx.Build(ctx, app, input)
 }
 
-// Build returns what a build of an input made. NotFound when it was never built, or is to be built again.
+// Build returns the output of the build of an input. NotFound when it was never built, or must be built again.
 func (q queries) Build(ctx context.Context, app string, input landfall.Digest) (json.RawMessage, error) {
 	output, err := one(ctx, q, "store.Build", scanValue[string], `SELECT output FROM builds WHERE app = $1 AND input = $2`, app, input)
 	return json.RawMessage(output), err
 }
 
-// DeleteBuild forgets what a build of an input made.
+// DeleteBuild forgets the output of the build of an input.
 func (tx *Tx) DeleteBuild(ctx context.Context, app string, input landfall.Digest) error {
 	return tx.exec(ctx, "store.DeleteBuild", `DELETE FROM builds WHERE app = $1 AND input = $2`, app, input)
 }

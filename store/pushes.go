@@ -15,11 +15,11 @@ func scanPush(row scanner) (landfall.Push, error) {
 	var accepted int64
 	var apply, pull string
 	err := row.Scan(&p.ID, &p.App, &p.Source, &p.Ref, &p.Before, &p.After, &p.Forced, &p.Actor, &p.Message, &accepted,
-		&apply, &pull, &p.Delivery, &p.Trace, &p.Beside)
+		&apply, &pull, &p.Delivery, &p.Trace, &p.ConcurrentHead)
 	if err != nil {
 		return p, err
 	}
-	p.Accepted = moment(accepted)
+	p.Accepted = timeOf(accepted)
 	if apply != "" {
 		if err := json.Unmarshal([]byte(apply), &p.Apply); err != nil {
 			return p, err
@@ -49,7 +49,7 @@ func (tx *Tx) CreatePush(ctx context.Context, p landfall.Push) (landfall.Push, e
 	}
 	return p, tx.exec(ctx, op, `INSERT INTO pushes (`+pushColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
-		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Trace, p.Beside)
+		p.ID, p.App, p.Source, p.Ref, p.Before, p.After, p.Forced, p.Actor, p.Message, micros(p.Accepted), apply, pull, p.Delivery, p.Trace, p.ConcurrentHead)
 }
 
 // optionalJSON returns v as JSON, and the empty string for nil.
@@ -66,22 +66,24 @@ func (q queries) Push(ctx context.Context, id int64) (landfall.Push, error) {
 	return one(ctx, q, "store.Push", scanPush, `SELECT `+pushColumns+` FROM pushes WHERE id = $1`, id)
 }
 
-// NextPush returns the newest push of a reference that started from sha: what came after it. NotFound when none did.
+// NextPush returns the newest push of a reference that started from sha, which came after it. NotFound when there is
+// none.
 func (q queries) NextPush(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (landfall.Push, error) {
 	return one(ctx, q, "store.NextPush", scanPush, `SELECT `+pushColumns+` FROM pushes
 		WHERE app = $1 AND ref = $2 AND before_sha = $3 ORDER BY id DESC LIMIT 1`, app, ref, sha)
 }
 
-// PushTo returns the newest push, of those with a lower ID than the given one, that left a reference at sha. NotFound
-// when none did.
+// PushTo returns the newest push that left a reference at sha and has a lower ID than the given one. NotFound when
+// there is none.
 func (q queries) PushTo(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA, before int64) (landfall.Push, error) {
 	return one(ctx, q, "store.PushTo", scanPush, `SELECT `+pushColumns+` FROM pushes
 		WHERE app = $1 AND ref = $2 AND after_sha = $3 AND id < $4 ORDER BY id DESC LIMIT 1`, app, ref, sha, before)
 }
 
-// Ends reports whether a reference ends at sha, as far as was heard: it came there once more than it left, and no push that
-// says so was told twice. When all its pushes were heard of, that is where it is. What a pull request told has no start.
-func (q queries) Ends(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (bool, error) {
+// EndsAt reports whether a reference ends at sha according to the known pushes: it came there once more than it left,
+// and no such push was reported twice. When all its pushes are known, the reference is there. A push that a pull
+// request reported has no start.
+func (q queries) EndsAt(ctx context.Context, app string, ref landfall.RefName, sha landfall.CommitSHA) (bool, error) {
 	return one(ctx, q, "store.Ends", scanValue[bool], `SELECT COUNT(*) = COUNT(DISTINCT before_sha || '>' || after_sha)
 			AND 1 = COALESCE(SUM(CASE WHEN after_sha = $3 THEN 1 ELSE -1 END), 0)
 		FROM pushes WHERE app = $1 AND ref = $2 AND (before_sha = $3 OR after_sha = $3) AND pull_request = ''`, app, ref, sha)
@@ -100,7 +102,7 @@ func scanHead(row scanner) (Head, error) {
 	return h, err
 }
 
-// Head returns the head of a reference. NotFound when nothing was ever pushed there.
+// Head returns the head of a reference. NotFound when it was never pushed to.
 func (q queries) Head(ctx context.Context, app string, ref landfall.RefName) (Head, error) {
 	return one(ctx, q, "store.Head", scanHead, `SELECT ref, push, sha FROM heads WHERE app = $1 AND ref = $2`, app, ref)
 }
@@ -116,7 +118,7 @@ func (q queries) HasHeads(ctx context.Context, app string) (bool, error) {
 	return n > 0, err
 }
 
-// ForgetHeads forgets where the references of an app are, as if none had been pushed yet: releases and runs stay.
+// ForgetHeads forgets where the references of an app are, as if it was never pushed to. Releases and runs stay.
 func (tx *Tx) ForgetHeads(ctx context.Context, app string) error {
 	return tx.exec(ctx, "store.ForgetHeads", `DELETE FROM heads WHERE app = $1`, app)
 }
@@ -160,14 +162,16 @@ func (q queries) OpenPullRequests(ctx context.Context, app string, ref landfall.
 		WHERE app = $1 AND head_ref = $2 AND open = 1 AND fork = 0 ORDER BY number`, app, ref)
 }
 
-// Unplaced returns the pushes of a reference that wait for their place and whose run is not over, newest first.
+// Unplaced returns the pushes of a reference that wait for their place in the order and whose run is not over, newest
+// first.
 func (q queries) Unplaced(ctx context.Context, app string, ref landfall.RefName) ([]landfall.Push, error) {
 	return list(ctx, q, "store.Unplaced", scanPush, `SELECT `+pushColumns+` FROM pushes p
 		WHERE app = $1 AND ref = $2 AND beside <> 0 AND EXISTS (SELECT 1 FROM run_refs rr JOIN runs r ON r.id = rr.run
 			WHERE rr.push = p.id AND rr.withdrawn = 0 AND r.finished = 0) ORDER BY id DESC`, app, ref)
 }
 
-// SetBeside notes the head that a push could not be placed beside: it waits for its place. 0: it has it.
-func (tx *Tx) SetBeside(ctx context.Context, push, beside int64) error {
+// SetConcurrentHead records the head beside which a push could not be ordered, so the push waits for its place. 0 means
+// that it has its place.
+func (tx *Tx) SetConcurrentHead(ctx context.Context, push, beside int64) error {
 	return tx.exec(ctx, "store.SetBeside", `UPDATE pushes SET beside = $2 WHERE id = $1`, push, beside)
 }

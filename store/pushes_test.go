@@ -17,7 +17,7 @@ func testPushes(t *testing.T, open opener) {
 		full := landfall.Push{
 			App: app.ID, Source: landfall.FromApply, Ref: "refs/landfall/apply/1", Before: sha1, After: sha2, Forced: true, Actor: "ada",
 			Message: "It's done; DROP TABLE pushes", Accepted: noon, Apply: &landfall.ApplyRequest{Branch: "b", Clean: true, NoRelease: true, Commit: sha3},
-			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d", Beside: 4,
+			PullRequest: &landfall.PullRequest{Number: 12, Base: "main", Closed: true, Fork: true}, Delivery: "d", ConcurrentHead: 4,
 		}
 		full = newPush(t, db, full)
 		bare := newPush(t, db, landfall.Push{App: app.ID})
@@ -26,8 +26,8 @@ func testPushes(t *testing.T, open opener) {
 		if full.ID <= 0 || bare.ID <= full.ID {
 			t.Errorf("ids: got %d, then %d, want them to ascend", full.ID, bare.ID)
 		}
-		update(t, db, func(tx *store.Tx) error { return tx.SetBeside(ctx, bare.ID, full.ID) })
-		bare.Beside = full.ID
+		update(t, db, func(tx *store.Tx) error { return tx.SetConcurrentHead(ctx, bare.ID, full.ID) })
+		bare.ConcurrentHead = full.ID
 		testkit.Same(t, "beside another", testkit.Must(db.Push(ctx, bare.ID))(t), bare)
 		testkit.Same(t, "the other", testkit.Must(db.Push(ctx, full.ID))(t), full)
 		_, err := db.Push(ctx, 99)
@@ -68,7 +68,7 @@ func testPushes(t *testing.T, open opener) {
 			t.Helper()
 			var ends []landfall.CommitSHA
 			for _, sha := range []landfall.CommitSHA{"", sha1, sha2, sha3} {
-				if testkit.Must(db.Ends(ctx, app.ID, mainRef, sha))(t) {
+				if testkit.Must(db.EndsAt(ctx, app.ID, mainRef, sha))(t) {
 					ends = append(ends, sha)
 				}
 			}

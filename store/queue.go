@@ -14,7 +14,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// job is the one kind of durable job: a doorbell. What is to be done stands in the tables; the job only says where.
+// job is the one kind of durable job. It only wakes a worker: the tables say what to do, and the job says where to
+// look.
 type job struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
@@ -24,9 +25,9 @@ type job struct {
 // Kind implements river.JobArgs.
 func (job) Kind() string { return "landfall" }
 
-// Enqueue adds a job to the transaction: it exists if and only if the transaction commits. It starts at or after at;
-// a zero at means at once: the library looks at times, even past ones, only every few seconds. A topic QUEUE/NAME is worked
-// by processes that work that queue.
+// Enqueue adds a job to the transaction: the job exists if and only if the transaction commits. It starts at or after
+// at. A zero at means at once, because the library looks for jobs with a time, even a past one, only every few seconds.
+// A topic QUEUE/NAME is handled by the processes that work on that queue.
 func (tx *Tx) Enqueue(topic, id string, at time.Time) {
 	tx.jobs = append(tx.jobs, river.InsertManyParams{
 		Args: job{Topic: topic, ID: id}, InsertOpts: &river.InsertOpts{MaxAttempts: 1, ScheduledAt: at, Queue: queueOf(topic)}})
@@ -40,32 +41,33 @@ func queueOf(topic string) string {
 	return river.QueueDefault
 }
 
-// inserting is for a client that only inserts. What fails is an error of the transaction; the library would say it to the process's
-// standard error, too, in a form of its own.
-func inserting() *river.Config { return &river.Config{Logger: slog.New(slog.DiscardHandler)} }
+// insertOnlyConfig is for a client that only inserts. Its errors are errors of the transaction; the library would also
+// print them to standard error, in its own form.
+func insertOnlyConfig() *river.Config { return &river.Config{Logger: slog.New(slog.DiscardHandler)} }
 
 // Queue works the durable jobs.
 type Queue struct {
 	DB      *DB
-	Process string         // this process, across its lives; no two that share a database have the same
-	Queues  map[string]int // how many jobs at once of each queue; the empty one is that of topics without a queue
-	// Work does what the job asks for. It may be called again with the same job, and must not panic. Its error is
-	// logged only: who needs to be tried again is found by the tables.
+	Process string         // this process, across restarts; no two processes with the same database have the same
+	Queues  map[string]int // how many jobs of each queue run at once; the empty name is for topics without a queue
+	// Work does what the job asks for. It may be called again with the same job, and must not panic. Its error is only
+	// logged: what must be tried again is found in the tables.
 	Work   func(ctx context.Context, topic, id string) error
 	Logger *slog.Logger
 }
 
 const (
 	fetchCooldown = 5 * time.Millisecond
-	fetchInterval = time.Second // for jobs whose time has come: of new ones the queue is told
+	fetchInterval = time.Second // for jobs whose time has come; the queue is woken for new ones
 	stopGrace     = 20 * time.Second
 	reclaimEvery  = 2 * time.Second
-	doneFor       = time.Minute // a job that was done tells nobody anything, and a push has four
-	// markingFor is how long the library may try to mark a job as done: three times ten seconds, and 98 between them.
-	markingFor = 5 * time.Minute
+	keepDone      = time.Minute // a finished job is of no use, and each push has four
+	// markDoneLimit is how long the library may try to mark a job as done: three times ten seconds, and 98 between
+	// them.
+	markDoneLimit = 5 * time.Minute
 )
 
-// Run works jobs until ctx ends, then waits for those at work: they see their context end after a grace time.
+// Run works on jobs until ctx ends, then waits for those that run: their context ends after a grace time.
 func (q *Queue) Run(ctx context.Context) error {
 	const op landfall.Op = "store.Queue"
 	if err := q.DB.Update(ctx, func(tx *Tx) error { return q.DB.engine.forget(ctx, tx, q.Process) }); err != nil {
@@ -85,7 +87,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		JobTimeout:                  -1, // each step of a run has a deadline of its own
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           fetchInterval,
-		CompletedJobRetentionPeriod: doneFor,
+		CompletedJobRetentionPeriod: keepDone,
 		Logger:                      slog.New(warnings{q.Logger.Handler()}),
 	})
 	if err != nil {
@@ -95,7 +97,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		return classify(op, err)
 	}
 	var group sync.WaitGroup
-	group.Go(func() { q.reclaimLost(ctx, &w.worked) })
+	group.Go(func() { q.reclaimLost(ctx, &w.doneAt) })
 	q.listen(ctx, client)
 	group.Wait()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
@@ -106,14 +108,14 @@ func (q *Queue) Run(ctx context.Context) error {
 	return nil
 }
 
-// reclaimLost enqueues again, until ctx ends, the jobs that the tables say this process is at and that it is not: those that
-// the library fetched when the database went away. The library itself would wait for minutes, on SQLite for an hour, and
-// meanwhile none like them could be enqueued. A job that is done twice does no harm. One that was done just now is left to the
-// library, which panics when a job vanishes in the moment in which it is marked as done.
+// reclaimLost enqueues lost jobs again until ctx ends: those that this process works on according to the tables but not
+// in fact. The library had fetched them when the connection to the database was lost. The library itself would wait for
+// minutes, on SQLite for an hour, and meanwhile no equal job could be enqueued. Doing a job twice does no harm. A job
+// that was done just now is left to the library, which panics when a job disappears while it is being marked as done.
 func (q *Queue) reclaimLost(ctx context.Context, worked *sync.Map) {
 	tick := time.NewTicker(reclaimEvery)
 	defer tick.Stop()
-	var suspects map[int64]bool // those of the last look: one that is just beginning or ending is none any more at the next
+	var suspects map[int64]bool // from the last look: a job that is just beginning or ending is not among them at the next
 	for {
 		select {
 		case <-ctx.Done():
@@ -122,9 +124,9 @@ func (q *Queue) reclaimLost(ctx context.Context, worked *sync.Map) {
 		}
 		running, err := q.DB.engine.running(ctx, q.Process)
 		if err != nil {
-			continue // the library says what is wrong with the database
+			continue // the library reports what is wrong with the database
 		}
-		forgetDone(worked, time.Now().Add(-markingFor))
+		forgetDone(worked, time.Now().Add(-markDoneLimit))
 		seen := map[int64]bool{}
 		for _, j := range running {
 			if _, ok := worked.Load(j.id); ok {
@@ -139,7 +141,7 @@ func (q *Queue) reclaimLost(ctx context.Context, worked *sync.Map) {
 	}
 }
 
-// forgetDone takes the jobs away that were done before a moment.
+// forgetDone removes the jobs that were done before a time.
 func forgetDone(worked *sync.Map, before time.Time) {
 	worked.Range(func(id, done any) bool {
 		if at, ok := done.(time.Time); ok && at.Before(before) {
@@ -149,8 +151,8 @@ func forgetDone(worked *sync.Map, before time.Time) {
 	})
 }
 
-// reclaim puts a job in the place of one that was lost. The library would panic if it were still to mark as done one that can
-// be fetched; one that is gone it passes over.
+// reclaim replaces a lost job by a new one. The library would panic if it marked a job as done that can be fetched; it
+// ignores a job that is gone.
 func (q *Queue) reclaim(ctx context.Context, j runningJob) {
 	err := q.DB.Update(ctx, func(tx *Tx) error {
 		err := tx.execOne(ctx, "store.reclaim", landfall.Error{Kind: landfall.NotFound}, `DELETE FROM river_job WHERE id = $1 AND state = 'running'`, j.id)
@@ -165,14 +167,14 @@ func (q *Queue) reclaim(ctx context.Context, j runningJob) {
 	}
 }
 
-// runningJob is a job that the tables say somebody is at.
+// runningJob is a job that somebody is working on, according to the tables.
 type runningJob struct {
 	job
 
 	id int64
 }
 
-// selectRunning asks for them.
+// selectRunning asks for the running jobs.
 const selectRunning = `SELECT id, args->>'topic', args->>'id' FROM river_job WHERE state = 'running'`
 
 func scanRunningJob(row scanner) (j runningJob, err error) {
@@ -180,14 +182,14 @@ func scanRunningJob(row scanner) (j runningJob, err error) {
 	return j, err
 }
 
-// listen makes the library look for jobs whenever some were committed, until ctx ends. On SQLite it has no way to hear of
-// them but to insert one itself, and to look all the time would keep a processor busy that has nothing to do.
+// listen makes the library look for jobs whenever some were committed, until ctx ends. On SQLite the library hears of
+// jobs only when it inserts one itself, and polling all the time would keep a processor busy.
 func (q *Queue) listen(ctx context.Context, client jobClient) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-q.DB.rung:
+		case <-q.DB.wake:
 		}
 		if _, err := client.Insert(ctx, job{Topic: wakeTopic}, nil); err != nil && ctx.Err() == nil {
 			q.Logger.WarnContext(ctx, "jobs will be found by polling", "error", err)
@@ -195,7 +197,7 @@ func (q *Queue) listen(ctx context.Context, client jobClient) {
 	}
 }
 
-// wakeTopic is that of jobs with nothing to do.
+// wakeTopic is the topic of jobs that do nothing.
 const wakeTopic = ""
 
 // worker hands River's jobs to Queue.Work.
@@ -203,13 +205,13 @@ type worker struct {
 	river.WorkerDefaults[job]
 	work   func(ctx context.Context, topic, id string) error
 	logger *slog.Logger
-	worked sync.Map // ids of jobs, to when they were done; to nothing while they are at work
+	doneAt sync.Map // ids of jobs, and when each was done; nothing while it runs
 }
 
 // Work implements river.Worker.
 func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
-	w.worked.Store(j.ID, nil)
-	defer func() { w.worked.Store(j.ID, time.Now()) }()
+	w.doneAt.Store(j.ID, nil)
+	defer func() { w.doneAt.Store(j.ID, time.Now()) }()
 	if j.Args.Topic == wakeTopic {
 		return nil
 	}
@@ -221,8 +223,9 @@ func (w *worker) Work(ctx context.Context, j *river.Job[job]) error {
 
 var _ river.Worker[job] = (*worker)(nil)
 
-// EnqueueOnce adds a job to the transaction unless the same one of the same round waits, or is at work, already. A round is over
-// when it is known that whoever worked its job does not any more: a dead process's job counts as at work for long.
+// EnqueueOnce adds a job to the transaction unless the same job of the same round waits or runs already. A round is
+// over when the worker of its job is known to have stopped, because the job of a dead process counts as running for a
+// long time.
 func (tx *Tx) EnqueueOnce(topic, id string, round int64) {
 	once := &river.InsertOpts{MaxAttempts: 1, Queue: queueOf(topic), UniqueOpts: river.UniqueOpts{
 		ByArgs: true,
@@ -232,7 +235,7 @@ func (tx *Tx) EnqueueOnce(topic, id string, round int64) {
 	tx.jobs = append(tx.jobs, river.InsertManyParams{Args: job{topic, id, round}, InsertOpts: once})
 }
 
-// warnings passes on what a library has to say only from warnings up: its routine is not ours.
+// warnings drops the library's log lines below the level of warnings.
 type warnings struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -106,7 +106,7 @@ func testQueue(t *testing.T, open opener) {
 				return undone
 			}
 			for _, err := range []error{
-				db.Update(ctx, f), db.Together(ctx, func(_ context.Context, tx *store.Tx) error { return f(tx) }),
+				db.Update(ctx, f), db.GroupCommit(ctx, func(_ context.Context, tx *store.Tx) error { return f(tx) }),
 			} {
 				if !errors.Is(err, undone) {
 					t.Fatal(err)

@@ -15,7 +15,7 @@ func scanRelease(row scanner) (landfall.Release, error) {
 	var r landfall.Release
 	var created, expired int64
 	err := row.Scan(&r.App, &r.ID, &r.Line, &r.Digest, &r.Commit, &r.Branch, &created, &expired, &r.WasLive)
-	r.Created, r.Expired = moment(created), moment(expired)
+	r.Created, r.Expired = timeOf(created), timeOf(expired)
 	return r, err
 }
 
@@ -49,16 +49,16 @@ func (q queries) AccessibleReleases(ctx context.Context, app string) ([]landfall
 		`SELECT `+releaseColumns+` FROM releases WHERE app = $1 AND expired = 0 ORDER BY created DESC, uid`, app)
 }
 
-// ExpiredRelease returns the expired release of an app with an ID, or else the newest one of those whose commits begin with
-// the digits. NotFound when there is none.
+// ExpiredRelease returns the expired release of an app with an ID, or else the newest one whose commit begins with the
+// digits. NotFound when there is none.
 func (q queries) ExpiredRelease(ctx context.Context, app, idOrDigits string) (landfall.Release, error) {
 	return one(ctx, q, "store.ExpiredRelease", scanRelease, `SELECT `+releaseColumns+` FROM releases
 		WHERE app = $1 AND expired > 0 AND (uid = $2 OR commit_sha >= $2 AND commit_sha < $2 || 'g')
 		ORDER BY CASE WHEN uid = $2 THEN 0 ELSE 1 END, created DESC LIMIT 1`, app, idOrDigits)
 }
 
-// LatestRelease returns the accessible release that production applied last, also by going back to it; empty when there is
-// none.
+// LatestRelease returns the accessible release that production applied last, which may be by going back to it; empty
+// when there is none.
 func (q queries) LatestRelease(ctx context.Context, app string) (landfall.UID, error) {
 	uid, err := one(ctx, q, "store.LatestRelease", scanValue[landfall.UID], `SELECT a.grp FROM applies a
 		JOIN releases r ON r.app = a.app AND r.uid = a.grp AND r.expired = 0 AND r.line = 'production'
@@ -75,7 +75,7 @@ func scanTag(row scanner) (landfall.Tag, error) {
 	var t landfall.Tag
 	var moved int64
 	err := row.Scan(&t.App, &t.Name, &t.Kind, &t.Release, &t.Ref, &moved)
-	t.Moved = moment(moved)
+	t.Moved = timeOf(moved)
 	return t, err
 }
 
@@ -112,7 +112,7 @@ func scanMove(row scanner) (landfall.Move, error) {
 	var m landfall.Move
 	var at int64
 	err := row.Scan(&m.ID, &m.App, &m.Pointer, &m.From, &m.To, &m.Actor, &m.Reason, &at, &m.Back)
-	m.At = moment(at)
+	m.At = timeOf(at)
 	return m, err
 }
 
@@ -136,7 +136,8 @@ func (q queries) Moves(ctx context.Context, app, pointer string, limit int) ([]l
 		WHERE app = $1 AND pointer = $2 ORDER BY id DESC LIMIT $3 + 0`, app, pointer, limit)
 }
 
-// LiveUntil returns when each of an app's accessible releases was live last, of those that another one followed.
+// LiveUntil returns when each of an app's accessible releases was last live. It leaves out releases that no other one
+// has replaced.
 func (q queries) LiveUntil(ctx context.Context, app string) (map[landfall.UID]time.Time, error) {
 	type ended struct {
 		release landfall.UID
@@ -149,12 +150,12 @@ func (q queries) LiveUntil(ctx context.Context, app string) (map[landfall.UID]ti
 			(SELECT 1 FROM moves m WHERE m.app = r.app AND m.pointer = $2 AND m.from_uid = r.uid)`, app, landfall.LivePointer)
 	until := make(map[landfall.UID]time.Time, len(rows))
 	for _, e := range rows {
-		until[e.release] = moment(e.at)
+		until[e.release] = timeOf(e.at)
 	}
 	return until, err
 }
 
-// ServedUnit is a unit of a release, as who serves it needs it.
+// ServedUnit is a unit of a release with everything that is needed to serve it.
 type ServedUnit struct {
 	Release landfall.UID
 	Unit    landfall.UnitID
@@ -175,8 +176,8 @@ func scanServed(row scanner) (u ServedUnit, err error) {
 	return u, err
 }
 
-// ServedUnits returns the units of one kind of the accessible releases of an app. (A cross join begins with the few releases also
-// where nothing is known of how many rows there are.)
+// ServedUnits returns the units of one kind of the accessible releases of an app. (The cross join makes every planner
+// begin with the few releases, even when it does not know how many rows there are.)
 func (q queries) ServedUnits(ctx context.Context, app string, kind landfall.UnitKind) ([]ServedUnit, error) {
 	return list(ctx, q, "store.ServedUnits", scanServed, `SELECT r.uid, `+servedColumns+`
 		FROM releases r CROSS JOIN group_units gu CROSS JOIN units u CROSS JOIN versions v
@@ -184,7 +185,8 @@ func (q queries) ServedUnits(ctx context.Context, app string, kind landfall.Unit
 			AND v.unit = gu.unit AND v.number = gu.number`, app, kind)
 }
 
-// RunningUnits returns what the functions of one group version run with: its environments, packages, configuration and secrets.
+// RunningUnits returns what the functions of one group version need to run: environments, packages, configuration and
+// secrets.
 func (q queries) RunningUnits(ctx context.Context, app string, group landfall.UID) ([]ServedUnit, error) {
 	return list(ctx, q, "store.RunningUnits", scanServed, `SELECT gu.grp, `+servedColumns+`
 		FROM group_units gu CROSS JOIN units u CROSS JOIN versions v

@@ -14,7 +14,7 @@ func scanReport(row scanner) (landfall.Report, error) {
 	var next, sent int64
 	err := row.Scan(&r.ID, &r.App, &r.Run, &r.Repository.ID, &r.Repository.Owner, &r.Repository.Name, &r.Commit, &r.Context, &r.State,
 		&r.Description, &r.Target, &r.Attempts, &next, &sent, &r.Problem, &r.Dropped)
-	r.NextAt, r.Sent = moment(next), moment(sent)
+	r.NextAt, r.Sent = timeOf(next), timeOf(sent)
 	return r, err
 }
 
@@ -36,27 +36,20 @@ func (q queries) ReportsOf(ctx context.Context, app string, commit landfall.Comm
 		`SELECT `+reportColumns+` FROM reports WHERE app = $1 AND commit_sha = $2 ORDER BY id`, app, commit)
 }
 
-// Outbox is the durable queue of reports. Only the owner of the database sends them: others can look, and fail to record anything.
+// Outbox is the durable queue of reports. Only the leader sends them: other processes can read it, and fail when they
+// record anything.
 type Outbox struct{ DB *DB }
 
-// scanDue reads a report with what a log says of it.
+// scanDue reads a report with what a log says about it.
 func scanDue(row scanner) (landfall.Report, error) {
 	var app, delivery, trace string
-	r, err := scanReport(wider{row, []any{&app, &delivery, &trace}})
+	r, err := scanReport(extraColumns{row, []any{&app, &delivery, &trace}})
 	r.AppName, r.Delivery, r.Trace = app, delivery, trace
 	return r, err
 }
 
-// wider is a row that has more columns than who reads it knows.
-type wider struct {
-	row  scanner
-	more []any
-}
-
-// Scan implements scanner.
-func (w wider) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
-
-// Due returns owed reports that may be tried by now, oldest first: of each commit and context only the oldest.
+// Due returns reports that must be sent and may be tried by now, oldest first. For each commit and context it returns
+// only the oldest.
 func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.Report, error) {
 	return list(ctx, o.DB.queries, "store.Due", scanDue, `SELECT `+reportColumns+`,
 			COALESCE((SELECT a.name FROM apps a WHERE a.id = r.app), ''), `+deliveryOf("r.run")+`, `+traceOf("r.run")+`
@@ -66,7 +59,7 @@ func (o Outbox) Due(ctx context.Context, now time.Time, limit int) ([]landfall.R
 		ORDER BY id LIMIT $2 + 0`, micros(now), limit)
 }
 
-// Sent records that a report arrived.
+// Sent records that the forge has a report.
 func (o Outbox) Sent(ctx context.Context, id int64, at time.Time) error {
 	return o.update(ctx, statusesSent, `UPDATE reports SET sent = $2, attempts = attempts + 1, problem = '' WHERE id = $1`, id, micros(at))
 }
@@ -76,13 +69,13 @@ func (o Outbox) Postpone(ctx context.Context, id int64, at time.Time, problem st
 	return o.update(ctx, "", `UPDATE reports SET next_at = $2, attempts = attempts + 1, problem = $3 WHERE id = $1`, id, micros(at), problem)
 }
 
-// Drop records that a report will never arrive, and why.
+// Drop records that a report will never be sent, and why.
 func (o Outbox) Drop(ctx context.Context, id int64, problem string) error {
 	return o.update(ctx, statusesDropped, `UPDATE reports SET dropped = 1, attempts = attempts + 1, problem = $2 WHERE id = $1`, id, problem)
 }
 
 func (o Outbox) update(ctx context.Context, counter, query string, args ...any) error {
-	return o.DB.UpdateAsOwner(ctx, func(tx *Tx) error {
+	return o.DB.UpdateAsLeader(ctx, func(tx *Tx) error {
 		if err := tx.count(ctx, counter, 1); err != nil {
 			return err
 		}

@@ -7,10 +7,11 @@ import (
 	"landfall.dev/landfall"
 )
 
-// ForgetRuns deletes up to limit runs that ended before a time, the oldest first, with their steps, logs and reports, and
-// returns how many. It leaves those that something still needs: the run of an accessible release, the run that alone knows the
-// commit of a work tree that was not clean, the runs of the commit that a branch or tag names, which would be run again when that is
-// told once more, one of which a report is owed, and those of a deleted app whose content is still there. Pushes stay: the order of a branch rests on them.
+// ForgetRuns deletes up to limit runs that ended before a time, the oldest first, with their steps, logs and reports,
+// and returns how many it deleted. It keeps runs that are still needed: the run of an accessible release; the run that
+// alone knows the commit of a work tree with changes; the runs of the commit that a branch or tag names, because the
+// commit would run again when that push is reported once more; runs with reports that are not sent; and runs of a
+// deleted app whose content is still there. Pushes stay: the order of a branch depends on them.
 func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetRuns"
 	runs, err := list(ctx, tx.queries, op, scanRun, `SELECT `+runColumns+` FROM runs r WHERE finished > 0 AND finished < $1
@@ -42,8 +43,8 @@ func (tx *Tx) ForgetRuns(ctx context.Context, before time.Time, limit int) (int,
 	return len(runs), nil
 }
 
-// ForgetLogs removes the logs of up to limit runs that ended before a time, the oldest first, and returns of how many. Of each
-// log one line is left, which says why.
+// ForgetLogs removes the logs of up to limit runs that ended before a time, the oldest first, and returns how many it
+// removed. In place of each log one line stays, which says why.
 func (tx *Tx) ForgetLogs(ctx context.Context, before time.Time, limit int, why string, now time.Time) (int, error) {
 	const op landfall.Op = "store.ForgetLogs"
 	runs, err := list(ctx, tx.queries, op, scanRun, `SELECT `+runColumns+` FROM runs
@@ -65,7 +66,8 @@ func (tx *Tx) ForgetLogs(ctx context.Context, before time.Time, limit int, why s
 	return len(runs), nil
 }
 
-// ForgetDeliveries deletes up to limit deliveries that came before a time, the oldest first, and returns how many.
+// ForgetDeliveries deletes up to limit deliveries that came before a time, the oldest first, and returns how many it
+// deleted.
 func (tx *Tx) ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	const op landfall.Op = "store.ForgetDeliveries"
 	old, err := list(ctx, tx.queries, op, scanDelivery,

@@ -19,7 +19,7 @@ func scanRun(row scanner) (landfall.Run, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Created, r.Started, r.Finished = moment(created), moment(started), moment(finished)
+	r.Created, r.Started, r.Finished = timeOf(created), timeOf(started), timeOf(finished)
 	return r, json.Unmarshal([]byte(stats), &r.Stats)
 }
 
@@ -40,14 +40,14 @@ func (q queries) Run(ctx context.Context, id string) (landfall.Run, error) {
 	return r, err
 }
 
-// Runs returns the newest runs, newest first: of one app, or of all for an empty app. before, when not zero, is the
-// creation time of the last run of the page before.
+// Runs returns the newest runs, newest first: of one app, or of all apps when app is empty. before, when not zero, is
+// the creation time of the last run on the page before.
 func (q queries) Runs(ctx context.Context, app string, before time.Time, limit int) ([]landfall.Run, error) {
 	return q.RunsLike(ctx, landfall.Run{App: app}, before, limit)
 }
 
-// RunsLike is Runs for those that have the app, branch and state of like, each of which may be empty. Without an app, those of deleted
-// apps are not among them.
+// RunsLike is Runs for those that have the app, branch and state of like, each of which may be empty. Without an app,
+// it leaves out those of deleted apps.
 func (q queries) RunsLike(ctx context.Context, like landfall.Run, before time.Time, limit int) ([]landfall.Run, error) {
 	return list(ctx, q, "store.RunsLike", scanRun, `SELECT `+runColumns+` FROM runs
 		WHERE (app = $1 OR $1 = '' AND NOT EXISTS (SELECT 1 FROM apps a WHERE a.id = runs.app AND a.deleted > 0))
@@ -64,7 +64,7 @@ func (q queries) RunsOfCommit(ctx context.Context, app string, commit landfall.C
 // DueRun is a run that may start, as its next attempt.
 type DueRun struct {
 	ID      string
-	Attempt int64 // the last one
+	Attempt int64 // of the last attempt
 }
 
 func scanDueRun(row scanner) (DueRun, error) {
@@ -74,8 +74,8 @@ func scanDueRun(row scanner) (DueRun, error) {
 }
 
 // DueRuns returns the unfinished runs that nobody works on and that may start by now, oldest first: of one app, or of
-// all for an empty app. It leaves out apps of which so many runs as share are at work. (Grouped by an expression, so that the few
-// runs at work are looked at, and not all runs there ever were in the order of their apps.)
+// all apps when app is empty. It leaves out apps that already have share runs at work. (It groups by an expression so
+// that the planner looks at the few runs at work, and not at all runs in the order of their apps.)
 func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, limit int) ([]DueRun, error) {
 	return list(ctx, q, "store.DueRuns", scanDueRun, `SELECT id, attempt FROM runs
 		WHERE finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND (app = $2 OR $2 = '') AND app NOT IN (
@@ -83,31 +83,31 @@ func (q queries) DueRuns(ctx context.Context, app string, now time.Time, share, 
 		ORDER BY created LIMIT $4 + 0`, micros(now), app, share, limit)
 }
 
-// atWork counts the runs of a run's app that somebody works on at $1.
-const atWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > 0 AND other.lease > $1)`
+// runsAtWork counts the runs of a run's app that are being worked on at $1.
+const runsAtWork = `(SELECT COUNT(*) FROM runs other WHERE other.app = runs.app AND other.finished = 0 AND other.lease > 0 AND other.lease > $1)`
 
 // OldestUnfinished returns when the oldest unfinished run was made; zero when there is none.
 func (q queries) OldestUnfinished(ctx context.Context) (time.Time, error) {
 	return one(ctx, q, "store.OldestUnfinished", func(row scanner) (time.Time, error) {
 		var us int64
 		err := row.Scan(&us)
-		return moment(us), err
+		return timeOf(us), err
 	}, `SELECT COALESCE(MIN(created), 0) FROM runs WHERE finished = 0`)
 }
 
-// lost is what a worker gets that no longer holds its run.
-func lost() landfall.Error {
+// leaseLost is the error for a worker that no longer holds its run.
+func leaseLost() landfall.Error {
 	return landfall.Error{Kind: landfall.Conflict, Message: "another worker has taken the run over"}
 }
 
 // Lease gives a run to a worker until the given time, under a new attempt number, and returns the run. Conflict when
-// the run is over, another worker holds it, or so many runs of its app as share are at work; those that are leased at the
-// same moment may be one more.
+// the run is over, another worker holds it, or share runs of its app are at work. When several are leased at the same
+// moment, there may be one more.
 func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time, share int) (landfall.Run, error) {
 	const op landfall.Op = "store.Lease"
-	err := tx.execOne(ctx, op, lost(), `UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
+	err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET attempt = attempt + 1, worker = $3, lease = $4, state = 'running',
 			started = CASE WHEN started = 0 THEN $1 ELSE started END
-		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+atWork+` < $5`,
+		WHERE id = $2 AND finished = 0 AND state <> 'waiting' AND next_at <= $1 AND lease <= $1 AND `+runsAtWork+` < $5`,
 		micros(now), id, worker, micros(until), share)
 	if err != nil {
 		return landfall.Run{}, err
@@ -117,24 +117,24 @@ func (tx *Tx) Lease(ctx context.Context, id, worker string, now, until time.Time
 
 // Fence fails with Conflict unless the attempt still holds the run: every write of a worker starts with it.
 func (tx *Tx) Fence(ctx context.Context, id string, attempt int64) error {
-	return tx.execOne(ctx, "store.Fence", lost(),
+	return tx.execOne(ctx, "store.Fence", leaseLost(),
 		`UPDATE runs SET attempt = attempt WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt)
 }
 
 // Renew extends a lease. Conflict when the attempt no longer holds the run.
 func (tx *Tx) Renew(ctx context.Context, id string, attempt int64, until time.Time) error {
-	return tx.execOne(ctx, "store.Renew", lost(),
+	return tx.execOne(ctx, "store.Renew", leaseLost(),
 		`UPDATE runs SET lease = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(until))
 }
 
-// FreeLeases ends all leases of a worker: its earlier life is over.
+// FreeLeases ends all leases of a worker, when an earlier life of it is over.
 func (tx *Tx) FreeLeases(ctx context.Context, worker string) error {
 	return tx.exec(ctx, "store.FreeLeases", `UPDATE runs SET lease = 0 WHERE worker = $1 AND finished = 0`, worker)
 }
 
-// GiveBack lets go of a run, to be tried again at the given time; failed says whether the attempt counts as a failure.
+// GiveBack returns a run, to be tried again at the given time. failed says whether the attempt counts as a failure.
 func (tx *Tx) GiveBack(ctx context.Context, id string, attempt int64, next time.Time, failed bool, reason string) error {
-	return tx.execOne(ctx, "store.GiveBack", lost(), `UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
+	return tx.execOne(ctx, "store.GiveBack", leaseLost(), `UPDATE runs SET lease = 0, state = 'queued', next_at = $3, failures = failures + $4, reason = $5
 		WHERE id = $1 AND attempt = $2 AND finished = 0`, id, attempt, micros(next), failed, reason)
 }
 
@@ -180,8 +180,8 @@ func (q queries) RunChanges(ctx context.Context, id string) ([]landfall.UnitChan
 	}, `SELECT changes FROM runs WHERE id = $1`, id)
 }
 
-// FreeUID returns the first proposal, of those for n = 0, 1, 2 …, that belongs to nothing of an app but the given commit;
-// to nothing at all for an empty commit.
+// FreeUID returns the first proposal, for n = 0, 1, 2 …, that belongs to nothing of an app except the given commit; or
+// to nothing at all when commit is empty.
 func (q queries) FreeUID(ctx context.Context, app string, commit landfall.CommitSHA, propose func(n int) landfall.UID) (landfall.UID, error) {
 	for n := 0; ; n++ {
 		uid := propose(n)
@@ -192,8 +192,8 @@ func (q queries) FreeUID(ctx context.Context, app string, commit landfall.Commit
 	}
 }
 
-// UIDTaken reports whether a UID of an app belongs to something else than the given commit, or to anything for an empty
-// one.
+// UIDTaken reports whether a UID of an app belongs to something other than the given commit; or to anything when commit
+// is empty.
 func (q queries) UIDTaken(ctx context.Context, app string, uid landfall.UID, commit landfall.CommitSHA) (bool, error) {
 	n, err := one(ctx, q, "store.UIDTaken", scanValue[int64], `SELECT
 		(SELECT COUNT(*) FROM group_versions WHERE app = $1 AND uid = $2 AND (commit_sha <> $3 OR $3 = '')) +
@@ -229,15 +229,15 @@ func (q queries) RunRefs(ctx context.Context, run string) ([]RunRef, error) {
 	return list(ctx, q, "store.RunRefs", scanRunRef, `SELECT run, push, ref, withdrawn FROM run_refs WHERE run = $1 ORDER BY push`, run)
 }
 
-// UnfinishedOfRef returns the unfinished runs that a reference wants through pushes other than the given one, whose place
-// among the pushes is known.
+// UnfinishedOfRef returns the unfinished runs that a reference wants through pushes other than the given one. It leaves
+// out pushes that wait for their place in the order.
 func (q queries) UnfinishedOfRef(ctx context.Context, app string, ref landfall.RefName, except int64) ([]RunRef, error) {
 	return list(ctx, q, "store.UnfinishedOfRef", scanRunRef, `SELECT rr.run, rr.push, rr.ref, rr.withdrawn
 		FROM run_refs rr JOIN runs r ON r.id = rr.run JOIN pushes p ON p.id = rr.push
 		WHERE r.app = $1 AND r.finished = 0 AND rr.ref = $2 AND rr.push <> $3 AND rr.withdrawn = 0 AND p.beside = 0`, app, ref, except)
 }
 
-// WithdrawRunRef takes a push back from a run, and returns how many pushes still want it.
+// WithdrawRunRef withdraws a push from a run, and returns how many pushes still want the run.
 func (tx *Tx) WithdrawRunRef(ctx context.Context, ref RunRef) (int, error) {
 	const op landfall.Op = "store.WithdrawRunRef"
 	if err := tx.exec(ctx, op, `UPDATE run_refs SET withdrawn = 1 WHERE run = $1 AND push = $2`, ref.Run, ref.Push); err != nil {
@@ -251,25 +251,24 @@ func (q queries) UnfinishedOfApp(ctx context.Context, app string) ([]landfall.Ru
 	return list(ctx, q, "store.UnfinishedOfApp", scanRun, `SELECT `+runColumns+` FROM runs WHERE app = $1 AND finished = 0 ORDER BY created`, app)
 }
 
-// deliveryOf is an expression for the webhook delivery that brought the first push, of those that a run is for, which one
-// brought.
+// deliveryOf is an expression for the webhook delivery of the first push of a run that came by one.
 func deliveryOf(run string) string {
 	return `COALESCE((SELECT p.delivery FROM run_refs rr JOIN pushes p ON p.id = rr.push
 		WHERE rr.run = ` + run + ` AND p.delivery <> '' ORDER BY p.id LIMIT 1), '')`
 }
 
-// traceOf is an expression for the trace of the first push, of those that a run is for, which has one.
+// traceOf is an expression for the trace of the first push of a run that has one.
 func traceOf(run string) string {
 	return `COALESCE((SELECT p.trace FROM run_refs rr JOIN pushes p ON p.id = rr.push
 		WHERE rr.run = ` + run + ` AND p.trace <> '' ORDER BY p.id LIMIT 1), '')`
 }
 
-// TraceOf returns the span, as a traceparent, that a run's commit came in by; none when nobody traced it.
+// TraceOf returns the span, as a traceparent, in which a run's commit came in; empty when nobody traced it.
 func (q queries) TraceOf(ctx context.Context, run string) (string, error) {
 	return one(ctx, q, "store.TraceOf", scanValue[string], `SELECT `+traceOf("$1"), run)
 }
 
-// DeliveryOf returns the webhook delivery that brought a run's commit; none when it came by another door.
+// DeliveryOf returns the webhook delivery that brought a run's commit; empty when the commit came in another way.
 func (q queries) DeliveryOf(ctx context.Context, run string) (string, error) {
 	return one(ctx, q, "store.DeliveryOf", scanValue[string], `SELECT `+deliveryOf("$1"), run)
 }

@@ -8,31 +8,31 @@ import (
 	"landfall.dev/landfall"
 )
 
-// FiringState says how far a firing is.
+// FiringState says how far a firing has come.
 type FiringState string
 
 // The states. The last three are final.
 const (
 	FiringRunning   FiringState = "running"
-	FiringWaiting   FiringState = "waiting" // its function was busy, and is tried again
+	FiringWaiting   FiringState = "waiting" // its function was busy; it will be tried again
 	FiringSucceeded FiringState = "succeeded"
 	FiringFailed    FiringState = "failed"
 	FiringSkipped   FiringState = "skipped" // an earlier firing of the trigger was still running
 )
 
-// Firing is the one time that a schedule was due at a time: there is never a second one for that.
+// Firing is the one run of a schedule for one due time. There is never a second one for the same time.
 type Firing struct {
-	App      string // its id
-	Trigger  string
-	Due      time.Time
-	Release  landfall.UID // the one whose trigger it is
-	State    FiringState
-	Process  string // that is at it
-	Attempt  int    // 1 is the first; another one follows when the process died
-	Beat     int64  // grows while the process lives
-	Fired    time.Time
-	Finished time.Time // zero while it is not over
-	Problem  string    // why it failed or was skipped
+	App       string // its id
+	Trigger   string
+	Due       time.Time
+	Release   landfall.UID // the release to which the trigger belongs
+	State     FiringState
+	Process   string // that runs it
+	Attempt   int    // 1 is the first; there is another one when the process died
+	Heartbeat int64  // grows while the process lives
+	Fired     time.Time
+	Finished  time.Time // zero while it is not over
+	Problem   string    // why it failed or was skipped
 }
 
 const firingColumns = `app, name, due, release_uid, state, process, attempt, beat, fired, finished, problem`
@@ -40,8 +40,8 @@ const firingColumns = `app, name, due, release_uid, state, process, attempt, bea
 func scanFiring(row scanner) (Firing, error) {
 	var f Firing
 	var due, fired, finished int64
-	err := row.Scan(&f.App, &f.Trigger, &due, &f.Release, &f.State, &f.Process, &f.Attempt, &f.Beat, &fired, &finished, &f.Problem)
-	f.Due, f.Fired, f.Finished = moment(due), moment(fired), moment(finished)
+	err := row.Scan(&f.App, &f.Trigger, &due, &f.Release, &f.State, &f.Process, &f.Attempt, &f.Heartbeat, &fired, &finished, &f.Problem)
+	f.Due, f.Fired, f.Finished = timeOf(due), timeOf(fired), timeOf(finished)
 	return f, err
 }
 
@@ -50,12 +50,12 @@ type Schedule struct {
 	Trigger    string
 	Release    landfall.UID
 	Expression string    // with its time zone
-	Since      time.Time // times up to this one do not count
+	Since      time.Time // due times up to this one do not count
 }
 
-// KeepSchedules makes the schedules of an app those of its live release: triggers with their expressions. One that the release
-// before had as well goes on; any other one counts from the moment at which the release became live. Conflict, and nothing is
-// changed, when the release is not live.
+// KeepSchedules replaces the schedules of an app by those of its live release: triggers with their expressions. A
+// schedule that the earlier release had as well goes on; a new one counts from the moment at which the release became
+// live. Conflict, and nothing is changed, when the release is not live.
 func (tx *Tx) KeepSchedules(ctx context.Context, app string, release landfall.UID, expressions map[string]string) (map[string]Schedule, error) {
 	const op landfall.Op = "store.KeepSchedules"
 	if err := tx.checkLive(ctx, op, app, release); err != nil {
@@ -103,7 +103,7 @@ func (q queries) schedules(ctx context.Context, app string) (map[string]Schedule
 		var s Schedule
 		var since int64
 		err := row.Scan(&s.Trigger, &s.Release, &s.Expression, &since)
-		s.Since = moment(since)
+		s.Since = timeOf(since)
 		return s, err
 	}, `SELECT name, release_uid, expression, since FROM schedules WHERE app = $1`, app)
 	byName := make(map[string]Schedule, len(all))
@@ -128,9 +128,9 @@ func (q queries) IsLive(ctx context.Context, app string, release landfall.UID) (
 	return n > 0, err
 }
 
-// ClaimFiring makes a firing the given process's: of f, App, Trigger, Due, Release, Process and Fired count. One that waits since
-// an earlier time has failed then; while one is running, the new one is skipped. False, and nothing is changed, when there is a
-// firing for that time already; Conflict when the release is not live.
+// ClaimFiring gives a firing to a process. It uses App, Trigger, Due, Release, Process and Fired of f. A firing that
+// has waited since an earlier time fails; while one runs, the new one is skipped. It returns false, and changes
+// nothing, when there is already a firing for that time; Conflict when the release is not live.
 func (tx *Tx) ClaimFiring(ctx context.Context, f Firing) (Firing, bool, error) {
 	const op landfall.Op = "store.ClaimFiring"
 	if err := tx.checkLive(ctx, op, f.App, f.Release); err != nil {
@@ -155,15 +155,15 @@ func (tx *Tx) ClaimFiring(ctx context.Context, f Firing) (Firing, bool, error) {
 	f.State, f.Attempt = FiringRunning, 1
 	if running != 0 {
 		f.State, f.Finished = FiringSkipped, f.Fired
-		f.Problem = "the firing of " + moment(running).Format(time.RFC3339) + " was still running"
+		f.Problem = "the firing of " + timeOf(running).Format(time.RFC3339) + " was still running"
 	}
 	err = tx.exec(ctx, op, `INSERT INTO schedule_firings (`+firingColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10)`,
 		f.App, f.Trigger, micros(f.Due), f.Release, f.State, f.Process, f.Attempt, micros(f.Fired), micros(f.Finished), f.Problem)
 	return f, err == nil, err
 }
 
-// MoveFiring writes State, Finished and Problem of a firing. Conflict, and nothing is changed, when it is over already or another
-// process has it.
+// MoveFiring writes State, Finished and Problem of a firing. Conflict, and nothing is changed, when it is over already
+// or belongs to another process.
 func (tx *Tx) MoveFiring(ctx context.Context, f Firing) error {
 	return tx.execOne(ctx, "store.MoveFiring", landfall.Error{Kind: landfall.Conflict, Message: "the firing is over, or another process's"},
 		`UPDATE schedule_firings SET state = $6, finished = $7, problem = $8
@@ -171,8 +171,8 @@ func (tx *Tx) MoveFiring(ctx context.Context, f Firing) error {
 		f.App, f.Trigger, micros(f.Due), f.Process, f.Attempt, f.State, micros(f.Finished), f.Problem)
 }
 
-// TakeFiring makes a firing whose process died another process's, and returns it. Conflict, and nothing is changed, when there was a
-// sign of life since f was read, or its release is not live any more.
+// TakeFiring gives the firing of a dead process to another process, and returns it. Conflict, and nothing is changed,
+// when there was a sign of life since f was read, or its release is not live any more.
 func (tx *Tx) TakeFiring(ctx context.Context, f Firing, process string) (Firing, error) {
 	const op landfall.Op = "store.TakeFiring"
 	if err := tx.checkLive(ctx, op, f.App, f.Release); err != nil {
@@ -181,18 +181,18 @@ func (tx *Tx) TakeFiring(ctx context.Context, f Firing, process string) (Firing,
 	err := tx.execOne(ctx, op, landfall.Error{Kind: landfall.Conflict, Message: "the firing is not what it was"},
 		`UPDATE schedule_firings SET process = $6, attempt = attempt + 1, state = $7
 		WHERE app = $1 AND name = $2 AND due = $3 AND process = $4 AND beat = $5 AND attempt = $8 AND finished = 0`,
-		f.App, f.Trigger, micros(f.Due), f.Process, f.Beat, process, FiringRunning, f.Attempt)
+		f.App, f.Trigger, micros(f.Due), f.Process, f.Heartbeat, process, FiringRunning, f.Attempt)
 	f.Process, f.State = process, FiringRunning
 	f.Attempt++
 	return f, err
 }
 
-// BeatFirings is a sign of life of a process that has firings.
-func (tx *Tx) BeatFirings(ctx context.Context, process string) error {
+// RenewFirings is a sign of life from a process that has firings.
+func (tx *Tx) RenewFirings(ctx context.Context, process string) error {
 	return tx.exec(ctx, "store.BeatFirings", `UPDATE schedule_firings SET beat = beat + 1 WHERE process = $1 AND finished = 0`, process)
 }
 
-// OpenFirings returns the firings that are not over, the oldest first.
+// OpenFirings returns the firings that are not over, oldest first.
 func (q queries) OpenFirings(ctx context.Context) ([]Firing, error) {
 	return list(ctx, q, "store.OpenFirings", scanFiring,
 		`SELECT `+firingColumns+` FROM schedule_firings WHERE finished = 0 ORDER BY due, app, name`)
@@ -209,7 +209,7 @@ func (q queries) LastFirings(ctx context.Context, app string) (map[string]Firing
 	return byName, err
 }
 
-// ForgetFirings deletes the firings that were due and fired before a time and are over. The last one of a schedule stays.
+// ForgetFirings deletes finished firings that were due and fired before a time. The last one of each schedule stays.
 func (tx *Tx) ForgetFirings(ctx context.Context, before time.Time) error {
 	return tx.exec(ctx, "store.ForgetFirings", `DELETE FROM schedule_firings WHERE fired < $1 AND due < $1 AND finished > 0 AND (
 		due < (SELECT MAX(n.due) FROM schedule_firings n WHERE n.app = schedule_firings.app AND n.name = schedule_firings.name)

@@ -173,7 +173,7 @@ func testTakenFiring(open opener) func(t *testing.T) {
 		app := newApp(t, db, "shop")
 		switchTo(t, db, &app, "aaaaaaa2", after(0))
 		f := testkit.Must(claim(t, db, store.Firing{App: app.ID, Trigger: "t", Due: after(1), Release: "aaaaaaa2", Process: "p", Fired: after(1)}))(t)
-		update(t, db, func(tx *store.Tx) error { return tx.BeatFirings(ctx, "p") })
+		update(t, db, func(tx *store.Tx) error { return tx.RenewFirings(ctx, "p") })
 		take := func(f store.Firing) (taken store.Firing, err error) {
 			err = db.Update(ctx, func(tx *store.Tx) error {
 				taken, err = tx.TakeFiring(ctx, f, "q")
@@ -182,7 +182,7 @@ func testTakenFiring(open opener) func(t *testing.T) {
 			return taken, err
 		}
 		testkit.Kind(t, "one that lives", second(take(f)), landfall.Conflict)
-		f.Beat++
+		f.Heartbeat++
 		taken := testkit.Must(take(f))(t)
 		testkit.Same(t, "who has it", testkit.Must(db.OpenFirings(ctx))(t), []store.Firing{taken})
 		testkit.Same(t, "which time it is run", taken.Attempt, 2)

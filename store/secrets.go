@@ -32,8 +32,8 @@ func (q queries) NewestVersion(ctx context.Context, unit string, spec json.RawMe
 		WHERE v.unit = $1 AND v.spec = $2 ORDER BY v.number DESC LIMIT 1`, unit, string(spec))
 }
 
-// NewestSecret returns the content of the secret version that was made last, of those of apps that are not deleted which still
-// have a value. NotFound when there is none.
+// NewestSecret returns the newest secret version that still has a value. It leaves out deleted apps. NotFound when
+// there is none.
 func (q queries) NewestSecret(ctx context.Context) (landfall.Version, error) {
 	return one(ctx, q, "store.NewestSecret", scanVersion, `SELECT `+versionColumns+` FROM units u JOIN versions v ON v.unit = u.id
 		JOIN apps a ON a.id = u.app AND a.deleted = 0

@@ -7,8 +7,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// CreateSession signs the holder of a token in until the given time: whoever has secret is then taken for them. Only its
-// digest is kept. Sessions that are over by now are forgotten.
+// CreateSession signs in the holder of a token until the given time: whoever has secret then acts with the token. Only
+// the secret's digest is stored. Sessions that are over by now are deleted.
 func (tx *Tx) CreateSession(ctx context.Context, secret string, token landfall.Token, now, expires time.Time) error {
 	const op landfall.Op = "store.CreateSession"
 	if err := tx.exec(ctx, op, `DELETE FROM sessions WHERE expires <= $1`, micros(now)); err != nil {
@@ -18,14 +18,15 @@ func (tx *Tx) CreateSession(ctx context.Context, secret string, token landfall.T
 		landfall.DigestOf([]byte(secret)), token.Hash, micros(expires))
 }
 
-// SessionToken returns the token of a session. NotFound when it is not known or over, or the token is not known any more.
+// SessionToken returns the token of a session. NotFound when the session is not known or over, or the token no longer
+// exists.
 func (q queries) SessionToken(ctx context.Context, secret string, now time.Time) (landfall.Token, error) {
 	return one(ctx, q, "store.SessionToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
 		FROM sessions s JOIN tokens t ON t.hash = s.token WHERE s.hash = $1 AND s.expires > $2`,
 		landfall.DigestOf([]byte(secret)), micros(now))
 }
 
-// DeleteSession ends a session, with its visits; one that is over already stays so.
+// DeleteSession ends a session, with its visits. It does nothing when the session is over.
 func (tx *Tx) DeleteSession(ctx context.Context, secret string) error {
 	const op landfall.Op = "store.DeleteSession"
 	hash := landfall.DigestOf([]byte(secret))

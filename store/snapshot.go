@@ -17,11 +17,11 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Snapshot is the committed state of one moment: all that is read of it is of that moment. It is valid only within the
-// function that DB.Snapshot calls.
+// Snapshot is the committed state at one moment: everything that is read from it belongs to that moment. It is valid
+// only within the function that DB.Snapshot calls.
 type Snapshot struct{ queries }
 
-// Snapshot calls f with the state of a moment after the call began. Writers go on meanwhile.
+// Snapshot calls f with the state at a moment after the call began. Writers go on meanwhile.
 func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 	const op landfall.Op = "store.Snapshot"
 	tx, err := db.engine.snapshot(ctx)
@@ -32,10 +32,10 @@ func (db *DB) Snapshot(ctx context.Context, f func(*Snapshot) error) error {
 	return classify(op, f(&Snapshot{queries{tx}}))
 }
 
-// dumped returns the tables of a dump, each behind those that its rows refer to. What is not among them is made again: what
-// builds made, whose bytes are a cache, and the jobs, which only say where there is something to do; or of no use without what is in
-// no dump: what became of messages.
-func dumped() []string {
+// dumpTables returns the tables of a dump, each after those that its rows refer to. The other tables can be made again:
+// the records of builds, whose files are a cache, and the jobs, which only say where there is work. The outcomes of
+// messages are left out, too: they are of no use without the messages, which are in no dump.
+func dumpTables() []string {
 	return []string{
 		"namespaces", "counters", "apps", "tokens", "hooks", "deliveries", "shared_deliveries", "pushes", "heads", "pull_requests", "runs", "run_refs",
 		"run_steps", "run_log", "units", "versions", "aliases", "alias_moves", "group_versions", "group_units", "applies", "releases", "tags",
@@ -44,36 +44,36 @@ func dumped() []string {
 	}
 }
 
-// everything asks for all columns of a table, whatever there are: a dump names them.
-func everything(table string) string {
+// selectAll asks for all columns of a table, whichever there are. The dump names them.
+func selectAll(table string) string {
 	return strings.Join([]string{"SELECT", "*", "FROM", table}, " ")
 }
 
 // maxDumpLine bounds what one row takes in memory.
 const maxDumpLine = 64 << 20
 
-// heading stands in a dump before the rows of a table.
+// heading stands before the rows of a table in a dump.
 type heading struct {
 	Table   string   `json:"table"`
 	Columns []string `json:"columns"`
 }
 
-// Schema returns which form the tables have: the number of the newest migration.
+// Schema returns the form of the tables: the number of the newest migration.
 func (q queries) Schema(ctx context.Context) (int64, error) {
 	return one(ctx, q, "store.Schema", scanValue[int64], `SELECT MAX(version_id) FROM goose_db_version`)
 }
 
-// Prefixes returns all folders of the object store that there are to know of.
+// Prefixes returns all folders of the object store that the rows name.
 func (q queries) Prefixes(ctx context.Context) ([]string, error) {
 	return list(ctx, q, "store.Prefixes", scanValue[string], `SELECT prefix FROM prefixes ORDER BY prefix`)
 }
 
-// Dump writes all rows, in a form that every engine's Fill takes: for each table a line of JSON with its name and columns, then
-// one with an array for each row. It returns how many rows there are.
+// Dump writes all rows in a form that every engine's Fill takes: for each table a line of JSON with its name and
+// columns, then one line with an array for each row. It returns the number of rows.
 func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
 	out := bufio.NewWriter(w)
 	var total int64
-	for _, table := range dumped() {
+	for _, table := range dumpTables() {
 		n, err := s.dumpTable(ctx, out, table)
 		if err != nil {
 			return total, err
@@ -85,11 +85,11 @@ func (s *Snapshot) Dump(ctx context.Context, w io.Writer) (int64, error) {
 
 func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (int64, error) {
 	const op landfall.Op = "store.Dump"
-	rows, err := s.conn.QueryContext(ctx, everything(table))
+	rows, err := s.conn.QueryContext(ctx, selectAll(table))
 	if err != nil {
 		return 0, classify(op, err)
 	}
-	defer func() { _ = rows.Close() }() // rows.Err below tells what matters
+	defer func() { _ = rows.Close() }() // rows.Err below reports what matters
 	columns, err := rows.Columns()
 	if err != nil {
 		return 0, classify(op, err)
@@ -117,14 +117,15 @@ func (s *Snapshot) dumpTable(ctx context.Context, w io.Writer, table string) (in
 	return n, classify(op, rows.Err())
 }
 
-// Fill opens the database at where, which must be empty, brings it to the form that a dump was made in, and adds all rows of
-// the dump in one transaction: after an error, or a kill, it is as empty as before. The next Open brings it to the newest form.
-// Conflict when it is not empty, or the form is newer than this program; Invalid when the dump is not one.
+// Fill opens the database at where, which must be empty, brings it to the form in which a dump was made, and adds all
+// rows of the dump in one transaction. After an error or a kill it is as empty as before. The next Open brings it to
+// the newest form. Conflict when it is not empty, or the form is newer than this program; Invalid when the text is not
+// a dump.
 func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows int64, err error) {
 	if form < 1 {
-		return 0, notDumped(fmt.Sprintf("its form is %d", form))
+		return 0, dumpError(fmt.Sprintf("its form is %d", form))
 	}
-	s := ours()
+	s := currentSchema()
 	s.upTo = form
 	db, err := openWith(ctx, where, s)
 	if err != nil {
@@ -137,7 +138,7 @@ func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows i
 		if rows, err = tx.fill(ctx, dump); err != nil {
 			return err
 		}
-		// Whoever worked on a run when the dump was made does so elsewhere.
+		// The workers of the runs were other processes, so the leases end.
 		return tx.exec(ctx, "store.Fill", `UPDATE runs SET lease = 0 WHERE finished = 0`)
 	})
 	if closeErr := db.Close(); err == nil {
@@ -148,7 +149,7 @@ func Fill(ctx context.Context, where string, form int64, dump io.Reader) (rows i
 
 // checkEmpty fails with Conflict when a table has rows.
 func (q queries) checkEmpty(ctx context.Context) error {
-	for _, table := range dumped() {
+	for _, table := range dumpTables() {
 		if err := q.checkEmptyTable(ctx, table); err != nil {
 			return err
 		}
@@ -173,13 +174,13 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 	var n int64
 	var insert string
 	var columns int
-	expected := dumped()
+	expected := dumpTables()
 	for lines.Scan() {
 		line := lines.Bytes()
 		if bytes.HasPrefix(line, []byte("{")) {
 			var h heading
 			if err := json.Unmarshal(line, &h); err != nil || len(expected) == 0 || h.Table != expected[0] {
-				return n, notDumped(fmt.Sprintf("the table %q is not where it is expected", h.Table))
+				return n, dumpError(fmt.Sprintf("the table %q is not where it is expected", h.Table))
 			}
 			expected = expected[1:]
 			if err := tx.checkColumns(ctx, h); err != nil {
@@ -190,7 +191,7 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 		}
 		values, err := rowOf(line)
 		if err != nil || len(values) != columns || insert == "" {
-			return n, notDumped(fmt.Sprintf("the row %d is not one", n+1))
+			return n, dumpError(fmt.Sprintf("the row %d is not one", n+1))
 		}
 		if err := tx.exec(ctx, "store.Fill", insert, values...); err != nil {
 			return n, err
@@ -201,14 +202,14 @@ func (tx *Tx) fill(ctx context.Context, dump io.Reader) (int64, error) {
 		return n, err
 	}
 	if len(expected) > 0 {
-		return n, notDumped("the table " + expected[0] + " is missing")
+		return n, dumpError("the table " + expected[0] + " is missing")
 	}
 	return n, nil
 }
 
-// checkColumns fails unless a table has the columns that a dump names: they become part of a statement.
+// checkColumns fails unless a table has the columns that a dump names, because they become part of a statement.
 func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
-	rows, err := tx.conn.QueryContext(ctx, everything(h.Table)+` WHERE 1 = 0`)
+	rows, err := tx.conn.QueryContext(ctx, selectAll(h.Table)+` WHERE 1 = 0`)
 	if err != nil {
 		return classify("store.Fill", err)
 	}
@@ -221,7 +222,7 @@ func (tx *Tx) checkColumns(ctx context.Context, h heading) error {
 		return classify("store.Fill", err)
 	}
 	if !slices.Equal(slices.Sorted(slices.Values(columns)), slices.Sorted(slices.Values(h.Columns))) {
-		return notDumped(fmt.Sprintf("the table %s has the columns %q here and %q there", h.Table, columns, h.Columns))
+		return dumpError(fmt.Sprintf("the table %s has the columns %q here and %q there", h.Table, columns, h.Columns))
 	}
 	return nil
 }
@@ -258,11 +259,11 @@ func rowOf(line []byte) ([]any, error) {
 	return values, nil
 }
 
-func notDumped(why string) error {
+func dumpError(why string) error {
 	return &landfall.Error{Op: "store.Fill", Kind: landfall.Invalid, Message: "the rows of the backup cannot be used: " + why}
 }
 
-// CheckVacant returns a Conflict unless the database at where is empty, or not there, and changes nothing.
+// CheckVacant returns a Conflict unless the database at where is empty or does not exist. It changes nothing.
 func CheckVacant(ctx context.Context, where string) error {
 	const op landfall.Op = "store.CheckVacant"
 	if !IsPostgres(where) {
@@ -280,9 +281,9 @@ func CheckVacant(ctx context.Context, where string) error {
 	q := queries{e.sql}
 	tables, err := list(ctx, q, op, scanValue[string], `SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()`)
 	if err != nil {
-		return e.unusable(op, err)
+		return e.connectError(op, err)
 	}
-	for _, table := range dumped() {
+	for _, table := range dumpTables() {
 		if !slices.Contains(tables, table) {
 			continue
 		}
@@ -293,9 +294,9 @@ func CheckVacant(ctx context.Context, where string) error {
 	return nil
 }
 
-// CheckForm returns a Conflict unless this program knows a form of the tables.
+// CheckForm returns a Conflict unless this program knows the form of the tables.
 func CheckForm(form int64) error {
-	names, err := fs.Glob(ours().migrations, "*.sql")
+	names, err := fs.Glob(currentSchema().migrations, "*.sql")
 	if err != nil {
 		return classify("store.CheckForm", err)
 	}
@@ -308,7 +309,7 @@ func CheckForm(form int64) error {
 		known = max(known, number)
 	}
 	if form > known {
-		return newer("store.CheckForm", form, known)
+		return newerSchema("store.CheckForm", form, known)
 	}
 	return nil
 }

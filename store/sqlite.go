@@ -27,7 +27,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// sqliteFile is a database in a file of this process's own: one connection writes, a separate pool reads.
+// sqliteFile is a database in a file that belongs to this process: one connection writes, and a separate pool reads.
 type sqliteFile struct {
 	write *sql.DB
 	read  *sql.DB
@@ -51,18 +51,18 @@ func openSQLite(ctx context.Context, path string, s schema) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(classify(op, err), e.close())
 	}
-	return &DB{queries: queries{e.read}, engine: e, upgrade: change, rung: make(chan struct{}, 1), ownership: ownership{alone: true}}, nil
+	return &DB{queries: queries{e.read}, engine: e, upgrade: change, wake: make(chan struct{}, 1), leadership: leadership{exclusive: true}}, nil
 }
 
 func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Upgrade, err error) {
-	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600) // it holds secrets, and SQLite would let others read
+	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600) // it holds secrets, and SQLite would make it readable for others
 	if err != nil {
 		return change, err
 	}
 	if err := f.Close(); err != nil {
 		return change, err
 	}
-	// Immediate transactions: deferred ones that read and then write fail at once under load.
+	// Transactions are immediate: a deferred one that reads and then writes fails at once under load.
 	if e.write, err = openPool(path, 1, "_txlock=immediate"); err != nil {
 		return change, err
 	}
@@ -79,13 +79,13 @@ func (e *sqliteFile) open(ctx context.Context, path string, s schema) (change Up
 	if e.read, err = openPool(path, max(4, runtime.NumCPU()), "_pragma=query_only(1)"); err != nil {
 		return change, err
 	}
-	e.jobs, err = river.NewClient(riversqlite.New(e.write), inserting())
+	e.jobs, err = river.NewClient(riversqlite.New(e.write), insertOnlyConfig())
 	return change, err
 }
 
-// openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported. The file belongs to one
-// process, so what its connections share about the write-ahead log is in memory (unix-excl), and not in a file of its own: that
-// file is made anew at each start, which a full disk would keep from happening.
+// openPool opens a pool of at most n connections. FULL makes each commit durable before it is reported. The file
+// belongs to one process, so its connections share the index of the write-ahead log in memory (unix-excl). A file for
+// it would be made at each start, which fails on a full disk.
 func openPool(path string, n int, extra string) (*sql.DB, error) {
 	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String() +
 		"?vfs=unix-excl&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(30000)&_pragma=foreign_keys(1)&" + extra
@@ -98,8 +98,8 @@ func openPool(path string, n int, extra string) (*sql.DB, error) {
 	return pool, nil
 }
 
-// Lock takes the lock that makes the folder of the file at path belong to one process: while it is held, another one gets a
-// Conflict that says so. Open takes it for an SQLite file by itself. The kernel drops it when the process ends.
+// Lock takes the lock that gives the folder of the file at path to one process. While it is held, another process gets
+// a Conflict that says so. Open takes it by itself for an SQLite file. The kernel drops it when the process ends.
 func Lock(path string) (io.Closer, error) {
 	const op landfall.Op = "store.lock"
 	f, err := os.OpenFile(filepath.Clean(path), os.O_CREATE|os.O_RDWR, 0o600)
@@ -114,7 +114,7 @@ func Lock(path string) (io.Closer, error) {
 	case err != nil:
 		return nil, errors.Join(&landfall.Error{Op: op, Message: "the data folder cannot be locked", Err: err}, f.Close())
 	}
-	// In the place of the last one's note, which a full disk has room for. The lock holds without a note, too.
+	// The note replaces the last one, for which even a full disk has room. The lock holds without a note, too.
 	note := strconv.Itoa(os.Getpid()) + "\n"
 	if _, err := f.WriteAt([]byte(note), 0); err == nil {
 		_ = f.Truncate(int64(len(note)))
@@ -122,7 +122,7 @@ func Lock(path string) (io.Closer, error) {
 	return fileLock{f}, nil
 }
 
-// holder says which process holds a lock, as it noted in the file; empty when it did not.
+// holder returns the process that holds a lock, as noted in the file; empty when there is no note.
 func holder(f *os.File) string {
 	const digits = 20
 	data, err := io.ReadAll(io.LimitReader(f, digits))
@@ -136,8 +136,8 @@ func holder(f *os.File) string {
 // fileLock is a file that is locked.
 type fileLock struct{ *os.File }
 
-// Close drops the lock, and does not leave that to the end of the file: a process that is being started at this moment has it
-// open, too, until its program runs.
+// Close drops the lock explicitly. Closing the file alone would not drop it while a process that is just being started
+// has the file open, too.
 func (l fileLock) Close() error {
 	return errors.Join(unix.Flock(int(l.Fd()), unix.LOCK_UN), l.File.Close())
 }
@@ -161,10 +161,10 @@ func (e *sqliteFile) begin(ctx context.Context) (transaction, error) {
 	return sqliteTx{tx, e.jobs}, err
 }
 
-// snapshot: a reader of the write-ahead log stays at the moment of its first statement.
+// snapshot needs no more: a reader of the write-ahead log stays at the moment of its first statement.
 func (e *sqliteFile) snapshot(ctx context.Context) (*sql.Tx, error) { return e.read.BeginTx(ctx, nil) }
 
-// now: the file is this process's own.
+// now returns own, because the file belongs to this process.
 func (*sqliteFile) now(_ context.Context, _ queries, own time.Time) (time.Time, error) {
 	return own, nil
 }
@@ -192,7 +192,8 @@ type sqliteTx struct {
 	jobs *river.Client[*sql.Tx]
 }
 
-// ExecContext looks at ctx before, not during: what a transaction writes is short, and the driver has a goroutine to interrupt it.
+// ExecContext checks ctx before the statement, and not during it: what a transaction writes is short, and an interrupt
+// costs the driver a goroutine.
 func (t sqliteTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -208,7 +209,7 @@ func (t sqliteTx) insert(ctx context.Context, jobs []river.InsertManyParams) err
 func (t sqliteTx) commit(ctx context.Context) error {
 	err := t.Commit()
 	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
-		return ctx.Err() // it was undone when ctx ended
+		return ctx.Err() // it was rolled back when ctx ended
 	}
 	return err
 }
@@ -224,8 +225,8 @@ func (e *sqliteFile) client(config *river.Config) (jobClient, error) {
 	return river.NewClient(riversqlite.New(e.write), config)
 }
 
-// forget: there is no other worker whose jobs could be running, and no other leader, while the library itself would
-// wait for an hour.
+// forget gives back all jobs: no other worker can be running them, and there is no other leader. The library itself
+// would wait for an hour.
 func (e *sqliteFile) forget(ctx context.Context, tx *Tx, _ string) error {
 	if err := tx.exec(ctx, "store.forget", `DELETE FROM river_leader`); err != nil {
 		return err
@@ -234,32 +235,32 @@ func (e *sqliteFile) forget(ctx context.Context, tx *Tx, _ string) error {
 		`UPDATE river_job SET state = 'available', attempt = 0, finalized_at = NULL WHERE state = 'running'`)
 }
 
-// running: there is no other process.
+// running returns all jobs, because there is no other process.
 func (e *sqliteFile) running(ctx context.Context, _ string) ([]runningJob, error) {
 	return list(ctx, queries{e.read}, "store.running", scanRunningJob, selectRunning)
 }
 
-// own: the file is locked since it was opened, and the key is left when it is needed first.
-func (e *sqliteFile) own(ctx context.Context, _ *ownership, owned func()) error {
-	owned()
+// lead needs no lock: the file is locked since it was opened. The key is left when it is first needed.
+func (e *sqliteFile) lead(ctx context.Context, _ *leadership, leading func()) error {
+	leading()
 	<-ctx.Done()
 	return ctx.Err()
 }
 
 func (e *sqliteFile) notify(context.Context, *Tx, Change) error { return nil }
 
-func (e *sqliteFile) beat(context.Context, string, int64) error { return nil }
+func (e *sqliteFile) acknowledge(context.Context, string, int64) error { return nil }
 
-func (e *sqliteFile) seen(context.Context, string) (int64, error) { return math.MaxInt64, nil }
+func (e *sqliteFile) acknowledged(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
 func (e *sqliteFile) notices(ctx context.Context, _ func(), _ func(Change)) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// isDamaged reports whether an error says that a file of SQLite's is not one any more.
+// isDamaged reports whether an error says that a file of SQLite is damaged.
 func isDamaged(err error) bool {
-	const primary = 0xff // the rest of a code only tells where it arose
+	const primary = 0xff // the other bits of a code only say where it arose
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (e.Code()&primary == sqlite3.SQLITE_CORRUPT || e.Code()&primary == sqlite3.SQLITE_NOTADB)
 }
@@ -269,7 +270,7 @@ func sqliteKind(err error) (landfall.Kind, bool) {
 	if !ok {
 		return 0, false
 	}
-	const primary = 0xff // the rest of a code only tells where it arose
+	const primary = 0xff // the other bits of a code only say where it arose
 	switch e.Code() & primary {
 	case sqlite3.SQLITE_CONSTRAINT:
 		return landfall.Conflict, true

@@ -47,8 +47,8 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
-// A database that was closed can be opened again at once, also while a process is being started, which has a copy of all that
-// is open until its program runs.
+// A database that was closed can be opened again at once, also while a process is being started, which has a copy of
+// all that is open until its program runs.
 func TestOpenAfterAFork(t *testing.T) {
 	t.Parallel()
 	path := storetest.SQLite(t)

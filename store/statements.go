@@ -6,15 +6,15 @@ import (
 	"database/sql/driver"
 )
 
-// statements opens connections to SQLite that keep what they compiled: a statement costs more to compile than to execute, and
-// database/sql compiles it each time. SQLite itself compiles again what has a parameter for its LIMIT, of which the planner looks
-// at the value: statements say LIMIT $1 + 0, which it does not look through.
+// statements opens connections to SQLite that keep compiled statements: compiling costs more than executing, and
+// database/sql compiles a statement each time. SQLite itself compiles a statement again when a parameter is its LIMIT,
+// because the planner looks at the value. So statements say LIMIT $1 + 0, which the planner does not evaluate.
 type statements struct {
 	dsn    string
 	driver driver.Driver
 }
 
-// openStatements returns a pool of such connections.
+// openStatements returns a pool of these connections.
 func openStatements(dsn string) (*sql.DB, error) {
 	plain, err := sql.Open("sqlite", dsn) // connects to nothing yet
 	if err != nil {
@@ -30,7 +30,7 @@ func (s statements) Connect(context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	if plain, ok := c.(plainConn); ok {
-		return &keepingConn{plainConn: plain, kept: map[string]*keptStatement{}}, nil
+		return &cachingConn{plainConn: plain, cached: map[string]*cachedStatement{}}, nil
 	}
 	return c, nil
 }
@@ -38,7 +38,7 @@ func (s statements) Connect(context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (s statements) Driver() driver.Driver { return s.driver }
 
-// plainConn is what a connection can do.
+// plainConn is what a connection of the driver can do.
 type plainConn interface {
 	executor
 	pooled
@@ -58,17 +58,17 @@ type pooled interface {
 	driver.Validator
 }
 
-// maxKept is how many statements a connection keeps: somewhat more than there are.
-const maxKept = 256
+// maxCached is how many statements a connection keeps: somewhat more than the program has.
+const maxCached = 256
 
-// keepingConn keeps statements by their text. Like any connection, it is used by one goroutine at a time.
-type keepingConn struct {
+// cachingConn keeps statements by their text. Like any connection, it is used by one goroutine at a time.
+type cachingConn struct {
 	plainConn
 
-	kept map[string]*keptStatement
+	cached map[string]*cachedStatement
 }
 
-type keptStatement struct {
+type cachedStatement struct {
 	statement
 	busy bool // its rows are being read
 }
@@ -79,9 +79,9 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// statement returns the statement of a text, unless it is in use.
-func (c *keepingConn) statement(ctx context.Context, text string) (s *keptStatement, free bool, err error) {
-	if s, ok := c.kept[text]; ok {
+// statement returns the statement with a text; free is false while it is in use.
+func (c *cachingConn) statement(ctx context.Context, text string) (s *cachedStatement, free bool, err error) {
+	if s, ok := c.cached[text]; ok {
 		return s, !s.busy, nil
 	}
 	prepared, err := c.PrepareContext(ctx, text)
@@ -92,26 +92,26 @@ func (c *keepingConn) statement(ctx context.Context, text string) (s *keptStatem
 	if !ok {
 		return nil, false, prepared.Close()
 	}
-	if len(c.kept) == maxKept {
+	if len(c.cached) == maxCached {
 		c.drop()
 	}
-	s = &keptStatement{statement: plain}
-	c.kept[text] = s
+	s = &cachedStatement{statement: plain}
+	c.cached[text] = s
 	return s, true, nil
 }
 
-// drop lets go of all statements that are not in use.
-func (c *keepingConn) drop() {
-	for text, s := range c.kept {
+// drop closes all statements that are not in use.
+func (c *cachingConn) drop() {
+	for text, s := range c.cached {
 		if !s.busy {
-			_ = s.Close() // its memory is all that it has
-			delete(c.kept, text)
+			_ = s.Close() // it holds nothing but memory
+			delete(c.cached, text)
 		}
 	}
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c *keepingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (c *cachingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	s, free, err := c.statement(ctx, text)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (c *keepingConn) ExecContext(ctx context.Context, text string, args []drive
 }
 
 // QueryContext implements driver.QueryerContext.
-func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *cachingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	s, free, err := c.statement(ctx, text)
 	if err != nil {
 		return nil, err
@@ -136,24 +136,24 @@ func (c *keepingConn) QueryContext(ctx context.Context, text string, args []driv
 		return nil, err
 	}
 	s.busy = true
-	return &keptRows{rows, s}, nil
+	return &cachedRows{rows, s}, nil
 }
 
 // Close implements driver.Conn.
-func (c *keepingConn) Close() error {
+func (c *cachingConn) Close() error {
 	c.drop()
 	return c.plainConn.Close()
 }
 
-// keptRows are the rows of a statement, which is free again when they are closed.
-type keptRows struct {
+// cachedRows are the rows of a cached statement, which is free again when they are closed.
+type cachedRows struct {
 	driver.Rows
 
-	of *keptStatement
+	of *cachedStatement
 }
 
 // Close implements driver.Rows.
-func (r *keptRows) Close() error {
+func (r *cachedRows) Close() error {
 	r.of.busy = false
 	return r.Rows.Close()
 }

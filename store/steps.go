@@ -11,7 +11,7 @@ import (
 // StartStep records that an attempt entered a step, and that the run is there.
 func (tx *Tx) StartStep(ctx context.Context, run string, attempt int64, step landfall.Step, at time.Time) error {
 	const op landfall.Op = "store.StartStep"
-	if err := tx.execOne(ctx, op, lost(), `UPDATE runs SET step = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, run, attempt, step); err != nil {
+	if err := tx.execOne(ctx, op, leaseLost(), `UPDATE runs SET step = $3 WHERE id = $1 AND attempt = $2 AND finished = 0`, run, attempt, step); err != nil {
 		return err
 	}
 	return tx.exec(ctx, op, `INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, 0, '')
@@ -24,18 +24,18 @@ func (tx *Tx) EndStep(ctx context.Context, run string, attempt int64, step landf
 		run, attempt, step, micros(at), message)
 }
 
-// Steps returns the executions of a run's steps in order.
+// Steps returns the records of a run's steps in order.
 func (q queries) Steps(ctx context.Context, run string) ([]landfall.StepRecord, error) {
 	return list(ctx, q, "store.Steps", func(row scanner) (landfall.StepRecord, error) {
 		var s landfall.StepRecord
 		var started, finished int64
 		err := row.Scan(&s.Step, &s.Attempt, &started, &finished, &s.Message)
-		s.Started, s.Finished = moment(started), moment(finished)
+		s.Started, s.Finished = timeOf(started), timeOf(finished)
 		return s, err
 	}, `SELECT step, attempt, started, finished, message FROM run_steps WHERE run = $1 ORDER BY started, attempt`, run)
 }
 
-// maxLogLines bounds a run's log; what comes after is dropped, with a line that says so.
+// maxLogLines bounds a run's log. Later lines are dropped, and one line says so.
 const maxLogLines = 20_000
 
 // AppendLog adds lines to a run's log, up to its limit of lines.
@@ -43,7 +43,7 @@ func (tx *Tx) AppendLog(ctx context.Context, run string, step landfall.Step, at 
 	return tx.appendLog(ctx, "store.AppendLog", run, step, at, maxLogLines, lines)
 }
 
-// EndLog adds what a run came to, also to a log that has reached its limit.
+// EndLog adds the result of a run, even to a log that has reached its limit.
 func (tx *Tx) EndLog(ctx context.Context, run string, step landfall.Step, at time.Time, lines ...string) error {
 	return tx.appendLog(ctx, "store.EndLog", run, step, at, math.MaxInt64, lines)
 }
@@ -69,18 +69,18 @@ func (tx *Tx) appendLog(ctx context.Context, op landfall.Op, run string, step la
 	return nil
 }
 
-// Log returns up to limit lines of a run's log after line number after.
+// Log returns up to limit lines of a run's log after the line with number after.
 func (q queries) Log(ctx context.Context, run string, after int64, limit int) ([]landfall.LogLine, error) {
 	return list(ctx, q, "store.Log", func(row scanner) (landfall.LogLine, error) {
 		var l landfall.LogLine
 		var at int64
 		err := row.Scan(&l.Seq, &at, &l.Step, &l.Text)
-		l.Time = moment(at)
+		l.Time = timeOf(at)
 		return l, err
 	}, `SELECT seq, at, step, text FROM run_log WHERE run = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 0`, run, after, limit)
 }
 
-// RecordStep records a step that was done after the run was over.
+// RecordStep records a step that was done after the run ended.
 func (tx *Tx) RecordStep(ctx context.Context, run string, attempt int64, step landfall.Step, started, finished time.Time) error {
 	return tx.exec(ctx, "store.RecordStep", `INSERT INTO run_steps (run, attempt, step, started, finished, message) VALUES ($1, $2, $3, $4, $5, '')
 		ON CONFLICT (run, attempt, step) DO NOTHING`, run, attempt, step, micros(started), micros(finished))

@@ -10,11 +10,11 @@ func scanToken(row scanner) (landfall.Token, error) {
 	var t landfall.Token
 	var created int64
 	err := row.Scan(&t.Hash, &t.Name, &t.Scope, &t.App, &created)
-	t.Created = moment(created)
+	t.Created = timeOf(created)
 	return t, err
 }
 
-// PutToken stores a token, or replaces what is known of it. Nothing is written when it is known so.
+// PutToken stores a token, or replaces what is stored for it. It writes nothing when nothing changed.
 func (tx *Tx) PutToken(ctx context.Context, t landfall.Token) error {
 	return tx.exec(ctx, "store.PutToken", `INSERT INTO tokens (hash, name, scope, app, created) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (hash) DO UPDATE SET name = excluded.name, scope = excluded.scope, app = excluded.app
@@ -28,7 +28,7 @@ func (q queries) Token(ctx context.Context, secret string) (landfall.Token, erro
 		`SELECT hash, name, scope, app, created FROM tokens WHERE hash = $1`, landfall.DigestOf([]byte(secret)))
 }
 
-// ReplaceToken stores a token and forgets every other of its name.
+// ReplaceToken stores a token and deletes every other one with its name.
 func (tx *Tx) ReplaceToken(ctx context.Context, t landfall.Token) error {
 	if err := tx.exec(ctx, "store.ReplaceToken", `DELETE FROM tokens WHERE name = $1 AND hash <> $2`, t.Name, t.Hash); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (tx *Tx) ReplaceToken(ctx context.Context, t landfall.Token) error {
 	return tx.PutToken(ctx, t)
 }
 
-// ForgetToken forgets the token of a name, if there is one.
+// ForgetToken deletes the token with a name, if there is one.
 func (tx *Tx) ForgetToken(ctx context.Context, name string) error {
 	return tx.exec(ctx, "store.ForgetToken", `DELETE FROM tokens WHERE name = $1`, name)
 }

@@ -8,15 +8,15 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Tombstone is what the deletion of an app took away, as it was before: all that is needed to restore it while its content is there. The
-// names of its functions and packages are not in it: they are those of its units.
+// Tombstone records what the deletion of an app took away: all that is needed to restore it while its content is there.
+// It does not have the names of its functions and packages, because the units have them.
 type Tombstone struct {
 	Live     landfall.UID     `json:"live,omitempty"`
 	Held     bool             `json:"held,omitempty"`
 	Releases []landfall.UID   `json:"releases,omitempty"` // that were accessible
 	Tags     []landfall.Tag   `json:"tags,omitempty"`
 	Aliases  []DeletedAlias   `json:"aliases,omitempty"`
-	Tokens   []landfall.Token `json:"tokens,omitempty"` // that were good for the app alone
+	Tokens   []landfall.Token `json:"tokens,omitempty"` // that were valid for this app only
 }
 
 // DeletedAlias is an alias of a function of a deleted app.
@@ -25,8 +25,8 @@ type DeletedAlias struct {
 	Alias landfall.Alias `json:"alias"`
 }
 
-// Tombstone returns what the deletion of an app took away; false for an app that exists, and for one whose deletion closed only its
-// addresses.
+// Tombstone returns what the deletion of an app took away; false for an app that exists, and for one whose deletion
+// closed only its addresses.
 func (q queries) Tombstone(ctx context.Context, app string) (t Tombstone, there bool, err error) {
 	text, err := one(ctx, q, "store.Tombstone", scanValue[string], `SELECT closed FROM apps WHERE id = $1`, app)
 	if err != nil || text == "" {
@@ -36,18 +36,19 @@ func (q queries) Tombstone(ctx context.Context, app string) (t Tombstone, there 
 	return t, true, err
 }
 
-// WithoutTombstone returns the deleted apps of which an earlier program closed only the addresses.
-func (q queries) WithoutTombstone(ctx context.Context) ([]landfall.App, error) {
+// DeletedWithoutTombstone returns the deleted apps of which an earlier program closed only the addresses.
+func (q queries) DeletedWithoutTombstone(ctx context.Context) ([]landfall.App, error) {
 	return list(ctx, q, "store.WithoutTombstone", scanApp, `SELECT `+appColumns+` FROM apps WHERE deleted > 0 AND closed = '' ORDER BY name`)
 }
 
-// FreeNames takes the functions and packages of an app out of its namespace: their names are free. Their versions and numbers stay.
+// FreeNames takes the functions and packages of an app out of its namespace, so that their names are free. Their
+// versions and numbers stay.
 func (tx *Tx) FreeNames(ctx context.Context, app string) error {
 	return tx.exec(ctx, "store.FreeNames", `UPDATE units SET scope = $2 WHERE app = $1 AND kind IN ('function', 'package')`,
 		app, scope("", "", app))
 }
 
-// CancelWork ends what would run by itself for an app: its schedules and their firings, and the executions that were accepted and wait.
+// CancelWork ends what would still run for an app: its schedules with their firings, and accepted executions that wait.
 func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) error {
 	const op landfall.Op = "store.CancelWork"
 	const why = "the app was deleted"
@@ -63,8 +64,8 @@ func (tx *Tx) CancelWork(ctx context.Context, app landfall.App, at time.Time) er
 		WHERE app = $1 AND state = 'queued'`, app.ID, landfall.ExecutionFailed, micros(at), why)
 }
 
-// RevokeTokens forgets the tokens that are good for an app alone, with who signed in by them, and who visits a host of the app. It
-// returns the tokens.
+// RevokeTokens deletes the tokens that are valid for this app only, with the sessions of people who signed in by them,
+// and the visits to hosts of the app. It returns the tokens.
 func (tx *Tx) RevokeTokens(ctx context.Context, app landfall.App) ([]landfall.Token, error) {
 	const op landfall.Op = "store.RevokeTokens"
 	tokens, err := list(ctx, tx.queries, op, scanToken, `SELECT hash, name, scope, app, created FROM tokens WHERE app = $1 ORDER BY name, hash`, app.ID)
@@ -92,8 +93,9 @@ func (tx *Tx) SetTombstone(ctx context.Context, app string, t Tombstone) error {
 	return tx.exec(ctx, "store.SetTombstone", `UPDATE apps SET closed = $2 WHERE id = $1`, app, string(data))
 }
 
-// ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, what builds made, and how
-// its repository is reached. Its folders of the object store are marked. Until SetRemoved a collection finds them by these marks.
+// ForgetContent deletes the rows that point to the content of a deleted app: its versions with their secrets, the
+// records of its builds, and the credentials of its repository. Its folders in the object store are marked, and
+// collections find them by the marks until SetRemoved.
 func (tx *Tx) ForgetContent(ctx context.Context, app string) error {
 	for _, statement := range []string{
 		`DELETE FROM version_prefixes WHERE unit IN (SELECT id FROM units WHERE app = $1)`,

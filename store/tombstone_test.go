@@ -16,8 +16,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// The upgrade of a database in which an earlier program deleted an app: the names of its functions are free at once, its own is not, it is
-// known that more is to be closed, and the content of the apps that exist stays where it is.
+// The upgrade of a database in which an earlier program deleted an app: the names of its functions are free at once,
+// its own is not, it is known that more is to be closed, and the content of the apps that exist stays where it is.
 func TestUpgradeOfDeletedApps(t *testing.T) {
 	t.Parallel()
 	for name, where := range fresh(t) {
@@ -47,7 +47,7 @@ func TestUpgradeOfDeletedApps(t *testing.T) {
 			db = testkit.Must(store.Open(ctx, where))(t)
 			defer db.Close()
 			var half []string
-			for _, app := range testkit.Must(db.WithoutTombstone(ctx))(t) {
+			for _, app := range testkit.Must(db.DeletedWithoutTombstone(ctx))(t) {
 				half = append(half, app.Name)
 			}
 			testkit.Same(t, "what is to be closed", half, []string{"shop"})
@@ -105,7 +105,7 @@ func testClosed(t *testing.T, open opener) {
 				}
 				x := execution(app, "of "+app.Name, 1)
 				x.State, x.Async = landfall.ExecutionQueued, true
-				if err := tx.AcceptExecution(ctx, x, []byte("{}"), store.Waiting{Count: 9, Bytes: 9}); err != nil {
+				if err := tx.AcceptExecution(ctx, x, []byte("{}"), store.WaitingLimit{Count: 9, Bytes: 9}); err != nil {
 					return err
 				}
 				return tx.CreateVisit(ctx, "code of "+app.Name, "session of zoo", store.Visit{Host: app.Name + ".localhost", Challenge: landfall.DigestOf([]byte("nonce"))}, noon, after(100))
@@ -145,7 +145,7 @@ func testClosed(t *testing.T, open opener) {
 		testkit.Same(t, "what is run of what waited", leased, []string{"of zoo"})
 		x := execution(shop, "late", 1)
 		err := db.Update(ctx, func(tx *store.Tx) error {
-			return tx.AcceptExecution(ctx, x, []byte("{}"), store.Waiting{Count: 9, Bytes: 9})
+			return tx.AcceptExecution(ctx, x, []byte("{}"), store.WaitingLimit{Count: 9, Bytes: 9})
 		})
 		testkit.Kind(t, "what comes later", err, landfall.NotFound)
 	})

@@ -77,7 +77,7 @@ func testUpdate(t *testing.T, open opener) {
 			group.Go(func() error {
 				name := fmt.Sprintf("app%d", i)
 				taken := i%10 == 7 // its second statement is one that the database refuses
-				err := db.Together(ctx, func(ctx context.Context, tx *store.Tx) error {
+				err := db.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
 					if err := tx.EnsureNamespace(ctx, "default", 0); err != nil {
 						return err
 					}
@@ -128,12 +128,12 @@ func testUpdate(t *testing.T, open opener) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		gone := func(ctx context.Context, tx *store.Tx) error { return tx.EnsureNamespace(ctx, "team", 0) }
-		testkit.Kind(t, "Together", db.Together(ctx, gone), landfall.Canceled)
+		testkit.Kind(t, "Together", db.GroupCommit(ctx, gone), landfall.Canceled)
 		testkit.Kind(t, "a closed database", func() error {
 			if err := db.Close(); err != nil {
 				t.Error(err)
 			}
-			return db.Together(t.Context(), gone)
+			return db.GroupCommit(t.Context(), gone)
 		}(), landfall.Internal)
 	})
 	t.Run("one who never returns keeps nobody from the next transaction", func(t *testing.T) {
@@ -142,7 +142,7 @@ func testUpdate(t *testing.T, open opener) {
 		for _, update := range []func(func()) error{
 			func(f func()) error { return db.Update(ctx, func(*store.Tx) error { f(); return nil }) },
 			func(f func()) error {
-				return db.Together(ctx, func(context.Context, *store.Tx) error { f(); return nil })
+				return db.GroupCommit(ctx, func(context.Context, *store.Tx) error { f(); return nil })
 			},
 		} {
 			over := make(chan struct{})
@@ -161,7 +161,7 @@ func testUpdate(t *testing.T, open opener) {
 		db, ctx := open(t), t.Context()
 		together := func(f func() error) <-chan error {
 			ended, waiting := make(chan error, 1), db.Gathered()
-			go func() { ended <- db.Together(ctx, func(context.Context, *store.Tx) error { return f() }) }()
+			go func() { ended <- db.GroupCommit(ctx, func(context.Context, *store.Tx) error { return f() }) }()
 			for db.Gathered() == waiting {
 				runtime.Gosched()
 			}
@@ -169,7 +169,7 @@ func testUpdate(t *testing.T, open opener) {
 		}
 		begun, gathered := make(chan bool), make(chan bool)
 		go func() {
-			_ = db.Together(ctx, func(context.Context, *store.Tx) error {
+			_ = db.GroupCommit(ctx, func(context.Context, *store.Tx) error {
 				close(begun)
 				<-gathered
 				return nil
@@ -209,7 +209,8 @@ func testUpdate(t *testing.T, open opener) {
 		testkit.Same(t, "what changed last", testkit.Must(db.ChangesSince(ctx, workers*times))(t), []store.Change{{Number: workers*times + 1, App: app.ID}})
 		testkit.Same(t, "what changed since", len(testkit.Must(db.ChangesSince(ctx, workers*times+1))(t)), 0)
 	})
-	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for them.
+	// Writers move two rows of one app together; whoever reads sees both before, or both after, and never waits for
+	// them.
 	t.Run("readers see before or after", func(t *testing.T) {
 		t.Parallel()
 		db, ctx := open(t), t.Context()

@@ -42,8 +42,8 @@ func wheres(t *testing.T) map[string]string {
 	return map[string]string{"sqlite": storetest.SQLite(t), "postgres": storetest.Postgres(t)}
 }
 
-// A newer program brings the tables to its form and keeps the rows; an older one then refuses, in one sentence that says what to
-// do, and changes nothing.
+// A newer program brings the tables to its form and keeps the rows; an older one then refuses, in one sentence that
+// says what to do, and changes nothing.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, where := range wheres(t) {
@@ -116,8 +116,8 @@ func TestUpgradeOutOfOrder(t *testing.T) {
 	testkit.Same(t, "an app", testkit.Must(db.App(ctx, app.ID))(t), app)
 }
 
-// A backup says with the highest number which migrations its rows have gone through. So whatever comes after these has a higher one; 3
-// was given up, and is not given again.
+// A backup says with the highest number which migrations its rows have gone through. So whatever comes after these has
+// a higher one; 3 was given up, and is not given again.
 func TestNumbersOfMigrations(t *testing.T) {
 	t.Parallel()
 	released := []string{
@@ -194,8 +194,8 @@ func back(t *testing.T, db *store.DB, number int, file string) {
 	})
 }
 
-// An earlier program took every delivery with the id that an app's own hook had named for the app's. What an upgrade takes over of that
-// is only what was for the repository at the app's address.
+// An earlier program took every delivery with the id that an app's own hook had named for the app's. What an upgrade
+// takes over of that is only what was for the repository at the app's address.
 func TestUpgradeOfSharedDeliveries(t *testing.T) {
 	t.Parallel()
 	for name, where := range wheres(t) {

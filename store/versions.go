@@ -27,7 +27,7 @@ func scanUnit(row scanner) (Unit, error) {
 	return u, err
 }
 
-// scope is where names of a kind are unique: the namespace for functions and packages, else the app.
+// scope is where names of a kind must be unique: the namespace for functions and packages, else the app.
 func scope(kind landfall.UnitKind, namespace, app string) string {
 	if kind.InNamespace() {
 		return "namespace/" + namespace
@@ -35,13 +35,13 @@ func scope(kind landfall.UnitKind, namespace, app string) string {
 	return "app/" + app
 }
 
-// Unit returns the unit that an app means by a name. NotFound when it never was.
+// Unit returns the unit for which an app uses a name. NotFound when there never was one.
 func (q queries) Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {
 	return one(ctx, q, "store.Unit", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
 		scope(id.Kind, app.Namespace, app.ID), id.Kind, id.Name)
 }
 
-// UnitInNamespace returns a function or package by namespace and name. NotFound when it never was.
+// UnitInNamespace returns a function or package by namespace and name. NotFound when there never was one.
 func (q queries) UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (Unit, error) {
 	return one(ctx, q, "store.UnitInNamespace", scanUnit, `SELECT `+unitColumns+` FROM units u WHERE u.scope = $1 AND u.kind = $2 AND u.name = $3`,
 		scope(id.Kind, namespace, ""), id.Kind, id.Name)
@@ -58,8 +58,8 @@ func (q queries) UnitsInNamespace(ctx context.Context, namespace string, kind la
 		WHERE u.scope = $1 AND u.kind = $2 AND u.retired = 0 ORDER BY u.name`, scope(kind, namespace, ""), kind)
 }
 
-// CreateUnit stores a unit owned by an app. In a namespace the numbers of a function or package go on where those of a deleted app's
-// ended that had the name: a number means one version for ever.
+// CreateUnit stores a unit owned by an app. For functions and packages the numbers continue those of a deleted app's
+// unit with the same name in the namespace, so a number always means one version.
 func (tx *Tx) CreateUnit(ctx context.Context, app landfall.App, id landfall.UnitID) (Unit, error) {
 	const op landfall.Op = "store.CreateUnit"
 	u := Unit{ID: uuid.NewString(), Unit: id, Namespace: app.Namespace, App: app.ID}
@@ -89,7 +89,7 @@ func scanVersion(row scanner) (landfall.Version, error) {
 	var created int64
 	err := row.Scan(&v.Unit.Kind, &v.Unit.Name, &v.Namespace, &v.App, &v.Number, &v.UID, &v.Label, &v.Description, &v.Digest,
 		&spec, &content, &v.Commit, &created, &v.Production, &v.Retired)
-	v.Created = moment(created)
+	v.Created = timeOf(created)
 	v.Spec = json.RawMessage(spec)
 	if content != "" {
 		v.Content = json.RawMessage(content)
@@ -104,7 +104,7 @@ func (tx *Tx) CreateVersion(ctx context.Context, unit string, v landfall.Version
 		unit, v.Number, v.UID, v.Label, v.Description, v.Digest, string(v.Spec), string(v.Content), v.Commit, micros(v.Created), v.Production)
 }
 
-// MarkVersion stores what changes of a version when an apply uses it again: where its content is stored, that
+// MarkVersion stores the fields of a version that change when an apply uses it again: where its content is stored, that
 // production had it, and that it is back in its tracker.
 func (tx *Tx) MarkVersion(ctx context.Context, unit string, v landfall.Version) error {
 	return tx.exec(ctx, "store.MarkVersion", `UPDATE versions SET content = $3, production = $4, retired = $5 WHERE unit = $1 AND number = $2`,
@@ -129,8 +129,8 @@ func (q queries) VersionByUID(ctx context.Context, unit string, uid landfall.UID
 		WHERE v.unit = $1 AND v.uid = $2`, unit, uid)
 }
 
-// Versions returns the versions of a unit in the order of their numbers: the unit's tracker, and with retired also those
-// that left the spec and are still held.
+// Versions returns the versions of a unit in the order of their numbers: those in the unit's tracker and, with retired,
+// also those that left the spec and are still held.
 func (q queries) Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error) {
 	return list(ctx, q, "store.Versions", scanVersion, `SELECT `+versionColumns+` FROM versions v JOIN units u ON u.id = v.unit
 		WHERE v.unit = $1 AND (v.retired = 0 OR $2 = 1) ORDER BY v.number`, unit, retired)
@@ -147,7 +147,8 @@ func (q queries) CountVersions(ctx context.Context, unit string) (int, error) {
 	return one(ctx, q, "store.CountVersions", scanValue[int], `SELECT COUNT(*) FROM versions WHERE unit = $1 AND retired = 0`, unit)
 }
 
-// HasVersions reports whether a unit has versions in its tracker, and whether it has any, also such that are only held.
+// HasVersions reports whether a unit has versions in its tracker, and whether it has any at all, including those that
+// are only held.
 func (q queries) HasVersions(ctx context.Context, unit string) (tracked, held bool, err error) {
 	there, err := one(ctx, q, "store.HasVersions", func(row scanner) (there [2]bool, err error) {
 		return there, row.Scan(&there[0], &there[1])
@@ -155,8 +156,8 @@ func (q queries) HasVersions(ctx context.Context, unit string) (tracked, held bo
 	return there[0], there[1], err
 }
 
-// LatestNumber returns the number of the version of a unit most recently applied on the production line of its owner
-// that still exists; for an unowned unit, or one that production never had or has no longer, NotFound.
+// LatestNumber returns the number of the version of a unit that production of its owner applied last, if it still
+// exists. NotFound for a unit without an owner, and for one that production never had or has no longer.
 func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
 	return one(ctx, q, "store.LatestNumber", scanValue[int64], `SELECT gu.number FROM units u
 		JOIN applies a ON a.app = u.app AND a.line = 'production'
@@ -168,8 +169,8 @@ func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
 		ORDER BY a.id DESC LIMIT 1`, unit)
 }
 
-// aliasHolds is true of a version v that an alias points to, or that such a version runs with: its package, its environment, its
-// configuration and its secrets, as the group version has them that made it.
+// aliasHolds is true for a version v that an alias points to, and for a version that such a version needs to run: its
+// package, environment, configuration and secrets, in the group version that made it.
 const aliasHolds = `EXISTS (SELECT 1 FROM aliases al JOIN units fu ON fu.id = al.unit
 	JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
 	JOIN group_units ag ON ag.app = fu.app AND ag.grp = fv.uid AND ag.unit = v.unit AND ag.number = v.number
@@ -188,7 +189,7 @@ func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bo
 	return n > 0, err
 }
 
-// DeleteVersion removes a version and its pointers into the object store; collection does the rest.
+// DeleteVersion removes a version and its pointers into the object store; a collection does the rest.
 func (tx *Tx) DeleteVersion(ctx context.Context, unit string, number int64) error {
 	const op landfall.Op = "store.DeleteVersion"
 	if err := tx.exec(ctx, op, `DELETE FROM version_prefixes WHERE unit = $1 AND number = $2`, unit, number); err != nil {
@@ -209,9 +210,9 @@ func scanUnitNumber(row scanner) (UnitNumber, error) {
 	return v, err
 }
 
-// Unheld returns the versions of an app that nothing keeps: that left the spec, or that only other branches than
-// production had, and that no accessible release holds, no alias, and no execution that is not over.
-func (q queries) Unheld(ctx context.Context, app string) ([]UnitNumber, error) {
+// UnheldVersions returns the versions of an app that nothing keeps: they left the spec, or only branches other than
+// production had them; and no accessible release, alias or unfinished execution holds them.
+func (q queries) UnheldVersions(ctx context.Context, app string) ([]UnitNumber, error) {
 	return list(ctx, q, "store.Unheld", scanUnitNumber, `SELECT v.unit, v.number FROM versions v JOIN units u ON u.id = v.unit
 		WHERE u.app = $1 AND (v.retired = 1 OR v.production = 0)
 		AND NOT EXISTS (SELECT 1 FROM group_units gu JOIN releases r ON r.app = gu.app AND r.uid = gu.grp
@@ -225,7 +226,8 @@ func (q queries) Unheld(ctx context.Context, app string) ([]UnitNumber, error) {
 			WHERE vp.unit = v.unit AND vp.number = v.number)`, app)
 }
 
-// LiveNumber returns the number of the version of a unit that the live release of its owner has. NotFound when it has none.
+// LiveNumber returns the number of the version of a unit that the live release of its owner has. NotFound when it has
+// none.
 func (q queries) LiveNumber(ctx context.Context, unit string) (int64, error) {
 	return one(ctx, q, "store.LiveNumber", scanValue[int64], `SELECT gu.number FROM units u JOIN apps a ON a.id = u.app
 		JOIN group_units gu ON gu.app = a.id AND gu.grp = a.live AND gu.unit = u.id WHERE u.id = $1`, unit)

@@ -7,19 +7,19 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Visit is what a code lets somebody begin who is signed in at the control host.
+// Visit is what a code allows a person to begin who is signed in at the control host.
 type Visit struct {
-	Host      string          // of a release: the only one where the code is good for anything
-	Challenge landfall.Digest // of what the browser holds that asked for it: it is good for no other
+	Host      string          // of a release: the only host where the code is valid
+	Challenge landfall.Digest // of a value that the browser holds; the code is valid in this browser only
 	Path      string          // where the visit begins
 }
 
-// CreateVisit stores a code, which is good until the given time, for the session whose secret is known. Only digests of both are
-// kept. Codes and visits that are over by now are forgotten, and so are those of the session beyond a number that nobody needs: who
-// visits one of these again comes by the control host once more, and notices nothing.
+// CreateVisit stores a code, which is valid until the given time, for the session with a secret. Only digests of both
+// are stored. Codes and visits that are over by now are deleted. So are the session's oldest visits beyond a limit that
+// nobody needs: a person who returns to one of them passes the control host again and notices nothing.
 func (tx *Tx) CreateVisit(ctx context.Context, code, session string, v Visit, now, expires time.Time) error {
 	const op landfall.Op = "store.CreateVisit"
-	const most = 200 // of a session
+	const most = 200 // for each session
 	of := landfall.DigestOf([]byte(session))
 	if err := tx.exec(ctx, op, `DELETE FROM visits WHERE expires <= $1`, micros(now)); err != nil {
 		return err
@@ -33,9 +33,9 @@ func (tx *Tx) CreateVisit(ctx context.Context, code, session string, v Visit, no
 		landfall.DigestOf([]byte(code)), of, v.Host, v.Challenge, v.Path, micros(expires))
 }
 
-// BeginVisit turns a code into a visit at a host: whoever has secret is then taken for whom the code was made for. It returns where
-// the visit begins, and when the session ends that it ends with. NotFound when the code is not known, over or used, or is
-// for another host or browser, or its session has ended.
+// BeginVisit turns a code into a visit at a host: whoever has secret then acts as the person for whom the code was
+// made. It returns where the visit begins, and when the session ends, with which the visit ends. NotFound when the code
+// is not known, over or used, or belongs to another host or browser, or its session has ended.
 func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, now time.Time) (path string, expires time.Time, err error) {
 	const op landfall.Op = "store.BeginVisit"
 	expires, err = one(ctx, tx.queries, op, scanTime, `SELECT s.expires FROM visits v JOIN sessions s ON s.hash = v.session
@@ -52,10 +52,11 @@ func (tx *Tx) BeginVisit(ctx context.Context, code, host, nonce, secret string, 
 func scanTime(row scanner) (time.Time, error) {
 	var at int64
 	err := row.Scan(&at)
-	return moment(at), err
+	return timeOf(at), err
 }
 
-// VisitToken returns the token of whoever has secret and visits a host. NotFound when they do not, or are not signed in any more.
+// VisitToken returns the token of the person who has secret and visits a host. NotFound when there is no such visit, or
+// the person is not signed in any more.
 func (q queries) VisitToken(ctx context.Context, secret, host string, now time.Time) (landfall.Token, error) {
 	return one(ctx, q, "store.VisitToken", scanToken, `SELECT t.hash, t.name, t.scope, t.app, t.created
 		FROM visits v JOIN sessions s ON s.hash = v.session JOIN tokens t ON t.hash = s.token

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// forgetWorkers is when a worker that said nothing more is forgotten.
+// forgetWorkers is when a worker without a sign of life is forgotten.
 const forgetWorkers = 24 * time.Hour
 
-// Working notes that a worker is alive until a time; the zero time, that it is no more. Those that were killed long before are
-// forgotten.
-func (tx *Tx) Working(ctx context.Context, worker string, until time.Time) error {
+// RecordWorker notes that a worker is alive until a time; the zero time means that it has stopped. It forgets workers
+// that were killed long before.
+func (tx *Tx) RecordWorker(ctx context.Context, worker string, until time.Time) error {
 	dead := ""
 	if until.IsZero() {
 		dead = worker
@@ -23,7 +23,7 @@ func (tx *Tx) Working(ctx context.Context, worker string, until time.Time) error
 		ON CONFLICT (process) DO UPDATE SET until = excluded.until`, worker, micros(until))
 }
 
-// Workers returns how many workers are alive at a time, as far as they noted it.
+// Workers returns how many workers are alive at a time, according to their records.
 func (q queries) Workers(ctx context.Context, now time.Time) (int, error) {
 	return one(ctx, q, "store.Workers", scanValue[int], `SELECT COUNT(*) FROM workers WHERE until > $1`, micros(now))
 }

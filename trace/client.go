@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// client posts spans by OTLP over HTTP, as protobuf. That of the SDK would link gRPC into the program.
+// client posts spans by OTLP over HTTP, as protobuf. The client of the SDK would add gRPC to the program.
 type client struct {
 	settings settings
 	http     *http.Client
@@ -45,10 +45,10 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. While the other side is not there, it tries again until ctx ends: the SDK gives it half
-// a minute, and drops what does not find room meanwhile.
+// UploadTraces implements otlptrace.Client. While the other side cannot be reached, it tries again until ctx ends: the
+// SDK gives it half a minute, and drops further spans when its queue is full.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // a request for an export is written the same
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans}) // a request for an export has the same encoding
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *client) post(ctx context.Context, body []byte) (again time.Duration, er
 	}
 	defer answer.Body.Close()
 	const most = 64 << 10
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, most)) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, most)) // so that the connection can be used again
 	switch answer.StatusCode {
 	case http.StatusOK, http.StatusAccepted, http.StatusNoContent:
 		return 0, nil

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Logger returns a logger whose lines say of which trace they are, by what their context is in. Of a nil Tracer it is the logger.
+// Logger returns a logger that adds the trace of the context to its lines. For a nil Tracer it returns logger.
 func (t *Tracer) Logger(logger *slog.Logger) *slog.Logger {
 	if t == nil {
 		return logger

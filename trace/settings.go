@@ -15,7 +15,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// settings are where spans go, and how.
+// settings say where and how spans are sent.
 type settings struct {
 	endpoint string
 	headers  map[string]string
@@ -24,16 +24,16 @@ type settings struct {
 	tls      *tls.Config
 }
 
-// The prefixes of the settings of the exporter. What is said of traces comes before what is said of all signals.
+// These are the prefixes of the exporter's settings. Settings for traces come before those for all signals.
 const (
 	ofTraces = "OTEL_EXPORTER_OTLP_TRACES_"
 	ofAll    = "OTEL_EXPORTER_OTLP_"
 )
 
-// environment reads the settings of the exporter. One that is empty is none.
+// environment reads the settings of the exporter. An empty setting counts as not set.
 type environment func(string) string
 
-// get returns a setting, and the name of the variable that has it.
+// get returns a setting, and the name of its variable.
 func (e environment) get(setting string) (name, value string) {
 	for _, prefix := range []string{ofTraces, ofAll} {
 		if value := strings.TrimSpace(e(prefix + setting)); value != "" {
@@ -43,12 +43,12 @@ func (e environment) get(setting string) (name, value string) {
 	return "", ""
 }
 
-// wrong says that a variable's value cannot be meant. It does not show values that may be secret.
+// wrong is the error for a variable with a wrong value. It does not show values that may be secret.
 func wrong(name, problem string) error {
 	return &landfall.Error{Op: "trace.Open", Kind: landfall.Invalid, Message: name + " " + problem}
 }
 
-// read returns what the environment says of traces, and false when nobody wants any.
+// read returns the settings for traces, and false when traces are not wanted.
 func read(getenv func(string) string) (s settings, wanted bool, err error) {
 	e := environment(getenv)
 	const exporter = "OTEL_TRACES_EXPORTER"
@@ -84,7 +84,7 @@ func read(getenv func(string) string) (s settings, wanted bool, err error) {
 	return s, err == nil, err
 }
 
-// endpoint returns where spans are posted to.
+// endpoint returns the address to which spans are posted.
 func (e environment) endpoint(usual string) (string, error) {
 	name, value := e.get("ENDPOINT")
 	if value == "" {
@@ -119,7 +119,7 @@ func (e environment) timeout() (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// headers reads name=value pairs, with what is not plain in percent.
+// headers reads name=value pairs in percent-encoding.
 func (e environment) headers() (map[string]string, error) {
 	name, value := e.get("HEADERS")
 	headers := map[string]string{}
@@ -138,7 +138,7 @@ func (e environment) headers() (map[string]string, error) {
 	return headers, nil
 }
 
-// tls returns whom to trust, and who we are, where that is said.
+// tls returns the configured certificates, for the server and for ourselves.
 func (e environment) tls() (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	authority, roots := e.get("CERTIFICATE")

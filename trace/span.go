@@ -11,10 +11,10 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Attribute is something that a span says.
+// Attribute is an attribute of a span.
 type Attribute = attribute.KeyValue
 
-// Run are what the span of a run says.
+// Run returns the attributes of the span of a run.
 func Run(app string, run landfall.Run) []Attribute {
 	return []Attribute{
 		semconv.CICDPipelineName(app), semconv.CICDPipelineRunID(run.ID),
@@ -22,10 +22,10 @@ func Run(app string, run landfall.Run) []Attribute {
 	}
 }
 
-// Step is what the span of a step says.
+// Step returns the attribute of the span of a step.
 func Step(step landfall.Step) Attribute { return semconv.CICDPipelineTaskName(string(step)) }
 
-// Report are what the span of a commit status says.
+// Report returns the attributes of the span of a commit status.
 func Report(report landfall.Report) []Attribute {
 	return []Attribute{
 		semconv.CICDPipelineName(report.AppName), semconv.CICDPipelineRunID(report.Run), Step(landfall.StepReport),
@@ -34,7 +34,8 @@ func Report(report landfall.Report) []Attribute {
 	}
 }
 
-// Comment are what the span of a pull request's comment says. It begins a trace: a comment may be owed for several runs.
+// Comment returns the attributes of the span of a pull request's comment. The span begins a trace, because a comment
+// may belong to several runs.
 func Comment(comment landfall.Comment) []Attribute {
 	return []Attribute{
 		Step(landfall.StepReport), semconv.VCSOwnerName(comment.Repository.Owner), semconv.VCSRepositoryName(comment.Repository.Name),
@@ -42,8 +43,8 @@ func Comment(comment landfall.Comment) []Attribute {
 	}
 }
 
-// Function are what the span of a function's call says: its name, its version, the execution if it is known yet, and the kind of
-// trigger that it is called by; none when it is called by its name.
+// Function returns the attributes of the span of a function's call: its name, its version, the execution if it is known
+// yet, and the kind of trigger; none when it is called by its name.
 func Function(namespace, name string, version landfall.UID, execution string, by landfall.UnitKind) []Attribute {
 	all := []Attribute{
 		semconv.FaaSInvokedName(namespace + "/" + name), semconv.FaaSInvokedProviderKey.String("landfall"), semconv.FaaSVersion(string(version)),
@@ -68,7 +69,7 @@ func triggeredBy(kind landfall.UnitKind) Attribute {
 	return semconv.FaaSTriggerOther
 }
 
-// Failed says what kind of failure the work came to; of what text it has nothing is told.
+// Failed sets the kind of failure of the work. The text of an error is never sent.
 func (s Span) Failed(kind string) {
 	if s.span == nil {
 		return
@@ -77,7 +78,7 @@ func (s Span) Failed(kind string) {
 	s.span.SetStatus(codes.Error, "")
 }
 
-// answered says with which status a request was answered; failed is where failures begin.
+// answered sets the status of the answer; failed is the lowest status of a failure.
 func (s Span) answered(status, failed int) {
 	if s.span == nil || status == 0 {
 		return
@@ -88,7 +89,7 @@ func (s Span) answered(status, failed int) {
 	}
 }
 
-// End ends the span, with the kind of the error that the work came to.
+// End ends the span, with the kind of the work's error.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return

@@ -26,9 +26,10 @@ type Tracer struct {
 	provider *sdk.TracerProvider
 }
 
-// Open returns a Tracer that sends spans where the environment says; nil when it does not say so. getenv is os.Getenv: the SDK
-// reads what else there is (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_…) by itself. Invalid when
-// the environment says something that cannot be meant. Where spans go need not be reachable; that it is not is logged.
+// Open returns a Tracer that sends spans to the address in the environment; nil when there is none. getenv is
+// os.Getenv: the SDK reads the other variables (OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
+// OTEL_BSP_…) by itself. Invalid when a variable has a wrong value. The address need not be reachable; when it is not,
+// that is logged.
 func Open(ctx context.Context, getenv func(string) string, version string, logger *slog.Logger) (*Tracer, error) {
 	s, wanted, err := read(getenv)
 	if err != nil || !wanted {
@@ -49,7 +50,7 @@ func Open(ctx context.Context, getenv func(string) string, version string, logge
 	return &Tracer{provider.Tracer(name, trace.WithInstrumentationVersion(version)), provider}, nil
 }
 
-// faults logs what goes wrong with the delivery of spans, now and then.
+// faults logs errors of the delivery of spans, at intervals.
 type faults struct {
 	logger *slog.Logger
 	often  rate.Sometimes
@@ -60,7 +61,7 @@ func (f *faults) Handle(err error) {
 	f.often.Do(func() { f.logger.Warn("traces are not delivered", "error", err) })
 }
 
-// Close sends what is left until ctx ends. No span is made any more.
+// Close sends the remaining spans until ctx ends. No spans are made after it.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -68,7 +69,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Span is work that takes a while. The zero Span is none.
+// Span is work that takes a while. The zero Span records nothing.
 type Span struct{ span trace.Span }
 
 // Start begins a span below that of ctx.
@@ -79,8 +80,8 @@ func (t *Tracer) Start(ctx context.Context, name string, attributes ...Attribute
 	return t.start(ctx, name, trace.WithAttributes(attributes...))
 }
 
-// Resume begins a span below one that another process had, or an earlier life of this one: what Parent said there. Without, or with
-// what Parent never says, it begins a trace.
+// Resume begins a span below one of another process, or of an earlier life of this one: parent is what Parent returned
+// there. When parent is empty or wrong, it begins a trace.
 func (t *Tracer) Resume(ctx context.Context, parent, name string, attributes ...Attribute) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -88,8 +89,8 @@ func (t *Tracer) Resume(ctx context.Context, parent, name string, attributes ...
 	return t.start(trace.ContextWithRemoteSpanContext(ctx, contextOf(parent)), name, trace.WithAttributes(attributes...))
 }
 
-// Call begins the span of a call of something else: below the span of ctx, with a link to what the call is told of, which is what
-// Parent says; without a span in ctx, below that.
+// Call begins the span of a call to something else, below the span of ctx. told is the traceparent that the call gets,
+// as Parent returns it, and the span has a link to it. Without a span in ctx, the new span is below told.
 func (t *Tracer) Call(ctx context.Context, told, name string, attributes ...Attribute) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -112,7 +113,7 @@ func (t *Tracer) start(ctx context.Context, name string, options ...trace.SpanSt
 
 const traceparent = "traceparent"
 
-// Parent returns the span of ctx as a traceparent of W3C Trace Context; nothing when there is none.
+// Parent returns the span of ctx as a traceparent of W3C Trace Context; empty when there is none.
 func Parent(ctx context.Context) string {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return ""
@@ -122,7 +123,7 @@ func Parent(ctx context.Context) string {
 	return carrier[traceparent]
 }
 
-// contextOf returns the span that a traceparent names; an invalid one when it names none.
+// contextOf returns the span in a traceparent; an invalid one when there is none.
 func contextOf(parent string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}

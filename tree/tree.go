@@ -1,4 +1,4 @@
-// Package tree follows symbolic links among files that are listed, and lie nowhere yet.
+// Package tree follows symbolic links in a list of files that are not on a disk yet.
 package tree
 
 import (
@@ -10,34 +10,34 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Tree is a set of files in which symbolic links are followed: those that a build made, whose targets are known. It remembers where they
-// lead, so it is for one goroutine.
+// Tree is a set of files with symbolic links that a build made, whose targets are known. It remembers where links lead,
+// so it is for one goroutine.
 type Tree struct {
-	files   map[string]landfall.File
-	folders map[string]bool
-	links   []string // sorted
-	lead    map[string]place
+	files    map[string]landfall.File
+	folders  map[string]bool
+	links    []string // sorted
+	resolved map[string]place
 }
 
-// place is where a path leads.
+// place is the place to which a path leads.
 type place struct {
-	at    string // empty for the tree itself
-	links int    // on the way; after too many of them nothing else counts
-	out   bool   // it left the tree
+	at    string // empty for the root of the tree
+	links int    // links on the way; when there are too many, the other fields do not count
+	out   bool   // it is outside the tree
 }
 
-// maxLinks is how many links may lead to each other, as in Linux.
+// maxLinks is how many links may follow each other, as in Linux.
 const maxLinks = 40
 
-// MaxDepth is how many folders a file may lie in, one within another: as many as a sandbox allows.
+// MaxDepth is how deeply the folders of a file may be nested: as deeply as a sandbox allows.
 const MaxDepth = 300
 
-// TooDeep reports whether a file lies in more than MaxDepth folders.
+// TooDeep reports whether a file is in more than MaxDepth folders.
 func TooDeep(name string) bool { return strings.Count(name, "/") > MaxDepth }
 
 // Of returns the tree of files, each with its path.
 func Of(files []landfall.File) *Tree {
-	t := &Tree{files: make(map[string]landfall.File, len(files)), folders: map[string]bool{".": true}, lead: map[string]place{}}
+	t := &Tree{files: make(map[string]landfall.File, len(files)), folders: map[string]bool{".": true}, resolved: map[string]place{}}
 	for _, f := range files {
 		t.files[f.Path] = f
 		for folder := path.Dir(f.Path); !t.folders[folder]; folder = path.Dir(folder) {
@@ -54,20 +54,21 @@ func Of(files []landfall.File) *Tree {
 // Links returns the paths of the links.
 func (t *Tree) Links() []string { return t.links }
 
-// Has reports whether a file, or a folder with files, lies at a path.
+// Has reports whether there is a file, or a folder with files, at a path.
 func (t *Tree) Has(name string) bool {
 	_, file := t.files[name]
 	return file || t.folders[name]
 }
 
-// File returns the file that lies at a path.
+// File returns the file at a path.
 func (t *Tree) File(name string) (landfall.File, bool) {
 	f, ok := t.files[name]
 	return f, ok
 }
 
-// Follow returns the path that a link leads to, through other links and folders, as the system would find it. What lies there may be
-// nothing. A link that leads to itself, or through too many links, is what it leads to. inside is false for one that leaves the tree.
+// Follow returns the path to which a link leads, through other links and folders, as the system would find it. There
+// may be no file at that path. A link that leads to itself, or through too many links, leads to its own path. inside is
+// false for a link that leaves the tree.
 func (t *Tree) Follow(link string) (to string, inside bool) {
 	switch p := t.walk(place{}, link); {
 	case p.links > maxLinks:
@@ -81,7 +82,7 @@ func (t *Tree) Follow(link string) (to string, inside bool) {
 	}
 }
 
-// walk goes a way from a place.
+// walk follows a way from a place.
 func (t *Tree) walk(p place, way string) place {
 	for part := range strings.SplitSeq(way, "/") {
 		switch part {
@@ -95,7 +96,7 @@ func (t *Tree) walk(p place, way string) place {
 			}
 			p.at = part
 			if f := t.files[part]; f.IsBuiltLink() {
-				to := t.led(f)
+				to := t.resolve(f)
 				p = place{to.at, p.links + to.links, to.out}
 			}
 		}
@@ -106,25 +107,26 @@ func (t *Tree) walk(p place, way string) place {
 	return p
 }
 
-// led returns where a link leads, whose folder is no link.
-func (t *Tree) led(link landfall.File) place {
-	p, known := t.lead[link.Path]
+// resolve returns the place to which a link leads; the link's folder is no link.
+func (t *Tree) resolve(link landfall.File) place {
+	p, known := t.resolved[link.Path]
 	if !known {
-		t.lead[link.Path] = place{links: maxLinks + 1} // a link that leads through itself leads there for ever
+		t.resolved[link.Path] = place{links: maxLinks + 1} // a link that leads through itself never ends
 		p = place{at: parent(link.Path), links: 1, out: strings.HasPrefix(link.Target, "/")}
 		if !p.out {
 			p = t.walk(p, link.Target)
 		}
-		t.lead[link.Path] = p
+		t.resolved[link.Path] = p
 	}
 	return p
 }
 
-// parent returns the folder of a path; empty for the tree itself.
+// parent returns the folder of a path; empty for the root of the tree.
 func parent(name string) string { return name[:max(strings.LastIndexByte(name, '/'), 0)] }
 
-// Expand returns the files, sorted by their paths, with what links lead to in the place of the links: a file, or all files of a folder. A
-// link stays one when it leads to nothing or to a folder that it lies in, and when there would be more than so many files and links.
+// Expand returns the files, sorted by path, with each link replaced by its target: a file, or all files of a folder. A
+// link stays a link when it leads to nothing or to one of its own parents, and when there would be more than limit
+// files and links.
 func (t *Tree) Expand(limit int) []landfall.File {
 	byPath := func(a, b landfall.File) int { return strings.Compare(a.Path, b.Path) }
 	e := &expansion{tree: t, sorted: slices.SortedFunc(maps.Values(t.files), byPath), left: limit}
@@ -133,7 +135,7 @@ func (t *Tree) Expand(limit int) []landfall.File {
 	}
 	var all []landfall.File
 	for _, f := range e.sorted {
-		found, ok := e.of(f, f.Path, 0)
+		found, ok := e.expand(f, f.Path, 0)
 		if !ok {
 			found = []landfall.File{f}
 		}
@@ -150,8 +152,8 @@ type expansion struct {
 	left   int // files and links that may still be looked at
 }
 
-// of returns what a file is at a path that leads to it through so many links to folders.
-func (e *expansion) of(f landfall.File, at string, depth int) (found []landfall.File, ok bool) {
+// expand returns the files at the path at, to which f leads through depth links to folders.
+func (e *expansion) expand(f landfall.File, at string, depth int) (found []landfall.File, ok bool) {
 	e.left--
 	switch {
 	case e.left < 0 || depth > maxLinks:
@@ -174,7 +176,7 @@ func (e *expansion) of(f landfall.File, at string, depth int) (found []landfall.
 		if !IsBelow(to, below.Path) {
 			break
 		}
-		more, ok := e.of(below, at+below.Path[len(to):], depth+1)
+		more, ok := e.expand(below, at+below.Path[len(to):], depth+1)
 		if !ok {
 			return nil, false
 		}
@@ -183,7 +185,7 @@ func (e *expansion) of(f landfall.File, at string, depth int) (found []landfall.
 	return found, true
 }
 
-// IsBelow reports whether a path is a folder's, or lies below it.
+// IsBelow reports whether a path is a folder, or is below it.
 func IsBelow(folder, name string) bool {
 	folder = path.Clean(folder)
 	return name == folder || strings.HasPrefix(name, folder+"/")

@@ -1,5 +1,5 @@
-// Package unpack writes the files of a zip archive into a folder, and nothing anywhere else. Archives come from builds and from
-// repositories: none is trusted.
+// Package unpack writes the files of a zip archive into a folder, and nothing anywhere else. Archives come from builds
+// and from repositories, and are not trusted.
 package unpack
 
 import (
@@ -17,10 +17,10 @@ import (
 	"landfall.dev/landfall/tree"
 )
 
-// ErrNoZip is in the error for what is no zip archive.
+// ErrNoZip is in the chain of the error for a file that is no zip archive.
 var ErrNoZip = errors.New("it is no zip archive")
 
-// Limits bound what an archive may have.
+// Limits bound an archive.
 type Limits struct {
 	Files int
 	Bytes int64 // of all files, unpacked
@@ -31,43 +31,43 @@ const folderMode fs.FileMode = 0o755
 // maxTarget is how many bytes the target of a link may have.
 const maxTarget = 4096
 
-// Zip writes the files of an archive of so many bytes into an empty folder: regular files, the folders that they lie in, and
-// symbolic links, of which none leads out of the folder. Invalid, with a sentence that begins with what the archive is called, for
-// an archive that has anything else, is no zip, or has more than the limits; then what was written so far is of no use.
+// Zip writes the files of an archive of size bytes into an empty folder: regular files, their folders, and symbolic
+// links, of which none may lead out of the folder. Invalid, with a sentence that begins with called, for an archive
+// that has anything else, is no zip, or exceeds the limits; the files that were written so far are then of no use.
 func Zip(dir, called string, zipped io.ReaderAt, size int64, limits Limits) error {
 	u := &unpacking{called: called, left: limits.Bytes}
 	z, err := zip.NewReader(zipped, size)
 	if err != nil {
-		return u.refused(errors.Join(ErrNoZip, err), "is no zip archive, or is damaged")
+		return u.invalid(errors.Join(ErrNoZip, err), "is no zip archive, or is damaged")
 	}
 	if len(z.File) > limits.Files {
-		return u.refused(nil, "has %d files; the limit is %d", len(z.File), limits.Files)
+		return u.invalid(nil, "has %d files; the limit is %d", len(z.File), limits.Files)
 	}
 	if u.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
-	defer func() { _ = u.root.Close() }() // nothing is written by it
+	defer func() { _ = u.root.Close() }() // nothing is written to it
 	var links []*zip.File
 	for _, f := range z.File {
 		switch {
 		case strings.HasSuffix(f.Name, "/") && f.Mode().IsDir():
-			continue // folders come with their files
+			continue // folders are made with their files
 		case !fs.ValidPath(f.Name) || f.Name == "." || strings.ContainsAny(f.Name, "\\\x00"):
-			return u.refused(nil, "has %q, which is no plain file inside it", f.Name)
+			return u.invalid(nil, "has %q, which is no plain file inside it", f.Name)
 		case tree.TooDeep(f.Name):
-			return u.refused(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
+			return u.invalid(nil, "has a file in more than %d folders within one another", tree.MaxDepth)
 		case f.Mode().Type() == fs.ModeSymlink:
 			links = append(links, f)
 		case !f.Mode().IsRegular():
-			return u.refused(nil, "has %q, which is no plain file inside it", f.Name)
+			return u.invalid(nil, "has %q, which is no plain file inside it", f.Name)
 		default:
 			if err := u.file(f); err != nil {
 				return err
 			}
 		}
 	}
-	if len(links)+len(u.listed) == 0 {
-		return u.refused(nil, "has no file")
+	if len(links)+len(u.files) == 0 {
+		return u.invalid(nil, "has no file")
 	}
 	return u.links(links)
 }
@@ -77,23 +77,23 @@ type unpacking struct {
 	called string
 	root   *os.Root
 	left   int64           // bytes
-	listed []landfall.File // that were written, and links
+	files  []landfall.File // files that were written, and links
 }
 
 const twice = "has %q twice, or below another file"
 
-func (u *unpacking) refused(cause error, format string, args ...any) error {
+func (u *unpacking) invalid(cause error, format string, args ...any) error {
 	return &landfall.Error{Op: "unpack.Zip", Kind: landfall.Invalid, Err: cause, Message: u.called + " " + fmt.Sprintf(format, args...)}
 }
 
-// create makes a file or a link, and the folders that it lies in.
+// create makes a file or a link, and its folders.
 func (u *unpacking) create(name string, do func() error) error {
 	err := u.root.MkdirAll(path.Dir(name), folderMode)
 	if err == nil {
 		err = do()
 	}
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EISDIR) {
-		return u.refused(err, twice, name)
+		return u.invalid(err, twice, name)
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (u *unpacking) file(f *zip.File) error {
 	if f.Mode()&0o111 != 0 {
 		mode = executable
 	}
-	if mode == executable { // a process that is started meanwhile would hold the file open for writing, and such a file cannot be run (ETXTBSY)
+	if mode == executable { // a process that is just being started would hold the file open for writing, and then the file cannot be executed (ETXTBSY)
 		syscall.ForkLock.RLock()
 		defer syscall.ForkLock.RUnlock()
 	}
@@ -121,29 +121,29 @@ func (u *unpacking) file(f *zip.File) error {
 	if err := u.copy(to, f, u.left); err != nil {
 		return err
 	}
-	u.listed = append(u.listed, landfall.File{Path: f.Name})
+	u.files = append(u.files, landfall.File{Path: f.Name})
 	return errors.Join(to.Chmod(mode), to.Close())
 }
 
-// copy writes the bytes of an entry, which has at most so many.
+// copy writes the bytes of an entry, but no more than most.
 func (u *unpacking) copy(to io.Writer, f *zip.File, most int64) error {
 	from, err := f.Open()
 	if err != nil {
-		return u.refused(err, "has %q, which cannot be read: %v", f.Name, err)
+		return u.invalid(err, "has %q, which cannot be read: %v", f.Name, err)
 	}
 	defer from.Close()
 	n, err := io.Copy(to, io.LimitReader(from, most+1))
 	u.left -= n
 	switch {
 	case errors.Is(err, zip.ErrChecksum), errors.Is(err, zip.ErrFormat), errors.Is(err, io.ErrUnexpectedEOF):
-		return u.refused(err, "has %q, which is damaged or encrypted", f.Name)
+		return u.invalid(err, "has %q, which is damaged or encrypted", f.Name)
 	case err == nil && n > most:
-		return u.refused(nil, "has more bytes than the limit")
+		return u.invalid(nil, "has more bytes than the limit")
 	}
 	return err
 }
 
-// links makes the links, once all files are there, and then looks where each leads to: with all others in place.
+// links makes the links, after all files, and then checks where each leads, when all others exist.
 func (u *unpacking) links(links []*zip.File) error {
 	for _, f := range links {
 		var target strings.Builder
@@ -151,14 +151,14 @@ func (u *unpacking) links(links []*zip.File) error {
 			return err
 		}
 		if target.Len() == 0 || strings.Contains(target.String(), "\x00") {
-			return u.refused(nil, "has the symbolic link %q, whose target is no path", f.Name)
+			return u.invalid(nil, "has the symbolic link %q, whose target is no path", f.Name)
 		}
-		u.listed = append(u.listed, landfall.File{Path: f.Name, Mode: landfall.Symlink, Target: target.String()})
+		u.files = append(u.files, landfall.File{Path: f.Name, Mode: landfall.Symlink, Target: target.String()})
 	}
-	unpacked := tree.Of(u.listed)
+	unpacked := tree.Of(u.files)
 	for _, name := range unpacked.Links() {
 		if below, _ := unpacked.Follow(path.Dir(name)); below != path.Dir(name) {
-			return u.refused(nil, twice, name)
+			return u.invalid(nil, twice, name)
 		}
 		link, _ := unpacked.File(name)
 		if err := u.create(name, func() error { return u.root.Symlink(link.Target, name) }); err != nil {
@@ -167,7 +167,7 @@ func (u *unpacking) links(links []*zip.File) error {
 	}
 	for _, name := range unpacked.Links() {
 		if _, inside := unpacked.Follow(name); !inside {
-			return u.refused(nil, "has the symbolic link %q, which leads out of it", name)
+			return u.invalid(nil, "has the symbolic link %q, which leads out of it", name)
 		}
 	}
 	return nil

@@ -12,24 +12,24 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Collect deletes what nothing holds any more of an app: versions that only other branches had, and objects that no accessible release
-// reaches; and all content of one that was deleted, see remove. Whether something is held is checked in the transaction that marks or
-// deletes it. One collection at a time may be at work: a prefix that comes back into use must not be on another one's list. It waits for
-// what wants nothing to be collected meanwhile. Only the owner of the database collects: in another process it does nothing but fail, and
-// it ends when another process wins the database meanwhile.
+// Collect deletes what nothing of an app holds any more: versions that only other branches had, and objects that no
+// accessible release reaches. For a deleted app it deletes all content, see remove. The transaction that marks or
+// deletes a thing checks whether something holds it. Only one collection may run at a time, because a prefix that comes
+// back into use must not be on the list of another one. Collect waits for callers of WithoutCollection. Only the leader
+// collects: in another process Collect fails at once, and it ends when another process becomes the leader meanwhile.
 func (u *Upkeep) Collect(ctx context.Context, appID string) error {
-	return u.Uncollected(ctx, func() error { return u.collect(ctx, appID) })
+	return u.WithoutCollection(ctx, func() error { return u.collect(ctx, appID) })
 }
 
 func (u *Upkeep) collect(ctx context.Context, appID string) error {
-	owner, err := u.DB.Owner(ctx)
+	leader, err := u.DB.Leader(ctx)
 	if err != nil {
 		return err
 	}
 	var app landfall.App
 	var expired []landfall.Release
 	var prefixes []string
-	err = owner.Update(ctx, func(tx *store.Tx) error {
+	err = leader.Update(ctx, func(tx *store.Tx) error {
 		var err error
 		if app, err = tx.App(ctx, appID); err != nil || !app.Deleted.IsZero() {
 			return err
@@ -37,7 +37,7 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 		if expired, err = u.expire(ctx, tx, app); err != nil {
 			return err
 		}
-		unheld, err := tx.Unheld(ctx, appID)
+		unheld, err := tx.UnheldVersions(ctx, appID)
 		if err != nil {
 			return err
 		}
@@ -53,26 +53,27 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 		return err
 	}
 	if !app.Deleted.IsZero() {
-		return u.remove(ctx, owner, app)
+		return u.remove(ctx, leader, app)
 	}
 	crashpoint.Here("collect.marked")
 	if len(expired) > 0 {
-		u.Rollout.Show(ctx, app) // before their files are gone
+		u.Rollout.Show(ctx, app) // before their files are deleted
 	}
-	// Objects are deleted outside of transactions. That the list is still this process's to work off is asked in one right before each
-	// batch. What remains is a process that stops between that and the end of the batch for so long that another one wins, deletes
-	// the same, and lets the prefix be used again: what the first deletes then is missed. It would have to stop for at least the time
-	// in which a database gives up its connection, and a run would have to store the same content under the same uid right then;
-	// fsck finds it, and landfall run retry --rebuild stores it again.
+	// Objects are deleted outside of transactions. A transaction before each batch checks that the list still belongs
+	// to this process. One case remains: the process may stop between the check and the end of the batch for so long
+	// that another one wins, deletes the same objects, and lets the prefix be used again. Then the first process
+	// deletes objects that are needed. It would have to stop for longer than the database keeps a dead connection, and
+	// a run would have to store the same content under the same uid right then. fsck finds this, and landfall run retry
+	// --rebuild stores the content again.
 	collector := assets.Collector{Check: func(ctx context.Context) error {
-		return owner.Update(ctx, func(*store.Tx) error { return nil })
+		return leader.Update(ctx, func(*store.Tx) error { return nil })
 	}}
 	for _, prefix := range prefixes {
 		if err := collector.DeletePrefix(ctx, u.Objects, prefix); err != nil {
 			return err
 		}
 		crashpoint.Here("collect.deleted")
-		if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.DropPrefix(ctx, prefix) }); err != nil {
+		if err := leader.Update(ctx, func(tx *store.Tx) error { return tx.DropPrefix(ctx, prefix) }); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,8 @@ func (u *Upkeep) collect(ctx context.Context, appID string) error {
 	return nil
 }
 
-// expire expires what time alone has let go since the last push: the releases of branches that nobody pushed to for long.
+// expire expires releases that time alone has freed since the last push: those of branches without a push for a long
+// time.
 func (u *Upkeep) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]landfall.Release, error) {
 	expired, err := deploy.ExpireSurplus(ctx, tx, app, u.Now())
 	if err != nil || len(expired) == 0 {
@@ -95,9 +97,9 @@ func (u *Upkeep) expire(ctx context.Context, tx *store.Tx, app landfall.App) ([]
 	return expired, err
 }
 
-// Uncollected runs f while nothing is collected. It waits for a collection that is at work.
-func (u *Upkeep) Uncollected(ctx context.Context, f func() error) error {
-	tick := time.NewTicker(uncollectedEvery)
+// WithoutCollection runs f while nothing is collected. It waits for a running collection.
+func (u *Upkeep) WithoutCollection(ctx context.Context, f func() error) error {
+	tick := time.NewTicker(collectionPoll)
 	defer tick.Stop()
 	for !u.collecting.TryLock() {
 		select {
@@ -110,9 +112,9 @@ func (u *Upkeep) Uncollected(ctx context.Context, f func() error) error {
 	return f()
 }
 
-const uncollectedEvery = 20 * time.Millisecond
+const collectionPoll = 20 * time.Millisecond
 
-// repack joins the packs of an app's built-in repository, which git is not left to do by itself.
+// repack joins the packs of an app's built-in repository. Git is not allowed to do that by itself.
 func (u *Upkeep) repack(ctx context.Context, app landfall.App) error {
 	local := builder.Remote{Namespace: app.Namespace, URL: app.Repository, Local: u.Repositories.Path(app.ID)}
 	if local.Local == "" {

@@ -21,7 +21,7 @@ func TestCollectionWaits(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	collected := make(chan error, 1)
-	err := s.upkeep.Uncollected(t.Context(), func() error {
+	err := s.upkeep.WithoutCollection(t.Context(), func() error {
 		go func() { collected <- s.upkeep.Collect(t.Context(), accepttest.AppID) }()
 		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -46,9 +46,9 @@ var (
 	function = landfall.UnitID{Kind: landfall.FunctionUnit, Name: "cart"}
 )
 
-// newHoldings returns a shop with releases of which some are held, each with pages and with a package and its function: one that was live
-// and the live one, one with a tag, one that an alias points to, one with an execution that is not over, an old one, one whose pages a
-// run reserves, one whose pages the newest has too, and the newest.
+// newHoldings returns a shop with releases of which some are held, each with pages and with a package and its function:
+// one that was live and the live one, one with a tag, one that an alias points to, one with an execution that is not
+// over, an old one, one whose pages a run reserves, one whose pages the newest has too, and the newest.
 func newHoldings(t *testing.T) *shop {
 	t.Helper()
 	s := newShop(t)
@@ -75,10 +75,10 @@ func newHoldings(t *testing.T) *shop {
 		err = errors.Join(err, reserved, deploy.MoveLive(ctx, tx, &app, "waslive", by), deploy.MoveLive(ctx, tx, &app, "live", by),
 			deploy.SetTag(ctx, tx, landfall.Tag{App: app.ID, Name: "spare", Kind: landfall.HandTag, Release: "tagged"}, by))
 		row, found := tx.Unit(ctx, app, function)
-		_, aliased := versioning.SetAlias(ctx, tx, row, versioning.Pointing{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
+		_, aliased := versioning.SetAlias(ctx, tx, row, versioning.NewAlias{Name: "stable", Create: true, To: []versioning.Weight{{Selector: "4", Percent: 100}}, At: noon})
 		called := landfall.Execution{ID: "called", AppID: app.ID, Namespace: app.Namespace, Function: function.Name, Number: 5, Group: "called",
 			State: landfall.ExecutionQueued, Async: true, Created: noon}
-		return errors.Join(err, found, aliased, tx.AcceptExecution(ctx, called, []byte("{}"), store.Waiting{Count: 1, Bytes: 10}))
+		return errors.Join(err, found, aliased, tx.AcceptExecution(ctx, called, []byte("{}"), store.WaitingLimit{Count: 1, Bytes: 10}))
 	})
 	return s
 }
@@ -95,18 +95,18 @@ func (s *shop) wantHeld(what string, pages, packages []string) {
 	}
 	slices.Sort(keys)
 	testkit.EqualList(s.T, what+": objects", s.objects.keys(""), keys)
-	row := testkit.Must(s.Doors.DB.Unit(s.T.Context(), s.app(), packaged))(s.T)
+	row := testkit.Must(s.Receiver.DB.Unit(s.T.Context(), s.app(), packaged))(s.T)
 	var versions []string
-	for _, v := range testkit.Must(s.Doors.DB.Versions(s.T.Context(), row.ID, true))(s.T) {
+	for _, v := range testkit.Must(s.Receiver.DB.Versions(s.T.Context(), row.ID, true))(s.T) {
 		versions = append(versions, string(v.UID))
 	}
 	slices.Sort(versions)
 	testkit.EqualList(s.T, what+": versions of the package", versions, packages)
-	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Doors.DB.Prefixes(s.T.Context()))(s.T)), len(pages)+len(packages))
+	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Receiver.DB.Prefixes(s.T.Context()))(s.T)), len(pages)+len(packages))
 }
 
-// A collection leaves what is live or was, what has a tag, what an alias or a call still needs, what a run reserves, and what is shared
-// with any of it; the rest goes.
+// A collection leaves what is live or was, what has a tag, what an alias or a call still needs, what a run reserves,
+// and what is shared with any of it; the rest goes.
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	s := newHoldings(t)
@@ -131,8 +131,8 @@ func TestCollect(t *testing.T) {
 	s.wantHeld("the run is over, and the alias gone", []string{"live", "newest", "shared", "tagged", "waslive"}, []string{"called", "live", "newest", "tagged", "waslive"})
 }
 
-// Wherever a collection is broken off, it has taken nothing of what is held; what it was about to delete cannot be held again; and the
-// next one ends as if it was the first.
+// Wherever a collection is broken off, it has taken nothing of what is held; what it was about to delete cannot be held
+// again; and the next one ends as if it was the first.
 func TestCollectionIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the power is gone")

@@ -14,9 +14,9 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// DeleteApp deletes an app: in one transaction its unfinished runs end, and everything closes by which it can be reached. What was closed
-// is recorded. The app's name stays reserved; the names of its functions and packages are free. A collection removes its content once
-// KeepDeleted is over. NotFound when it was deleted before.
+// DeleteApp deletes an app. In one transaction it ends the unfinished runs and closes every way to reach the app, and
+// records what it closed. The app's name stays reserved; the names of its functions and packages become free. A
+// collection removes the content once KeepDeleted is over. NotFound when it was deleted before.
 func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) error {
 	by := deploy.Mover{Actor: actor, Reason: "the app was deleted", At: u.Now()}
 	err := u.DB.Update(ctx, func(tx *store.Tx) error {
@@ -44,7 +44,7 @@ func (u *Upkeep) DeleteApp(ctx context.Context, app landfall.App, actor string) 
 	return err
 }
 
-// takeDown takes away everything by which a deleted app can be reached, and records what it was.
+// takeDown closes every way to reach a deleted app, and records what there was.
 func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, by deploy.Mover) error {
 	was, err := deploy.Unpublish(ctx, tx, &app, by)
 	if err != nil {
@@ -73,16 +73,16 @@ func (u *Upkeep) takeDown(ctx context.Context, tx *store.Tx, app landfall.App, b
 	return err
 }
 
-// FinishDeletions takes away what earlier programs left of the apps that they deleted. It begins where it was broken off when it is called
-// again.
+// FinishDeletions closes what earlier programs left open of the apps that they deleted. When it is interrupted, the
+// next call goes on.
 func (u *Upkeep) FinishDeletions(ctx context.Context) error {
-	apps, err := u.DB.WithoutTombstone(ctx)
+	apps, err := u.DB.DeletedWithoutTombstone(ctx)
 	if err != nil {
 		return err
 	}
 	for _, app := range apps {
 		by := deploy.Mover{Actor: "landfall", Reason: "the app was deleted", At: u.Now()}
-		if err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error { return u.takeDown(ctx, tx, app, by) }); err != nil {
+		if err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error { return u.takeDown(ctx, tx, app, by) }); err != nil {
 			return err
 		}
 		u.Logger.With(app.LogAttrs()...).InfoContext(ctx, "closed what was left open when the app was deleted")
@@ -90,15 +90,16 @@ func (u *Upkeep) FinishDeletions(ctx context.Context) error {
 	return nil
 }
 
-// RingRemovals rings for the collection of the deleted apps whose content is to be removed by now: the process may not live for long.
-func (u *Upkeep) RingRemovals(ctx context.Context) error {
+// WakeRemovals enqueues the collection of the deleted apps whose content must be removed by now: the process may not
+// live for long.
+func (u *Upkeep) WakeRemovals(ctx context.Context) error {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
-	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
-			if app.Removed.IsZero() && u.keptEnough(app) {
+			if app.Removed.IsZero() && u.retentionOver(app) {
 				tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 			}
 		}
@@ -106,27 +107,27 @@ func (u *Upkeep) RingRemovals(ctx context.Context) error {
 	})
 }
 
-// keptEnough reports whether an app was deleted, and its content is kept for as long as it is to be.
-func (u *Upkeep) keptEnough(app landfall.App) bool {
+// retentionOver reports whether an app was deleted, and the time for which its content is kept is over.
+func (u *Upkeep) retentionOver(app landfall.App) bool {
 	return !app.Deleted.IsZero() && !u.Now().Before(app.Deleted.Add(u.KeepDeleted))
 }
 
-// lateFor is how long after the removal of an app's content it is looked at again: a run that was at work then may have stored something
-// before it noticed that it was over.
-const lateFor = time.Hour
+// recheckAfter is how long after the removal of an app's content the content is checked again: a run that was working
+// then may have stored something before it noticed its end.
+const recheckAfter = time.Hour
 
-// remove removes the content of a deleted app, once it was kept for as long as it is to be: objects, repository, mirror, and what builds
-// made. It may be repeated: what is gone already is passed over.
-func (u *Upkeep) remove(ctx context.Context, owner store.Owner, app landfall.App) error {
+// remove removes the content of a deleted app once its retention is over: objects, repository, mirror and build
+// outputs. It may be repeated: it skips what is gone already.
+func (u *Upkeep) remove(ctx context.Context, leader store.Leader, app landfall.App) error {
 	now := u.Now()
-	if !u.keptEnough(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > lateFor {
+	if !u.retentionOver(app) || !app.Removed.IsZero() && now.Sub(app.Removed) > recheckAfter {
 		return nil
 	}
-	if err := owner.Update(ctx, func(tx *store.Tx) error { return tx.ForgetContent(ctx, app.ID) }); err != nil {
+	if err := leader.Update(ctx, func(tx *store.Tx) error { return tx.ForgetContent(ctx, app.ID) }); err != nil {
 		return err
 	}
 	crashpoint.Here("remove.marked")
-	collector := assets.Collector{Check: func(ctx context.Context) error { return owner.Update(ctx, func(*store.Tx) error { return nil }) }}
+	collector := assets.Collector{Check: func(ctx context.Context) error { return leader.Update(ctx, func(*store.Tx) error { return nil }) }}
 	if err := collector.DeletePrefix(ctx, u.Objects, app.Objects); err != nil {
 		return err
 	}
@@ -137,11 +138,11 @@ func (u *Upkeep) remove(ctx context.Context, owner store.Owner, app landfall.App
 	if !app.Removed.IsZero() {
 		return nil
 	}
-	err := owner.Update(ctx, func(tx *store.Tx) error {
+	err := leader.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.SetRemoved(ctx, app.ID, now); err != nil {
 			return err
 		}
-		_, err := tx.Changed(ctx, app.ID) // with it the messages of its queues go
+		_, err := tx.Changed(ctx, app.ID) // this also deletes the messages of its queues
 		return err
 	})
 	if err != nil {
@@ -152,9 +153,9 @@ func (u *Upkeep) remove(ctx context.Context, owner store.Owner, app landfall.App
 	return u.SweepRemoved(ctx)
 }
 
-// SweepRemoved removes from this machine what it has for apps whose content was removed: mirrors, and what builds made.
+// SweepRemoved removes mirrors and build outputs from this machine that belong to apps whose content was removed.
 func (u *Upkeep) SweepRemoved(ctx context.Context) error {
-	if err := u.Mirrors.Sweep(ctx, u.mirrored); err != nil {
+	if err := u.Mirrors.Sweep(ctx, u.mirroredRepositories); err != nil {
 		return err
 	}
 	apps, err := u.DB.Apps(ctx)
@@ -172,8 +173,9 @@ func (u *Upkeep) SweepRemoved(ctx context.Context) error {
 	return nil
 }
 
-// mirrored returns the repositories that this process may have mirrors of: those of all apps whose content is there.
-func (u *Upkeep) mirrored(ctx context.Context) ([]builder.Remote, error) {
+// mirroredRepositories returns the repositories of which this process may have mirrors: those of all apps whose content
+// exists.
+func (u *Upkeep) mirroredRepositories(ctx context.Context) ([]builder.Remote, error) {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return nil, err
@@ -186,8 +188,8 @@ func (u *Upkeep) mirrored(ctx context.Context) ([]builder.Remote, error) {
 		if app.Repository != "" {
 			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: app.Repository})
 		}
-		if u.ElsewhereURL != nil {
-			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: u.ElsewhereURL(app.Name)})
+		if u.RemoteURL != nil {
+			remotes = append(remotes, builder.Remote{Namespace: app.Namespace, URL: u.RemoteURL(app.Name)})
 		}
 	}
 	return remotes, nil

@@ -36,7 +36,7 @@ func (s *shop) wantRemoved(what string) {
 	if _, err := os.Stat(s.Repos.Path(accepttest.AppID)); !errors.Is(err, os.ErrNotExist) {
 		s.T.Errorf("%s: the repository is there still (%v)", what, err)
 	}
-	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Doors.DB.Prefixes(s.T.Context()))(s.T)), 0)
+	testkit.Equal(s.T, what+": prefixes that are known", len(testkit.Must(s.Receiver.DB.Prefixes(s.T.Context()))(s.T)), 0)
 	testkit.Equal(s.T, what+": when it was removed is known", s.app().Removed.IsZero(), false)
 	if s.builds[accepttest.AppID] == 0 {
 		s.T.Errorf("%s: what builds made is there still", what)
@@ -47,7 +47,7 @@ func (s *shop) wantRemoved(what string) {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s, later := deleted(t)
-	ctx, db := t.Context(), s.Doors.DB
+	ctx, db := t.Context(), s.Receiver.DB
 	run := testkit.Must(db.Run(ctx, "run"))(t)
 	testkit.Equal(t, "state of the run that was at work", run.State, landfall.RunCancelled)
 	testkit.Equal(t, "why", run.Reason, "Cancelled: ada deleted the app")

@@ -1,6 +1,6 @@
-// Package upkeep deletes what is not needed any more: versions and objects that nothing holds, records that are too old, and the apps that
-// people delete.
+// Package upkeep deletes what is not needed any more: versions and objects that nothing holds, old records, and the
+// apps that people delete.
 //
-// Whether something is held is checked in the transaction that marks or deletes it, so a push that comes back to it finds it, or finds
-// it gone.
+// The transaction that marks or deletes a thing checks whether something holds it. So a push that needs the thing again
+// finds it, or finds that it is gone.
 package upkeep

@@ -14,7 +14,7 @@ import (
 
 // told is gateways that note what they were given to read.
 type told struct {
-	accepttest.Nowhere
+	accepttest.NoGateways
 
 	apps []string
 }
@@ -24,13 +24,14 @@ func (g *told) RefreshApp(_ context.Context, app string) error {
 	return nil
 }
 
-// A branch that nobody pushes to for long lets its release go, by time alone: gateways hear of that before its files are deleted.
+// A branch that nobody pushes to for long lets its release go, by time alone: gateways hear of that before its files
+// are deleted.
 func TestReleasesThatTimeLetsGo(t *testing.T) {
 	t.Parallel()
 	l := newLitter(t, storetest.Open(t, storetest.SQLite(t)))
 	gateways := &told{}
-	l.Doors.Rollout.Gateways = gateways
-	ctx, db := t.Context(), l.Doors.DB
+	l.Receiver.Rollout.Gateways = gateways
+	ctx, db := t.Context(), l.Receiver.DB
 	const many = 12 // more than are kept
 	longAgo := time.Now().Add(-100 * 24 * time.Hour)
 	err := db.Update(ctx, func(tx *store.Tx) error {

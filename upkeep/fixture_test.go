@@ -41,7 +41,7 @@ func newShop(t *testing.T) *shop {
 func newShopIn(t *testing.T, db *store.DB) *shop {
 	t.Helper()
 	s := &shop{Shop: accepttest.NewIn(t, db), objects: &objects{there: map[string]bool{}, before: func() error { return nil }}, builds: builds{}}
-	a := s.Doors.Acceptor
+	a := s.Receiver.Acceptor
 	s.upkeep = &upkeep.Upkeep{
 		DB: db, Runs: a.Runs, Rollout: a.Rollout, Objects: s.objects, Mirrors: &builder.Mirrors{Root: t.TempDir()}, Repositories: s.Repos,
 		Builds: s.builds, Now: time.Now, Logger: a.Logger,
@@ -60,7 +60,7 @@ func newShopIn(t *testing.T, db *store.DB) *shop {
 // app returns the app as it is stored.
 func (s *shop) app() landfall.App {
 	s.T.Helper()
-	return testkit.Must(s.Doors.DB.App(s.T.Context(), accepttest.AppID))(s.T)
+	return testkit.Must(s.Receiver.DB.App(s.T.Context(), accepttest.AppID))(s.T)
 }
 
 // release makes a preview release, with a version of each unit that points into prefixes.

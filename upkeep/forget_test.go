@@ -20,7 +20,8 @@ const day = 24 * time.Hour
 // many is how many old records there are of each kind: more than one transaction forgets.
 const many = 25
 
-// newRecords returns a shop with records of each kind, some from two days before now, and one that is new. Executions are of a version that exists.
+// newRecords returns a shop with records of each kind, some from two days before now, and one that is new. Executions
+// are of a version that exists.
 func newRecords(t *testing.T) *shop {
 	t.Helper()
 	s := newShop(t)
@@ -53,7 +54,7 @@ func newRecords(t *testing.T) *shop {
 // kept returns how many records of each kind there are: runs, runs whose log is whole, deliveries, executions.
 func (s *shop) kept() [4]int {
 	s.T.Helper()
-	ctx, db := s.T.Context(), s.Doors.DB
+	ctx, db := s.T.Context(), s.Receiver.DB
 	runs := testkit.Must(db.Runs(ctx, accepttest.AppID, time.Time{}, 100))(s.T)
 	whole := slices.DeleteFunc(slices.Clone(runs), func(r landfall.Run) bool {
 		log := testkit.Must(db.Log(ctx, r.ID, 0, 10))(s.T)

@@ -21,7 +21,7 @@ func owns(t *testing.T, db *store.DB) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	owned, ended := make(chan bool, 10), make(chan error, 1)
-	go func() { ended <- db.Own(ctx, func() { owned <- true }) }()
+	go func() { ended <- db.Lead(ctx, func() { owned <- true }) }()
 	select {
 	case <-owned:
 	case err := <-ended:
@@ -71,7 +71,7 @@ func newLitter(t *testing.T, db *store.DB) litter {
 // there reports whether the object and the record are there.
 func (l litter) there() (object, record bool) {
 	l.T.Helper()
-	deliveries, err := l.Doors.DB.Deliveries(l.T.Context(), 10)
+	deliveries, err := l.Receiver.DB.Deliveries(l.T.Context(), 10)
 	if err != nil {
 		l.T.Fatal(err)
 	}
@@ -86,12 +86,12 @@ func (l litter) wantRefused(want landfall.Kind) {
 	for what, do := range map[string]func() error{
 		"collection":     func() error { return l.upkeep.Collect(ctx, accepttest.AppID) },
 		"retention":      func() error { return l.upkeep.Forget(ctx) },
-		"a push's check": func() error { return l.Doors.Check(ctx, remote.Repository{App: accepttest.AppID}, updates) },
+		"a push's check": func() error { return l.Receiver.Check(ctx, remote.Repository{App: accepttest.AppID}, updates) },
 		"a push": func() error {
-			_, err := l.Doors.Accept(ctx, remote.Repository{App: accepttest.AppID, Actor: "ada"}, updates)
+			_, err := l.Receiver.Accept(ctx, remote.Repository{App: accepttest.AppID, Actor: "ada"}, updates)
 			return err
 		},
-		"a report that was sent": func() error { return store.Outbox{DB: l.Doors.DB}.Sent(ctx, 1, time.Now()) },
+		"a report that was sent": func() error { return store.Outbox{DB: l.Receiver.DB}.Sent(ctx, 1, time.Now()) },
 	} {
 		if err := do(); err == nil || landfall.KindOf(err) != want {
 			l.T.Errorf("%s: got %v, want it refused as %s", what, err, want)
@@ -137,12 +137,12 @@ func TestOnlyTheOwnerKeeps(t *testing.T) {
 	t.Run("lost meanwhile", func(t *testing.T) {
 		t.Parallel()
 		address := storetest.Postgres(t)
-		line := storetest.NewLine(t, address)
+		line := storetest.NewProxy(t, address)
 		ours, other := storetest.Open(t, line.URL), storetest.Open(t, address)
 		l := newLitter(t, ours)
 		stopOurs := owns(t, ours)
 		resume := line.Stall()
-		storetest.EndOwner(t, address)
+		storetest.EndLeader(t, address)
 		stop := owns(t, other)
 		resume()
 		err := l.upkeep.Collect(t.Context(), accepttest.AppID)

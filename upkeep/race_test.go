@@ -113,18 +113,18 @@ func TestCollectionRace(t *testing.T) {
 func (r *race) pushOne(ctx context.Context, name string) error {
 	own, run := "static/"+name+"/", "run-"+name
 	var known []string
-	versions, err := r.Doors.DB.Versions(ctx, r.unit.ID, true)
+	versions, err := r.Receiver.DB.Versions(ctx, r.unit.ID, true)
 	if err != nil {
 		return err
 	}
 	if len(versions) > 0 { // it may be collected from here on
-		if known, err = r.Doors.DB.PrefixesOf(ctx, r.unit.ID, versions[len(versions)-1].Number); err != nil {
+		if known, err = r.Receiver.DB.PrefixesOf(ctx, r.unit.ID, versions[len(versions)-1].Number); err != nil {
 			return err
 		}
 	}
 	known = known[:min(len(known), 3)]
 	var refused []string
-	err = r.Doors.DB.Update(ctx, func(tx *store.Tx) error {
+	err = r.Receiver.DB.Update(ctx, func(tx *store.Tx) error {
 		err := tx.CreateRun(ctx, landfall.Run{ID: run, App: accepttest.AppID, State: landfall.RunRunning, Created: noon})
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func (r *race) pushOne(ctx context.Context, name string) error {
 	}
 	known = slices.DeleteFunc(known, func(p string) bool { return slices.Contains(refused, p) })
 	r.objects.put(own + page)
-	return r.Doors.DB.Update(ctx, func(tx *store.Tx) error {
+	return r.Receiver.DB.Update(ctx, func(tx *store.Tx) error {
 		if err := release(ctx, tx, r.app(), name, map[landfall.UnitID][]string{r.unit.Unit: append(known, own)}); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (r *race) pushOne(ctx context.Context, name string) error {
 // check fails when an accessible release lacks its version, or a prefix that it points into. It looks in a transaction,
 // beside which nothing expires.
 func (r *race) check(ctx context.Context) error {
-	return r.Doors.DB.Update(ctx, func(tx *store.Tx) error {
+	return r.Receiver.DB.Update(ctx, func(tx *store.Tx) error {
 		releases, err := tx.AccessibleReleases(ctx, accepttest.AppID)
 		if err != nil {
 			return err
@@ -186,17 +186,17 @@ func (r *race) check(ctx context.Context) error {
 
 // reached returns the prefixes that accessible releases point into.
 func (r *race) reached(ctx context.Context) (all []string, err error) {
-	releases, err := r.Doors.DB.AccessibleReleases(ctx, accepttest.AppID)
+	releases, err := r.Receiver.DB.AccessibleReleases(ctx, accepttest.AppID)
 	if err != nil {
 		return nil, err
 	}
 	for _, release := range releases {
-		units, err := r.Doors.DB.GroupUnits(ctx, accepttest.AppID, release.ID)
+		units, err := r.Receiver.DB.GroupUnits(ctx, accepttest.AppID, release.ID)
 		if err != nil {
 			return nil, err
 		}
 		for _, u := range units {
-			prefixes, err := r.Doors.DB.PrefixesOf(ctx, u.UnitID, u.Number)
+			prefixes, err := r.Receiver.DB.PrefixesOf(ctx, u.UnitID, u.Number)
 			if err != nil {
 				return nil, err
 			}

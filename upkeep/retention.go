@@ -9,16 +9,16 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Retention says how long records of what is over are kept; 0: for ever.
+// Retention says how long finished records are kept; 0: for ever.
 type Retention struct {
 	Runs       time.Duration // with their steps and reports; the run of an accessible release stays
 	Logs       time.Duration // of runs
 	Deliveries time.Duration
-	Executions time.Duration // with their logs; a version's oldest go before, when there are many
+	Executions time.Duration // with their logs; when a version has many, its oldest are deleted earlier
 }
 
-// Every is how often something is looked for that is to be deleted: what is kept for a shorter time than CollectEvery goes in its
-// time, too.
+// Every returns how often old records are looked for: at most every CollectEvery, and more often for records that are
+// kept for a shorter time.
 func (r Retention) Every() time.Duration {
 	every := CollectEvery
 	for _, keep := range []time.Duration{r.Runs, r.Logs, r.Deliveries, r.Executions} {
@@ -32,8 +32,8 @@ func (r Retention) Every() time.Duration {
 // forgetBatch bounds one transaction: the log of a run may have thousands of lines.
 const forgetBatch = 20
 
-// Forget deletes the records that are older than they are kept. It begins where it was broken off when it is called again. Only the
-// owner of the database does so: in another process it does nothing but fail.
+// Forget deletes the records that are older than Retention allows. When it is interrupted, the next call goes on. Only
+// the leader does so: in another process it fails at once.
 func (u *Upkeep) Forget(ctx context.Context) error {
 	now := u.Now()
 	why := fmt.Sprintf("(the log was removed: LANDFALL_KEEP_LOGS is %s)", days(u.Retention.Logs))
@@ -61,26 +61,26 @@ func (u *Upkeep) Forget(ctx context.Context) error {
 			return err
 		}
 	}
-	return u.forgetGone(ctx)
+	return u.forgetOrphans(ctx)
 }
 
-// forgetGone deletes the executions of apps and versions that are gone.
-func (u *Upkeep) forgetGone(ctx context.Context) error {
-	gone, err := u.DB.GoneExecutions(ctx)
+// forgetOrphans deletes the executions of apps and versions that do not exist any more.
+func (u *Upkeep) forgetOrphans(ctx context.Context) error {
+	gone, err := u.DB.OrphanExecutions(ctx)
 	for _, of := range gone {
 		err = errors.Join(err, u.forgetAll(ctx, "executions of what is gone", func(tx *store.Tx) (int, error) {
-			return tx.ForgetGoneExecutions(ctx, of, forgetBatch)
+			return tx.ForgetOrphanExecutions(ctx, of, forgetBatch)
 		}))
 	}
 	return err
 }
 
-// forgetAll deletes a few records at a time until there are no more.
+// forgetAll deletes a few records at a time until none are left.
 func (u *Upkeep) forgetAll(ctx context.Context, what string, forget func(*store.Tx) (int, error)) error {
 	gone := 0
 	for more := true; more; {
 		var n int
-		err := u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+		err := u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 			var err error
 			n, err = forget(tx)
 			return err
@@ -97,7 +97,7 @@ func (u *Upkeep) forgetAll(ctx context.Context, what string, forget func(*store.
 	return nil
 }
 
-// days writes a duration as the settings do.
+// days returns a duration as the settings write it.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {

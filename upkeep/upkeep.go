@@ -13,7 +13,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Upkeep does what one process does for all: it collects what nothing holds, and forgets what is too old.
+// Upkeep does what one process does for all: it collects what nothing holds, and deletes old records.
 type Upkeep struct {
 	DB           *store.DB
 	Runs         *runs.Runs
@@ -21,7 +21,7 @@ type Upkeep struct {
 	Objects      assets.Store
 	Mirrors      *builder.Mirrors
 	Repositories Repositories
-	ElsewhereURL func(app string) string // of the repository of the app with that name, when the built-in remote is another process's; else nil
+	RemoteURL    func(app string) string // of the repository of the app with that name, when another process has the built-in remote; else nil
 	Builds       Builds
 
 	Retention   Retention
@@ -33,13 +33,13 @@ type Upkeep struct {
 	collecting sync.Mutex
 }
 
-// Builds is what this machine keeps of builds.
+// Builds holds the build outputs on this machine.
 type Builds interface {
-	// Drop removes what builds of an app made, unless a run uses some of it.
+	// Drop removes the build outputs of an app, unless a run uses some of them.
 	Drop(app string) error
 }
 
-// Repositories are those of the built-in remote as collection knows them.
+// Repositories are the repositories of the built-in remote.
 type Repositories interface {
 	// Path returns the bare repository of an app.
 	Path(app string) string
@@ -49,19 +49,19 @@ type Repositories interface {
 	Remove(ctx context.Context, app string) error
 }
 
-// TopicForget is the topic of the job that deletes the records that are too old.
+// TopicForget is the topic of the job that deletes old records.
 const TopicForget = "keep/forget"
 
-// CollectEvery is how often RingCollect is called.
+// CollectEvery is how often WakeCollect is called.
 const CollectEvery = 10 * time.Minute
 
-// RingCollect rings for a collection of each app.
-func (u *Upkeep) RingCollect(ctx context.Context) error {
+// WakeCollect enqueues a collection of each app.
+func (u *Upkeep) WakeCollect(ctx context.Context) error {
 	apps, err := u.DB.Apps(ctx)
 	if err != nil {
 		return err
 	}
-	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		for _, app := range apps {
 			tx.EnqueueOnce(deploy.TopicCollect, app.ID, 0)
 		}
@@ -69,9 +69,9 @@ func (u *Upkeep) RingCollect(ctx context.Context) error {
 	})
 }
 
-// RingForget rings for Forget.
-func (u *Upkeep) RingForget(ctx context.Context) error {
-	return u.DB.UpdateAsOwner(ctx, func(tx *store.Tx) error {
+// WakeForget enqueues Forget.
+func (u *Upkeep) WakeForget(ctx context.Context) error {
+	return u.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		tx.EnqueueOnce(TopicForget, "", 0)
 		return nil
 	})

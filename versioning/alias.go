@@ -19,8 +19,8 @@ type Share struct {
 	Percent int
 }
 
-// FindShares returns the versions of a function that ref means in a namespace: two with their weights when it names an alias that
-// has two, else the one that Find returns. Its errors are those of Find.
+// FindShares returns the versions of a function that ref means in a namespace: two with their weights when ref names an
+// alias with two, else the one that Find returns. Its errors are those of Find.
 func FindShares(ctx context.Context, r Reader, namespace string, ref landfall.Reference) ([]Share, error) {
 	namespace = cmp.Or(ref.Namespace, namespace)
 	alias, err := FindAlias(ctx, r, namespace, ref)
@@ -52,8 +52,9 @@ func FindAlias(ctx context.Context, r Reader, namespace string, ref landfall.Ref
 	return r.Alias(ctx, row.ID, ref.Selector)
 }
 
-// AliasOf returns an alias of a function. NotFound, with the command that lists those that there are, when it has none of the name.
-func AliasOf(ctx context.Context, r names, row store.Unit, name string) (landfall.Alias, error) {
+// AliasOf returns an alias of a function. NotFound, with the command that lists the existing ones, when there is none
+// with the name.
+func AliasOf(ctx context.Context, r aliasReader, row store.Unit, name string) (landfall.Alias, error) {
 	a, err := r.Alias(ctx, row.ID, name)
 	if landfall.Is(err, landfall.NotFound) {
 		err = &landfall.Error{Op: "versioning.AliasOf", Kind: landfall.NotFound, Message: fmt.Sprintf(
@@ -62,7 +63,7 @@ func AliasOf(ctx context.Context, r names, row store.Unit, name string) (landfal
 	return a, err
 }
 
-// maxAlias is how long an alias may be: people read it in tables, and it stands in addresses.
+// maxAlias is how long an alias may be: people read it in tables, and it is a part of addresses.
 const maxAlias = 100
 
 // checkAlias returns an Invalid error unless name may be an alias of a function with these versions.
@@ -77,11 +78,11 @@ func checkAlias(name string, versions []landfall.Version) error {
 	return invalidAlias("%q cannot be an alias: %s", name, why)
 }
 
-// maxAliases is how many aliases a function may have: each holds the versions that it points to.
+// maxAliases is how many aliases a function may have, because each holds the versions that it points to.
 const maxAliases = 100
 
-// checkRoom returns a Conflict when a function has as many aliases as may be.
-func checkRoom(ctx context.Context, tx *store.Tx, row store.Unit) error {
+// checkAliasCount returns a Conflict when a function has the maximum number of aliases.
+func checkAliasCount(ctx context.Context, tx *store.Tx, row store.Unit) error {
 	aliases, err := tx.Aliases(ctx, row.ID)
 	if err == nil && len(aliases) >= maxAliases {
 		err = &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Conflict, Message: fmt.Sprintf(
@@ -90,8 +91,9 @@ func checkRoom(ctx context.Context, tx *store.Tx, row store.Unit) error {
 	return err
 }
 
-// unformatted reports whether a character cannot stand in an alias: commands write VERSION=PERCENT,VERSION=PERCENT.
-func unformatted(r rune) bool {
+// isAliasSyntax reports whether a character cannot be in an alias because of the syntax of commands:
+// VERSION=PERCENT,VERSION=PERCENT.
+func isAliasSyntax(r rune) bool {
 	return unicode.IsSpace(r) || unicode.In(r, unicode.C) || strings.ContainsRune("/,=?#%", r)
 }
 
@@ -99,24 +101,24 @@ func invalidAlias(format string, args ...any) error {
 	return &landfall.Error{Op: "versioning.SetAlias", Kind: landfall.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// Weight is a version of a function, by any of its names, and how many percent of the calls it gets.
+// Weight is a version of a function, by any of its names, and its percentage of the calls.
 type Weight struct {
 	Selector string
 	Percent  int
 }
 
-// Pointing is how an alias is set.
-type Pointing struct {
+// NewAlias says how an alias is set.
+type NewAlias struct {
 	Name   string
 	To     []Weight // one or two; their percents sum to 100
-	Create bool     // Conflict when it exists; else NotFound when it does not
+	Create bool     // Conflict when it exists; without Create, NotFound when it does not
 	Actor  string
 	At     time.Time
 }
 
-// SetAlias makes an alias of a function, or moves it. Invalid when it cannot be called so, or its weights are wrong; NotFound, with
-// the nearest, when the function has no such version.
-func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (landfall.Alias, error) {
+// SetAlias makes an alias of a function, or moves it. Invalid when the name or the weights are wrong; NotFound, with
+// the nearest name, when the function has no such version.
+func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p NewAlias) (landfall.Alias, error) {
 	old, err := AliasOf(ctx, tx, row, p.Name)
 	switch {
 	case err == nil && p.Create:
@@ -133,7 +135,7 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (la
 		if err := checkAlias(p.Name, versions); err != nil {
 			return old, err
 		}
-		if err := checkRoom(ctx, tx, row); err != nil {
+		if err := checkAliasCount(ctx, tx, row); err != nil {
 			return old, err
 		}
 	}
@@ -147,7 +149,7 @@ func SetAlias(ctx context.Context, tx *store.Tx, row store.Unit, p Pointing) (la
 	return a, tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: a.Name, From: old.String(), To: a.String(), Actor: p.Actor, At: p.At})
 }
 
-// shares finds the versions that an alias is to point to.
+// shares finds the versions to which an alias will point.
 func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]landfall.AliasShare, error) {
 	sum := 0
 	var found []landfall.AliasShare
@@ -178,7 +180,7 @@ func shares(ctx context.Context, tx *store.Tx, row store.Unit, to []Weight) ([]l
 	return found, nil
 }
 
-// RemoveAlias removes an alias of a function, and nothing else: its versions stay. NotFound when there is none.
+// RemoveAlias removes an alias of a function. Its versions stay. NotFound when there is none.
 func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor string, at time.Time) error {
 	old, err := AliasOf(ctx, tx, row, name)
 	if err != nil {
@@ -190,8 +192,8 @@ func RemoveAlias(ctx context.Context, tx *store.Tx, row store.Unit, name, actor 
 	return tx.CreateAliasMove(ctx, row.ID, store.AliasMove{Alias: name, From: old.String(), Actor: actor, At: at})
 }
 
-// Unpublish takes the functions and packages of a deleted app out of its namespace, and removes the aliases of its functions, which it
-// returns.
+// Unpublish takes the functions and packages of a deleted app out of its namespace, and removes the aliases of its
+// functions, which it returns.
 func Unpublish(ctx context.Context, tx *store.Tx, app landfall.App, actor string, at time.Time) (aliases []store.DeletedAlias, err error) {
 	owned, err := tx.UnitsOf(ctx, app.ID)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestAliasesAreBounded(t *testing.T) {
 			return err
 		}
 		set := func(i int) error {
-			_, err := versioning.SetAlias(ctx, tx, row, versioning.Pointing{
+			_, err := versioning.SetAlias(ctx, tx, row, versioning.NewAlias{
 				Name: fmt.Sprint("a", i), To: []versioning.Weight{{Selector: string(uid), Percent: 100}}, Create: true, At: noon,
 			})
 			return err

@@ -12,21 +12,21 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Stored says where a unit's content was stored by the run that applies it.
+// Stored says where a run has stored the content of a unit that it applies.
 type Stored struct {
 	Content  json.RawMessage // what a version keeps of it
-	Prefixes []string        // the folders of the object store that it points into
+	Prefixes []string        // the folders of the object store that it uses
 }
 
-// Apply makes what a commit declares the versions in force: a version is created only for a digest that its unit does
-// not have.
+// Apply makes the versions in force that a commit declares: it creates a version only for a digest that the unit does
+// not have yet.
 type Apply struct {
 	App        landfall.App
 	UID        landfall.UID // shared by every version that the apply makes
 	Commit     landfall.CommitSHA
 	Production bool
 	Units      []Unit
-	Stored     map[landfall.UnitID]Stored // of the units that the run stored; the others must be stored already
+	Stored     map[landfall.UnitID]Stored // of the units whose content the run stored; the others must be stored already
 	At         time.Time
 
 	// Beside are versions in force that the units refer to and that the apply leaves as they are.
@@ -34,18 +34,18 @@ type Apply struct {
 	// New are the versions that a person makes by hand, by their units.
 	New map[landfall.UnitID]landfall.NewVersion
 
-	// Again says that what the run stored is to be taken in place of what was stored before, which is damaged.
-	Again bool
-	// Unreleased says that nobody can reach what the apply makes: static units then need no stored content.
+	// StoreAgain says that what the run stored replaces what was stored before, which is damaged.
+	StoreAgain bool
+	// Unreleased says that nobody can reach the result of the apply; then static units need no stored content.
 	Unreleased bool
 }
 
-// ErrPlanAgain is what Versions returns when a version that the plan counted on was deleted meanwhile.
+// ErrPlanAgain is what Versions returns when a version on which the plan relied was deleted meanwhile.
 var ErrPlanAgain = &landfall.Error{Op: "versioning.Apply", Kind: landfall.Unavailable,
 	Message: "a version that this commit shares was deleted meanwhile; planning again"}
 
 // Versions makes the versions, and returns all units in force in the order of a.Units. It must run in the transaction
-// that makes everything else of the apply visible. Conflict when another app owns a unit.
+// that makes the rest of the apply visible. Conflict when another app owns a unit.
 func (a *Apply) Versions(ctx context.Context, tx *store.Tx) ([]store.GroupUnit, error) {
 	owned, err := tx.UnitsOf(ctx, a.App.ID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *Apply) Versions(ctx context.Context, tx *store.Tx) ([]store.GroupUnit, 
 		inForce[u.Unit] = u
 	}
 	ordered := slices.Clone(a.Units)
-	// Packages first: a function's version names the version of its package.
+	// Packages come first: a function's version names the version of its package.
 	slices.SortStableFunc(ordered, func(x, y Unit) int { return applyOrder(x.Unit.Kind) - applyOrder(y.Unit.Kind) })
 	for _, u := range ordered {
 		row, ok := byID[u.Unit]
@@ -91,7 +91,7 @@ func applyOrder(k landfall.UnitKind) int {
 	return kindOrder(k)
 }
 
-// adopt returns the row of a unit that the app does not own yet: a new one, or one that nobody owns.
+// adopt returns the row of a unit that the app does not own yet: a new row, or one that nobody owns.
 func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, error) {
 	row, err := tx.Unit(ctx, a.App, u.Unit)
 	if err != nil {
@@ -107,14 +107,14 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 	return row, tx.UpdateUnit(ctx, row)
 }
 
-// Owners is what looking for the owner of a unit reads; a store's database and its transactions are Owners.
+// Owners is what a search for the owner of a unit reads; a store's database and its transactions are Owners.
 type Owners interface {
 	App(ctx context.Context, id string) (landfall.App, error)
 	Unit(ctx context.Context, app landfall.App, id landfall.UnitID) (store.Unit, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
 }
 
-// CheckOwner fails with Invalid, and names the owner, while another app owns the unit that an app declares at a place.
+// CheckOwner fails with Invalid, and names the owner, when another app owns the unit that an app declares at where.
 func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.UnitID, where string) error {
 	row, err := r.Unit(ctx, app, id)
 	if err != nil {
@@ -144,7 +144,7 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 		where, row.Unit, owner.Name, app.Namespace)}
 }
 
-// version returns the unit's version for its digest, made if the unit has none.
+// version returns the version of a unit with its digest, and makes it if there is none.
 func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Unit, inForce map[landfall.UnitID]store.GroupUnit) (landfall.Version, error) {
 	stored, have := a.Stored[u.Unit]
 	missing := u.Content != nil && !have && (!a.Unreleased || u.Unit.Kind != landfall.StaticUnit)
@@ -160,7 +160,7 @@ func (a *Apply) version(ctx context.Context, tx *store.Tx, row store.Unit, u Uni
 		stored.Content = v.Content
 	case err == nil && byHand:
 	case err == nil:
-		return v, a.reuse(ctx, tx, row, v, u, stored, have && a.Again)
+		return v, a.reuse(ctx, tx, row, v, u, stored, have && a.StoreAgain)
 	case landfall.KindOf(err) != landfall.NotFound:
 		return v, err
 	case missing:
@@ -209,8 +209,8 @@ func (a *Apply) uidOf(ctx context.Context, tx *store.Tx, row store.Unit, made la
 	return a.UID, nil
 }
 
-// reuse notes that an apply has a version in force again. Only production brings back what it retired: a branch that
-// still has it holds it by its release.
+// reuse notes that an apply uses an existing version again. Only production brings back what it retired; a branch that
+// still has the version holds it by its release.
 func (a *Apply) reuse(ctx context.Context, tx *store.Tx, row store.Unit, v landfall.Version, u Unit, stored Stored, again bool) error {
 	if row.Retired && a.Production {
 		row.Retired = false
@@ -242,8 +242,9 @@ func functionContent(u Unit, namespace string, inForce map[landfall.UnitID]store
 	return nil, nil
 }
 
-// Retire takes the units of an app that are not in force out of it: their versions are deleted, except those that an
-// accessible release holds, which leave their tracker and go with their last holder. It returns the retired units.
+// Retire takes the units of an app that are not in force out of the app. Their versions are deleted, except those that
+// an accessible release holds: these leave their tracker, and are deleted with their last holder. It returns the
+// retired units.
 func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store.GroupUnit) ([]landfall.UnitID, error) {
 	keep := make(map[string]bool, len(inForce))
 	for _, u := range inForce {
@@ -255,7 +256,7 @@ func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store
 	}
 	var retired []landfall.UnitID
 	for _, row := range owned {
-		if keep[row.ID] || row.Retired || row.Unit.Kind == landfall.SecretUnit { // a secret stands in no spec
+		if keep[row.ID] || row.Retired || row.Unit.Kind == landfall.SecretUnit { // no spec names a secret
 			continue
 		}
 		had, err := retireUnit(ctx, tx, row)
@@ -269,8 +270,8 @@ func Retire(ctx context.Context, tx *store.Tx, app landfall.App, inForce []store
 	return retired, nil
 }
 
-// retireUnit retires one unit, and reports whether production had it until now: a unit that only another branch has is
-// that branch's own, and stays.
+// retireUnit retires one unit, and reports whether production had it until now. A unit that only another branch has
+// belongs to that branch, and stays.
 func retireUnit(ctx context.Context, tx *store.Tx, row store.Unit) (bool, error) {
 	versions, err := tx.Versions(ctx, row.ID, true)
 	if err != nil || !slices.ContainsFunc(versions, func(v landfall.Version) bool { return v.Production && !v.Retired }) {

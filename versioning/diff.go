@@ -7,7 +7,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Diff compares two sets of units in force by their digests. It lists every unit of either, in the order of
+// Diff compares two sets of units in force by their digests. It lists every unit of both, in the order of
 // landfall.UnitKinds, then by name; Diff(x, x) has only unchanged ones.
 func Diff(before, after []landfall.GroupUnit) []landfall.UnitChange {
 	old := make(map[landfall.UnitID]landfall.GroupUnit, len(before))
@@ -33,7 +33,7 @@ func Diff(before, after []landfall.GroupUnit) []landfall.UnitChange {
 	return changes
 }
 
-// GroupDigest is the digest of a group version: over the names and digests of its units.
+// GroupDigest returns the digest of a group version, computed from the names and digests of its units.
 func GroupDigest(units []landfall.GroupUnit) landfall.Digest {
 	sorted := slices.Clone(units)
 	slices.SortFunc(sorted, func(a, b landfall.GroupUnit) int { return compareUnits(a.Unit, b.Unit) })
@@ -45,7 +45,7 @@ func GroupDigest(units []landfall.GroupUnit) landfall.Digest {
 	return hashParts(parts)
 }
 
-// InForce returns the units of a group version as Diff and GroupDigest take them.
+// InForce returns the units of a group version in the form that Diff and GroupDigest take.
 func InForce(units []store.GroupUnit) []landfall.GroupUnit {
 	all := make([]landfall.GroupUnit, 0, len(units))
 	for _, u := range units {

@@ -9,19 +9,20 @@ import (
 	"landfall.dev/landfall"
 )
 
-// ruleSet stands in front of every digest, so that a new default of ours does not change every unit's digest.
+// ruleSet is the beginning of every digest, so that a new default of ours does not change every unit's digest.
 const ruleSet = "landfall/1"
 
 // Declared is one unit as a commit declares it.
 type Declared struct {
 	Unit landfall.UnitID
 	Spec []byte // canonical JSON with defaults filled in
-	// Refs are the units whose digests count: a function's package and environment, a pinned function of a trigger.
-	// One that is not declared counts by its name only.
+	// Refs are the units whose digests are a part of this one's: a function's package and environment, a pinned
+	// function of a trigger. A unit that is not declared counts by its name only.
 	Refs []landfall.UnitID
 	// Pinned are the digests of versions that the unit names by a selector other than latest.
 	Pinned []landfall.Digest
-	// Content names the unit's bytes: canonical, equal for equal files. Nil for units without files.
+	// Content names the unit's bytes in canonical form, so it is equal for equal files. It is nil for units without
+	// files.
 	Content []byte
 	Where   string // "specs/app.yaml:12", for errors
 }
@@ -33,7 +34,7 @@ type Unit struct {
 }
 
 // Resolve computes the digests of all declared units and returns them in the order of landfall.UnitKinds, then by name.
-// Invalid when two units have one name, or refer to each other in a circle.
+// Invalid when two units have the same name, or refer to each other in a circle.
 func Resolve(declared []Declared) ([]Unit, error) {
 	r := resolver{units: make(map[landfall.UnitID]*Unit, len(declared)), open: map[landfall.UnitID]bool{}}
 	for _, d := range declared {
@@ -54,7 +55,7 @@ func Resolve(declared []Declared) ([]Unit, error) {
 	return units, nil
 }
 
-// ResolveAmong computes the digest of one unit among others that have theirs. One of its own name counts as replaced.
+// ResolveAmong computes the digest of one unit, given the digests of the others. It replaces one with the same name.
 func ResolveAmong(d Declared, others []landfall.GroupUnit) (Unit, error) {
 	r := resolver{units: make(map[landfall.UnitID]*Unit, len(others)+1), open: map[landfall.UnitID]bool{}}
 	for _, other := range others {
@@ -100,7 +101,7 @@ func (r *resolver) digest(id landfall.UnitID) (landfall.Digest, error) {
 	return u.Digest, nil
 }
 
-// hashParts hashes length-prefixed parts, so that no two lists of parts hash alike.
+// hashParts hashes length-prefixed parts, so that different lists of parts have different hashes.
 func hashParts(parts [][]byte) landfall.Digest {
 	h := sha256.New()
 	var length [8]byte

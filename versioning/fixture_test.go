@@ -232,7 +232,7 @@ func (s *shop) expire(t tester, uid landfall.UID) {
 // collect does what a collection does to the store.
 func (s *shop) collect(ctx context.Context) error {
 	return s.db.Update(ctx, func(tx *store.Tx) error {
-		unheld, err := tx.Unheld(ctx, s.app.ID)
+		unheld, err := tx.UnheldVersions(ctx, s.app.ID)
 		if err != nil {
 			return err
 		}

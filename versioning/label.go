@@ -51,7 +51,7 @@ func unfit(name string) string {
 		return "digits alone are the number of a version"
 	case strings.HasPrefix(name, "sha256:"):
 		return "it would be taken for a digest"
-	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, unformatted):
+	case utf8.RuneCountInString(name) > maxAlias || !utf8.ValidString(name) || strings.ContainsFunc(name, isAliasSyntax):
 		return fmt.Sprintf("it has at most %d characters, without spaces, slashes, commas, = and control characters", maxAlias)
 	}
 	return ""

@@ -11,24 +11,24 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Reader is what resolving a reference reads; a store's database and its transactions are Readers.
+// Reader is what is needed to resolve a reference; a store's database and its transactions are Readers.
 type Reader interface {
-	names
+	aliasReader
 
 	UnitInNamespace(ctx context.Context, namespace string, id landfall.UnitID) (store.Unit, error)
 	Versions(ctx context.Context, unit string, retired bool) ([]landfall.Version, error)
 }
 
-// names are what versions are called that is not theirs: it moves.
-type names interface {
+// aliasReader reads the names of versions that can move from one version to another.
+type aliasReader interface {
 	LatestNumber(ctx context.Context, unit string) (int64, error)
 	LiveNumber(ctx context.Context, unit string) (int64, error)
 	Alias(ctx context.Context, unit, name string) (landfall.Alias, error)
 	Aliases(ctx context.Context, unit string) ([]landfall.Alias, error)
 }
 
-// Find returns the version of a function or package that ref means in a namespace: of an alias with two versions the first.
-// NotFound, with a sentence that names the nearest, when there is none.
+// Find returns the version of a function or package that ref means in a namespace; for an alias with two versions, the
+// first. NotFound, with a sentence that names the nearest one, when there is none.
 func Find(ctx context.Context, r Reader, namespace string, kind landfall.UnitKind, ref landfall.Reference) (landfall.Version, error) {
 	if ref.Namespace != "" {
 		namespace = ref.Namespace
@@ -48,7 +48,8 @@ func missing(id landfall.UnitID, namespace string) error {
 	return &landfall.Error{Op: "versioning.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
 }
 
-// Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest, when there is none.
+// Select returns the version of a unit that a selector means. NotFound, with a sentence that names the nearest one,
+// when there is none.
 func Select(ctx context.Context, r Reader, row store.Unit, selector string) (landfall.Version, error) {
 	versions, err := r.Versions(ctx, row.ID, true)
 	if err != nil {
@@ -58,7 +59,7 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 	if err != nil {
 		return landfall.Version{}, err
 	}
-	for _, v := range slices.Backward(versions) { // the newest first: a digest may name several
+	for _, v := range slices.Backward(versions) { // the newest first, because several may have one digest
 		if match(v) {
 			return v, nil
 		}
@@ -72,19 +73,19 @@ func Select(ctx context.Context, r Reader, row store.Unit, selector string) (lan
 		if err != nil {
 			return landfall.Version{}, err
 		}
-		hint, what = hint+listed(aliases), "version or alias"
+		hint, what = hint+listAliases(aliases), "version or alias"
 	}
 	return landfall.Version{}, &landfall.Error{Op: "versioning.Select", Kind: landfall.NotFound, Message: fmt.Sprintf(
 		"%s has no %s %q%s", row.Unit, what, selector, hint)}
 }
 
-// mayBeAlias reports whether an alias of a unit could be called so.
+// mayBeAlias reports whether a selector could be an alias of a unit.
 func mayBeAlias(unit landfall.UnitID, selector string) bool {
 	return unit.Kind == landfall.FunctionUnit && checkAlias(selector, nil) == nil
 }
 
-// listed says which aliases there are, the first few by name.
-func listed(aliases []landfall.Alias) string {
+// listAliases returns a sentence about the existing aliases, with the first few names.
+func listAliases(aliases []landfall.Alias) string {
 	const most = 5
 	var names []string
 	for _, a := range aliases[:min(most, len(aliases))] {
@@ -99,7 +100,7 @@ func listed(aliases []landfall.Alias) string {
 	return "; aliases are " + strings.Join(names, ", ")
 }
 
-// matcher returns which versions of a unit a selector means.
+// matcher returns a function that reports whether a selector means a version of a unit.
 func matcher(ctx context.Context, r Reader, row store.Unit, selector string) (func(landfall.Version) bool, error) {
 	byNumber := func(number int64, err error) (func(landfall.Version) bool, error) {
 		if landfall.Is(err, landfall.NotFound) {
@@ -130,7 +131,7 @@ func matcher(ctx context.Context, r Reader, row store.Unit, selector string) (fu
 	}, nil
 }
 
-// nearest says which version may have been meant: one whose label or uid contains the selector, or the last one.
+// nearest suggests a version: one whose label or uid contains the selector, or the last one.
 func nearest(versions []landfall.Version, selector string) string {
 	for _, v := range versions {
 		if v.Label != "" && strings.Contains(v.Label, selector) {

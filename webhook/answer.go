@@ -10,9 +10,9 @@ import (
 // refusal is an answer other than 200 and 202.
 type refusal struct {
 	status int
-	detail string // for who set up the webhook; GitHub shows it beside the delivery
+	detail string // for the person who set up the webhook; GitHub shows it beside the delivery
 	cause  error  // for the log
-	unread bool   // the body was not read, and is not going to be
+	unread bool   // the body was not read, and will not be read
 }
 
 // Error implements error.
@@ -21,7 +21,7 @@ func (r *refusal) Error() string { return r.detail }
 // Unwrap returns the cause.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// malformed refuses a payload that was signed well.
+// malformed refuses a malformed payload with a good signature.
 func malformed(err error) error {
 	return &refusal{status: http.StatusBadRequest, detail: landfall.MessageOf(err), cause: err}
 }
@@ -48,7 +48,7 @@ func refuse(w http.ResponseWriter, no *refusal) {
 	}{http.StatusText(no.status), no.status, no.detail})
 }
 
-// accepted answers for a stored delivery.
+// accepted writes the answer for a stored delivery.
 func (h *Handler) accepted(w http.ResponseWriter, delivery landfall.Delivery, repeat bool) {
 	status := http.StatusAccepted
 	if repeat {

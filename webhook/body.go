@@ -11,7 +11,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// checkHead refuses what needs no look at the body. It returns whether the payload is a form's field, and the signature.
+// checkHead refuses requests that can be refused without their body. It returns whether the payload is a form's field,
+// and the signature.
 func checkHead(r *http.Request) (form bool, signature []byte, err error) {
 	if r.Method != http.MethodPost {
 		return false, nil, &refusal{
@@ -40,17 +41,17 @@ func tooLarge(unread bool) error {
 	return &refusal{status: http.StatusRequestEntityTooLarge, detail: "a payload has at most 25 MiB", unread: unread}
 }
 
-// read takes the raw body into hold.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, hold *hold) error {
+// read reads the raw body into the buffer.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, buffer *bodyBuffer) error {
 	timeout := h.BodyTimeout
 	if timeout == 0 {
 		timeout = BodyTimeout
 	}
-	// The deadline is the connection's: it is by the machine's clock, and must not outlast the body. A writer that
-	// cannot set one has no connection.
+	// The deadline belongs to the connection: it uses the machine's clock, and must not outlast the body. A writer
+	// without deadlines has no connection.
 	connection := http.NewResponseController(w)
 	_ = connection.SetReadDeadline(time.Now().Add(timeout))
-	err := hold.fill(http.MaxBytesReader(w, r.Body, MaxBody))
+	err := buffer.fill(http.MaxBytesReader(w, r.Body, MaxBody))
 	_ = connection.SetReadDeadline(time.Time{})
 
 	_, large := errors.AsType[*http.MaxBytesError](err)

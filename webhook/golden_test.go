@@ -50,7 +50,7 @@ type goldenPull struct {
 	Actor  string             `json:"actor"`
 }
 
-func goldenOf(intake webhook.Intake) golden {
+func goldenOf(intake webhook.Event) golden {
 	g := golden{Event: intake.Delivery.Event, Decision: intake.Delivery.Decision}
 	if r := intake.Repository; r.ID != 0 {
 		g.Repository = &goldenRepository{r.ID, r.Owner, r.Name, r.URLs}

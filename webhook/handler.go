@@ -1,5 +1,5 @@
-// Package webhook is the door for GitHub's webhooks: it checks the signature, makes a Push of the event, and accepts
-// each delivery once.
+// Package webhook receives GitHub's webhooks: it checks the signature, makes a Push from the event, and accepts each
+// delivery once.
 package webhook
 
 import (
@@ -20,7 +20,7 @@ import (
 // for one repository.
 const Path = "/webhooks/github"
 
-// The headers that name a delivery; like all headers, they are not signed.
+// These headers name a delivery; like all headers, they are not signed.
 const (
 	headerDelivery = "X-Github-Delivery"
 	headerEvent    = "X-Github-Event"
@@ -30,28 +30,29 @@ const (
 const (
 	MaxBody       = 25 << 20         // bytes of one request's body, GitHub's own limit
 	DefaultBudget = 256 << 20        // bytes of all bodies together
-	BodyTimeout   = 10 * time.Second // GitHub gives up by then, too
+	BodyTimeout   = 10 * time.Second // GitHub gives up after the same time
 )
 
 // Store keeps deliveries.
 type Store interface {
-	// Secret returns the secret of a hook; "" names the installation's own. NotFound when there is no such hook. With
-	// an empty secret everything is refused.
+	// Secret returns the secret of a hook; "" stands for the installation's own. NotFound when there is no such hook.
+	// With an empty secret everything is refused.
 	Secret(ctx context.Context, hook string) (string, error)
 
-	// Accept stores the delivery and whatever it causes in one transaction. It acts only on apps that the delivery's
-	// hook was made for and whose repository the intake names: by its ID once that is bound, else by
-	// Repository.Matches; the first such delivery binds the ID. When no app is left, the delivery is stored alone. It
-	// returns the delivery as stored, with its runs, and with a decision that says so when nothing was done. When
-	// hook and delivery ID are stored already, it changes nothing and returns the stored delivery and true. Unauthorized
-	// when the hook has another secret by now than the intake's, or is no longer there: then nothing is stored.
-	Accept(ctx context.Context, intake Intake) (stored landfall.Delivery, repeat bool, err error)
+	// Accept stores the delivery and its consequences in one transaction. It acts only on apps for which the delivery's
+	// hook was made and whose repository the event names: by its ID once that is bound, else by Repository.Matches; the
+	// first such delivery binds the ID. Without such an app, only the delivery is stored. It returns the stored
+	// delivery, with its runs, and with a decision that says when nothing was done. When hook and delivery ID are
+	// stored already, it changes nothing and returns the stored delivery and true. Unauthorized when the hook has
+	// another secret now than the event's, or does not exist any more: then nothing is stored.
+	Accept(ctx context.Context, intake Event) (stored landfall.Delivery, repeat bool, err error)
 }
 
-// Handler answers POST requests at Path. Nothing of a request is parsed before its SHA-256 signature was verified over
-// the raw body. It answers 202 for what was stored, 200 for a repeat with the first answer's addresses, 400 for a
-// malformed payload under a good signature, 401, 404, 405, 408, 413, 415, and 503 when the store fails or too many
-// bodies are under way; with any of these but 202 nothing was stored. All fields must be set before the first request.
+// Handler answers POST requests at Path. It parses nothing of a request before it has verified the SHA-256 signature of
+// the raw body. It answers 202 for a stored delivery; 200 for a repeat, with the addresses of the first answer; 400 for
+// a malformed payload with a good signature; 401, 404, 405, 408, 413, 415; and 503 when the store fails or too many
+// bodies are being received. With any of these except 202 nothing was stored. All fields must be set before the first
+// request.
 type Handler struct {
 	Store  Store
 	Now    func() time.Time
@@ -60,17 +61,17 @@ type Handler struct {
 	DeliveryURL func(delivery landfall.Delivery) string // where a delivery is shown
 	RunURL      func(run string) string                 // where a run is shown
 
-	// Count is told of every delivery: its event, as the sender names it, and what became of it. nil: nobody is told.
+	// Count is called for every delivery with its event, as the sender names it, and the decision. It may be nil.
 	Count func(event string, decision Decision)
 
 	Budget      int64         // bytes of all bodies together; 0: DefaultBudget
 	BodyTimeout time.Duration // how long a body may take to arrive; 0: BodyTimeout
 
-	held    budget
-	secrets sync.Map // of hooks, as last read: Accept compares them with what is stored
+	memory  budget
+	secrets sync.Map // of hooks, as last read; Accept compares them with the stored ones
 }
 
-// Decision says what became of a delivery.
+// Decision says what happened to a delivery.
 type Decision string
 
 // The decisions.
@@ -82,8 +83,8 @@ const (
 	Refused   Decision = "refused"   // nothing was stored
 )
 
-// decided says what became of a delivery that was stored.
-func decided(delivery landfall.Delivery, repeat bool) Decision {
+// decisionOf returns the decision for a stored delivery.
+func decisionOf(delivery landfall.Delivery, repeat bool) Decision {
 	switch {
 	case repeat:
 		return Repeated
@@ -131,11 +132,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	log(slog.LevelInfo, "webhook accepted", slog.Bool("repeat", repeat), slog.String("decision", delivery.Decision))
-	h.count(r, decided(delivery, repeat))
+	h.count(r, decisionOf(delivery, repeat))
 	h.accepted(w, delivery, repeat)
 }
 
-// hookOf returns the hook that a path names.
+// hookOf returns the hook in a path.
 func hookOf(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, Path)
 	if !ok || rest == "" {
@@ -145,14 +146,14 @@ func hookOf(path string) (string, bool) {
 	return hook, ok && hook != "" && !strings.Contains(hook, "/")
 }
 
-// receive does all that stands between a request and its answer. Its error is a *refusal.
+// receive does everything between a request and its answer. Its error is a *refusal.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (landfall.Delivery, bool, error) {
 	none := landfall.Delivery{}
 	form, signature, err := checkHead(r)
 	if err != nil {
 		return none, false, err
 	}
-	hold := &hold{budget: &h.held, limit: h.Budget}
+	hold := &bodyBuffer{budget: &h.memory, limit: h.Budget}
 	if hold.limit == 0 {
 		hold.limit = DefaultBudget
 	}
@@ -162,7 +163,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	}
 	delivery := landfall.Delivery{Hook: hook, ID: r.Header.Get(headerDelivery), Event: r.Header.Get(headerEvent), Received: h.Now()}
 	stored, repeat, err := h.accept(r.Context(), delivery, hold, form, signature)
-	if landfall.Is(err, landfall.Unauthorized) { // the secret that was kept is an old one
+	if landfall.Is(err, landfall.Unauthorized) { // the cached secret is old
 		h.secrets.Delete(hook)
 		stored, repeat, err = h.accept(r.Context(), delivery, hold, form, signature)
 	}
@@ -172,11 +173,11 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, hook string) (
 	return stored, repeat, err
 }
 
-// accept verifies, parses and stores a delivery whose body is in hold.
+// accept verifies, parses and stores a delivery whose body is in the buffer.
 func (h *Handler) accept(
-	ctx context.Context, delivery landfall.Delivery, hold *hold, form bool, signature []byte,
+	ctx context.Context, delivery landfall.Delivery, buffer *bodyBuffer, form bool, signature []byte,
 ) (landfall.Delivery, bool, error) {
-	body, secret, err := h.verify(ctx, delivery.Hook, hold, signature)
+	body, secret, err := h.verify(ctx, delivery.Hook, buffer, signature)
 	if err != nil {
 		return landfall.Delivery{}, false, err
 	}
@@ -203,5 +204,5 @@ func (h *Handler) accept(
 	return h.Store.Accept(ctx, intake)
 }
 
-// short cuts what a stranger sent to the length that a log line bears.
+// short cuts a stranger's text to a length for a log line.
 func short(s string) string { return s[:min(len(s), 100)] }

@@ -1,18 +1,18 @@
 package webhook
 
-// pingPayload is what we read of https://docs.github.com/webhooks/webhook-events-and-payloads#ping. An organisation's
-// or an app's ping names no repository.
+// pingPayload is the part that we read of https://docs.github.com/webhooks/webhook-events-and-payloads#ping. An
+// organisation's or an app's ping names no repository.
 type pingPayload struct {
 	Repository *repositoryPayload `json:"repository"`
 }
 
-func parsePing(payload []byte) (Intake, error) {
+func parsePing(payload []byte) (Event, error) {
 	const event = "ping"
 	var p pingPayload
 	if err := decode(event, payload, &p); err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
-	var intake Intake
+	var intake Event
 	intake.Delivery.Decision = "The webhook works."
 	if p.Repository == nil {
 		return intake, nil

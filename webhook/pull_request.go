@@ -9,12 +9,12 @@ import (
 // PullRequest is what a pull_request event says.
 type PullRequest struct {
 	landfall.PullRequest
-	Head   landfall.RefName   // its branch, in the repository that it comes from
+	Head   landfall.RefName   // its branch, in its own repository
 	Commit landfall.CommitSHA // at the head of that branch
 	Actor  string             // who opened, moved or closed it
 }
 
-// pullRequestPayload is what we read of
+// pullRequestPayload is the part that we read of
 // https://docs.github.com/webhooks/webhook-events-and-payloads#pull_request.
 type pullRequestPayload struct {
 	Action      string             `json:"action"`
@@ -37,21 +37,21 @@ type pullRequestObject struct {
 	} `json:"base"`
 }
 
-func parsePullRequest(payload []byte) (Intake, error) {
+func parsePullRequest(payload []byte) (Event, error) {
 	const event = "pull_request"
 	var p pullRequestPayload
 	if err := decode(event, payload, &p); err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
 	repository, err := p.Repository.parse(event)
 	if err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
-	intake := Intake{Repository: repository}
+	intake := Event{Repository: repository}
 	switch p.Action {
 	case "opened", "reopened", "synchronize", "closed":
 	case "":
-		return Intake{}, invalid(event, "action", nil)
+		return Event{}, invalid(event, "action", nil)
 	default:
 		intake.Delivery.Decision = fmt.Sprintf("Action %.100s of a pull request is not one that Landfall acts on.", p.Action)
 		return intake, nil
@@ -65,23 +65,23 @@ func parsePullRequest(payload []byte) (Intake, error) {
 		Actor: p.Sender.Login,
 	}
 	if o.Number <= 0 {
-		return Intake{}, invalid(event, "pull_request.number", nil)
+		return Event{}, invalid(event, "pull_request.number", nil)
 	}
 	if _, err := landfall.ParseRefName(landfall.BranchPrefix + o.Base.Ref); err != nil {
-		return Intake{}, invalid(event, "pull_request.base.ref", err)
+		return Event{}, invalid(event, "pull_request.base.ref", err)
 	}
 	if pull.Head, err = landfall.ParseRefName(landfall.BranchPrefix + o.Head.Ref); err != nil {
-		return Intake{}, invalid(event, "pull_request.head.ref", err)
+		return Event{}, invalid(event, "pull_request.head.ref", err)
 	}
 	if pull.Commit, err = landfall.ParseCommitSHA(o.Head.SHA); err != nil {
-		return Intake{}, invalid(event, "pull_request.head.sha", err)
+		return Event{}, invalid(event, "pull_request.head.sha", err)
 	}
 	intake.PullRequest = pull
 	intake.Delivery.Decision = pull.decision(p.Action, o.Head.Ref)
 	return intake, nil
 }
 
-// decision says for people what a pull_request event leads to.
+// decision returns for people what a pull_request event leads to.
 func (p *PullRequest) decision(action, branch string) string {
 	switch {
 	case p.Closed:

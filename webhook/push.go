@@ -11,8 +11,8 @@ import (
 // maxMessage is how much of a commit message's first line is kept, in characters.
 const maxMessage = 200
 
-// pushPayload is what we read of https://docs.github.com/webhooks/webhook-events-and-payloads#push. The types of
-// go-github are not used: they refuse a whole payload for fields that we never look at.
+// pushPayload is the part that we read of https://docs.github.com/webhooks/webhook-events-and-payloads#push. We do not
+// use go-github's types: they refuse a whole payload for fields that we never read.
 type pushPayload struct {
 	Ref        string             `json:"ref"`
 	Before     string             `json:"before"`
@@ -37,28 +37,28 @@ type sender struct {
 	Login string `json:"login"`
 }
 
-func parsePush(payload []byte) (Intake, error) {
+func parsePush(payload []byte) (Event, error) {
 	const event = "push"
 	var p pushPayload
 	if err := decode(event, payload, &p); err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
 	repository, err := p.Repository.parse(event)
 	if err != nil {
-		return Intake{}, err
+		return Event{}, err
 	}
-	intake := Intake{Repository: repository}
+	intake := Event{Repository: repository}
 	push := &landfall.Push{
 		Source: landfall.FromWebhook, Forced: p.Forced, Actor: cmp.Or(p.Sender.Login, p.Pusher.Name),
 	}
 	if push.Ref, err = landfall.ParseRefName(p.Ref); err != nil {
-		return Intake{}, invalid(event, "ref", err)
+		return Event{}, invalid(event, "ref", err)
 	}
 	if push.Before, err = landfall.ParseCommitSHA(p.Before); err != nil {
-		return Intake{}, invalid(event, "before", err)
+		return Event{}, invalid(event, "before", err)
 	}
 	if push.After, err = landfall.ParseCommitSHA(p.After); err != nil {
-		return Intake{}, invalid(event, "after", err)
+		return Event{}, invalid(event, "after", err)
 	}
 	branch, isBranch := push.Ref.Branch()
 	tag, isTag := push.Ref.Tag()
@@ -68,10 +68,10 @@ func parsePush(payload []byte) (Intake, error) {
 	}
 	if !push.Deleted() && p.HeadCommit != nil {
 		push.Message = firstLine(p.HeadCommit.Message)
-		// After an annotated tag was pushed, "after" is the tag object, and the head commit is what it points to.
+		// For an annotated tag, "after" is the tag object, and the head commit is the commit to which it points.
 		if isTag {
 			if push.After, err = landfall.ParseCommitSHA(p.HeadCommit.ID); err != nil {
-				return Intake{}, invalid(event, "head_commit.id", err)
+				return Event{}, invalid(event, "head_commit.id", err)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func parsePush(payload []byte) (Intake, error) {
 	return intake, nil
 }
 
-// firstLine returns the first line of a commit message, cut to a length that lists bear.
+// firstLine returns the first line of a commit message, cut to a length for lists.
 func firstLine(message string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
 	line = strings.TrimSpace(line)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Repository is a repository as a payload names it.
+// Repository is a repository in a payload.
 type Repository struct {
 	ID    int64 // numeric, survives renames
 	Owner string
@@ -15,11 +15,11 @@ type Repository struct {
 	URLs  []string // its addresses: clone, html, git and ssh
 }
 
-// repositoryName matches what GitHub allows in the name of an owner or a repository. They become parts of the API's
+// repositoryName matches what GitHub allows in the name of an owner or a repository. Both become parts of the API's
 // paths.
 var repositoryName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
-// repositoryPayload is what we read of a payload's repository.
+// repositoryPayload is the part that we read of a payload's repository.
 type repositoryPayload struct {
 	ID    int64  `json:"id"`
 	Name  string `json:"name"`
@@ -55,9 +55,9 @@ func (p *repositoryPayload) parse(event string) (Repository, error) {
 
 func isName(s string) bool { return repositoryName.MatchString(s) && strings.Trim(s, ".") != "" }
 
-// Matches reports whether address is one of the repository's, however it is written: over https, http, ssh or git, in
-// the form git@host:owner/name, with or without a user, a usual port, ".git" or a slash at the end, in any case of
-// letters. An address that does not end in the repository's owner and name is none of it, whatever a payload says.
+// Matches reports whether address is one of the repository's, in any form: over https, http, ssh or git, in the form
+// git@host:owner/name, with or without a user, a usual port, ".git" or a slash at the end, in any case of letters. An
+// address that does not end in the repository's owner and name never matches, whatever a payload says.
 func (r Repository) Matches(address string) bool {
 	wanted := normalAddress(address)
 	if !strings.HasSuffix(wanted, strings.ToLower("/"+r.Owner+"/"+r.Name)) {
@@ -71,8 +71,8 @@ func (r Repository) Matches(address string) bool {
 	return false
 }
 
-// normalAddress returns the part of a repository's address that tells it from others, "host:port/owner/name", or ""
-// for what is no address of a remote repository.
+// normalAddress returns the part of a repository's address that identifies it, "host:port/owner/name", or "" for a text
+// that is no address of a remote repository.
 func normalAddress(address string) string {
 	if host, path, ok := strings.Cut(address, ":"); ok && !strings.ContainsAny(host, "/") && !strings.HasPrefix(path, "//") {
 		address = "ssh://" + host + "/" + strings.TrimPrefix(path, "/")

@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// signatureOf returns the bytes of X-Hub-Signature-256, or says what is wrong with it. X-Hub-Signature, which is SHA-1, is not
-// looked at.
+// signatureOf returns the bytes of X-Hub-Signature-256, or what is wrong with it. It ignores X-Hub-Signature, which is
+// SHA-1.
 func signatureOf(header http.Header) (signature []byte, wrong string) {
 	value := header.Get("X-Hub-Signature-256")
 	if value == "" {
@@ -28,13 +28,13 @@ func signatureOf(header http.Header) (signature []byte, wrong string) {
 	return signature, ""
 }
 
-// verify returns the raw body that was read into hold when its signature is good, and the secret that made it. A hook that does
-// not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
-func (h *Handler) verify(ctx context.Context, hook string, hold *hold, signature []byte) (body []byte, secret string, err error) {
+// verify returns the raw body in the buffer when its signature is good, and the secret of the signature. A hook that
+// does not exist, or has no secret, is refused after the same work and in the same words as a wrong signature.
+func (h *Handler) verify(ctx context.Context, hook string, buffer *bodyBuffer, signature []byte) (body []byte, secret string, err error) {
 	value, _ := h.secrets.Load(hook)
 	kept, tried := value.(string)
-	if tried && signs(kept, hold, signature) {
-		return hold.bytes(), kept, nil
+	if tried && isSigned(kept, buffer, signature) {
+		return buffer.bytes(), kept, nil
 	}
 	secret, err = h.Store.Secret(ctx, hook)
 	switch {
@@ -44,20 +44,20 @@ func (h *Handler) verify(ctx context.Context, hook string, hold *hold, signature
 		err = errors.New("the hook has no secret")
 	}
 	if err != nil {
-		signs(rand.Text(), hold, signature)
+		isSigned(rand.Text(), buffer, signature)
 	}
-	if err != nil || tried && secret == kept || !signs(secret, hold, signature) {
+	if err != nil || tried && secret == kept || !isSigned(secret, buffer, signature) {
 		return nil, "", &refusal{
 			status: http.StatusUnauthorized, detail: "the signature does not match the webhook's secret", cause: err,
 		}
 	}
-	h.secrets.Store(hook, secret) // of hooks that exist alone: no stranger fills the memory
-	return hold.bytes(), secret, nil
+	h.secrets.Store(hook, secret) // only for existing hooks, so no stranger can fill the memory
+	return buffer.bytes(), secret, nil
 }
 
-// signs reports whether a signature is the one that a secret makes of the body in hold.
-func signs(secret string, hold *hold, signature []byte) bool {
+// isSigned reports whether a signature is that of the body in the buffer with a secret.
+func isSigned(secret string, buffer *bodyBuffer, signature []byte) bool {
 	mac := hmac.New(sha256.New, []byte(secret))
-	hold.writeTo(mac)
+	buffer.writeTo(mac)
 	return hmac.Equal(mac.Sum(nil), signature)
 }

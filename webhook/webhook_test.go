@@ -39,7 +39,7 @@ type memory struct {
 	mu      sync.Mutex
 	secrets map[string]string
 	apps    []app
-	intakes []webhook.Intake
+	intakes []webhook.Event
 	stored  map[string]landfall.Delivery
 	down    map[string]error // what a method returns, by its name
 }
@@ -54,7 +54,7 @@ func (m *memory) Secret(_ context.Context, hook string) (string, error) {
 	return s, m.down["Secret"]
 }
 
-func (m *memory) Accept(_ context.Context, intake webhook.Intake) (landfall.Delivery, bool, error) {
+func (m *memory) Accept(_ context.Context, intake webhook.Event) (landfall.Delivery, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d := intake.Delivery
@@ -77,7 +77,7 @@ func (m *memory) Accept(_ context.Context, intake webhook.Intake) (landfall.Deli
 	return d, false, nil
 }
 
-func (m *memory) deliveries() []webhook.Intake {
+func (m *memory) deliveries() []webhook.Event {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.intakes)

@@ -5,35 +5,36 @@ import (
 	"math"
 )
 
-// Framing follows the requests on a connection of HTTP/1, byte by byte, as net/http will read them, and finds those that say in two
-// ways where they end: with a Content-Length and a Transfer-Encoding, or with a Transfer-Encoding in HTTP/1.0, where there is none
-// (RFC 9112, section 6.1). A proxy before this server may have taken the other one of the two, and then what is a body to one of them
-// is the next request to the other. net/http forgets the length before anybody could see it.
+// Framing follows the requests on an HTTP/1 connection, byte by byte, as net/http will read them, and finds those that
+// say in two ways where they end: with a Content-Length and a Transfer-Encoding, or with a Transfer-Encoding in
+// HTTP/1.0, which does not have it (RFC 9112, section 6.1). A proxy before this server may have used the other one of
+// the two, and then the body for one of them is the next request for the other. net/http drops the length before
+// anybody can see it.
 //
-// Its zero value is at the beginning of a connection.
+// The zero value is at the beginning of a connection.
 type Framing struct {
-	at     place
-	tail   uint32 // the last bytes of the request line
-	name   string // of the header that the line may be
-	had    int    // how much of it came
-	length number // of the body, by all Content-Length of the head
-	value  number // of the Content-Length in this line and those that continue it
-	coded  bool   // the head has a Transfer-Encoding
-	left   uint64 // bytes of the body, or of the chunk, that are still to come; of the chunk's size while that is read
-	digits int    // of the chunk's size
-	line   int    // bytes of the line with the chunk's size
+	at        place
+	tail      uint32 // the last bytes of the request line
+	name      string // of the header that the current line may have
+	matched   int    // how many of its bytes matched
+	length    number // of the body, from all Content-Length headers of the head
+	value     number // of the Content-Length in this line and the lines that continue it
+	hasCoding bool   // the head has a Transfer-Encoding
+	left      uint64 // bytes of the body, or of the chunk, that are still to come; while the chunk's size is read, the size so far
+	digits    int    // of the chunk's size
+	line      int    // bytes of the line with the chunk's size
 }
 
-// place is what the next byte belongs to.
+// place is the part of a request to which the next byte belongs.
 type place uint8
 
 const (
 	beforeRequest place = iota
 	inRequestLine
 	inFirstByte // of a line of the head
-	inReturn    // behind the CR of a line of the head that may be empty
+	inReturn    // after the CR of a line of the head that may be empty
 	inName
-	inLine // of the head, whose rest does not matter
+	inLine // of the head, whose rest is not needed
 	inLength
 	inLengthReturn
 	inBody
@@ -47,9 +48,9 @@ const (
 	inTrailer // at the first byte of a line
 	inTrailerReturn
 	inTrailerLine
-	inBrokenLine // between chunks, behind which nothing must be read
+	inBrokenLine // between chunks, after which nothing may be read
 	unframed     // there are no more requests
-	ended        // what follows must not be read
+	ended        // nothing after it may be read
 )
 
 // number is the value of a Content-Length.
@@ -58,7 +59,7 @@ type number struct {
 	stage stage
 }
 
-// stage is how far a number is.
+// stage says how far the reading of a number has come.
 type stage uint8
 
 const (
@@ -74,9 +75,10 @@ const (
 	headerCoding = "transfer-encoding"
 )
 
-// Follow takes what was read from the connection and returns how much of it the server may have: less than all of it where nobody
-// could tell any more where the next request begins; the connection is at its end then. When it finds a request that says its end in
-// two ways, it returns true, after it has made the head illegal in p, so that net/http refuses it in its turn.
+// Follow gets the bytes that were read from the connection and returns how many of them the server may read: fewer than
+// all when it is not certain any more where the next request begins; the connection has ended then. When it finds a
+// request that says its end in two ways, it makes the head invalid in p, so that net/http refuses the request, and
+// returns true.
 func (f *Framing) Follow(p []byte) (n int, refused bool) {
 	for i := 0; i < len(p); {
 		switch f.at {
@@ -91,7 +93,7 @@ func (f *Framing) Follow(p []byte) (n int, refused bool) {
 		case inFirstByte, inReturn, inName, inLength, inLengthReturn,
 			inChunkSize, inChunkBlank, inChunkExtension, inChunkReturn, afterChunk, afterChunkReturn, inTrailer, inTrailerReturn:
 			if f.take(p[i]) {
-				p[i] = 0 // which no header may have, neither in its name nor in its value
+				p[i] = 0 // no name and no value of a header may have it
 				f.at = unframed
 				return len(p), true
 			}
@@ -101,17 +103,17 @@ func (f *Framing) Follow(p []byte) (n int, refused bool) {
 	return len(p), false
 }
 
-// Release says that the connection is somebody else's, who does not read requests.
+// Release says that the connection now belongs to somebody who does not read requests.
 func (f *Framing) Release() { f.at = unframed }
 
-// Ended reports whether the connection is at its end for the server.
+// Ended reports whether the connection has ended for the server.
 func (f *Framing) Ended() bool { return f.at == ended }
 
-// skipLine passes what is left of a line of which at most the end matters, and returns how many bytes that were.
+// skipLine skips the rest of a line of which only the end matters, and returns how many bytes it skipped.
 func (f *Framing) skipLine(p []byte) int {
 	if f.at == beforeRequest {
 		if p[0] == '\r' || p[0] == '\n' {
-			return 1 // net/http lets some pass behind a body, and refuses them elsewhere
+			return 1 // net/http accepts some after a body, and refuses them elsewhere
 		}
 		*f = Framing{at: inRequestLine}
 	}
@@ -135,19 +137,19 @@ func (f *Framing) skipLine(p []byte) int {
 	case f.at == inTrailerLine:
 		next = inTrailer
 	case f.at == inRequestLine && f.version() == version20:
-		next = unframed // net/http answers it at most, and closes the connection
+		next = unframed // net/http only answers it, and closes the connection
 	}
 	f.at = next
 	return end + 1
 }
 
-// The ends of request lines.
+// These are the ends of request lines.
 const (
 	version10 = '1'<<16 | '.'<<8 | '0'
 	version20 = '2'<<16 | '.'<<8 | '0'
 )
 
-// version returns the end of the request line, where the version is.
+// version returns the end of the request line, which has the version.
 func (f *Framing) version() uint32 {
 	tail := f.tail
 	if byte(tail) == '\r' {
@@ -156,7 +158,7 @@ func (f *Framing) version() uint32 {
 	return tail & 0xffffff
 }
 
-// take takes a byte that says something, and reports whether with it the head of a request says in two ways where it ends.
+// take handles a byte that matters, and reports whether with it the head of a request says in two ways where it ends.
 func (f *Framing) take(b byte) (twice bool) {
 	switch f.at {
 	case inFirstByte:
@@ -182,12 +184,12 @@ func (f *Framing) take(b byte) (twice bool) {
 		f.chunkEnd(b)
 	case inTrailer, inTrailerReturn:
 		f.trailerByte(b)
-	case beforeRequest, inRequestLine, inLine, inTrailerLine, inBrokenLine, inBody, inChunk, unframed, ended: // many are passed at once
+	case beforeRequest, inRequestLine, inLine, inTrailerLine, inBrokenLine, inBody, inChunk, unframed, ended: // these skip many bytes at once
 	}
 	return false
 }
 
-// firstByte takes the first byte of a line of the head.
+// firstByte handles the first byte of a line of the head.
 func (f *Framing) firstByte(b byte) {
 	if b == ' ' || b == '\t' { // it continues the line before
 		f.at = inLine
@@ -198,7 +200,7 @@ func (f *Framing) firstByte(b byte) {
 		return
 	}
 	f.endLength()
-	f.at, f.had = inName, 1
+	f.at, f.matched = inName, 1
 	switch b {
 	case '\n':
 		f.endHead()
@@ -213,24 +215,24 @@ func (f *Framing) firstByte(b byte) {
 	}
 }
 
-// nameByte takes a byte of a name that has been like f.name so far.
+// nameByte handles a byte of a name that has matched f.name so far.
 func (f *Framing) nameByte(b byte) (twice bool) {
 	switch {
-	case f.had < len(f.name) && lower(b) == f.name[f.had]:
-		f.had++
+	case f.matched < len(f.name) && lower(b) == f.name[f.matched]:
+		f.matched++
 		return false
-	case f.had < len(f.name) || b != ':':
+	case f.matched < len(f.name) || b != ':':
 		f.at = inLine
 		if b == '\n' {
 			f.at = inFirstByte
 		}
 		return false
 	case f.name == headerCoding:
-		f.at, f.coded = inLine, true
+		f.at, f.hasCoding = inLine, true
 		return f.length.stage != none || f.version() == version10
 	}
 	f.at, f.value = inLength, number{stage: blank}
-	return f.coded
+	return f.hasCoding
 }
 
 func lower(b byte) byte {
@@ -240,7 +242,7 @@ func lower(b byte) byte {
 	return b
 }
 
-// lengthByte takes a byte of the value of a Content-Length.
+// lengthByte handles a byte of the value of a Content-Length.
 func (f *Framing) lengthByte(b byte) {
 	v := &f.value
 	switch {
@@ -263,11 +265,11 @@ func (f *Framing) lengthByte(b byte) {
 		v.stage = wrong
 	}
 	if b == '\n' && v.stage == digit {
-		v.stage = behind // a line that continues it is behind a blank
+		v.stage = behind // a line that continues it begins with a blank
 	}
 }
 
-// endLength takes over the length when no line continues it any more.
+// endLength takes over the length when no line can continue it any more.
 func (f *Framing) endLength() {
 	v := f.value
 	f.value = number{}
@@ -280,12 +282,12 @@ func (f *Framing) endLength() {
 	}
 }
 
-// endHead decides what comes behind the head.
+// endHead decides what follows the head.
 func (f *Framing) endHead() {
 	switch {
 	case f.length.stage == wrong:
 		f.at = ended // net/http refuses it
-	case f.coded:
+	case f.hasCoding:
 		f.at = inChunkSize // net/http refuses every other coding
 		f.left, f.digits, f.line = 0, 0, 0
 	case f.length.n > 0:
@@ -295,7 +297,7 @@ func (f *Framing) endHead() {
 	}
 }
 
-// skipData passes bytes of a body or a chunk, of which there are n, and returns how many those were.
+// skipData skips bytes of a body or a chunk, of which there are n, and returns how many it skipped.
 func (f *Framing) skipData(n int) int {
 	passed := int(min(uint64(n), f.left))
 	if f.left -= uint64(passed); f.left > 0 {
@@ -309,10 +311,10 @@ func (f *Framing) skipData(n int) int {
 	return passed
 }
 
-// maxChunkLine is from how many bytes on net/http does not read the line with a chunk's size.
+// maxChunkLine is the length from which net/http does not read the line with a chunk's size.
 const maxChunkLine = 4096
 
-// chunkEnd takes one of the two bytes behind a chunk.
+// chunkEnd handles one of the two bytes after a chunk.
 func (f *Framing) chunkEnd(b byte) {
 	switch {
 	case f.at == afterChunk && b == '\r':
@@ -324,7 +326,7 @@ func (f *Framing) chunkEnd(b byte) {
 	}
 }
 
-// trailerByte takes the first byte of a line behind the last chunk, or the one behind it when that is a CR.
+// trailerByte handles the first byte of a line after the last chunk, or the byte after it when that is a CR.
 func (f *Framing) trailerByte(b byte) {
 	switch {
 	case b == '\n':
@@ -336,7 +338,7 @@ func (f *Framing) trailerByte(b byte) {
 	}
 }
 
-// breakOff ends what is read with the line that b is in, so that net/http finds in it what is wrong.
+// breakOff ends reading after the line with b, so that net/http finds what is wrong in it.
 func (f *Framing) breakOff(b byte) {
 	f.at = inBrokenLine
 	if b == '\n' {
@@ -344,7 +346,7 @@ func (f *Framing) breakOff(b byte) {
 	}
 }
 
-// sizeByte takes a byte of the line with a chunk's size.
+// sizeByte handles a byte of the line with a chunk's size.
 func (f *Framing) sizeByte(b byte) {
 	const maxDigits = 16
 	f.line++

@@ -18,8 +18,8 @@ import (
 // errTwice is what ends a connection whose request says in two ways where it ends.
 var errTwice = errors.New("it says twice where it ends")
 
-// read returns the requests on a connection, each with its body, and why there are no more: nil at its end. It reads as the server of
-// net/http does, but it sees both headers.
+// read returns the requests on a connection, each with its body, and why there are no more: nil at its end. It reads as
+// the server of net/http does, but it sees both headers.
 func read(connection []byte) (requests []string, err error) {
 	r := bufio.NewReader(bytes.NewReader(connection))
 	posted := false
@@ -81,8 +81,8 @@ func follow(connection, sizes []byte) (left []byte, refused bool) {
 	return left, refused
 }
 
-// checkFraming fails unless net/http reads of what is left of a connection the same requests up to the one that says its end twice, which it
-// refuses, and all of a connection that has none.
+// checkFraming fails unless net/http reads of what is left of a connection the same requests up to the one that says
+// its end twice, which it refuses, and all of a connection that has none.
 func checkFraming(t *testing.T, connection, sizes []byte) {
 	t.Helper()
 	want, why := read(connection)

@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// maxRanges is from how many parts on a Range header is ignored.
+// maxRanges is the number of parts from which a Range header is ignored.
 const maxRanges = 16
 
-// Ranged returns r with a Range header that http.ServeContent reads as RFC 9110, section 14, means it: the last bytes, when they are none,
-// cannot be had, and a number beyond any integer is beyond the end. A header that this server ignores is gone: on another method than GET,
-// of another unit than bytes, in several lines, of very many parts, or for a file without bytes.
-func Ranged(r *http.Request, size int64) *http.Request {
+// NormalizeRange returns r with a Range header that http.ServeContent reads in the sense of RFC 9110, section 14: a
+// suffix of zero bytes cannot be satisfied, and a number larger than any integer is after the end. It removes a header
+// that this server ignores: with a method other than GET, with a unit other than bytes, in several lines, with very
+// many parts, or for a file without bytes.
+func NormalizeRange(r *http.Request, size int64) *http.Request {
 	lines := r.Header["Range"]
 	if lines == nil {
 		return r
@@ -48,7 +49,7 @@ func Ranged(r *http.Request, size int64) *http.Request {
 	case given == 0:
 		return &ranged
 	case parts == nil:
-		parts = []string{fmt.Sprintf("%d-", size)} // which cannot be had
+		parts = []string{fmt.Sprintf("%d-", size)} // this range cannot be satisfied
 	}
 	ranged.Header["Range"] = []string{"bytes=" + strings.Join(parts, ",")}
 	return &ranged
@@ -56,8 +57,8 @@ func Ranged(r *http.Request, size int64) *http.Request {
 
 var errNoRange = errors.New("it is no range of bytes")
 
-// bounds returns the first and the last byte that a part of a Range header means of size bytes; the first is behind the last when it
-// means none of them.
+// bounds returns the first and the last byte of a part of a Range header for size bytes; the first is after the last
+// when it has none.
 func bounds(part string, size int64) (first, last int64, err error) {
 	from, to, ok := strings.Cut(part, "-")
 	if !ok || from == "" && to == "" || !decimal(from) || !decimal(to) {
@@ -76,7 +77,7 @@ func bounds(part string, size int64) (first, last int64, err error) {
 	return atMost(from, size), last, nil
 }
 
-// decimal reports whether text has nothing but digits.
+// decimal reports whether text has only digits.
 func decimal(text string) bool { return strings.Trim(text, "0123456789") == "" }
 
 // less compares numbers of any length.

@@ -25,21 +25,21 @@ import (
 	"landfall.dev/landfall/webhook"
 )
 
-// Nowhere is where nobody visits.
-type Nowhere struct{}
+// NoGateways are gateways that nobody visits.
+type NoGateways struct{}
 
 // RefreshApp implements deploy.Gateways.
-func (Nowhere) RefreshApp(context.Context, string) error { return nil }
+func (NoGateways) RefreshApp(context.Context, string) error { return nil }
 
-// Shown implements deploy.Gateways: all is shown.
-func (Nowhere) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
+// Shown implements deploy.Gateways: everything is shown.
+func (NoGateways) Shown(context.Context, string) (int64, error) { return math.MaxInt64, nil }
 
-// Shop is an app with its repository in the built-in remote. Nobody works its runs.
+// Shop is an app with its repository in the built-in remote. Nobody works on its runs.
 type Shop struct {
-	T     *testing.T
-	Doors accept.Doors
-	Repos *remote.Repositories
-	Ref   landfall.RefName // that Moves moves
+	T        *testing.T
+	Receiver accept.GitReceiver
+	Repos    *remote.Repositories
+	Ref      landfall.RefName // the reference that MoveRef moves
 }
 
 // AppID is the ID of the shop.
@@ -51,7 +51,7 @@ func New(t *testing.T) *Shop {
 	return NewIn(t, storetest.Open(t, storetest.SQLite(t)))
 }
 
-// NewIn is New in a database.
+// NewIn is New in the given database.
 func NewIn(t *testing.T, db *store.DB) *Shop {
 	t.Helper()
 	git, err := remote.FindGit()
@@ -78,20 +78,20 @@ func NewIn(t *testing.T, db *store.DB) *Shop {
 		t.Fatal(err)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	rollout := &deploy.Rollout{DB: db, Gateways: Nowhere{}, Logger: logger}
+	rollout := &deploy.Rollout{DB: db, Gateways: NoGateways{}, Logger: logger}
 	ledger := &runs.Runs{
 		DB: db, Rollout: rollout, Contents: &inspect.Contents{DB: db}, Reporting: true, Commenting: true, Now: time.Now, Logger: logger,
 		RunURL: func(run string) string { return run }, ReleaseURL: func(string, landfall.UID) string { return "" },
 	}
 	mirrors := &builder.Mirrors{Root: t.TempDir()}
 	acceptor := &accept.Acceptor{DB: db, Runs: ledger, Rollout: rollout, Mirrors: mirrors, Remote: repos, Now: time.Now, Logger: logger}
-	return &Shop{t, accept.Doors{Acceptor: acceptor}, repos, "refs/heads/main"}
+	return &Shop{t, accept.GitReceiver{Acceptor: acceptor}, repos, "refs/heads/main"}
 }
 
-// AlsoApp makes another app with its repository in the built-in remote.
-func (s *Shop) AlsoApp(id, name string) {
+// AddApp makes another app with its repository in the built-in remote.
+func (s *Shop) AddApp(id, name string) {
 	s.T.Helper()
-	err := s.Doors.DB.Update(s.T.Context(), func(tx *store.Tx) error {
+	err := s.Receiver.DB.Update(s.T.Context(), func(tx *store.Tx) error {
 		return tx.CreateApp(s.T.Context(), landfall.App{ID: id, Namespace: landfall.DefaultNamespace, Name: name, UIDSpace: uuid.New()})
 	})
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Shop) CommitTree(tree, message string) landfall.CommitSHA {
 	return landfall.CommitSHA(s.Git("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit-tree", tree, "-m", message))
 }
 
-// Moves moves the reference from one commit to the next, and returns what git then tells the door.
-func (s *Shop) Moves(to ...landfall.CommitSHA) []remote.Update {
+// MoveRef moves the reference from one commit to the next, and returns the updates that git reports.
+func (s *Shop) MoveRef(to ...landfall.CommitSHA) []remote.Update {
 	s.T.Helper()
 	var updates []remote.Update
 	for _, after := range to {
@@ -143,11 +143,11 @@ func (s *Shop) Moves(to ...landfall.CommitSHA) []remote.Update {
 	return updates
 }
 
-// Accepts takes pushes of one reference each, in the given order.
-func (s *Shop) Accepts(updates ...remote.Update) {
+// AcceptAll accepts pushes of one reference each, in the given order.
+func (s *Shop) AcceptAll(updates ...remote.Update) {
 	s.T.Helper()
 	for _, u := range updates {
-		if _, err := s.Doors.Accept(s.T.Context(), remote.Repository{App: AppID, Actor: "ada"}, []remote.Update{u}); err != nil {
+		if _, err := s.Receiver.Accept(s.T.Context(), remote.Repository{App: AppID, Actor: "ada"}, []remote.Update{u}); err != nil {
 			s.T.Fatal(err)
 		}
 	}
@@ -156,15 +156,15 @@ func (s *Shop) Accepts(updates ...remote.Update) {
 // Update changes the database in one transaction.
 func (s *Shop) Update(f func(tx *store.Tx) error) {
 	s.T.Helper()
-	if err := s.Doors.DB.Update(s.T.Context(), f); err != nil {
+	if err := s.Receiver.DB.Update(s.T.Context(), f); err != nil {
 		s.T.Fatal(err)
 	}
 }
 
-// WantComments fails the test unless so many comments are due, and returns them.
+// WantComments fails the test unless n comments are due, and returns them.
 func (s *Shop) WantComments(what string, n int) []landfall.Comment {
 	s.T.Helper()
-	comments := runs.Comments{Comments: store.Comments{DB: s.Doors.DB}, Runs: s.Doors.Runs}
+	comments := runs.Comments{Comments: store.Comments{DB: s.Receiver.DB}, Runs: s.Receiver.Runs}
 	due, err := comments.Due(s.T.Context(), time.Now(), 10)
 	if err != nil {
 		s.T.Fatal(err)
@@ -175,20 +175,20 @@ func (s *Shop) WantComments(what string, n int) []landfall.Comment {
 	return due
 }
 
-// Gate is gateways that take a new table once they are let.
-type Gate struct{ Asked, Let chan struct{} }
+// Gate is gateways that take a new table once they are released.
+type Gate struct{ Waiting, Release chan struct{} }
 
 // RefreshApp implements deploy.Gateways.
 func (g Gate) RefreshApp(context.Context, string) error {
-	g.Asked <- struct{}{}
-	<-g.Let
+	g.Waiting <- struct{}{}
+	<-g.Release
 	return nil
 }
 
 // Shown implements deploy.Gateways.
 func (g Gate) Shown(context.Context, string) (int64, error) {
 	select {
-	case <-g.Let:
+	case <-g.Release:
 		return math.MaxInt64, nil
 	default:
 		return 0, nil
@@ -196,8 +196,8 @@ func (g Gate) Shown(context.Context, string) (int64, error) {
 }
 
 // Opens returns a delivery that opens pull request 12 at a commit.
-func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Intake {
-	return webhook.Intake{
+func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Event {
+	return webhook.Event{
 		Delivery:   landfall.Delivery{ID: id, Event: "pull_request"},
 		Repository: webhook.Repository{ID: 1, Owner: "harbor", Name: "shop"},
 		PullRequest: &webhook.PullRequest{
@@ -206,7 +206,7 @@ func (s *Shop) Opens(id string, commit landfall.CommitSHA) webhook.Intake {
 }
 
 // Hooked makes an app of a repository elsewhere, and returns what takes its deliveries.
-func (s *Shop) Hooked() accept.Intake {
+func (s *Shop) Hooked() accept.WebhookReceiver {
 	s.T.Helper()
 	s.Update(func(tx *store.Tx) error {
 		own, err := tx.App(s.T.Context(), AppID)
@@ -221,5 +221,5 @@ func (s *Shop) Hooked() accept.Intake {
 		}
 		return tx.CreateApp(s.T.Context(), app)
 	})
-	return accept.Intake{Acceptor: s.Doors.Acceptor}
+	return accept.WebhookReceiver{Acceptor: s.Receiver.Acceptor}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Conformance tests that the stores that open returns keep the contract of assets.Store. Each call of open returns an
-// empty store, which lives as long as its t.
+// empty store, which exists as long as its t.
 func Conformance(t *testing.T, open func(t *testing.T) assets.Store) {
 	t.Helper()
 	s := suite{open: open}
@@ -42,7 +42,7 @@ type suite struct {
 	open func(t *testing.T) assets.Store
 }
 
-// Names are file names that git keeps and that stores have tripped over.
+// Names returns file names that git keeps and that have been a problem for stores.
 func Names() []string {
 	return []string{
 		"a b.html", " leading", "trailing ", "ünïcödé/\u65e5\u672c\u8a9e.html", "e\u0301 is not \u00e9", "\u00e9", "new\nline", "tab\there",

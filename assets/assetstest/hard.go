@@ -78,7 +78,7 @@ func (s suite) testCanceled(t *testing.T) {
 	create(t, store, "a", "a later attempt succeeds")
 }
 
-// hookReader calls hook at each at bytes.
+// hookReader calls hook after every at bytes.
 type hookReader struct {
 	r    io.Reader
 	at   int64
@@ -95,7 +95,7 @@ func (h *hookReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endless gives bytes without end.
+// endless is an endless reader.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -218,7 +218,7 @@ func (s suite) testLarge(t *testing.T) {
 	}
 }
 
-// liveHeap returns how many bytes of memory are in use by what can still be reached.
+// liveHeap returns how many bytes of memory are still reachable.
 func liveHeap() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats

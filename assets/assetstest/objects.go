@@ -59,7 +59,7 @@ func (s suite) testDigest(t *testing.T) {
 	if got, want := create(t, store, "a", content), landfall.DigestOf([]byte(content)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	// A reader that gives its bytes one by one.
+	// The reader returns its bytes one by one.
 	got, err := store.Create(t.Context(), "b", oneByte{strings.NewReader(content)}, int64(len(content)))
 	if want := landfall.DigestOf([]byte(content)); err != nil || got != want {
 		t.Errorf("byte by byte: got %s, %v, want %s", got, err, want)

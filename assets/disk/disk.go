@@ -24,38 +24,38 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// What belongs to the store itself: no key begins with ".".
+// These names belong to the store itself, because no key begins with ".".
 const (
 	partsName = ".parts" // the folder of objects that are being written
 	lockName  = ".lock"
 	markName  = ".installation"
 )
 
-// Objects and their folders are for this user only, and objects are never written again.
+// Objects and their folders can be read by this user only, and objects are never changed.
 const (
 	fileMode   = 0o400
 	folderMode = 0o700
 )
 
-// Store is a folder of objects. It implements assets.Store. An object's file appears whole by a hard link, so a
+// Store is a folder of objects. It implements assets.Store. A hard link makes an object's file appear as a whole, so a
 // process that is killed leaves nothing half written. Nothing is flushed to the disk before Sync.
 //
-// While the folder is gone, or another one is at its path, every method returns Unavailable. A folder that is put back,
-// or a copy of it with the same mark, is used again.
+// While the folder is gone, or another folder is at its path, every method returns Unavailable. A folder that is put
+// back, or a copy of it with the same mark, is used again.
 type Store struct {
-	at      string // its path
-	made    bool   // by Open
+	path    string // its path
+	created bool   // Open made the folder
 	mu      sync.Mutex
 	opened  atomic.Pointer[folder] // written under mu
 	buffers sync.Pool              // of *[bufferSize]byte
 }
 
-// folder is the folder of a store as it was found.
+// folder is the open folder of a store.
 type folder struct {
 	root  *os.Root
-	dir   *os.File // the same, for openat2; nil where the kernel or a container has none
+	dir   *os.File // the same, for openat2; nil when the kernel or the container does not allow openat2
 	parts *os.File // the folder partsName
-	lock  *os.File // held shared while the store is open; syncfs goes by it
+	lock  *os.File // held shared while the store is open; syncfs uses it, too
 	mark  string   // empty: none yet
 	id    fileID   // of parts
 }
@@ -65,13 +65,13 @@ type fileID struct{ device, inode uint64 }
 
 var _ assets.Store = (*Store)(nil)
 
-// Open returns the store in the given folder, which is made if it is not there. Several processes can have it open.
-// What writers that were killed left is removed, unless another process has the store open and may be writing. The
-// caller closes the store.
+// Open returns the store in the given folder, and makes the folder if it does not exist. Several processes can have it
+// open. It removes what killed writers left, unless another process has the store open and may be writing. The caller
+// closes the store.
 func Open(at string) (*Store, error) {
 	const op = "disk.open"
 	_, err := os.Stat(at)
-	s := &Store{at: at, made: errors.Is(err, fs.ErrNotExist)}
+	s := &Store{path: at, created: errors.Is(err, fs.ErrNotExist)}
 	if err := os.MkdirAll(at, folderMode); err != nil {
 		return nil, failure(op, "", err)
 	}
@@ -83,7 +83,8 @@ func Open(at string) (*Store, error) {
 	return s, nil
 }
 
-// openFolder opens what is at a path. With a mark it opens nothing but what has that mark, and leaves everything else as it is.
+// openFolder opens the folder at a path. When mark is given, it opens only a folder with that mark, and leaves
+// everything else as it is.
 func openFolder(at, mark string) (_ *folder, err error) {
 	root, err := os.OpenRoot(at)
 	if err != nil {
@@ -119,7 +120,7 @@ func openFolder(at, mark string) (_ *folder, err error) {
 	if err := unix.Flock(fd, unix.LOCK_SH); err != nil {
 		return nil, err
 	}
-	if f.parts, err = root.Open(partsName); err != nil { // nobody removes it from now on
+	if f.parts, err = root.Open(partsName); err != nil { // from now on nobody removes it
 		return nil, err
 	}
 	var parts unix.Stat_t
@@ -131,7 +132,7 @@ func openFolder(at, mark string) (_ *folder, err error) {
 	return f, err
 }
 
-// isAt reports whether the folder lies at a path now.
+// isAt reports whether the folder is at a path now.
 func (f *folder) isAt(at string) bool {
 	var parts unix.Stat_t
 	err := unix.Stat(filepath.Join(at, partsName), &parts)
@@ -147,9 +148,9 @@ func readMark(folder fs.FS) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// find returns the folder, after a look whether it is still the one at its path.
+// find returns the folder, after a check that it is still the one at its path.
 func (s *Store) find() (*folder, error) {
-	if opened := s.opened.Load(); opened.isAt(s.at) {
+	if opened := s.opened.Load(); opened.isAt(s.path) {
 		return opened, nil
 	}
 	s.mu.Lock()
@@ -157,30 +158,31 @@ func (s *Store) find() (*folder, error) {
 	return s.findAgain()
 }
 
-// findAgain opens what is at the folder's path now, if it has the mark of the folder that was there. The caller holds mu.
+// findAgain opens the folder at the path now, if it has the mark of the earlier one. The caller holds mu.
 func (s *Store) findAgain() (*folder, error) {
 	opened := s.opened.Load()
-	if opened.isAt(s.at) {
+	if opened.isAt(s.path) {
 		return opened, nil
 	}
 	if opened.mark == "" {
-		return nil, gone(fs.ErrNotExist)
+		return nil, folderGone(fs.ErrNotExist)
 	}
-	fresh, err := openFolder(s.at, opened.mark)
+	fresh, err := openFolder(s.path, opened.mark)
 	if err != nil {
-		return nil, gone(err)
+		return nil, folderGone(err)
 	}
-	s.opened.Store(fresh) // what is open of the other stays open until nobody uses it
+	s.opened.Store(fresh) // open files of the other folder stay open until nobody uses them
 	return fresh, nil
 }
 
-// gone is the error while the folder is not at its path.
-func gone(cause error) error {
+// folderGone is the error while the folder is not at its path.
+func folderGone(cause error) error {
 	return &landfall.Error{Op: "disk.find", Kind: landfall.Unavailable, Err: errors.Join(cause, fs.ErrNotExist),
 		Message: "the folder of the object store is gone, or another one is in its place; it is used again when it is back"}
 }
 
-// removeParts removes what writers that were killed left. The folder stays: a full disk may have no room for a new one.
+// removeParts removes what killed writers left. The folder itself stays, because a full disk may have no room for a new
+// one.
 func removeParts(root *os.Root) error {
 	parts, err := fs.ReadDir(root.FS(), partsName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +194,7 @@ func removeParts(root *os.Root) error {
 	return err
 }
 
-// openDir opens the folder for openat2, if that is there.
+// openDir opens the folder for openat2, if openat2 is available.
 func (f *folder) openDir() (err error) {
 	if f.dir, err = f.root.Open("."); err != nil {
 		return err
@@ -205,17 +207,17 @@ func (f *folder) openDir() (err error) {
 	return errors.Join(err, found.Close())
 }
 
-// Close lets go of the folder. A folder that Open made goes again when nothing was put into it. Objects that are open
-// stay readable.
+// Close closes the folder. It removes a folder that Open made if nothing was put into it. Open objects can still be
+// read.
 func (s *Store) Close() error {
 	f := s.opened.Load()
-	if s.made && unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		f.removeEmpty(s.at)
+	if s.created && unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		f.removeEmpty(s.path)
 	}
 	return f.close()
 }
 
-// removeEmpty removes a folder that has nothing but what openFolder puts into it.
+// removeEmpty removes a folder that has only what openFolder puts into it.
 func (f *folder) removeEmpty(at string) {
 	files, err := fs.ReadDir(f.root.FS(), ".")
 	if err != nil || !f.isAt(at) || slices.ContainsFunc(files, func(e fs.DirEntry) bool { return e.Name() != partsName && e.Name() != lockName }) {
@@ -223,7 +225,7 @@ func (f *folder) removeEmpty(at string) {
 	}
 	_ = f.root.Remove(partsName)
 	_ = f.root.Remove(lockName)
-	_ = os.Remove(at) // which only an empty folder obeys
+	_ = os.Remove(at) // removes only an empty folder
 }
 
 func (f *folder) close() error {
@@ -236,8 +238,8 @@ func (f *folder) close() error {
 	return err
 }
 
-// openFile opens what lies at name. No link leads it out of the store. One system call walks the whole way where the
-// kernel can; Root makes two for each folder.
+// openFile opens the file with a name. No link can lead it out of the store. Where the kernel allows, one system call
+// walks the whole path; Root makes two for each folder.
 func (f *folder) openFile(name string) (*os.File, error) {
 	if f.dir == nil {
 		return f.root.Open(name)
@@ -252,7 +254,7 @@ func (f *folder) newPart(name string) (*os.File, error) {
 	return newFile(name, func() (int, error) { return unix.Openat(int(f.parts.Fd()), name, flags, fileMode) })
 }
 
-// newFile returns the file that a system call opens. Signals may interrupt it on file systems of the network.
+// newFile returns the file that a system call opens. Signals may interrupt the call on network file systems.
 func newFile(name string, open func() (int, error)) (*os.File, error) {
 	fd, err := open()
 	for errors.Is(err, unix.EINTR) {
@@ -282,11 +284,11 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 	digest, err := s.fill(ctx, file, r, size)
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = f.link(part, key)
-		if errors.Is(err, unix.ENOTDIR) { // an object is where a folder would be
+		if errors.Is(err, unix.ENOTDIR) { // an object is where a folder should be
 			err = fs.ErrExist
 		}
-		if err == nil && !f.isAt(s.at) {
-			err = gone(nil) // with what was just stored
+		if err == nil && !f.isAt(s.path) {
+			err = folderGone(nil) // the object that was just stored is gone, too
 		}
 	}
 	removed := unix.Unlinkat(int(f.parts.Fd()), part, 0) // if it stays, the next start removes it
@@ -296,7 +298,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 	return digest, nil
 }
 
-// opRead is the operation of an error that is the reader's and not ours.
+// opRead is the operation of an error that comes from the reader and not from us.
 const opRead landfall.Op = "disk.read"
 
 // bufferSize is how much of an object is in memory while it is written.
@@ -339,12 +341,12 @@ func (s *Store) fill(ctx context.Context, file *os.File, r io.Reader, size int64
 	}
 }
 
-// link gives a part that was written the name key, unless there is an object of that name.
+// link gives a finished part the name key, unless an object has that name.
 func (f *folder) link(part, key string) error {
-	const attempts = 100 // each lost to a Delete that took the empty folder away again
+	const attempts = 100 // each failed because a Delete removed the empty folder again
 	var err error
 	for range attempts {
-		err = f.in(path.Dir(key), func(folder int) error {
+		err = f.inFolder(path.Dir(key), func(folder int) error {
 			return unix.Linkat(int(f.parts.Fd()), part, folder, path.Base(key), 0)
 		})
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -359,8 +361,8 @@ func (f *folder) link(part, key string) error {
 	return &landfall.Error{Op: "disk.link", Err: err}
 }
 
-// in calls do with an open folder below f.
-func (f *folder) in(name string, do func(fd int) error) error {
+// inFolder calls do with an open folder below f.
+func (f *folder) inFolder(name string, do func(fd int) error) error {
 	below, err := f.openFile(name)
 	if err != nil {
 		return err
@@ -369,7 +371,7 @@ func (f *folder) in(name string, do func(fd int) error) error {
 	return do(int(below.Fd()))
 }
 
-// object is a file with its size, so that it can be sent without passing through our memory.
+// object is a file with its size. It can be sent without a copy in our memory.
 type object struct {
 	*os.File
 	size int64
@@ -405,7 +407,7 @@ func (s *Store) Open(ctx context.Context, key string) (assets.Object, error) {
 	return object{File: file, size: info.Size()}, nil
 }
 
-// Delete implements assets.Remover. Folders that become empty go too.
+// Delete implements assets.Remover. It also removes folders that become empty.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	const op = "disk.delete"
 	if err := assets.CheckKey(key); err != nil {
@@ -425,19 +427,19 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// prune removes a folder and those above it, up to the first that is not empty.
+// prune removes a folder and its parents, up to the first that is not empty.
 func (f *folder) prune(folder string) {
 	for folder != "." && f.unlink(folder, unix.AT_REMOVEDIR) == nil {
 		folder = path.Dir(folder)
 	}
 }
 
-// isAbsent reports whether an error says that there is no such file; not even its folder, perhaps.
+// isAbsent reports whether an error says that a file, or its folder, does not exist.
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
-// unlink removes a file, or with AT_REMOVEDIR an empty folder and nothing else. (Root.Remove would take either.)
+// unlink removes a file, or with AT_REMOVEDIR an empty folder, and nothing else. (Root.Remove would remove either.)
 func (f *folder) unlink(name string, flags int) error {
-	return f.in(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
+	return f.inFolder(path.Dir(name), func(folder int) error { return unix.Unlinkat(folder, path.Base(name), flags) })
 }
 
 // List implements assets.Remover.
@@ -458,7 +460,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 		}
 		err = fs.WalkDir(f.root.FS(), top, func(name string, entry fs.DirEntry, err error) error {
 			switch {
-			case isAbsent(err): // never there, or deleted meanwhile
+			case isAbsent(err): // it never existed, or was deleted meanwhile
 				return nil
 			case err != nil:
 				return err
@@ -479,7 +481,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// Mark returns what SetMark left; empty when nothing did.
+// Mark returns the mark that SetMark wrote; empty when there is none.
 func (s *Store) Mark(ctx context.Context) (string, error) {
 	const op = "disk.mark"
 	if err := ctx.Err(); err != nil {
@@ -504,7 +506,7 @@ func (s *Store) Mark(ctx context.Context) (string, error) {
 	return mark, nil
 }
 
-// SetMark leaves a mark in the store, in place of any other. It is no object.
+// SetMark writes a mark into the store, in place of an earlier one. The mark is not an object.
 func (s *Store) SetMark(ctx context.Context, mark string) error {
 	const op = "disk.mark"
 	s.mu.Lock()
@@ -527,7 +529,7 @@ func (s *Store) SetMark(ctx context.Context, mark string) error {
 	return syncFolder(ctx, &marked)
 }
 
-// Sync implements assets.Store. It flushes the whole file system once: far cheaper than each file alone.
+// Sync implements assets.Store. It flushes the whole file system once, which is far cheaper than flushing each file.
 func (s *Store) Sync(ctx context.Context) error {
 	f, err := s.find()
 	if err != nil {
@@ -547,7 +549,7 @@ func syncFolder(ctx context.Context, f *folder) error {
 	return nil
 }
 
-// failure returns err with its Kind. An error that has one already (a reader's) keeps it.
+// failure returns err with its Kind. An error that has a Kind already (a reader's) keeps it.
 func failure(op landfall.Op, key string, err error) error {
 	e := &landfall.Error{Op: op, Err: err}
 	inner, ours := errors.AsType[*landfall.Error](err)

@@ -183,8 +183,8 @@ func TestReopen(t *testing.T) {
 	})
 }
 
-// A folder that is gone is no folder without objects: nothing is written elsewhere, and it is used again when it is back, moved or
-// copied, but no other one in its place.
+// A folder that is gone is no folder without objects: nothing is written elsewhere, and it is used again when it is
+// back, moved or copied, but no other one in its place.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "objects")

@@ -14,11 +14,12 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// digestHeader is the user metadata that holds an object's SHA-256, so that whoever reads it can tell damage.
+// digestHeader is the user metadata that holds an object's SHA-256, so that a reader can detect damage.
 const digestHeader = "Landfall-Sha256"
 
-// once makes a request create an object or fail: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
-func once() minio.PutObjectOptions {
+// createOnly makes a request fail when the object exists:
+// https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+func createOnly() minio.PutObjectOptions {
 	opts := minio.PutObjectOptions{ContentType: "application/octet-stream"}
 	opts.SetMatchETagExcept("*")
 	return opts
@@ -43,7 +44,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 		return digest, failure(op, key, err)
 	}
 	data := make([]byte, size)
-	if err := exactly(ctx, r, data, true); err != nil {
+	if err := readExactly(ctx, r, data, true); err != nil {
 		return "", failure(op, key, err)
 	}
 	digest := landfall.DigestOf(data)
@@ -53,19 +54,19 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64)
 	return digest, nil
 }
 
-// put creates an object of one request. The store checks what arrives against the digest.
+// put creates an object with one request. The store checks the bytes against the digest.
 func (s *Store) put(ctx context.Context, name string, data []byte, digest landfall.Digest) error {
-	opts := once()
+	opts := createOnly()
 	opts.UserMetadata = map[string]string{digestHeader: digest.Hex()}
-	return settled(ctx, func() error {
+	return retryConflict(ctx, func() error {
 		_, err := s.core.PutObject(ctx, s.bucket, name, bytes.NewReader(data), int64(len(data)), "", digest.Hex(), opts)
 		return err
 	})
 }
 
-// settled repeats a conditional request while the store answers that another one, at work at the same time, is in its way
-// (409). Whether there is an object says another answer (412).
-func settled(ctx context.Context, request func() error) error {
+// retryConflict repeats a conditional request while the store answers that another one for the same object is running
+// (409). Whether the object exists is another answer (412).
+func retryConflict(ctx context.Context, request func() error) error {
 	const attempts, pause = 5, 50 * time.Millisecond
 	for attempt := 0; ; attempt++ {
 		err := request()
@@ -82,16 +83,16 @@ func settled(ctx context.Context, request func() error) error {
 	}
 }
 
-// createLarge creates an object in parts. It appears when they are put together.
+// createLarge creates an object in parts. It becomes visible when they are joined.
 func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size int64) (landfall.Digest, error) {
-	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key), minio.PutObjectOptions{ContentType: once().ContentType})
+	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, name(key), minio.PutObjectOptions{ContentType: createOnly().ContentType})
 	if err != nil {
 		return "", err
 	}
 	digest, parts, err := s.putParts(ctx, name(key), upload, r, size)
 	if err == nil {
-		err = settled(ctx, func() error {
-			_, err := s.core.CompleteMultipartUpload(ctx, s.bucket, name(key), upload, parts, once())
+		err = retryConflict(ctx, func() error {
+			_, err := s.core.CompleteMultipartUpload(ctx, s.bucket, name(key), upload, parts, createOnly())
 			return err
 		})
 	}
@@ -99,7 +100,7 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 		const patience = 10 * time.Second
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
-		_ = s.core.AbortMultipartUpload(ctx, s.bucket, name(key), upload) // what stays is invisible, and the store's rules clear it
+		_ = s.core.AbortMultipartUpload(ctx, s.bucket, name(key), upload) // what stays is invisible, and a rule of the store removes it
 		return "", err
 	}
 	return digest, nil
@@ -112,7 +113,7 @@ func (s *Store) putParts(ctx context.Context, name, upload string, r io.Reader, 
 	for done := int64(0); done < size; {
 		data := buffer[:min(partSize, size-done)]
 		done += int64(len(data))
-		if err := exactly(ctx, r, data, done == size); err != nil {
+		if err := readExactly(ctx, r, data, done == size); err != nil {
 			return "", nil, err
 		}
 		whole.Write(data)

@@ -15,8 +15,9 @@ import (
 	"landfall.dev/landfall/assets"
 )
 
-// Open implements assets.Opener. ctx counts until the object is closed. An object that is read from its beginning to its
-// end is compared with the digest that was stored with it: other bytes are an Internal error, in place of the end.
+// Open implements assets.Opener. ctx applies until the object is closed. When an object is read from its beginning to
+// its end, its bytes are compared with the digest that was stored with it: other bytes are an Internal error in place
+// of the end.
 func (s *Store) Open(ctx context.Context, key string) (assets.Object, error) {
 	if err := assets.CheckKey(key); err != nil {
 		return nil, err
@@ -30,7 +31,7 @@ func (s *Store) Open(ctx context.Context, key string) (assets.Object, error) {
 	return o, nil
 }
 
-// get asks for the bytes of an object from a position on; beyond the first time they must be of the same object.
+// get requests the bytes of an object from a position on. After the first request they must belong to the same object.
 func (s *Store) get(ctx context.Context, key string, from int64, etag string) (io.ReadCloser, minio.ObjectInfo, error) {
 	const op = "s3.get"
 	var opts minio.GetObjectOptions
@@ -43,7 +44,7 @@ func (s *Store) get(ctx context.Context, key string, from int64, etag string) (i
 	return body, info, failure(op, key, err)
 }
 
-// object is an open object. Its bytes come by one request from where reading begins.
+// object is an open object. One request returns its bytes from the position where reading begins.
 type object struct {
 	key  string
 	done <-chan struct{}
@@ -51,12 +52,12 @@ type object struct {
 
 	size   int64
 	etag   string
-	digest string // in hexadecimal digits; empty when it was not stored
+	digest string // in hexadecimal digits; empty when none was stored
 
-	at      int64         // where Read goes on
-	body    io.ReadCloser // nil: to be asked for
+	at      int64         // the position of Read
+	body    io.ReadCloser // nil: to be requested
 	next    int64         // the position of body's next byte
-	hash    hash.Hash     // of all bytes up to hashed, since the beginning
+	hash    hash.Hash     // of all bytes up to hashed, from the beginning
 	hashed  int64
 	repeats int
 }
@@ -64,7 +65,7 @@ type object struct {
 // Size implements assets.Object.
 func (o *object) Size() int64 { return o.size }
 
-// ask asks for the bytes from at on.
+// ask requests the bytes from at on.
 func (o *object) ask() error {
 	body, info, err := o.get(o.at, o.etag)
 	if err != nil {
@@ -83,7 +84,7 @@ const (
 	firstRepeat = 200 * time.Millisecond
 )
 
-// Read implements io.Reader. A connection that breaks is followed by another one.
+// Read implements io.Reader. When the connection breaks, it makes another one.
 func (o *object) Read(p []byte) (int, error) {
 	for {
 		if o.at >= o.size {
@@ -108,15 +109,15 @@ func (o *object) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		if err != nil {
-			if err := o.again(err); err != nil {
+			if err := o.retry(err); err != nil {
 				return 0, err
 			}
 		}
 	}
 }
 
-// again waits a little after an error, unless there were too many.
-func (o *object) again(cause error) error {
+// retry waits a little after an error, unless there were too many.
+func (o *object) retry(cause error) error {
 	o.drop()
 	o.repeats++
 	if o.repeats > maxRepeats {
@@ -132,7 +133,7 @@ func (o *object) again(cause error) error {
 	}
 }
 
-// verify returns io.EOF when all bytes are those that were stored, as far as they were read.
+// verify returns io.EOF when the bytes that were read are those that were stored.
 func (o *object) verify() error {
 	if o.hashed != o.size || o.digest == "" {
 		return io.EOF

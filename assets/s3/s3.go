@@ -1,4 +1,4 @@
-// Package s3 keeps objects in a bucket of any store that speaks the S3 API: one object per key.
+// Package s3 keeps objects in a bucket of any store with the S3 API: one object per key.
 package s3
 
 import (
@@ -23,8 +23,8 @@ import (
 // Config says where the objects are.
 type Config struct {
 	Endpoint  string // HOST or HOST:PORT
-	Bucket    string // made when it is not there
-	Region    string // empty: asked for
+	Bucket    string // made when it does not exist
+	Region    string // empty: the store is asked
 	AccessKey string
 	SecretKey string
 	Insecure  bool // http instead of https
@@ -32,28 +32,28 @@ type Config struct {
 	Transport http.RoundTripper // nil: one with timeouts
 }
 
-// Style is how a bucket is addressed.
+// Style is how requests address a bucket.
 type Style string
 
-// The styles. Auto is by host for the endpoints that are known to want it, and else by path.
+// Auto addresses by host at endpoints that are known to need it, and by path at others.
 const (
 	AutoStyle Style = "auto"
 	PathStyle Style = "path" // https://HOST/BUCKET/KEY
 	HostStyle Style = "host" // https://BUCKET.HOST/KEY
 )
 
-// Store is a bucket. It implements assets.Store. Failed requests are repeated, with growing pauses, so a store that is
-// away for some seconds is not noticed.
+// Store is a bucket. It implements assets.Store. It repeats failed requests, with growing pauses, so nobody notices
+// when the store is away for some seconds.
 type Store struct {
 	core   minio.Core
 	bucket string
-	memory *semaphore.Weighted // of the parts that are in memory
+	memory *semaphore.Weighted // for the parts that are in memory
 }
 
 var _ assets.Store = (*Store)(nil)
 
 const (
-	partSize    = 8 << 20 // what is larger goes in parts; S3 takes 10,000 of them
+	partSize    = 8 << 20 // a larger object is sent in parts; S3 takes 10,000 of them
 	memoryLimit = 64 << 20
 	maxRetries  = 5
 
@@ -61,8 +61,8 @@ const (
 	idleConns     = 64
 )
 
-// Open returns the store in a bucket. It makes the bucket if it is not there, and then tries whether the store keeps the
-// promise that all others rest on: an object is created once. A store that would overwrite is refused.
+// Open returns the store in a bucket. It makes the bucket if it does not exist, and then tests the promise on which all
+// others rest: an object is created once. It refuses a store that would overwrite an object.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	const op = "s3.open"
 	if err := c.check(); err != nil {
@@ -82,10 +82,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	s := &Store{core: minio.Core{Client: client}, bucket: c.Bucket, memory: semaphore.NewWeighted(memoryLimit)}
 	if err := s.ensureBucket(ctx, c.Region); err != nil {
-		return nil, s.unusable(ctx, c, err)
+		return nil, s.openError(ctx, c, err)
 	}
 	if err := s.probe(ctx, c.Endpoint); err != nil {
-		return nil, s.unusable(ctx, c, err)
+		return nil, s.openError(ctx, c, err)
 	}
 	return s, nil
 }
@@ -98,7 +98,7 @@ func transport() http.RoundTripper {
 	t = t.Clone()
 	t.ResponseHeaderTimeout = headerTimeout
 	t.MaxIdleConnsPerHost = idleConns
-	t.DisableCompression = true // bytes as they are
+	t.DisableCompression = true // objects are sent and received as they are
 	return t
 }
 
@@ -118,20 +118,21 @@ func (s *Store) ensureBucket(ctx context.Context, region string) error {
 	return failure(op, "", err)
 }
 
-// probe creates an object twice. It has a name of its own each time, for several processes may start at once. In a bucket that has a
-// mark nothing is written, which a full store would refuse: it is tried whether the mark is created again.
+// probe creates an object twice. The object has a new name each time, because several processes may start at once. In a
+// bucket with a mark it writes nothing, because a full store would refuse; it tries to create the mark again.
 func (s *Store) probe(ctx context.Context, endpoint string) error {
 	if mark, err := s.Mark(ctx); err == nil && mark != "" {
-		return probed(endpoint, nil, s.put(ctx, markName, []byte(mark+"\n"), landfall.DigestOf([]byte(mark+"\n"))), nil)
+		return probeResult(endpoint, nil, s.put(ctx, markName, []byte(mark+"\n"), landfall.DigestOf([]byte(mark+"\n"))), nil)
 	}
 	key := ".probe/" + string(landfall.NewUID()) + time.Now().UTC().Format("20060102150405.000000000")
 	first := s.put(ctx, key, []byte("first"), landfall.DigestOf([]byte("first")))
 	second := s.put(ctx, key, []byte("second"), landfall.DigestOf([]byte("second")))
-	return probed(endpoint, first, second, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
+	return probeResult(endpoint, first, second, s.core.RemoveObject(ctx, s.bucket, key, minio.RemoveObjectOptions{}))
 }
 
-// probed says what the answers to a probe mean: of its first object, of the second, and of taking it away.
-func probed(endpoint string, first, second, removed error) error {
+// probeResult interprets the results of a probe: of creating its object first, of creating it again, and of deleting
+// it.
+func probeResult(endpoint string, first, second, removed error) error {
 	const op = "s3.probe"
 	switch {
 	case first != nil:
@@ -145,15 +146,15 @@ func probed(endpoint string, first, second, removed error) error {
 	return failure(op, "", removed)
 }
 
-// name returns the name of a key's object: control characters, which a listing in XML cannot hold, are "!" and two
+// name returns the name of a key's object. Control characters, which an XML listing cannot contain, become "!" and two
 // hexadecimal digits. Keys of uploads have none.
 func name(key string) string {
-	if !strings.ContainsFunc(key, special) {
+	if !strings.ContainsFunc(key, isEscaped) {
 		return key
 	}
 	var b strings.Builder
 	for _, c := range key {
-		if special(c) {
+		if isEscaped(c) {
 			fmt.Fprintf(&b, "!%02X", c)
 		} else {
 			b.WriteRune(c)
@@ -162,9 +163,9 @@ func name(key string) string {
 	return b.String()
 }
 
-func special(c rune) bool { return c < ' ' || c == '\x7f' || c == '!' || c == '\\' }
+func isEscaped(c rune) bool { return c < ' ' || c == '\x7f' || c == '!' || c == '\\' }
 
-// key is the inverse of name. It reports false for an object that no key has: somebody else's.
+// key is the inverse of name. It reports false for an object without a key, which is not ours.
 func key(object string) (string, bool) {
 	first, escaped, _ := strings.Cut(object, "!")
 	var b strings.Builder
@@ -216,7 +217,7 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 				return
 			}
 			if strings.HasPrefix(object.Key, ".") || strings.HasSuffix(object.Key, "/") {
-				continue // the store's own, and folders of stores that have them
+				continue // the store's own objects, and the folders of some stores
 			}
 			if key, ours := key(object.Key); ours && !yield(key, nil) {
 				return
@@ -228,10 +229,10 @@ func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	}
 }
 
-// markName is an object of the store's own.
+// markName is an object of the store itself.
 const markName = ".installation"
 
-// Mark returns what SetMark left; empty when nothing did. NotFound when the bucket is gone.
+// Mark returns the mark that SetMark wrote; empty when there is none. NotFound when the bucket is gone.
 func (s *Store) Mark(ctx context.Context) (string, error) {
 	const op, most = "s3.mark", 1000
 	object, _, _, err := s.core.GetObject(ctx, s.bucket, markName, minio.GetObjectOptions{})
@@ -245,22 +246,22 @@ func (s *Store) Mark(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(data)), failure(op, markName, errors.Join(err, object.Close()))
 }
 
-// SetMark leaves a mark in the bucket, in place of any other. It is no object of those that are listed.
+// SetMark writes a mark into the bucket, in place of an earlier one. The mark is an object that is not listed.
 func (s *Store) SetMark(ctx context.Context, mark string) error {
 	_, err := s.core.PutObject(ctx, s.bucket, markName, strings.NewReader(mark+"\n"), int64(len(mark)+1), "", "", minio.PutObjectOptions{})
 	return failure("s3.mark", markName, err)
 }
 
-// Sync implements assets.Store. An object is durable when its creation is answered.
+// Sync implements assets.Store. An object is durable when the request that creates it is answered.
 func (s *Store) Sync(ctx context.Context) error { return failure("s3.sync", "", ctx.Err()) }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (*Store) Close() error { return nil }
 
-// atWork is the code of the answer to a conditional request while another one is at work on the object.
-const atWork = "ConditionalRequestConflict"
+// conflictCode is the code of the answer to a conditional request while another one for the same object is running.
+const conflictCode = "ConditionalRequestConflict"
 
-// failure returns err with its Kind; nil stays nil. An error that has one already (a reader's) keeps it.
+// failure returns err with its Kind; nil stays nil. An error that has a Kind already (a reader's) keeps it.
 func failure(op landfall.Op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -277,14 +278,14 @@ func failure(op landfall.Op, key string, err error) error {
 		e.Message = "the object store does not answer"
 	case response.Code == minio.NoSuchBucket:
 		e.Message = "the bucket is gone"
-	case response.Code == minio.NoSuchUpload: // ended by somebody else, a rule of the bucket or a restart of the store
+	case response.Code == minio.NoSuchUpload: // ended by a user, a rule of the bucket or a restart of the store
 		e.Message = "the object store has dropped an upload in parts"
 	case response.StatusCode == http.StatusNotFound || response.Code == minio.NoSuchKey:
 		e.Kind, e.Message = landfall.NotFound, fmt.Sprintf("there is no object %q", key)
-	case response.Code == atWork: // also after it was asked again; it does not say that there is an object
+	case response.Code == conflictCode: // after repeated requests, too; it does not say that the object exists
 		e.Message = "the object store is at work on the same object"
 	case response.StatusCode == http.StatusPreconditionFailed || response.StatusCode == http.StatusConflict ||
-		response.StatusCode == http.StatusNotModified: // by some stores, where 412 is due
+		response.StatusCode == http.StatusNotModified: // the answer of some stores in place of 412
 		e.Kind, e.Message = landfall.Conflict, fmt.Sprintf("there is an object %q already", key)
 	default:
 		e.Message = "the object store refuses: " + reason(err)
@@ -292,7 +293,7 @@ func failure(op landfall.Op, key string, err error) error {
 	return e
 }
 
-// reason says in a few words what the store answered.
+// reason returns in a few words what the store answered.
 func reason(err error) string {
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return strings.TrimSuffix(response.Error(), ".")
@@ -300,12 +301,12 @@ func reason(err error) string {
 	return landfall.MessageOf(err)
 }
 
-// readChunk is how much is read between two looks at the context.
+// readChunk is how much is read between two checks of the context.
 const readChunk = 256 << 10
 
-// exactly fills p from r, which must have at least as many bytes, and nothing behind them if last. An error of r keeps its
-// Kind.
-func exactly(ctx context.Context, r io.Reader, p []byte, last bool) error {
+// readExactly fills p from r, which must have at least as many bytes, and none after them if last. An error of r keeps
+// its Kind.
+func readExactly(ctx context.Context, r io.Reader, p []byte, last bool) error {
 	const op landfall.Op = "s3.read"
 	for len(p) > 0 {
 		if err := ctx.Err(); err != nil {

@@ -136,7 +136,8 @@ func TestOpenRefusesOverwriting(t *testing.T) {
 	wantKind(t, "Open", err, landfall.Invalid, "overwrites", "If-None-Match")
 }
 
-// What is wrong with the way to a bucket is said in one sentence: the setting to change, and the cause, without the key.
+// What is wrong with the way to a bucket is said in one sentence: the setting to change, and the cause, without the
+// key.
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	const settings = "LANDFALL_S3_"
@@ -317,7 +318,8 @@ func TestAtWork(t *testing.T) {
 	wantKind(t, "a store that is at work for long", err, landfall.Unavailable, "at work")
 }
 
-// A connection that breaks in the middle of an object is followed by another one, and the bytes are those that were stored.
+// A connection that breaks in the middle of an object is followed by another one, and the bytes are those that were
+// stored.
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
 	store, l := over(t)

@@ -16,7 +16,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// check refuses what no store can be asked for.
+// check refuses a configuration that no store can have.
 func (c Config) check() error {
 	const op = "s3.check"
 	if s3utils.CheckValidBucketNameStrict(c.Bucket) != nil {
@@ -34,15 +34,15 @@ func (c Config) check() error {
 	return nil
 }
 
-// unusable says why a bucket cannot be used at the start: the cause, and which setting to change. What only another setting
-// mends is Invalid; what may mend itself keeps its Kind.
-func (s *Store) unusable(ctx context.Context, c Config, err error) error {
+// openError says why a bucket cannot be used at the start: the cause, and which setting to change. It is Invalid when
+// only another setting helps; otherwise it keeps its Kind.
+func (s *Store) openError(ctx context.Context, c Config, err error) error {
 	const op landfall.Op = "s3.open"
 	response, answered := errors.AsType[minio.ErrorResponse](err)
 	if e, ours := errors.AsType[*landfall.Error](err); ours && !answered && e.Kind == landfall.Invalid || ctx.Err() != nil {
 		return err
 	}
-	if answered { // it may have been HEAD's answer, which has no reason
+	if answered { // it may be the answer to a HEAD, which has no reason
 		for object := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{MaxKeys: 1}) {
 			if again, ok := errors.AsType[minio.ErrorResponse](object.Err); ok && again.StatusCode == response.StatusCode {
 				response = again
@@ -56,17 +56,17 @@ func (s *Store) unusable(ctx context.Context, c Config, err error) error {
 		cause = response.Code + ": " + strings.TrimSuffix(response.Message, ".")
 		if response.StatusCode >= http.StatusMultipleChoices && response.StatusCode < http.StatusInternalServerError &&
 			response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusRequestTimeout {
-			e.Kind, advice = landfall.Invalid, refused(c, response)
+			e.Kind, advice = landfall.Invalid, refusalAdvice(c, response)
 		}
 	} else {
-		e.Kind, cause, advice = unanswered(c, err)
+		e.Kind, cause, advice = noAnswerAdvice(c, err)
 	}
 	e.Message = strings.TrimSuffix(fmt.Sprintf("the bucket %s at %s cannot be used: %s; %s", c.Bucket, c.Endpoint, cause, advice), "; ")
 	return e
 }
 
-// refused says what to change when the store has answered with a refusal.
-func refused(c Config, response minio.ErrorResponse) string {
+// refusalAdvice says what to change when the store has refused a request.
+func refusalAdvice(c Config, response minio.ErrorResponse) string {
 	switch response.Code {
 	case "InvalidAccessKeyId", "XAdminUserNotFound": // the latter is versitygw's
 		return "LANDFALL_S3_ACCESS_KEY is none of that store's"
@@ -85,8 +85,8 @@ func refused(c Config, response minio.ErrorResponse) string {
 	return "LANDFALL_S3_ENDPOINT (https, or http with LANDFALL_S3_INSECURE=true), LANDFALL_S3_STYLE and LANDFALL_S3_REGION must be what the store wants"
 }
 
-// unanswered says what to change when there was no answer of a store.
-func unanswered(c Config, err error) (kind landfall.Kind, cause, advice string) {
+// noAnswerAdvice says what to change when the store has not answered.
+func noAnswerAdvice(c Config, err error) (kind landfall.Kind, cause, advice string) {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}

@@ -12,14 +12,14 @@ type content struct {
 	data []byte
 }
 
-// cache holds objects that may be the base of a delta. Entries that are used together lie together in a pack, so
-// starting over when it is full loses little.
+// cache holds objects that may be the base of a delta. Entries that are used together are near each other in a pack, so
+// clearing a full cache loses little.
 type cache struct {
 	max int
 
-	mu   sync.Mutex
-	used int
-	held map[place]content
+	mu      sync.Mutex
+	used    int
+	entries map[place]content
 }
 
 type place struct {
@@ -30,7 +30,7 @@ type place struct {
 func (c *cache) get(p *file, offset int64) (content, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found, ok := c.held[place{p, offset}]
+	found, ok := c.entries[place{p, offset}]
 	return found, ok
 }
 
@@ -42,9 +42,9 @@ func (c *cache) put(p *file, offset int64, v content) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.held == nil || c.used+size > c.max {
-		c.held, c.used = make(map[place]content), 0
+	if c.entries == nil || c.used+size > c.max {
+		c.entries, c.used = make(map[place]content), 0
 	}
-	c.held[place{p, offset}] = v
+	c.entries[place{p, offset}] = v
 	c.used += size
 }

@@ -22,7 +22,7 @@ type file struct {
 	max   int64
 }
 
-// open returns the header of the entry at offset, and an inflater at its bytes. The caller gives that back.
+// open returns the header of the entry at offset, and an inflater at its bytes. The caller returns the inflater.
 func (p *file) open(offset int64) (header, *inflater, error) {
 	i := p.spare.at(p.f, offset)
 	_, err := i.in.Peek(1)
@@ -99,8 +99,8 @@ func (p *file) base(h header) (int64, error) {
 	return offset, nil
 }
 
-// content returns the object at offset. However long its chain of deltas is, it holds one of them, what that is applied
-// to, and what it makes.
+// content returns the object at offset. However long its chain of deltas is, one delta, its base and its result are in
+// memory.
 func (p *file) content(ctx context.Context, offset int64) (content, error) {
 	deltas, c, err := p.chain(offset)
 	if err != nil {
@@ -112,16 +112,16 @@ func (p *file) content(ctx context.Context, offset int64) (content, error) {
 		if c.data, n, err = p.patch(ctx, at, c.data); err != nil {
 			return content{}, err
 		}
-		if taken += n; taken > mostOfChain(p.max) {
-			return content{}, &TooLargeError{Deltas: true, Figure: taken, Limit: mostOfChain(p.max)}
+		if taken += n; taken > maxChainBytes(p.max) {
+			return content{}, &TooLargeError{Deltas: true, Figure: taken, Limit: maxChainBytes(p.max)}
 		}
 		p.cache.put(p, at, c)
 	}
 	return c, nil
 }
 
-// chain returns where the deltas lie that make the object at offset, the last one first, and what the first is applied
-// to: a whole object, or what the cache has.
+// chain returns the offsets of the deltas that make the object at offset, the last one first, and the base of the
+// first: a whole object, or one from the cache.
 func (p *file) chain(offset int64) (deltas []int64, base content, err error) {
 	for range maxChain + 1 {
 		if c, ok := p.cache.get(p, offset); ok {
@@ -148,26 +148,27 @@ func (p *file) chain(offset int64) (deltas []int64, base content, err error) {
 	return nil, content{}, errEndless
 }
 
-// inflate returns the bytes of the entry that i was opened at, and gives i back.
+// inflate returns the bytes of the entry at which i was opened, and returns i.
 func (p *file) inflate(h header, i *inflater) ([]byte, error) {
 	defer p.spare.Put(i)
 	if h.size > p.max {
 		return nil, &TooLargeError{Figure: h.size, Limit: p.max}
 	}
-	const trusted = 1 << 20 // what a header can make us allocate before the bytes have come
-	data := &sized{data: make([]byte, 0, min(h.size, trusted)), size: h.size}
+	const trusted = 1 << 20 // memory that a header can make us allocate before the bytes have arrived
+	data := &sizedBuffer{data: make([]byte, 0, min(h.size, trusted)), size: h.size}
 	err := i.inflate(data, h.size)
 	return data.data, err
 }
 
-// sized holds what is written to it. When more has come than a header is trusted for, it takes the room for all of it, and no more.
-type sized struct {
+// sizedBuffer holds what is written to it. When it has more than the trusted part, it allocates the announced size, and
+// no more.
+type sizedBuffer struct {
 	data []byte
 	size int64
 }
 
 // Write implements io.Writer.
-func (s *sized) Write(p []byte) (int, error) {
+func (s *sizedBuffer) Write(p []byte) (int, error) {
 	if len(s.data)+len(p) > cap(s.data) && int64(cap(s.data)) < s.size {
 		s.data = append(make([]byte, 0, s.size), s.data...)
 	}
@@ -175,7 +176,7 @@ func (s *sized) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// patch applies the delta at offset to its base, and returns what that makes and how many bytes it took.
+// patch applies the delta at offset to its base, and returns the result and how many bytes it took.
 func (p *file) patch(ctx context.Context, offset int64, base []byte) (data []byte, taken int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err

@@ -8,27 +8,27 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// maxChain is git's own bound of a delta chain (OE_DEPTH_BITS of pack-objects.h).
+// maxChain is git's own limit for a delta chain (OE_DEPTH_BITS of pack-objects.h).
 const maxChain = 4095
 
-// What deltas may ask for is counted in their bytes and those of what they make. The objects of one chain may take as
-// much as 256 of the largest that are allowed, each made by a delta of its own size: git's chains are of 50, and of 250
-// when it is told to be aggressive; those that are longer are of smaller objects. All deltas of a pack may take that,
-// and as much again for what the pack weighs as zlib could make of it.
+// The work for deltas is counted in their bytes and those of their results. One chain may take as many bytes as 256
+// objects of the largest allowed size, each made by a delta of the same size. Git's chains have 50 deltas, or 250 when
+// it packs aggressively; longer chains have smaller objects. All deltas of a pack may take that, plus the same multiple
+// of the largest size to which zlib could inflate the pack.
 const (
 	chainFactor = 512
 	packFactor  = 1024
 )
 
-// mostOfChain returns how many bytes the deltas of one chain may take. object is how many an object may have.
-func mostOfChain(object int64) int64 { return min(object, math.MaxInt64/2/chainFactor) * chainFactor }
+// maxChainBytes returns how many bytes the deltas of one chain may take. object is the limit of an object.
+func maxChainBytes(object int64) int64 { return min(object, math.MaxInt64/2/chainFactor) * chainFactor }
 
-// mostOfPack returns how many bytes all deltas of a pack of size bytes may take.
-func mostOfPack(object, size int64) int64 {
-	return mostOfChain(object) + min(size, math.MaxInt64/2/packFactor)*packFactor
+// maxPackBytes returns how many bytes all deltas of a pack of size bytes may take.
+func maxPackBytes(object, size int64) int64 {
+	return maxChainBytes(object) + min(size, math.MaxInt64/2/packFactor)*packFactor
 }
 
-// header is what stands before the compressed bytes of one entry of a pack (gitformat-pack(5)).
+// header is the part before the compressed bytes of an entry of a pack (gitformat-pack(5)).
 type header struct {
 	kind plumbing.ObjectType
 	size int64         // inflated: of the object, or of the delta
@@ -36,7 +36,7 @@ type header struct {
 	name plumbing.Hash // of the base, for REFDeltaObject
 }
 
-// maxHeader is how many bytes a header can take: the size, and a name.
+// maxHeader is the longest header: the size, and a name.
 const maxHeader = 9 + nameSize
 
 func (h header) isDelta() bool { return h.kind.IsDelta() }
@@ -97,7 +97,7 @@ func readBase(r io.ByteReader, offset int64) (int64, error) {
 	return offset - distance, nil
 }
 
-// deltaSizes returns the sizes of base and result that a delta begins with.
+// deltaSizes returns the sizes of base and result at the beginning of a delta.
 func deltaSizes(delta []byte) (base, result int64, err error) {
 	for _, size := range []*int64{&base, &result} {
 		for shift := 0; ; shift += 7 {

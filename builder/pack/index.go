@@ -14,12 +14,12 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/hash"
 )
 
-// The parts of an index of version 2 (gitformat-pack(5)).
+// These are the parts of an index of version 2 (gitformat-pack(5)).
 const (
 	nameSize    = hash.Size
 	fanoutAt    = 8
 	namesAt     = fanoutAt + 256*4
-	large       = 1 << 31 // flag of an offset that stands in the table of large offsets
+	large       = 1 << 31 // flag of an offset that is in the table of large offsets
 	trailerSize = 2 * nameSize
 )
 
@@ -58,7 +58,7 @@ func (x index) packName() []byte   { return x.data[len(x.data)-trailerSize:][:na
 func (x index) sum(i int) uint32   { return binary.BigEndian.Uint32(x.data[x.sumsAt()+4*i:]) }
 func (x index) short(i int) uint32 { return binary.BigEndian.Uint32(x.data[x.offsetsAt()+4*i:]) }
 
-// offset returns where the i-th object lies, or -1 when the index is broken.
+// offset returns the offset of the i-th object, or -1 when the index is broken.
 func (x index) offset(i int) int64 {
 	short := x.short(i)
 	if short&large == 0 {
@@ -71,7 +71,7 @@ func (x index) offset(i int) int64 {
 	return int64(binary.BigEndian.Uint64(x.data[at:]) &^ (1 << 63))
 }
 
-// find returns where the object lies.
+// find returns the offset of the object.
 func (x index) find(name plumbing.Hash) (int64, bool) {
 	low := 0
 	if name[0] > 0 {

@@ -10,17 +10,17 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// inflater inflates entries, one after the other: to make one costs more than what most entries take.
+// inflater inflates entries, one after the other, because making one costs more than inflating most entries.
 type inflater struct {
 	in    *bufio.Reader
-	z     io.ReadCloser // nil before the first; a zlib.Resetter
+	z     io.ReadCloser // nil before the first entry; a zlib.Resetter
 	space [4 << 10]byte
 }
 
-// inflaters are those that nobody uses.
+// inflaters are the inflaters that nobody uses.
 type inflaters struct{ sync.Pool }
 
-// at returns an inflater that reads f from offset. The caller gives it back with Put.
+// at returns an inflater that reads f from offset. The caller returns it with Put.
 func (p *inflaters) at(f *os.File, offset int64) *inflater {
 	i, ok := p.Get().(*inflater)
 	if !ok {
@@ -30,7 +30,7 @@ func (p *inflaters) at(f *os.File, offset int64) *inflater {
 	return i
 }
 
-// start returns what the compressed bytes that come next are when inflated. It takes no byte more than those.
+// start returns a reader of the next compressed bytes, inflated. It takes no byte after them.
 func (i *inflater) start() (io.Reader, error) {
 	var err error
 	if i.z == nil {
@@ -44,7 +44,7 @@ func (i *inflater) start() (io.Reader, error) {
 	return i.z, nil
 }
 
-// inflate writes what comes next to w; it must be exactly size when inflated.
+// inflate writes the next entry to w; inflated it must have exactly size bytes.
 func (i *inflater) inflate(w io.Writer, size int64) error {
 	z, err := i.start()
 	if err != nil {
@@ -60,5 +60,5 @@ func (i *inflater) inflate(w io.Writer, size int64) error {
 	return nil
 }
 
-// onlyWriter hides ReadFrom, which would bring a buffer of its own.
+// onlyWriter hides ReadFrom, which would allocate a buffer of its own.
 type onlyWriter struct{ io.Writer }

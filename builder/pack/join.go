@@ -15,17 +15,17 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/hash"
 )
 
-// Join makes one pack of all packs of the repository but the largest, which would be copied each time for nothing.
-// Entries are copied as they are: distances between a delta and its base stay, nothing is inflated, and nothing is
-// lost, not even what no reference reaches. Only packs that Receive made may be joined. When it fails, the repository
-// has everything that it had. The removal of the old packs runs inside of exclusive, so that no reader opens meanwhile.
+// Join makes one pack of all packs of the repository except the largest, which would be copied each time for nothing.
+// It copies entries as they are: distances between a delta and its base stay, nothing is inflated, and nothing is lost,
+// not even objects that no reference reaches. Only packs that Receive made may be joined. When it fails, the repository
+// still has everything. It removes the old packs inside exclusive, so that no reader opens one meanwhile.
 func Join(ctx context.Context, repository string, exclusive func(func() error) error) error {
 	o, err := Open(repository, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = o.Close() }()
-	small, err := o.small()
+	small, err := o.smallPacks()
 	if err != nil || len(small) < 2 {
 		return err
 	}
@@ -57,8 +57,8 @@ func Join(ctx context.Context, repository string, exclusive func(func() error) e
 	})
 }
 
-// small returns all packs but the largest.
-func (o *Objects) small() ([]*file, error) {
+// smallPacks returns all packs except the largest.
+func (o *Objects) smallPacks() ([]*file, error) {
 	var largest int64
 	which := -1
 	for i, p := range o.packs {

@@ -14,14 +14,15 @@ import (
 	"landfall.dev/landfall/builder/pack"
 )
 
-// apart names the pack that this binary receives when it is started for that alone, so that its memory is that of one pack, and
-// reading a blob that it reads then.
+// apart names the pack that this binary receives when it is started for that alone, so that its memory is that of one
+// pack, and reading a blob that it reads then.
 const (
 	apart   = "LANDFALL_TEST_PACK"
 	reading = "LANDFALL_TEST_BLOB"
 )
 
-// peak returns how much memory a process takes at most that receives a pack and reads the blob that has a name, if one is given, in MiB.
+// peak returns how much memory a process takes at most that receives a pack and reads the blob that has a name, if one
+// is given, in MiB.
 func peak(t *testing.T, data []byte, blob string) int {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pack")

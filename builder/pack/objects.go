@@ -15,23 +15,23 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 )
 
-// cacheBytes is how much of delta bases one Objects holds.
+// cacheBytes is how many bytes of delta bases one Objects holds.
 const cacheBytes = 16 << 20
 
-// Objects reads the objects that a bare repository had when it was opened. All methods may be called at once.
+// Objects reads the objects that a bare repository had when it was opened. Its methods are safe for concurrent use.
 type Objects struct {
 	dir   string // the folder "objects"
 	max   int64
 	packs []*file
 }
 
-// Open opens the repository at the folder repository. No object larger than most is ever held in memory.
+// Open opens the repository in a folder. It never holds an object larger than most in memory.
 func Open(repository string, most int64) (*Objects, error) {
 	o := &Objects{dir: filepath.Join(repository, "objects"), max: most}
 	if _, err := os.Stat(o.dir); err != nil {
 		return nil, err
 	}
-	for range 3 { // git may replace packs of the built-in remote while we look
+	for range 3 { // git may replace packs of the built-in remote meanwhile
 		err := o.openPacks()
 		if err == nil {
 			return o, nil
@@ -46,7 +46,7 @@ func Open(repository string, most int64) (*Objects, error) {
 
 func (o *Objects) openPacks() error {
 	o.packs = nil
-	names, err := filepath.Glob(filepath.Join(globQuote(o.dir), "pack", "*.idx")) // git gives it its name last
+	names, err := filepath.Glob(filepath.Join(globQuote(o.dir), "pack", "*.idx")) // git gives the index its name last
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func globQuote(path string) string {
 // Packs returns how many packs the repository has.
 func (o *Objects) Packs() int { return len(o.packs) }
 
-// Close closes the packs. Readers that are open fail.
+// Close closes the packs. Open readers fail.
 func (o *Objects) Close() error {
 	var errs []error
 	for _, p := range o.packs {
@@ -112,7 +112,7 @@ func (o *Objects) Size(name plumbing.Hash) (int64, error) {
 	return size, r.Close()
 }
 
-// Read returns a whole object of at most the size that Open was told, else a TooLargeError. The caller must not change
+// Read returns a whole object, or a TooLargeError when it is larger than the limit of Open. The caller must not change
 // the bytes. It returns ErrNotFound when the object is missing or is of another kind.
 func (o *Objects) Read(ctx context.Context, kind plumbing.ObjectType, name plumbing.Hash) ([]byte, error) {
 	got, data, err := o.read(ctx, name)
@@ -158,8 +158,8 @@ func (o *Objects) read(ctx context.Context, name plumbing.Hash) (plumbing.Object
 	return kind, data.Bytes(), nil
 }
 
-// Blob opens a blob for reading, and returns its size. What is stored whole is streamed; what is stored as a delta is
-// held in memory until it is closed.
+// Blob opens a blob for reading, and returns its size. It streams a blob that is stored whole; one that is stored as a
+// delta is in memory until it is closed.
 func (o *Objects) Blob(ctx context.Context, name plumbing.Hash) (io.ReadCloser, int64, error) {
 	p, offset, packed := o.find(name)
 	if !packed {
@@ -171,7 +171,7 @@ func (o *Objects) Blob(ctx context.Context, name plumbing.Hash) (io.ReadCloser, 
 		if err != nil {
 			return nil, 0, err
 		}
-		return &exact{Reader: r, close: r.Close, left: size}, size, nil
+		return &exactReader{Reader: r, close: r.Close, left: size}, size, nil
 	}
 	h, i, err := p.open(offset)
 	if err != nil {
@@ -190,19 +190,19 @@ func (o *Objects) Blob(ctx context.Context, name plumbing.Hash) (io.ReadCloser, 
 	if err != nil {
 		return nil, 0, errors.Join(err, done())
 	}
-	return &exact{Reader: z, close: done, left: h.size}, h.size, nil
+	return &exactReader{Reader: z, close: done, left: h.size}, h.size, nil
 }
 
-// exact fails when its reader has not exactly the bytes that were promised, and is closed once: what it reads from is
-// used again by others.
-type exact struct {
+// exactReader fails when the underlying reader does not have exactly the promised number of bytes. It is closed once,
+// because others use the underlying reader again.
+type exactReader struct {
 	io.Reader
 	close  func() error
 	closed bool
 	left   int64
 }
 
-func (e *exact) Read(b []byte) (int, error) {
+func (e *exactReader) Read(b []byte) (int, error) {
 	if e.closed {
 		return 0, fs.ErrClosed
 	}
@@ -214,8 +214,8 @@ func (e *exact) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close lets go of the object. It may be repeated.
-func (e *exact) Close() error {
+// Close closes the object. It may be repeated.
+func (e *exactReader) Close() error {
 	if e.closed {
 		return nil
 	}
@@ -249,7 +249,7 @@ func (o *Objects) openLoose(name plumbing.Hash) (plumbing.ObjectType, int64, io.
 	return kind, size, &looseReader{Reader: r, f: f}, nil
 }
 
-// looseReader closes the file too.
+// looseReader also closes the file.
 type looseReader struct {
 	*objfile.Reader
 	f *os.File

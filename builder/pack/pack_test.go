@@ -45,7 +45,8 @@ func repository(tb testing.TB) string {
 	return dir
 }
 
-// history returns a pack of commits commits in which one of files files changes a little each time, and all object names.
+// history returns a pack of commits commits in which one of files files changes a little each time, and all object
+// names.
 func history(tb testing.TB, files, commits int) (packed []byte, names []plumbing.Hash) {
 	tb.Helper()
 	dir := repository(tb)

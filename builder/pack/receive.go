@@ -23,12 +23,12 @@ const headerSize = 12 // "PACK", version, count
 // Limits bound what a pack from outside may be.
 type Limits struct {
 	Objects int64 // how many objects it may have
-	Object  int64 // bytes of any object that must be held whole: all but blobs that are stored whole
+	Object  int64 // bytes of any object that must be in memory as a whole: all except blobs that are stored whole
 }
 
 // Receive reads one pack from r, checks all of it, and adds it to the repository. A pack without objects adds nothing.
-// When it fails or ctx ends, the repository is as it was before. It returns ErrCorrupt, ErrUnsupported, a
-// TooLargeError, or what r returned.
+// When it fails or ctx ends, the repository is as before. It returns ErrCorrupt, ErrUnsupported, a TooLargeError, or an
+// error of r.
 func Receive(ctx context.Context, repository string, r io.Reader, limits Limits) error {
 	dir := filepath.Join(repository, "objects", "pack")
 	f, err := os.CreateTemp(dir, "tmp_pack_")
@@ -37,7 +37,7 @@ func Receive(ctx context.Context, repository string, r io.Reader, limits Limits)
 	}
 	defer func() {
 		_ = f.Close()
-		_ = os.Remove(f.Name()) // gone when it was given its name
+		_ = os.Remove(f.Name()) // it is gone when it got its name
 	}()
 	all, err := scan(ctx, r, f, limits)
 	if err != nil || all.len() == 0 {
@@ -53,47 +53,47 @@ func Receive(ctx context.Context, repository string, r io.Reader, limits Limits)
 	return install(dir, f, all, name)
 }
 
-// input reads a pack once, copies it to a file and knows where it is.
+// input reads a pack once, copies it to a file and knows its position.
 type input struct {
 	*bufio.Reader
 	inflater inflater
-	sizes    beginning
+	sizes    prefixBuffer
 	read     int64
 }
 
 func (in *input) offset() int64 { return in.read - int64(in.Buffered()) }
 
-// counted tells an input how many bytes were taken.
-type counted struct {
+// countingReader tells an input how many bytes were taken.
+type countingReader struct {
 	r  io.Reader
 	in *input
 }
 
-func (c counted) Read(b []byte) (int, error) {
+func (c countingReader) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.in.read += int64(n)
 	return n, err
 }
 
-// beginning keeps the first bytes that are written to it: the sizes in a delta.
-type beginning struct {
+// prefixBuffer keeps the first bytes that are written to it: the sizes in a delta.
+type prefixBuffer struct {
 	space [maxDeltaSizes]byte
 	n     int
 }
 
-func (b *beginning) Write(p []byte) (int, error) {
+func (b *prefixBuffer) Write(p []byte) (int, error) {
 	b.n += copy(b.space[b.n:], p)
 	return len(p), nil
 }
 
-// scan copies the pack to f and returns its objects by offset; those of deltas have no name yet.
+// scan copies the pack to f and returns its objects by offset; those stored as deltas have no name yet.
 func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, error) {
 	in := &input{}
-	in.Reader = bufio.NewReaderSize(counted{io.TeeReader(r, f), in}, 64<<10)
+	in.Reader = bufio.NewReaderSize(countingReader{io.TeeReader(r, f), in}, 64<<10)
 	in.inflater.in = in.Reader
 	var head [headerSize]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return nil, short(err)
+		return nil, asCorrupt(err)
 	}
 	if string(head[:8]) != "PACK\x00\x00\x00\x02" {
 		return nil, fmt.Errorf("%w: not a pack of version 2", ErrCorrupt)
@@ -110,7 +110,7 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, 
 		}
 		it, err := scanItem(in, all, limits)
 		if err != nil {
-			return nil, short(err)
+			return nil, asCorrupt(err)
 		}
 		if it.chain > 0 {
 			taken += it.taken - all.at(int(it.base)).taken
@@ -118,24 +118,24 @@ func scan(ctx context.Context, r io.Reader, f *os.File, limits Limits) (*items, 
 		all.add(it)
 	}
 	end := in.offset()
-	if most := mostOfPack(limits.Object, end); taken > most {
+	if most := maxPackBytes(limits.Object, end); taken > most {
 		return nil, &TooLargeError{Deltas: true, Figure: taken, Limit: most}
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, nameSize+1)); err != nil || n != nameSize {
-		return nil, short(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
+		return nil, asCorrupt(errors.Join(fmt.Errorf("%w: pack does not end where it should", ErrCorrupt), err))
 	}
 	return all, f.Truncate(end + nameSize)
 }
 
-// short makes a pack that ends too early a corrupt one.
-func short(err error) error {
+// asCorrupt turns the error of a pack that ends too early into ErrCorrupt.
+func asCorrupt(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends too early: %w", ErrCorrupt, err)
 	}
 	return err
 }
 
-// scanItem reads one entry. before are the entries that lie before it.
+// scanItem reads one entry. before are the entries before it.
 func scanItem(in *input, before *items, limits Limits) (item, error) {
 	it := item{offset: in.offset()}
 	h, err := readHeader(in, it.offset)
@@ -169,7 +169,8 @@ func scanItem(in *input, before *items, limits Limits) (item, error) {
 	return it, err
 }
 
-// scanDelta reads a delta and returns how many bytes it takes to apply its chain. before is what that took without it.
+// scanDelta reads a delta and returns how many bytes it takes to apply its chain. before is the part without this
+// delta.
 func scanDelta(in *input, h header, before int64, limits Limits) (int64, error) {
 	in.sizes.n = 0
 	if err := in.inflater.inflate(&in.sizes, h.size); err != nil {
@@ -183,7 +184,7 @@ func scanDelta(in *input, h header, before int64, limits Limits) (int64, error) 
 		return 0, &TooLargeError{Figure: most, Limit: limits.Object}
 	}
 	taken := before + h.size + result
-	if most := mostOfChain(limits.Object); taken > most {
+	if most := maxChainBytes(limits.Object); taken > most {
 		return 0, &TooLargeError{Deltas: true, Figure: taken, Limit: most}
 	}
 	return taken, nil
@@ -223,7 +224,7 @@ func sums(f *os.File, all *items) (name plumbing.Hash, err error) {
 	return name, nil
 }
 
-// install gives a pack and its index their names: the index last, since who has it expects the pack.
+// install gives a pack and its index their names: the index last, because whoever finds it expects the pack.
 func install(dir string, f *os.File, all *items, name plumbing.Hash) error {
 	base := filepath.Join(dir, "pack-"+name.String())
 	x, err := os.CreateTemp(dir, "tmp_idx_")
@@ -250,7 +251,7 @@ func install(dir string, f *os.File, all *items, name plumbing.Hash) error {
 	return os.Rename(x.Name(), base+".idx")
 }
 
-// Sweep removes what a fetch left behind whose process was killed. No Receive or Join may run on the repository.
+// Sweep removes what a killed fetch left. No Receive or Join may run on the repository.
 func Sweep(repository string) error {
 	left, err := filepath.Glob(filepath.Join(globQuote(repository), "objects", "pack", "tmp_*"))
 	sort.Strings(left)

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// families says what is made of what by a delta. Zero stands for none: nothing comes before item 0 that it could be made
-// of.
+// families says which items are made from which by a delta. Zero stands for none, because no item is before item 0 from
+// which it could be made.
 type families struct {
-	roots []int32 // whole objects of which others are made
-	first []int32 // of what is made of an item, that with the most bytes made of it in turn
-	next  []int32 // another that is made of the same
+	roots []int32 // whole objects from which others are made
+	first []int32 // of the items made from an item, the one from which most bytes are made in turn
+	next  []int32 // the next item that is made from the same one
 }
 
 func familiesOf(all *items) families {
 	f := families{first: make([]int32, all.len()), next: make([]int32, all.len())}
-	taken := make([]int64, all.len()) // of an item, and of all that are made of it
+	taken := make([]int64, all.len()) // bytes of an item, and of all that are made from it
 	for i := all.len() - 1; i >= 0; i-- {
 		if all.at(i).chain == 0 {
 			if f.first[i] != 0 {
@@ -28,7 +28,7 @@ func familiesOf(all *items) families {
 			}
 			continue
 		}
-		base := all.at(i).base // it lies before: all that are made of item i were seen
+		base := all.at(i).base // it is before i: all items made from item i were seen
 		taken[i] += all.at(i).taken - all.at(int(base)).taken
 		taken[base] += taken[i]
 		if first := f.first[base]; first == 0 || taken[i] > taken[first] {
@@ -43,24 +43,24 @@ func familiesOf(all *items) families {
 // resolver computes the names of deltas.
 type resolver struct {
 	families
-	file  *file
-	items *items
-	most  int64         // bytes that all deltas may take
-	heavy chan struct{} // has room for who makes large objects, one at a time
-	held  *atomic.Int64 // bytes that wait for more to be made of them
-	again *atomic.Int64 // bytes that it took to make objects once more that could not wait
+	file     *file
+	items    *items
+	most     int64         // bytes that all deltas may take
+	heavy    chan struct{} // token for the goroutine that makes large objects, one at a time
+	waiting  *atomic.Int64 // bytes of objects that wait because more will be made from them
+	repeated *atomic.Int64 // bytes that it took to make objects again that could not wait
 }
 
-// resolve computes the names of the deltas. It applies each of them once, from the whole objects on.
+// resolve computes the names of the deltas. It applies each of them once, beginning at the whole objects.
 func resolve(ctx context.Context, f *os.File, all *items, limits Limits) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	r := resolver{
-		families: familiesOf(all), items: all, most: mostOfPack(limits.Object, info.Size()),
+		families: familiesOf(all), items: all, most: maxPackBytes(limits.Object, info.Size()),
 		file:  &file{f: f, max: limits.Object, cache: &cache{}, spare: &inflaters{}},
-		heavy: make(chan struct{}, 1), held: new(atomic.Int64), again: new(atomic.Int64),
+		heavy: make(chan struct{}, 1), waiting: new(atomic.Int64), repeated: new(atomic.Int64),
 	}
 	var taken atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -78,11 +78,11 @@ func resolve(ctx context.Context, f *os.File, all *items, limits Limits) error {
 	return group.Wait()
 }
 
-// largeStep is how many bytes an object and what is made of it may have that are made beside others.
+// largeStep bounds the bytes of an object and its result that may be made in parallel with others.
 const largeStep = 16 << 20
 
-// family names all that are made of a whole object. A family of large objects waits until there is no other: so that all of them together
-// take little more memory than one.
+// family names everything that is made from a whole object. A family of large objects waits until no other one is being
+// made, so that all of them together take little more memory than one.
 func (r *resolver) family(ctx context.Context, root int32) error {
 	offset := r.items.at(int(root)).offset
 	size, err := r.file.size(offset)
@@ -104,7 +104,7 @@ func (r *resolver) family(ctx context.Context, root int32) error {
 	return r.grow(ctx, root, c.data)
 }
 
-// largest returns the bytes of the largest delta of a family, with what it makes.
+// largest returns the size of the largest delta of a family, with its result.
 func (r *resolver) largest(root int32) int64 {
 	var most int64
 	for todo := []int32{root}; len(todo) > 0; {
@@ -118,8 +118,9 @@ func (r *resolver) largest(root int32) int64 {
 	return most
 }
 
-// grow names all that are made of item i, whose bytes are data. What has most made of it comes last, when data need not
-// wait any more: so at most one object waits for each time that the bytes of a family can be halved.
+// grow names everything that is made from item i, whose bytes are data. The child from which most bytes are made comes
+// last, when data need not wait any more. So at most one object waits for each time that the bytes of a family can be
+// halved.
 func (r *resolver) grow(ctx context.Context, i int32, data []byte) error {
 	for last := r.first[i]; last != 0; last = r.first[i] {
 		var err error
@@ -136,23 +137,23 @@ func (r *resolver) grow(ctx context.Context, i int32, data []byte) error {
 	return nil
 }
 
-// branch names child, and all that are made of it. It returns the bytes of i, which child is made of.
+// branch names child, and everything that is made from it. It returns the bytes of i, from which child is made.
 func (r *resolver) branch(ctx context.Context, i int32, data []byte, child int32) ([]byte, error) {
 	made, err := r.apply(ctx, child, data)
 	if err != nil || r.first[child] == 0 {
 		return data, err
 	}
-	const most = 2 // of the largest objects may wait; in what git makes, few that are large do
+	const most = 2 // of the largest objects that may wait; in git's packs few large objects do
 	size := int64(len(data))
-	if r.held.Add(size)/most <= r.file.max {
-		defer r.held.Add(-size)
+	if r.waiting.Add(size)/most <= r.file.max {
+		defer r.waiting.Add(-size)
 		return data, r.grow(ctx, child, made)
 	}
-	r.held.Add(-size)
+	r.waiting.Add(-size)
 	if err := r.grow(ctx, child, made); err != nil {
 		return nil, err
 	}
-	if again := r.again.Add(r.items.at(int(i)).taken); again > r.most {
+	if again := r.repeated.Add(r.items.at(int(i)).taken); again > r.most {
 		return nil, &TooLargeError{Deltas: true, Figure: again, Limit: r.most}
 	}
 	c, err := r.file.content(ctx, r.items.at(int(i)).offset)

@@ -153,7 +153,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return there
 }
 
-// Layers are applied one after the other, and what a later one takes away is gone: only of lower ones, whatever the order.
+// Layers are applied one after the other, and what a later one takes away is gone: only of lower ones, whatever the
+// order.
 func TestUnpack(t *testing.T) {
 	t.Parallel()
 	image := imageOf(t,
@@ -237,7 +238,8 @@ func TestHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := container.Unpack(t.Context(), raw(t, base, layer), into, container.Limits{Files: 100, Bytes: 3 << 20})
-		// N-027: absolute paths, links out, devices, whiteouts and bombs are refused, and nothing is outside of its folder
+		// N-027: absolute paths, links out, devices, whiteouts and bombs are refused, and nothing is outside of its
+		// folder
 		if landfall.KindOf(err) != landfall.Invalid || !strings.Contains(landfall.MessageOf(err), test.says) {
 			t.Errorf("%s: the error is %v, want one with %q", title, err, test.says)
 		}
@@ -261,7 +263,8 @@ func TestUnpackEnds(t *testing.T) {
 	}
 }
 
-// What the archive does not have itself counts all the same: holes of sparse files, and folders that stand in names only.
+// What the archive does not have itself counts all the same: holes of sparse files, and folders that stand in names
+// only.
 func TestBombsThatAreSmall(t *testing.T) {
 	t.Parallel()
 	deep := func(elements int) string { return strings.Repeat("d/", elements) + "x" }

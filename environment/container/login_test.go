@@ -19,7 +19,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// A registry that gives tokens for a password is asked with the one of its host; nobody else is told it, and no error shows it.
+// A registry that gives tokens for a password is asked with the one of its host; nobody else is told it, and no error
+// shows it.
 func TestPullWithAPassword(t *testing.T) {
 	t.Parallel()
 	const password, token = "0ci-Passw0rd", "a-token-for-it"

@@ -20,10 +20,10 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Registries are where images are pulled from: as anybody may, or with a login for the registry's host.
+// Registries pulls images from registries, anonymously or with a login for the registry's host.
 type Registries struct {
 	Transport http.RoundTripper // decides which addresses may be reached
-	Bytes     int64             // of one image, as it travels; 0: 1 GiB
+	Bytes     int64             // limit for one image, as it is transferred; 0: 1 GiB
 }
 
 const (
@@ -31,13 +31,13 @@ const (
 	pullPatience = 20 * time.Minute
 )
 
-// Pin returns a reference to what a reference means now, and which never means anything else: with a digest. Invalid for what is no
-// reference, or leads to nothing that anybody may pull; Forbidden when the address may not be reached; Unavailable when the registry
-// does not answer.
+// Pin returns a reference with the digest of the image that reference names now, so it always names the same image.
+// Invalid for a malformed reference, or one to an image that does not exist or is private; Forbidden when the address
+// may not be reached; Unavailable when the registry does not answer.
 func (r Registries) Pin(ctx context.Context, reference string, logins map[string]secret.Login) (string, error) {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
-		return "", unpulled(ctx, reference, err)
+		return "", pullError(ctx, reference, err)
 	}
 	if _, ok := ref.(name.Digest); ok {
 		return reference, nil
@@ -46,19 +46,19 @@ func (r Registries) Pin(ctx context.Context, reference string, logins map[string
 	defer cancel()
 	found, err := remote.Get(ref, r.options(ctx, ref, logins)...)
 	if err != nil {
-		return "", unpulled(ctx, reference, err)
+		return "", pullError(ctx, reference, err)
 	}
 	return fmt.Sprintf("%s@%s", ref.Name(), found.Digest), nil
 }
 
-// Pull writes the image of a pinned reference for this machine into a file, as docker save does. Every byte is checked against its
-// digest. Errors are those of Pin; Invalid also for an image beyond the limits.
+// Pull writes the image of a pinned reference, for this machine, into a file, as docker save does. It checks every byte
+// against its digest. Errors are those of Pin; Invalid also for an image over the limits.
 func (r Registries) Pull(ctx context.Context, pinned, file string, logins map[string]secret.Login) error {
 	ctx, cancel := context.WithTimeout(ctx, pullPatience)
 	defer cancel()
 	ref, err := name.ParseReference(pinned)
 	if err != nil {
-		return unpulled(ctx, pinned, err)
+		return pullError(ctx, pinned, err)
 	}
 	image, err := remote.Image(ref, r.options(ctx, ref, logins)...)
 	if err == nil {
@@ -68,7 +68,7 @@ func (r Registries) Pull(ctx context.Context, pinned, file string, logins map[st
 		err = tarball.WriteToFile(file, ref, image)
 	}
 	if err != nil {
-		return unpulled(ctx, pinned, err)
+		return pullError(ctx, pinned, err)
 	}
 	return nil
 }
@@ -80,26 +80,26 @@ func (r Registries) options(ctx context.Context, ref name.Reference, logins map[
 	}
 	return []remote.Option{
 		remote.WithAuth(as),
-		remote.WithContext(ctx), remote.WithTransport(way{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
+		remote.WithContext(ctx), remote.WithTransport(schemeTransport{r.Transport, ref.Context().Scheme()}), remote.WithJobs(1), remote.WithUserAgent("landfall"),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}),
 	}
 }
 
-// way lets requests go by a scheme, wherever they are sent on: plain http is for registries on this machine.
-type way struct {
+// schemeTransport sends requests with one scheme, also after redirects: plain http is for registries on this machine.
+type schemeTransport struct {
 	http.RoundTripper
 	scheme string
 }
 
 // RoundTrip implements http.RoundTripper.
-func (w way) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w schemeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.scheme == "https" && r.URL.Scheme != w.scheme {
 		return nil, &landfall.Error{Op: "container.Pull", Kind: landfall.Forbidden, Message: "the registry sends on to " + r.URL.Host + " without https"}
 	}
 	return w.RoundTripper.RoundTrip(r)
 }
 
-// check looks at what an image says of its size, which its bytes are held to.
+// check checks the sizes that an image announces, to which its bytes are held.
 func (r Registries) check(image v1.Image) error {
 	limits := Limits{}.withDefaults()
 	left := r.Bytes
@@ -110,23 +110,23 @@ func (r Registries) check(image v1.Image) error {
 	switch {
 	case err != nil:
 		return err
-	case manifest.Config.Size < 0 || manifest.Config.Size > maxDocument: // one of less than nothing would be read without an end
-		return refused("has a configuration with more than %d bytes", maxDocument)
+	case manifest.Config.Size < 0 || manifest.Config.Size > maxDocument: // a negative size would be read without an end
+		return invalidImage("has a configuration with more than %d bytes", maxDocument)
 	case len(manifest.Layers) > limits.Layers:
-		return refused("has %d layers; the limit is %d", len(manifest.Layers), limits.Layers)
+		return invalidImage("has %d layers; the limit is %d", len(manifest.Layers), limits.Layers)
 	}
 	for _, l := range manifest.Layers {
 		if left -= l.Size; l.Size < 0 || left < 0 {
-			return refused("is larger than the limit")
+			return invalidImage("is larger than the limit")
 		}
 	}
 	return nil
 }
 
-// unpulled is the error for an image that could not be pulled.
-func unpulled(ctx context.Context, reference string, err error) error {
+// pullError is the error for an image that could not be pulled.
+func pullError(ctx context.Context, reference string, err error) error {
 	const op landfall.Op = "container.Pull"
-	if ours, ok := errors.AsType[*landfall.Error](err); ok { // the library may hide it from others
+	if ours, ok := errors.AsType[*landfall.Error](err); ok { // the library may hide it
 		return &landfall.Error{Op: op, Kind: landfall.KindOf(ours), Message: fmt.Sprintf("%s: %s", reference, landfall.MessageOf(ours)), Err: err}
 	}
 	if _, ok := errors.AsType[*name.ErrBadName](err); ok {
@@ -140,7 +140,7 @@ func unpulled(ctx context.Context, reference string, err error) error {
 				"landfall secret set APP " + secret.DockerConfig + " --build stores one; or put the image into the package", Err: err}
 		}
 	}
-	if strings.Contains(err.Error(), "no child with platform") { // the library says it in no other way
+	if strings.Contains(err.Error(), "no child with platform") { // the library has no other sign for it
 		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: fmt.Sprintf(
 			"%s is not for this server, which runs linux/%s", reference, runtime.GOARCH), Err: err}
 	}

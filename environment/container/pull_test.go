@@ -20,7 +20,8 @@ import (
 	"landfall.dev/landfall/environment/container"
 )
 
-// What a tag means is pinned, and what is pulled is that and nothing else: by its digest, for this machine, within limits.
+// What a tag means is pinned, and what is pulled is that and nothing else: by its digest, for this machine, within
+// limits.
 func TestPull(t *testing.T) {
 	t.Parallel()
 	inner := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
@@ -105,8 +106,8 @@ func TestPull(t *testing.T) {
 	want("no reference", err, landfall.Invalid, "REGISTRY/NAME:TAG")
 }
 
-// What a registry says of an image is not believed: a configuration of less than nothing is not read to an end that never comes, and an
-// image for other machines is no fault of the moment, which would be tried again.
+// What a registry says of an image is not believed: a configuration of less than nothing is not read to an end that
+// never comes, and an image for other machines is no fault of the moment, which would be tried again.
 func TestHostileRegistry(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20

@@ -17,7 +17,7 @@ import (
 	"landfall.dev/landfall"
 )
 
-// The names that say where an image is.
+// These are the names of the parts of an image.
 const (
 	archiveName  = "image.tar" // in a package
 	layoutName   = "oci-layout"
@@ -27,16 +27,16 @@ const (
 )
 
 const (
-	maxDocument = 4 << 20  // bytes of everything that is read as JSON
-	maxWords    = 64 << 10 // bytes of what a process gets of it
+	maxDocument = 4 << 20  // bytes of a JSON document
+	maxWords    = 64 << 10 // bytes of it that a process gets
 )
 
-// refused is the error for an image that is not what it should be.
-func refused(format string, args ...any) error {
+// invalidImage is the error for a malformed image.
+func invalidImage(format string, args ...any) error {
 	return &landfall.Error{Op: "container.Unpack", Kind: landfall.Invalid, Message: "the image " + fmt.Sprintf(format, args...)}
 }
 
-// source is where the files of an image lie: a folder, or a tar file.
+// source is a place with the files of an image: a folder, or a tar file.
 type source interface {
 	// open opens a file. fs.ErrNotExist when there is none.
 	open(name string) (io.ReadCloser, error)
@@ -53,14 +53,14 @@ func (s folderSource) open(name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// archiveSource is a tar file of which is known where its files begin.
+// archiveSource is a tar file with the positions of its files.
 type archiveSource struct {
 	file  io.ReaderAt
 	found map[string]*io.SectionReader
 	links map[string]string
 }
 
-// maxEntries is how many files an archive may have that hold an image.
+// maxEntries is how many files an archive with an image may have.
 const maxEntries = 10_000
 
 // readArchive finds the files of a tar file.
@@ -72,13 +72,13 @@ func readArchive(file *os.File) (source, error) {
 			return s, nil
 		}
 		if err != nil {
-			return nil, refused("%s is no tar file: %v; docker save and podman save write one", archiveName, err)
+			return nil, invalidImage("%s is no tar file: %v; docker save and podman save write one", archiveName, err)
 		}
 		if len(s.found)+len(s.links) == maxEntries {
-			return nil, refused("%s has more than %d files", archiveName, maxEntries)
+			return nil, invalidImage("%s has more than %d files", archiveName, maxEntries)
 		}
 		if tooLong(header.Name) || tooLong(header.Linkname) {
-			continue // no part of an image is called so
+			continue // no part of an image has such a name
 		}
 		name := path.Clean(header.Name)
 		switch header.Typeflag {
@@ -88,7 +88,7 @@ func readArchive(file *os.File) (source, error) {
 				return nil, err
 			}
 			s.found[name] = io.NewSectionReader(file, begin, header.Size)
-		case tar.TypeSymlink: // a layer that is there already
+		case tar.TypeSymlink: // a layer that is stored once already
 			s.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // G305: nothing is opened by it on disk, it is a key of s.found
 		}
 	}
@@ -110,18 +110,18 @@ func (s archiveSource) open(name string) (io.ReadCloser, error) {
 func document(s source, name string) ([]byte, error) {
 	file, err := s.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refused("has no %s", name)
+		return nil, invalidImage("has no %s", name)
 	}
 	if err != nil {
-		return nil, refused("has %q, which cannot be read: %v", name, err)
+		return nil, invalidImage("has %q, which cannot be read: %v", name, err)
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxDocument+1))
 	switch {
 	case err != nil:
-		return nil, refused("has %s, which cannot be read: %v", name, err)
+		return nil, invalidImage("has %s, which cannot be read: %v", name, err)
 	case len(text) > maxDocument:
-		return nil, refused("has %s with more than %d bytes", name, maxDocument)
+		return nil, invalidImage("has %s with more than %d bytes", name, maxDocument)
 	}
 	return text, nil
 }
@@ -141,7 +141,7 @@ type parts struct {
 	layers []string
 }
 
-// read reads what an image consists of.
+// read reads the parts of an image.
 func read(s source) (parts, error) {
 	var p parts
 	var config string
@@ -152,7 +152,7 @@ func read(s source) (parts, error) {
 	case has(s, manifestName):
 		config, p.layers, err = readSaved(s)
 	default:
-		err = refused("has neither %s nor %s: it must be what docker save, podman save or skopeo copy write", layoutName, manifestName)
+		err = invalidImage("has neither %s nor %s: it must be what docker save, podman save or skopeo copy write", layoutName, manifestName)
 	}
 	if err != nil {
 		return p, err
@@ -163,32 +163,32 @@ func read(s source) (parts, error) {
 	}
 	p.config = &v1.ConfigFile{}
 	if err := json.Unmarshal(text, p.config); err != nil {
-		return p, refused("has a configuration that cannot be read: %v", err)
+		return p, invalidImage("has a configuration that cannot be read: %v", err)
 	}
-	if !suits(&v1.Platform{OS: p.config.OS, Architecture: p.config.Architecture}) {
-		return p, refused("is for %.40s/%.40s; this server runs linux/%s", p.config.OS, p.config.Architecture, runtime.GOARCH)
+	if !matchesPlatform(&v1.Platform{OS: p.config.OS, Architecture: p.config.Architecture}) {
+		return p, invalidImage("is for %.40s/%.40s; this server runs linux/%s", p.config.OS, p.config.Architecture, runtime.GOARCH)
 	}
 	if tooLong(p.config.Config.WorkingDir) {
-		return p, refused("starts in a folder whose name has more than %d bytes or %d folders", maxName, maxDepth)
+		return p, invalidImage("starts in a folder whose name has more than %d bytes or %d folders", maxName, maxDepth)
 	}
 	size := 0
 	for _, words := range [][]string{p.config.Config.Env, p.config.Config.Entrypoint, p.config.Config.Cmd} {
 		size += len(strings.Join(words, "\x00"))
 	}
 	if size > maxWords {
-		return p, refused("has more than %d bytes of ENV, ENTRYPOINT and CMD", maxWords)
+		return p, invalidImage("has more than %d bytes of ENV, ENTRYPOINT and CMD", maxWords)
 	}
 	return p, nil
 }
 
-// suits reports whether something runs here. What says nothing does.
-func suits(p *v1.Platform) bool {
+// matchesPlatform reports whether an image for a platform runs here. An image without a platform does.
+func matchesPlatform(p *v1.Platform) bool {
 	return p == nil || (p.OS == "" || p.OS == "linux") && (p.Architecture == "" || p.Architecture == runtime.GOARCH)
 }
 
 // readLayout reads an OCI image layout.
 func readLayout(s source) (config string, layers []string, err error) {
-	const most = 4 // indexes within one another
+	const most = 4 // nested indexes
 	name := indexName
 	for range most {
 		text, err := document(s, name)
@@ -201,7 +201,7 @@ func readLayout(s source) (config string, layers []string, err error) {
 			Layers    []v1.Descriptor `json:"layers"`
 		}
 		if err := json.Unmarshal(text, &m); err != nil {
-			return "", nil, refused("has %s, which cannot be read: %v", name, err)
+			return "", nil, invalidImage("has %s, which cannot be read: %v", name, err)
 		}
 		if len(m.Manifests) == 0 {
 			for _, l := range m.Layers {
@@ -211,22 +211,22 @@ func readLayout(s source) (config string, layers []string, err error) {
 		}
 		var fitting []v1.Descriptor
 		for _, d := range m.Manifests {
-			if suits(d.Platform) {
+			if matchesPlatform(d.Platform) {
 				fitting = append(fitting, d)
 			}
 		}
 		if len(fitting) != 1 {
-			return "", nil, refused("is one of %d for linux/%s in %s; there must be one", len(fitting), runtime.GOARCH, name)
+			return "", nil, invalidImage("is one of %d for linux/%s in %s; there must be one", len(fitting), runtime.GOARCH, name)
 		}
 		name = blob(fitting[0])
 	}
-	return "", nil, refused("lies within more than %d indexes", most)
+	return "", nil, invalidImage("lies within more than %d indexes", most)
 }
 
-// blob returns where a layout has something.
+// blob returns the path of a blob in a layout.
 func blob(d v1.Descriptor) string { return path.Join(blobsFolder, d.Digest.Algorithm, d.Digest.Hex) }
 
-// readSaved reads what docker save and podman save write.
+// readSaved reads the output of docker save and podman save.
 func readSaved(s source) (config string, layers []string, err error) {
 	text, err := document(s, manifestName)
 	if err != nil {
@@ -237,18 +237,18 @@ func readSaved(s source) (config string, layers []string, err error) {
 		Layers []string `json:"Layers"`
 	}
 	if err := json.Unmarshal(text, &images); err != nil {
-		return "", nil, refused("has %s, which cannot be read: %v", manifestName, err)
+		return "", nil, invalidImage("has %s, which cannot be read: %v", manifestName, err)
 	}
 	if len(images) != 1 {
-		return "", nil, refused("is one of %d in %s; there must be one", len(images), manifestName)
+		return "", nil, invalidImage("is one of %d in %s; there must be one", len(images), manifestName)
 	}
 	for _, name := range append([]string{images[0].Config}, images[0].Layers...) {
 		if !fs.ValidPath(strings.TrimPrefix(name, "./")) || tooLong(name) {
-			return "", nil, refused("names %.200q, which is outside of it", name)
+			return "", nil, invalidImage("names %.200q, which is outside of it", name)
 		}
 	}
 	return images[0].Config, images[0].Layers, nil
 }
 
-// say is an error about a part of an image.
+// say returns an error about a part of an image.
 func say(format string, args ...any) error { return fmt.Errorf(format, args...) }

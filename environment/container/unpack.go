@@ -21,9 +21,9 @@ import (
 
 // Limits bound one image. Zero fields take the defaults.
 type Limits struct {
-	Layers int   // 127, as docker has it
-	Files  int   // 100,000; what later layers replace counts, too
-	Bytes  int64 // unpacked, with what the layers' archives need; 2 GiB
+	Layers int   // 127, as in docker
+	Files  int   // 100,000; including files that later layers replace
+	Bytes  int64 // unpacked, including what the layers' archives need; 2 GiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -31,7 +31,7 @@ func (l Limits) withDefaults() Limits {
 	return Limits{Layers: cmp.Or(l.Layers, layers), Files: cmp.Or(l.Files, files), Bytes: cmp.Or(l.Bytes, size)}
 }
 
-// Image is how an image starts.
+// Image says how an image starts.
 type Image struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`
@@ -39,29 +39,29 @@ type Image struct {
 	Dir        string   `json:"dir"`           // absolute, and there
 }
 
-// Unpack writes the files of the image that a package has into a folder that is not there yet, as a container sees them, and takes
-// the image out of the package. Invalid, with what would be right, when there is no image, or one that has what no function may
-// have; Canceled when ctx ended; then nothing is left that counts.
+// Unpack writes the files of the image in a package into a new folder, as a container sees them, and removes the image
+// from the package. Invalid, with what would be right, when there is no image, or it has something that no function may
+// have; Canceled when ctx ended. After an error nothing of use is left.
 func Unpack(ctx context.Context, pack, into string, limits Limits) (Image, error) {
 	limits = limits.withDefaults()
 	s, closer, err := open(pack)
 	if err != nil {
 		return Image{}, err
 	}
-	defer func() { _ = closer.Close() }() // nothing is written by it
+	defer func() { _ = closer.Close() }() // nothing is written to it
 	p, err := read(s)
 	if err != nil {
 		return Image{}, err
 	}
 	if len(p.layers) > limits.Layers {
-		return Image{}, refused("has %d layers; the limit is %d", len(p.layers), limits.Layers)
+		return Image{}, invalidImage("has %d layers; the limit is %d", len(p.layers), limits.Layers)
 	}
 	if err := os.Mkdir(into, dirMode); err != nil {
-		return Image{}, failed(err)
+		return Image{}, unpackError(err)
 	}
 	root, err := os.OpenRoot(into)
 	if err != nil {
-		return Image{}, failed(err)
+		return Image{}, unpackError(err)
 	}
 	defer func() { _ = root.Close() }()
 	u := unpacking{root: root, files: limits.Files, bytes: limits.Bytes, names: maxNames}
@@ -70,31 +70,31 @@ func Unpack(ctx context.Context, pack, into string, limits Limits) (Image, error
 			if ctx.Err() != nil {
 				return Image{}, &landfall.Error{Op: "container.Unpack", Kind: landfall.Canceled, Err: context.Cause(ctx)}
 			}
-			if ours(err) {
-				return Image{}, failed(err)
+			if isMachineError(err) {
+				return Image{}, unpackError(err)
 			}
-			return Image{}, refused("cannot be unpacked, layer %d: %v", i+1, err)
+			return Image{}, invalidImage("cannot be unpacked, layer %d: %v", i+1, err)
 		}
 	}
 	if top, err := fs.ReadDir(root.FS(), "."); err != nil || len(top) > maxTop {
-		return Image{}, refused("has %d files and folders in its root itself; the limit is %d", len(top), maxTop)
+		return Image{}, invalidImage("has %d files and folders in its root itself; the limit is %d", len(top), maxTop)
 	}
 	c := p.config.Config
 	image := Image{Entrypoint: c.Entrypoint, Cmd: c.Cmd, Env: c.Env, Dir: path.Join("/", c.WorkingDir)}
 	if image.Dir != "/" {
 		if err := root.MkdirAll(image.Dir[1:], dirMode); err != nil {
-			return Image{}, refused("starts in %q, which is no folder of it", c.WorkingDir)
+			return Image{}, invalidImage("starts in %q, which is no folder of it", c.WorkingDir)
 		}
 	}
-	return image, forget(pack)
+	return image, removeImage(pack)
 }
 
-// ours reports whether an error is one of this machine, and not of the image.
-func ours(err error) bool {
+// isMachineError reports whether an error comes from this machine, and not from the image.
+func isMachineError(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE)
 }
 
-func failed(err error) error {
+func unpackError(err error) error {
 	return &landfall.Error{Op: "container.Unpack", Message: "an image cannot be unpacked", Err: err}
 }
 
@@ -102,7 +102,7 @@ func failed(err error) error {
 func open(pack string) (source, io.Closer, error) {
 	root, err := os.OpenRoot(pack)
 	if err != nil {
-		return nil, nil, failed(err)
+		return nil, nil, unpackError(err)
 	}
 	if archive, err := root.Open(archiveName); err == nil {
 		s, err := readArchive(archive)
@@ -125,16 +125,17 @@ func errNoImage() error {
 		archiveName + ", which docker save and podman save write, or an OCI layout (" + layoutName + ", " + indexName + ", " + blobsFolder + ")"}
 }
 
-// Missing is the error of Unpack for a package that has no image, by the names of its files; nil when it may have one.
-func Missing(has func(name string) bool) error {
+// CheckImage returns the error of Unpack for a package without an image, by the names of its files; nil when it may
+// have one.
+func CheckImage(has func(name string) bool) error {
 	if slices.ContainsFunc([]string{archiveName, layoutName, manifestName}, has) {
 		return nil
 	}
 	return errNoImage()
 }
 
-// forget removes an image from its package, where it is no use any more.
-func forget(pack string) error {
+// removeImage removes an image from its package, where it is not needed any more.
+func removeImage(pack string) error {
 	var errs []error
 	for _, name := range []string{archiveName, layoutName, indexName, manifestName, blobsFolder} {
 		errs = append(errs, os.RemoveAll(filepath.Join(pack, name)))
@@ -147,9 +148,9 @@ type unpacking struct {
 	root    *os.Root
 	files   int             // that may still come
 	bytes   int64           // that may still come
-	names   int             // bytes of names that may still come: those of a layer are remembered
+	names   int             // bytes of names that may still come, because those of a layer are kept in memory
 	written map[string]bool // by this layer
-	cleared map[string]bool // the folders below which it has left nothing of lower ones
+	cleared map[string]bool // folders below which it has removed everything of lower layers
 }
 
 const (
@@ -157,31 +158,32 @@ const (
 	fileMode fs.FileMode = 0o644
 )
 
-// maxTop is how many files and folders may lie in the root itself: each start of a program puts them into its sandbox one by one.
+// maxTop is how many files and folders the root itself may have, because each start of a program puts them into its
+// sandbox one by one.
 const maxTop = 1000
 
-// These begin the names of files by which a layer takes away what lower ones have.
+// These begin the names of files with which a layer removes files of lower layers.
 const (
 	whiteout = ".wh."
 	opaque   = ".wh..wh..opq"
 )
 
-// These bound the name of a file: no program can open one by a longer name, and each folder in it is made, and looked at again.
+// These bound the name of a file: no program can open a longer one, and each of its folders is made and checked.
 const (
 	maxName  = 4096
 	maxDepth = 256
 )
 
-// maxNames is how many bytes the names of an image may have: a hundred for each file, and more.
+// maxNames is how many bytes the names of an image may have: more than a hundred for each file.
 const maxNames = 64 << 20
 
-// tooLong reports whether no file of an image may have a name.
+// tooLong reports whether a name is too long for a file of an image.
 func tooLong(name string) bool { return len(name) > maxName || strings.Count(name, "/") > maxDepth }
 
 var errLarge = errors.New("it has more bytes than the limit")
 
-// counted reads no more than is left, and nothing when ctx has ended.
-type counted struct {
+// countingReader reads no more than is left, and nothing after ctx has ended.
+type countingReader struct {
 	io.Reader
 
 	ctx  context.Context //nolint:containedctx // io.Reader has no parameter for it; the value lives as long as the call that reads
@@ -189,7 +191,7 @@ type counted struct {
 }
 
 // Read implements io.Reader.
-func (c counted) Read(p []byte) (int, error) {
+func (c countingReader) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}
@@ -212,7 +214,7 @@ func (u *unpacking) layer(ctx context.Context, s source, name string) error {
 		return say("%s: %w", name, err)
 	}
 	u.written, u.cleared = map[string]bool{}, map[string]bool{}
-	for r := tar.NewReader(counted{content, ctx, &u.bytes}); ; {
+	for r := tar.NewReader(countingReader{content, ctx, &u.bytes}); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -226,7 +228,7 @@ func (u *unpacking) layer(ctx context.Context, s source, name string) error {
 	}
 }
 
-// decompress returns the tar file that a layer is.
+// decompress returns the tar file of a layer.
 func decompress(file io.Reader) (io.Reader, error) {
 	const look = 4
 	buffered := bufio.NewReader(file)
@@ -282,7 +284,7 @@ func (u *unpacking) entry(header *tar.Header, content io.Reader) error {
 		}
 		left := u.files
 		err := u.folder(name)
-		u.files = min(left, u.files+1) // it counts once, with those above it that have no entry
+		u.files = min(left, u.files+1) // it counts once, with its folders that have no entry
 		return err
 	}
 	if err := u.root.RemoveAll(name); err != nil {
@@ -304,7 +306,7 @@ func (u *unpacking) count() error {
 	return nil
 }
 
-// create writes what is no folder.
+// create writes an entry that is no folder.
 func (u *unpacking) create(name string, header *tar.Header, content io.Reader) error {
 	switch header.Typeflag {
 	case tar.TypeReg:
@@ -327,7 +329,7 @@ func (u *unpacking) create(name string, header *tar.Header, content io.Reader) e
 	return say("it is of a kind that no image has (%q)", header.Typeflag)
 }
 
-// leavesRoot reports whether a link leads above the root. Where an absolute one leads lies in the image, too.
+// leavesRoot reports whether a link leads above the root. An absolute link stays in the image, too.
 func leavesRoot(name, target string) bool {
 	to := path.Join(path.Dir(name), target)
 	return !path.IsAbs(target) && (to == ".." || strings.HasPrefix(to, "../"))
@@ -343,10 +345,10 @@ func (u *unpacking) file(name string, header *tar.Header, content io.Reader) err
 	if err != nil {
 		return err
 	}
-	return errors.Join(u.fill(file, header.Size, content), file.Chmod(mode), file.Close()) // whatever the umask is
+	return errors.Join(u.fill(file, header.Size, content), file.Chmod(mode), file.Close()) // the umask does not matter
 }
 
-// fill writes the content of a file. Holes that the archive only tells of count as what they become.
+// fill writes the content of a file. Holes of sparse files count with their full size.
 func (u *unpacking) fill(file io.Writer, size int64, content io.Reader) error {
 	left := u.bytes
 	if size > left {
@@ -357,7 +359,8 @@ func (u *unpacking) fill(file io.Writer, size int64, content io.Reader) error {
 	return err
 }
 
-// folder makes a folder and those above it, in place of files of lower layers. One of a lower layer stays, with what is in it.
+// folder makes a folder and its parents, in place of files of lower layers. A folder of a lower layer stays, with its
+// content.
 func (u *unpacking) folder(name string) error {
 	u.mark(name)
 	if name == "." {
@@ -380,7 +383,7 @@ func (u *unpacking) folder(name string) error {
 		err = u.root.Mkdir(name, dirMode)
 	}
 	if err == nil {
-		err = u.root.Chmod(name, dirMode) // whatever the umask is
+		err = u.root.Chmod(name, dirMode) // the umask does not matter
 	}
 	if err != nil {
 		return say("%q: %w", name, err)
@@ -388,7 +391,7 @@ func (u *unpacking) folder(name string) error {
 	return nil
 }
 
-// mark says that this layer has something, so that what it takes away is only what lower ones have.
+// mark records that this layer has a path, so that its whiteouts remove only paths of lower layers.
 func (u *unpacking) mark(name string) {
 	for ; name != "." && !u.written[name]; name = path.Dir(name) {
 		u.written[name] = true
@@ -406,7 +409,7 @@ func (u *unpacking) remove(name string) error {
 	return nil
 }
 
-// clear removes what lower layers have below a folder. What a layer takes away it takes away once.
+// clear removes what lower layers have below a folder. A layer does that once for each folder.
 func (u *unpacking) clear(dir string) error {
 	if u.cleared[dir] {
 		return nil

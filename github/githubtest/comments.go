@@ -12,10 +12,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 )
 
-// Self is the user whom the server's token belongs to.
+// Self is the user to whom the server's token belongs.
 const Self int64 = 583231
 
-// maxComment is how many characters of a comment GitHub takes.
+// maxComment is how many characters of a comment GitHub accepts.
 const maxComment = 65536
 
 // Comment is one comment on a pull request.
@@ -35,14 +35,14 @@ func (s *Server) Comments(repository string, number int) []Comment {
 	return slices.DeleteFunc(slices.Clone(s.comments), func(c Comment) bool { return c.Repository != repository || c.Number != number })
 }
 
-// Comment adds a comment of a user's, and returns its ID.
+// Comment adds a comment of a user, and returns its ID.
 func (s *Server) Comment(repository string, number int, author int64, body string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.add(Comment{Repository: repository, Number: number, Author: author, Body: body}).ID
 }
 
-// DeleteComment deletes a comment, as somebody may by hand.
+// DeleteComment deletes a comment, as a user may do by hand.
 func (s *Server) DeleteComment(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func commentObject(c Comment) map[string]any {
 	}
 }
 
-// userObject returns a user as GitHub shows it: whole to itself.
+// userObject returns a user as GitHub shows it; all of it when whole is true.
 func userObject(id int64, whole bool) map[string]any {
 	login := fmt.Sprintf("user-%d", id)
 	url := "https://api.github.com/users/" + login

@@ -1,5 +1,5 @@
-// Package githubtest is a GitHub for tests: a server that answers like it, checks every request against the API
-// description that GitHub publishes, and fails as it is told to.
+// Package githubtest is a GitHub for tests: a server that answers as GitHub does, checks every request against the API
+// description that GitHub publishes, and fails when a test wants it.
 package githubtest
 
 import (
@@ -19,11 +19,11 @@ const (
 	// DescriptionVariable is the environment variable that names the file of GitHub's API description.
 	DescriptionVariable = "LANDFALL_OPENAPI_GITHUB"
 
-	// descriptionFile is where it is otherwise, below the folder of go.mod.
+	// descriptionFile is the default of that file, below the folder of go.mod.
 	descriptionFile = "build/openapi/api.github.com.json"
 )
 
-// The paths that Server answers; the rest of the description is not read.
+// These are the paths that Server answers; the rest of the description is not read.
 const (
 	createStatus = "/repos/{owner}/{repo}/statuses/{sha}"
 	listStatuses = "/repos/{owner}/{repo}/commits/{ref}/statuses"
@@ -36,8 +36,8 @@ const (
 type Description struct{ router routers.Router }
 
 // Load reads GitHub's description from the file that LANDFALL_OPENAPI_GITHUB names, else from
-// build/openapi/api.github.com.json in the repository. Without it the error says how to get it. Reading takes a moment:
-// a test package loads it once.
+// build/openapi/api.github.com.json in the repository. Without a file the error says how to get it. Reading takes a
+// moment, so a test package loads it once.
 func Load() (*Description, error) {
 	file, err := descriptionPath()
 	if err != nil {
@@ -86,10 +86,11 @@ func descriptionPath() (string, error) {
 	}
 }
 
-// reference matches what a part of a description refers to.
+// reference matches a reference to another part of a description.
 var reference = regexp.MustCompile(`"\$ref":\s*"#/components/([a-z]+)/([^"]+)"`)
 
-// trim returns the description with these paths and what they need, and without servers: it holds at any address.
+// trim returns the description with only these paths and what they need, and without servers, so it applies to any
+// address.
 func trim(text []byte, paths ...string) ([]byte, error) {
 	type components map[string]map[string]json.RawMessage
 	type document struct {

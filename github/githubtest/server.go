@@ -20,7 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 )
 
-// Status is one commit status that the server was given.
+// Status is one commit status that the server received.
 type Status struct {
 	Repository  string `json:"-"` // owner/name
 	SHA         string `json:"-"`
@@ -30,17 +30,17 @@ type Status struct {
 	Target      string `json:"target_url"`
 }
 
-// Fault is an answer other than the usual one. Without Close and Hang it has a Status.
+// Fault is an unusual answer. Unless Close or Hang is set, it has a Status.
 type Fault struct {
 	Status  int
 	Header  map[string]string
 	Body    string // empty: a message as GitHub writes it
-	Written bool   // the request is carried out first: only its answer is lost
+	Written bool   // the request is done first: only its answer is lost
 	Close   bool   // the connection ends without an answer
-	Hang    bool   // there is no answer until the client gives up
+	Hang    bool   // the server does not answer until the client gives up
 }
 
-// Server answers like GitHub. Its methods can be called while it serves.
+// Server answers as GitHub does. Its methods can be called while it serves.
 type Server struct {
 	URL string // the API's base address, with a slash at its end
 
@@ -56,7 +56,7 @@ type Server struct {
 	problems []string
 }
 
-// New starts a server that accepts the token. When the test ends it is closed, and the test fails if a request was not
+// New starts a server that accepts the token. It is closed when the test ends, and the test fails if a request was not
 // valid by GitHub's description.
 func New(tb testing.TB, description *Description, token string) *Server {
 	tb.Helper()
@@ -87,14 +87,14 @@ func (s *Server) Requests() int {
 	return s.requests
 }
 
-// Statuses returns the statuses of a commit in the order in which they came; of every commit when sha is empty.
+// Statuses returns the statuses of a commit in the order in which they came; of all commits when sha is empty.
 func (s *Server) Statuses(sha string) []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.statuses), func(status Status) bool { return sha != "" && status.SHA != sha })
 }
 
-// Problems returns what was wrong with the requests since it was last called.
+// Problems returns what was wrong with the requests since its last call.
 func (s *Server) Problems() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// count counts a request and returns the fault that it gets, or nil.
+// count counts a request and returns its fault, or nil.
 func (s *Server) count() *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) problem(text string) {
 	s.problems = append(s.problems, text)
 }
 
-// fail answers as a fault says.
+// fail answers according to a fault.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, fault Fault, input *openapi3filter.RequestValidationInput) {
 	if fault.Written {
 		s.serve(input)
@@ -158,7 +158,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, fault Fault, input
 	}
 }
 
-// check compares a request with the description. The body can be read again afterwards.
+// check checks a request against the description. The body can be read again afterwards.
 func (s *Server) check(r *http.Request) (*openapi3filter.RequestValidationInput, error) {
 	route, parameters, err := s.description.router.FindRoute(r)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Server) check(r *http.Request) (*openapi3filter.RequestValidationInput,
 	return input, openapi3filter.ValidateRequest(r.Context(), input)
 }
 
-// checkAnswer compares our own answer with the description.
+// checkAnswer checks our own answer against the description.
 func (s *Server) checkAnswer(ctx context.Context, input *openapi3filter.RequestValidationInput, status int, body []byte) {
 	if status >= http.StatusBadRequest {
 		return // the description says little about errors
@@ -188,7 +188,7 @@ func (s *Server) checkAnswer(ctx context.Context, input *openapi3filter.RequestV
 
 func pathOf(route *routers.Route) string { return route.Method + " " + route.Path }
 
-// answer writes an answer with the headers that GitHub sends with each.
+// answer writes an answer with the headers that GitHub always sends.
 func answer(w http.ResponseWriter, status int, header map[string]string, body []byte) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("X-Github-Request-Id", "0400:0001:0A0B0C0D:0E0F0102:66AA77BB")
@@ -212,7 +212,7 @@ func message(text string) []byte {
 
 var sha = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// serve carries a valid request out.
+// serve does what a valid request asks for.
 func (s *Server) serve(input *openapi3filter.RequestValidationInput) (status int, header map[string]string, body []byte) {
 	repository := input.PathParams["owner"] + "/" + input.PathParams["repo"]
 	switch input.Route.Path {

@@ -1,4 +1,5 @@
-// Package proxytest is a company's network on loopback: a forward proxy with a password, and hosts that only it reaches.
+// Package proxytest is a company's network on loopback: a forward proxy with a password, and hosts that can only be
+// reached through it.
 package proxytest
 
 import (
@@ -18,13 +19,13 @@ import (
 	"testing"
 )
 
-// These are whom the proxy serves. The password is one that no other text has in it.
+// These are the credentials of the proxy's user. No other text contains the password.
 const (
 	User     = "landfall"
 	Password = "Pr0xy-Passw0rd-0f-The-C0mpany"
 )
 
-// source is the address from which the proxy connects. Nobody else connects from there.
+// source is the address from which the proxy connects. Nothing else connects from there.
 const source = "127.0.0.2"
 
 // Network has a proxy. Its hosts have names that no resolver knows.
@@ -50,11 +51,11 @@ func (n *Network) URL() string {
 	return (&url.URL{Scheme: "http", User: url.UserPassword(User, Password), Host: n.server.Listener.Addr().String()}).String()
 }
 
-// Serve starts a server that the proxy leads to as HOST:PORT. The test fails when anybody connects to it in another way.
+// Serve starts a server that the proxy reaches as HOST:PORT. The test fails when anybody connects to it in another way.
 func (n *Network) Serve(t testing.TB, address string, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
-	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // who asks may leave
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // clients may leave
 	server.Listener = guarded{server.Listener, t, address}
 	if strings.HasSuffix(address, ":443") {
 		server.StartTLS()
@@ -68,7 +69,7 @@ func (n *Network) Serve(t testing.TB, address string, handler http.Handler) *htt
 	return server
 }
 
-// Asked returns what the proxy was asked for: a method, and HOST:PORT.
+// Asked returns the requests to the proxy: a method, and HOST:PORT.
 func (n *Network) Asked() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,7 +133,7 @@ func (n *Network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(near, far)
 }
 
-// guarded is a listener that only the proxy may connect to.
+// guarded is a listener to which only the proxy may connect.
 type guarded struct {
 	net.Listener
 	t       testing.TB

@@ -36,9 +36,9 @@ const (
 )
 
 // waiting bounds what of one app waits.
-func waiting() store.Waiting {
+func waiting() store.WaitingLimit {
 	const count, bytes = 10_000, 256 << 20
-	return store.Waiting{Count: count, Bytes: bytes}
+	return store.WaitingLimit{Count: count, Bytes: bytes}
 }
 
 // Find returns the function that an execution was accepted for, and the trigger that it came through; nil: it came by the function's
@@ -50,7 +50,7 @@ type Find func(ctx context.Context, x landfall.Execution) (*landfall.Function, *
 // again. Invalid when the event is too large, or the function's contract refuses it; Unavailable when too many wait.
 func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execution, error) {
 	const op landfall.Op = "execution.Accept"
-	if err := r.Contracts.Of(c.Function.Contract).Take(c.Event); err != nil {
+	if err := r.Contracts.Of(c.Function.Contract).CheckInput(c.Event); err != nil {
 		return landfall.Execution{}, err
 	}
 	e := c.Event.Clone()
@@ -70,7 +70,7 @@ func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execut
 	c.Event = e
 	x := describe(&c, time.Now())
 	x.State, x.Async = landfall.ExecutionQueued, true
-	err = r.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.AcceptExecution(ctx, x, input, waiting()) })
+	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.AcceptExecution(ctx, x, input, waiting()) })
 	if err != nil {
 		return landfall.Execution{}, err
 	}

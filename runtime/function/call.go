@@ -14,7 +14,7 @@ import (
 
 // Call is an event on its way to a function.
 type Call struct {
-	Function  *landfall.Function
+	Function  *landfall.Function // nil: the version that the trigger names is gone
 	Trigger   *registry.Trigger  // that the event came through; nil: it is for the function by its name
 	Contract  *contract.Contract // of the function, where the call begins; nil: it takes and answers anything
 	Event     event.Event        // nobody else has its attributes: they change on the way

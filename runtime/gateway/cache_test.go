@@ -17,6 +17,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/gateway"
+	static "landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -348,7 +349,7 @@ func TestNew(t *testing.T) {
 func TestBadDigest(t *testing.T) {
 	t.Parallel()
 	content := newStore()
-	content.manifests["m"] = &gateway.Manifest{Files: map[string]gateway.File{
+	content.manifests["m"] = &static.Manifest{Files: map[string]static.File{
 		"/a.txt": {Key: "k", SHA256: "sha256:../../../../etc/passwd", Size: 1},
 	}}
 	content.objects["k"] = []byte("a")

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/wire"
 )
 
 // counter counts what is written to its connections.
@@ -53,7 +53,7 @@ func TestAnswersInOnePiece(t *testing.T) {
 	s := newSite(t, content, nil, shop(content, all))
 	server := httptest.NewUnstartedServer(s.gateway)
 	l := &counter{Listener: server.Listener}
-	server.Listener, server.Config.ConnContext = gateway.Listener(l), gateway.ConnContext
+	server.Listener, server.Config.ConnContext = wire.Listener(l), wire.ConnContext
 	server.Start()
 	defer server.Close()
 	s.url, s.client = server.URL, server.Client()
@@ -81,7 +81,7 @@ func TestFlushedAnswers(t *testing.T) {
 		}
 		<-r.Context().Done() // the client leaves when it has all
 	}))
-	server.Listener, server.Config.ConnContext = gateway.Listener(server.Listener), gateway.ConnContext
+	server.Listener, server.Config.ConnContext = wire.Listener(server.Listener), wire.ConnContext
 	server.Start()
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL)
@@ -94,7 +94,7 @@ func TestFlushedAnswers(t *testing.T) {
 	}
 }
 
-// dial sends text over a connection of its own to a server behind gateway.Listener, and returns all that it answers until it closes.
+// dial sends text over a connection of its own to a server behind wire.Listener, and returns all that it answers until it closes.
 func dial(t *testing.T, server *httptest.Server, text string) string {
 	t.Helper()
 	var d net.Dialer
@@ -120,7 +120,7 @@ func TestRequestThatEndsTwice(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %q %v;", r.Method, r.URL, body, err)
 	}))
-	server.Listener, server.Config.ConnContext, server.Config.ConnState = gateway.Listener(server.Listener), gateway.ConnContext, gateway.ConnState
+	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext, wire.ConnState
 	server.Start()
 	defer server.Close()
 	const (
@@ -165,7 +165,7 @@ func TestBehindABrokenChunk(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s: %v;", r.URL, err)
 	}))
-	server.Listener, server.Config.ConnContext, server.Config.ConnState = gateway.Listener(server.Listener), gateway.ConnContext, gateway.ConnState
+	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext, wire.ConnState
 	server.Start()
 	defer server.Close()
 	got := dial(t, server, "POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -190,7 +190,7 @@ func TestConnectionTakenOver(t *testing.T) {
 		_, _ = io.ReadFull(both, echo)
 		_, _ = c.Write(echo)
 	}))
-	server.Listener, server.Config.ConnContext, server.Config.ConnState = gateway.Listener(server.Listener), gateway.ConnContext, gateway.ConnState
+	server.Listener, server.Config.ConnContext, server.Config.ConnState = wire.Listener(server.Listener), wire.ConnContext, wire.ConnState
 	server.Start()
 	defer server.Close()
 	c, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())

@@ -49,19 +49,3 @@ func (c *counted) ReadFrom(r io.Reader) (int64, error) {
 
 // Unwrap is for http.ResponseController.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-// Cache says how well the gateway's cache does. The counts go up from the start of the process.
-type Cache struct {
-	InMemory, InFolder, Missed int64 // look-ups
-	Loaded                     int64 // bytes read from the store
-	MemoryBytes, FolderBytes   int64 // kept now
-}
-
-// Cache returns how well the cache does. Many goroutines may call it.
-func (g *Gateway) Cache() Cache {
-	o := g.objects
-	return Cache{
-		InMemory: o.inMemory.Load(), InFolder: o.inFolder.Load(), Missed: o.missed.Load(), Loaded: o.loaded.Load(),
-		MemoryBytes: o.hot.used(), FolderBytes: o.disk.files.used(),
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/runtime/trigger"
@@ -35,7 +36,7 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 	table := g.registry.Table()
 	if table == nil {
 		h.Set("Retry-After", "1")
-		writePage(w, r, pageStarting())
+		page.Write(w, r, pageStarting())
 		return ""
 	}
 	namespace, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, registry.TriggerPath), "/")
@@ -47,13 +48,13 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 	}
 	named := found.Release.Named(rest)
 	if len(named) == 0 || named[0].Namespace != namespace {
-		writePage(w, r, pageNoTrigger())
+		page.Write(w, r, pageNoTrigger())
 		return app
 	}
 	t := named[0]
 	if t.Kind != landfall.HTTPTrigger && r.Method != http.MethodPost {
 		h.Set("Allow", http.MethodPost)
-		writePage(w, r, pageOtherMethods())
+		page.Write(w, r, pageOtherMethods())
 		return app
 	}
 	if r.Header.Get("Accept") == eventType {
@@ -75,7 +76,7 @@ func replyEvent(w http.ResponseWriter, asked, answer event.Event, err error) {
 		answer = event.Answer(asked, uuid.NewString())
 		if _, refused := errors.AsType[*contract.MismatchError](err); refused { // then there was no execution
 			status = http.StatusBadRequest
-			delete(w.Header(), ExecutionHeader)
+			delete(w.Header(), page.ExecutionHeader)
 		} else {
 			event.SetExecution(&answer, event.ExecutionOf(asked))
 		}

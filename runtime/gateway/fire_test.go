@@ -11,6 +11,7 @@ import (
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -77,7 +78,7 @@ func TestFire(t *testing.T) {
 		}
 	}
 	w := fire("POST", "/r/team/shop/nightly", "Authorization", "Bearer token", "Content-Type", "text/plain")
-	if w.Code != http.StatusOK || w.Header().Get(gateway.ReleaseHeader) != "aaaaaaa2" || got.Type() != "dev.landfall.schedule" || event.ExecutionOf(got) == "" {
+	if w.Code != http.StatusOK || w.Header().Get(page.ReleaseHeader) != "aaaaaaa2" || got.Type() != "dev.landfall.schedule" || event.ExecutionOf(got) == "" {
 		t.Errorf("got %d with %v for %v, want the schedule's event answered", w.Code, w.Header(), got)
 	}
 	for _, host := range []string{domain, "trigger-1:8080", "127.0.0.1"} { // processes with a role are reached by any name
@@ -127,21 +128,21 @@ func TestFireForEvent(t *testing.T) {
 			return nil
 		}
 	}, app)
-	const eventType, page, bearer = "application/cloudevents+json", "text/html", "Bearer token"
+	const eventType, html, bearer = "application/cloudevents+json", "text/html", "Bearer token"
 	for _, c := range []struct {
 		target, accept, authorization string
 		status                        int
 		executed                      bool
 		body, not                     string
 	}{
-		{"shop/greet", page, "", http.StatusOK, true, "hello", "specversion"},
+		{"shop/greet", html, "", http.StatusOK, true, "hello", "specversion"},
 		{"shop/greet", eventType, "", http.StatusUnauthorized, false, "", "hello"},
 		{"shop/greet", eventType, bearer, http.StatusOK, true, `"data":"hello"`, "error"},
-		{"shop:bbbbbbb2/greet", page, "", http.StatusUnauthorized, false, "", "hello"},
-		{"shop:bbbbbbb2/greet", page, bearer, http.StatusOK, true, "hello", ""},
-		{"shop/greet?/late", page, "", http.StatusGatewayTimeout, true, "took too long", "line 7"},
+		{"shop:bbbbbbb2/greet", html, "", http.StatusUnauthorized, false, "", "hello"},
+		{"shop:bbbbbbb2/greet", html, bearer, http.StatusOK, true, "hello", ""},
+		{"shop/greet?/late", html, "", http.StatusGatewayTimeout, true, "took too long", "line 7"},
 		{"shop/greet?/late", eventType, bearer, http.StatusGatewayTimeout, true, `"trace":"line 7"`, `"data"`},
-		{"shop/greet?/refused", page, "", http.StatusBadRequest, false, "The data does not fit", ""},
+		{"shop/greet?/refused", html, "", http.StatusBadRequest, false, "The data does not fit", ""},
 		{"shop/greet?/refused", eventType, bearer, http.StatusBadRequest, false, "it does not fit", `"execution"`},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "http://"+domain+"/r/team/"+c.target, http.NoBody)
@@ -150,7 +151,7 @@ func TestFireForEvent(t *testing.T) {
 		w := httptest.NewRecorder()
 		s.gateway.Fire(w, r)
 		body := strings.ReplaceAll(w.Body.String(), `\"`, `"`) // an error is JSON within JSON
-		if executed := w.Header().Get(gateway.ExecutionHeader) != ""; w.Code != c.status || executed != c.executed ||
+		if executed := w.Header().Get(page.ExecutionHeader) != ""; w.Code != c.status || executed != c.executed ||
 			!strings.Contains(body, c.body) || c.not != "" && strings.Contains(body, c.not) {
 			t.Errorf("%s for %s with %q: got %d %v %s, want %d, executed %t, with %q and without %q", c.target, c.accept, c.authorization, w.Code, w.Header(), body,
 				c.status, c.executed, c.body, c.not)

@@ -15,18 +15,13 @@ import (
 	"github.com/google/uuid"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/auth"
 	"landfall.dev/landfall/contract"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
-)
-
-// The headers that name what answered, when a function did.
-const (
-	VersionHeader   = "Landfall-Version"   // uid of the function's version
-	ExecutionHeader = "Landfall-Execution" // what its log is found by
 )
 
 // route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports whether it
@@ -47,19 +42,19 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.R
 	if methods == nil {
 		return false
 	}
-	a, err := g.manifests.find(r.Context(), found.Release, path)
+	exists, err := g.files.Has(r.Context(), found.Release, path)
 	if err != nil {
-		g.fail(w, r, err)
+		g.files.Fail(w, r, found.App, err)
 		return true
 	}
-	if a.moved != "" || a.status == http.StatusOK {
-		if reads(r) {
+	if exists {
+		if files.Reads(r) {
 			return false
 		}
 		methods = slices.Compact(slices.Sorted(slices.Values(append(methods, http.MethodGet, http.MethodHead))))
 	}
 	w.Header().Set("Allow", strings.Join(methods, ", "))
-	writePage(w, r, pageOtherMethods())
+	page.Write(w, r, pageOtherMethods())
 	return true
 }
 
@@ -85,11 +80,11 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	h := w.Header()
 	f := t.Draw()
 	if f == nil {
-		writePage(w, r, pageNoVersion())
+		page.Write(w, r, pageNoVersion())
 		return
 	}
 	named := []string{string(f.Version), ""} // what answers, in two headers
-	h[VersionHeader] = named[:1:1]
+	h[page.VersionHeader] = named[:1:1]
 	if r.ContentLength != 0 {
 		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no connection
 		// has no deadline.
@@ -100,13 +95,13 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		return
 	}
 	if g.functions == nil {
-		writePage(w, r, pageNoFunctions())
+		page.Write(w, r, pageNoFunctions())
 		return
 	}
 	var in input
 	defer in.release(&g.bodies)
 	body := g.upload(w, r, f)
-	var refused page
+	var refused page.Page
 	if body == nil {
 		refused = g.read(r, &in)
 	} else {
@@ -117,12 +112,12 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 		if refused.Status == http.StatusServiceUnavailable {
 			h.Set("Retry-After", "1")
 		}
-		writePage(w, r, refused)
+		page.Write(w, r, refused)
 		return
 	}
 	execution := uuid.NewString()
 	named[1] = execution
-	h[ExecutionHeader] = named[1:]
+	h[page.ExecutionHeader] = named[1:]
 	s := streamed{g: g, w: w, r: r, asked: g.event(r, t, by, execution, in.data), body: body}
 	defer body.end()
 	answer, err := g.functions.Call(r.Context(), s.call(t, f, reply != nil))
@@ -169,49 +164,6 @@ func (s *streamed) finish(f *landfall.Function, answer event.Event, err error) {
 	s.g.reply(s.w, s.r, s.status, answer)
 }
 
-// admit returns who calls a route, and answers when they may not.
-func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, app string, access landfall.Access) caller {
-	switch access {
-	case landfall.AccessPublic:
-		return anybody
-	case landfall.AccessSignedIn:
-		return g.admitVisitor(w, r, app)
-	case landfall.AccessToken:
-	}
-	err := error(&landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized})
-	if g.allowed != nil {
-		err = g.allowed(r, app, access)
-	}
-	if err == nil {
-		return holder
-	}
-	g.refuse(w, r, app, access, err)
-	return nobody
-}
-
-// refuse answers somebody who may not see or call something, for the error that says why.
-func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, app string, access landfall.Access, err error) {
-	kind := landfall.KindOf(err)
-	switch {
-	case r.Context().Err() != nil: // nobody waits for the answer
-	case kind == landfall.Unauthorized && auth.BearerOf(r) != "" && (access == landfall.AccessToken || access == landfall.AccessSignedIn):
-		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		writeProblem(w, r, pageWrongToken())
-	case kind == landfall.Unauthorized && access == landfall.AccessToken:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		writePage(w, r, pageNoToken())
-	case kind == landfall.Unauthorized && access == landfall.AccessSignedIn:
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		writeProblem(w, r, pageNotSignedIn())
-	case kind == landfall.Unauthorized || kind == landfall.Forbidden:
-		writePage(w, r, pageNotAllowed(access))
-	default:
-		g.log.ErrorContext(r.Context(), "who may call a function is not known", "app", app, "error", err)
-		w.Header().Set("Retry-After", "1")
-		writePage(w, r, pageUnknownCaller())
-	}
-}
-
 // answeredError is the answer of a function that is an event with an error.
 type answeredError struct {
 	fault  event.Error
@@ -228,8 +180,8 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Fun
 	}
 	h := w.Header()
 	if wrong, refused := errors.AsType[*contract.MismatchError](err); refused {
-		delete(h, ExecutionHeader) // there was none
-		writePage(w, r, pageMismatch(wrong))
+		delete(h, page.ExecutionHeader) // there was none
+		page.Write(w, r, pageMismatch(wrong))
 		return
 	}
 	fault, _ := errors.AsType[*runner.FunctionError](err)
@@ -244,10 +196,10 @@ func (g *Gateway) failed(w http.ResponseWriter, r *http.Request, f *landfall.Fun
 	err = g.loggable(f, err)
 	if !busy { // the answers are counted; a line for each one that is too many would be a flood
 		g.log.LogAttrs(r.Context(), slog.LevelWarn, "function failed", slog.String("function", f.Name),
-			slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
-			slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
+			slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
+			slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 	}
-	writePage(w, r, pageOfFailure(err))
+	page.Write(w, r, pageOfFailure(err))
 }
 
 // loggable returns an error as the log may have it: why the gateway refuses an answer has words of the answer in it.
@@ -274,12 +226,12 @@ func faultOf(err error) event.Error {
 
 // pageOfFailure returns the page for a call that failed. What the function wrote is not for everybody; only when it chose a
 // status for its error that says the request is wrong, its message is for the caller.
-func pageOfFailure(err error) page {
+func pageOfFailure(err error) page.Page {
 	if answered, ok := errors.AsType[*answeredError](err); ok {
 		if answered.status == 0 || answered.status >= http.StatusInternalServerError {
-			return newPage(cmp.Or(answered.status, http.StatusBadGateway), "The function failed", "It answered with an error.")
+			return page.New(cmp.Or(answered.status, http.StatusBadGateway), "The function failed", "It answered with an error.")
 		}
-		return newPage(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), sentence(landfall.Printable(answered.fault.Message)))
+		return page.New(answered.status, cmp.Or(http.StatusText(answered.status), "Error"), sentence(landfall.Printable(answered.fault.Message)))
 	}
 	if f, ok := errors.AsType[*runner.FunctionError](err); ok {
 		return pageOfReason(f.Reason)
@@ -288,8 +240,8 @@ func pageOfFailure(err error) page {
 	case landfall.Forbidden:
 		return pageNoFunctions()
 	case landfall.Canceled, landfall.Unavailable:
-		return newPage(http.StatusServiceUnavailable, "Not right now", "The function cannot be run at this moment. Try again in a moment.")
+		return page.New(http.StatusServiceUnavailable, "Not right now", "The function cannot be run at this moment. Try again in a moment.")
 	case landfall.Internal, landfall.Invalid, landfall.NotFound, landfall.Conflict, landfall.Unauthorized:
 	}
-	return newPage(http.StatusBadGateway, "The function cannot be run", "It did not get the request. The operator's log says more.")
+	return page.New(http.StatusBadGateway, "The function cannot be run", "It did not get the request. The operator's log says more.")
 }

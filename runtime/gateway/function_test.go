@@ -18,6 +18,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 )
@@ -122,30 +123,30 @@ func TestRoutes(t *testing.T) {
 	}, app)
 
 	answer := s.get(t, host, "/hello/ann")
-	execution := answer.Header.Get(gateway.ExecutionHeader)
+	execution := answer.Header.Get(page.ExecutionHeader)
 	// E-066: the routes that triggers set say where a request goes
 	answer.want(t, http.StatusOK, "aaaaaaa2", "greeter ann by "+execution)
-	answer.wantHeaders(t, gateway.VersionHeader, "vvvvvvv2", "Content-Type", "text/plain")
+	answer.wantHeaders(t, page.VersionHeader, "vvvvvvv2", "Content-Type", "text/plain")
 	if _, err := uuid.Parse(execution); err != nil {
 		t.Errorf("got execution %q, want a UUID: %v", execution, err)
 	}
-	if again := s.get(t, host, "/hello/ann").Header.Get(gateway.ExecutionHeader); again == execution {
+	if again := s.get(t, host, "/hello/ann").Header.Get(page.ExecutionHeader); again == execution {
 		t.Errorf("got execution %s twice", again)
 	}
 	// E-061: each route leads to its trigger's function
 	answer = s.send(t, http.MethodPost, host, "/bye", http.NoBody)
-	answer.want(t, http.StatusOK, "aaaaaaa2", "bye  by "+answer.Header.Get(gateway.ExecutionHeader))
-	answer.wantHeaders(t, gateway.VersionHeader, "wwwwwww2")
+	answer.want(t, http.StatusOK, "aaaaaaa2", "bye  by "+answer.Header.Get(page.ExecutionHeader))
+	answer.wantHeaders(t, page.VersionHeader, "wwwwwww2")
 	// E-001: the function knows nothing of routes: another one leads to it as well
 	answer = s.get(t, host, "/salut/bob")
-	answer.want(t, http.StatusOK, "aaaaaaa2", "greeter bob by "+answer.Header.Get(gateway.ExecutionHeader))
+	answer.want(t, http.StatusOK, "aaaaaaa2", "greeter bob by "+answer.Header.Get(page.ExecutionHeader))
 	// E-067: no match is 404
 	s.get(t, host, "/hello/ann/more").wantPage(t, http.StatusNotFound, "aaaaaaa2", "No such page")
 	// E-062: what matches goes to the function, even where there is a file, and what does not is a file
 	answer = s.get(t, host, "/hello/file.txt")
-	answer.want(t, http.StatusOK, "aaaaaaa2", "greeter file.txt by "+answer.Header.Get(gateway.ExecutionHeader))
+	answer.want(t, http.StatusOK, "aaaaaaa2", "greeter file.txt by "+answer.Header.Get(page.ExecutionHeader))
 	s.get(t, host, "/").want(t, http.StatusOK, "aaaaaaa2", "page")
-	s.get(t, host, "/").wantHeaders(t, gateway.VersionHeader, "", gateway.ExecutionHeader, "")
+	s.get(t, host, "/").wantHeaders(t, page.VersionHeader, "", page.ExecutionHeader, "")
 }
 
 // Each release runs its own versions, whichever is live.
@@ -167,12 +168,12 @@ func TestRoutesOfReleases(t *testing.T) {
 		})
 	}, app)
 	s.get(t, "shop.aaaaaaa2.releases.test", "/hello").want(t, http.StatusOK, "aaaaaaa2", "hello")
-	s.get(t, "shop.aaaaaaa2.releases.test", "/hello").wantHeaders(t, gateway.VersionHeader, "vvvvvvv2", "X-Robots-Tag", "noindex")
+	s.get(t, "shop.aaaaaaa2.releases.test", "/hello").wantHeaders(t, page.VersionHeader, "vvvvvvv2", "X-Robots-Tag", "noindex")
 	if tags := s.get(t, "shop.aaaaaaa2.releases.test", "/hello").Header["X-Robots-Tag"]; len(tags) != 1 {
 		t.Errorf("got X-Robots-Tag %q, want noindex alone", tags)
 	}
 	s.get(t, host, "/hello").want(t, http.StatusOK, "bbbbbbb2", "hello")
-	s.get(t, host, "/hello").wantHeaders(t, gateway.VersionHeader, "wwwwwww2", "X-Robots-Tag", "all")
+	s.get(t, host, "/hello").wantHeaders(t, page.VersionHeader, "wwwwwww2", "X-Robots-Tag", "all")
 }
 
 // The function gets the whole request as one event, without what is the connection's or Landfall's, and nobody can tell it where
@@ -216,7 +217,7 @@ func TestEventOfRequest(t *testing.T) {
 	for name, pair := range map[string][2]string{
 		"source": {got.Source(), "/r/team/shop/greet"}, "type": {got.Type(), "dev.landfall.http.request"},
 		"content type": {got.DataContentType(), "application/json"}, "data": {string(got.Data()), `{"n": 1}`},
-		"execution": {event.ExecutionOf(got), answer.Header.Get(gateway.ExecutionHeader)}, "function": {called.ID, "greeter-1"},
+		"execution": {event.ExecutionOf(got), answer.Header.Get(page.ExecutionHeader)}, "function": {called.ID, "greeter-1"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("got %s %q, want %q", name, pair[0], pair[1])
@@ -408,9 +409,9 @@ func TestAccess(t *testing.T) {
 			if answer.StatusCode != c.status || strings.Contains(answer.body, "secret") {
 				t.Errorf("got status %d and %q, want %d and no reason", answer.StatusCode, answer.body, c.status)
 			}
-			answer.wantHeaders(t, "WWW-Authenticate", c.challenge, gateway.ReleaseHeader, "aaaaaaa2", gateway.VersionHeader, "vvvvvvv2")
+			answer.wantHeaders(t, "WWW-Authenticate", c.challenge, page.ReleaseHeader, "aaaaaaa2", page.VersionHeader, "vvvvvvv2")
 			if c.status != http.StatusOK {
-				answer.wantHeaders(t, gateway.ExecutionHeader, "", "Cache-Control", "no-store")
+				answer.wantHeaders(t, page.ExecutionHeader, "", "Cache-Control", "no-store")
 			}
 		})
 	}
@@ -488,7 +489,7 @@ func TestFailures(t *testing.T) {
 			if err := json.Unmarshal([]byte(answer.body), &problem); err != nil {
 				t.Fatalf("got %q, want problem details: %v", answer.body, err)
 			}
-			execution := answer.Header.Get(gateway.ExecutionHeader)
+			execution := answer.Header.Get(page.ExecutionHeader)
 			if answer.StatusCode != c.status || problem.Status != c.status || problem.Execution != execution || execution == "" {
 				t.Errorf("got status %d and %+v, want %d and execution %q", answer.StatusCode, problem, c.status, execution)
 			}
@@ -496,19 +497,19 @@ func TestFailures(t *testing.T) {
 				t.Errorf("got %q, want %q and the execution", said, c.words)
 			}
 			answer.wantHeaders(t, "Content-Type", "application/problem+json", "Retry-After", c.retry, "Cache-Control", "no-store",
-				gateway.ReleaseHeader, "aaaaaaa2", gateway.VersionHeader, "vvvvvvv2")
-			page := s.get(t, host, "/", "Accept", "text/html")
-			page.wantPage(t, c.status, "aaaaaaa2", page.Header.Get(gateway.ExecutionHeader))
+				page.ReleaseHeader, "aaaaaaa2", page.VersionHeader, "vvvvvvv2")
+			html := s.get(t, host, "/", "Accept", "text/html")
+			html.wantPage(t, c.status, "aaaaaaa2", html.Header.Get(page.ExecutionHeader))
 			// N-030: busy is 503, and says when to come again
-			if c.name == "busy" && (page.StatusCode != http.StatusServiceUnavailable || page.Header.Get("Retry-After") != "2") {
-				t.Errorf("got status %d, Retry-After %q, want 503 and 2", page.StatusCode, page.Header.Get("Retry-After"))
+			if c.name == "busy" && (html.StatusCode != http.StatusServiceUnavailable || html.Header.Get("Retry-After") != "2") {
+				t.Errorf("got status %d, Retry-After %q, want 503 and 2", html.StatusCode, html.Header.Get("Retry-After"))
 			}
 			// N-022: an answer over the limit is 502 with the limit's name
-			if c.name == "too large" && (page.StatusCode != http.StatusBadGateway || !strings.Contains(page.body, "answer bytes")) {
-				t.Errorf("got status %d and %q, want 502 and the limit", page.StatusCode, page.body)
+			if c.name == "too large" && (html.StatusCode != http.StatusBadGateway || !strings.Contains(html.body, "answer bytes")) {
+				t.Errorf("got status %d and %q, want 502 and the limit", html.StatusCode, html.body)
 			}
-			if strings.Contains(answer.body+page.body, secret) {
-				t.Errorf("got a page with what the function wrote: %q", page.body)
+			if strings.Contains(answer.body+html.body, secret) {
+				t.Errorf("got a page with what the function wrote: %q", html.body)
 			}
 			if logged := strings.Contains(s.log.String(), execution); logged == (c.name == "busy") {
 				t.Errorf("got the log %q, want the execution in it unless it was too many", s.log.String())
@@ -536,11 +537,11 @@ func TestErrorEvents(t *testing.T) {
 		if answer.StatusCode != c.want || strings.Contains(answer.body, "amount") != c.said || strings.Contains(answer.body, "secret.py") {
 			t.Errorf("status %d: got %d and %q, want %d", c.status, answer.StatusCode, answer.body, c.want)
 		}
-		answer.wantHeaders(t, gateway.VersionHeader, "vvvvvvv2", "Cache-Control", "no-store")
+		answer.wantHeaders(t, page.VersionHeader, "vvvvvvv2", "Cache-Control", "no-store")
 	}
 	status = http.StatusTeapot
-	if page := s.get(t, host, "/"); strings.Contains(page.body, "<b>") || !strings.Contains(page.body, "&lt;b&gt;amount&lt;/b&gt; is missing. More stands") {
-		t.Errorf("got the page %q, want the message as text, and as a sentence", page.body)
+	if html := s.get(t, host, "/"); strings.Contains(html.body, "<b>") || !strings.Contains(html.body, "&lt;b&gt;amount&lt;/b&gt; is missing. More stands") {
+		t.Errorf("got the page %q, want the message as text, and as a sentence", html.body)
 	}
 	if log := s.log.String(); strings.Contains(log, "secret.py") || !strings.Contains(log, "ValueError") {
 		t.Errorf("got the log %q, want what went wrong, and no trace: it is the execution's", log)

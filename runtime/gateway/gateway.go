@@ -1,31 +1,25 @@
 // Package gateway is the public listener: it serves releases by host and path, by their functions and by their files.
 //
 // A request takes one table of the registry and stays with it, so that moving the live release never mixes two in one
-// answer. What it serves from the store is checked against the digest in the manifest before the first byte leaves, and
-// then kept, as it is and compressed, in memory and in a folder. No answer depends on a header that caches do not know
+// answer. No answer depends on a header that caches do not know
 // of, and none repeats the request's host.
 package gateway
 
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
-	"maps"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/trace"
-	"landfall.dev/landfall/wire"
 )
-
-// ReleaseHeader names the release that an answer comes from.
-const ReleaseHeader = "Landfall-Release"
 
 // Bounds that hold where Config says 0.
 const (
@@ -43,7 +37,7 @@ type Config struct {
 	Control string // host of the control host's public URL, if it is another; a port does not matter
 
 	Registry Registry
-	Content  Content
+	Content  files.Content
 
 	CacheDir    string // a folder of the gateway's own; it is made when missing, and can be deleted while nothing runs
 	CacheBytes  int64  // bound of CacheDir
@@ -56,8 +50,8 @@ type Config struct {
 	// failure, and nobody may then. nil: nobody may.
 	Allowed func(r *http.Request, app string, access landfall.Access) error
 
-	// Visits lets people who are signed in at the control host see what is for them alone; nil: only tokens do.
-	Visits Visits
+	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
+	Sessions PreviewSessions
 
 	MaxRequest  int64         // bytes of the body of a request to a function
 	MaxRequests int64         // bytes of all of them together, while they are read and answered
@@ -86,31 +80,25 @@ type Registry interface {
 
 // Gateway serves releases. It is an http.Handler for every host that Hosts does not call Control.
 type Gateway struct {
-	Hosts
+	guard
 
-	registry  Registry
-	manifests *manifests
-	objects   *objects
-	gone      *bounded[*registry.Release, struct{}] // releases whose manifests were collected
-	log       *slog.Logger
-	redact    func(f *landfall.Function, text string) string
-	answered  func(app string, status int, bytes int64)
-	tracer    *trace.Tracer
-	headers   headers
+	registry Registry
+	files    *files.Server
+	redact   func(f *landfall.Function, text string) string
+	answered func(app string, status int, bytes int64)
+	tracer   *trace.Tracer
+	headers  headers
 
 	functions   function.Caller
-	allowed     func(r *http.Request, app string, access landfall.Access) error
-	visits      Visits
 	bodies      atomic.Int64 // bytes that bodies of requests take now
 	maxRequest  int64
 	maxRequests int64
 	bodyTimeout time.Duration
 	scheme      string
-	now         func() time.Time
 }
 
 // headers are values of headers that are made once: nobody changes them.
-type headers struct{ nosniff, ranges, vary, varyPast, immutable, revalidated, answered []string }
+type headers struct{ nosniff, answered []string }
 
 // New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
 // Internal.
@@ -120,22 +108,18 @@ func New(c Config) (*Gateway, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	objects, err := newObjects(c.Content, c.CacheDir, c.CacheBytes, c.MemoryBytes)
+	who := guard{Hosts: hosts, sessions: c.Sessions, allowed: c.Allowed, log: c.Log}
+	served, err := files.New(files.Config{
+		Content: c.Content, Registry: c.Registry, CacheDir: c.CacheDir, CacheBytes: c.CacheBytes, MemoryBytes: c.MemoryBytes,
+		SeesPast: who.seesPast, Log: c.Log, Now: c.Now,
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &Gateway{
-		Hosts: hosts, registry: c.Registry, manifests: newManifests(c.Content, c.Registry.Table), objects: objects,
-		gone: newBounded[*registry.Release, struct{}](maxGone, nil), log: c.Log, redact: c.Redact,
-		answered: c.Answered, tracer: c.Tracer,
-		headers: headers{
-			nosniff: []string{"nosniff"}, ranges: []string{"bytes"}, vary: []string{"Accept-Encoding"},
-			varyPast:  []string{"Accept-Encoding, Sec-Fetch-Dest, Service-Worker"},
-			immutable: []string{"public, max-age=31536000, immutable"}, revalidated: []string{"public, max-age=0, must-revalidate"},
-			answered: []string{"private, no-cache"},
-		},
-		functions: c.Functions, allowed: c.Allowed, visits: c.Visits, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests,
-		bodyTimeout: c.BodyTimeout, scheme: c.Scheme, now: c.Now,
+		guard: who, registry: c.Registry, files: served, redact: c.Redact, answered: c.Answered, tracer: c.Tracer,
+		headers:   headers{nosniff: []string{"nosniff"}, answered: []string{"private, no-cache"}},
+		functions: c.Functions, maxRequest: c.MaxRequest, maxRequests: c.MaxRequests, bodyTimeout: c.BodyTimeout, scheme: c.Scheme,
 	}, nil
 }
 
@@ -156,7 +140,10 @@ func (c Config) withDefaults() Config {
 }
 
 // Close lets go of the cache folder.
-func (g *Gateway) Close() error { return g.objects.disk.root.Close() }
+func (g *Gateway) Close() error { return g.files.Close() }
+
+// Cache returns how well the cache of files does. Many goroutines may call it.
+func (g *Gateway) Cache() files.Cache { return g.files.Cache() }
 
 // ServeHTTP answers for the hosts of releases: the routes of a release first, then its files.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -182,12 +169,12 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	table := g.registry.Table()
 	if table == nil {
 		h.Set("Retry-After", "1")
-		writePage(w, r, pageStarting())
+		page.Write(w, r, pageStarting())
 		return ""
 	}
 	host := g.Classify(r.Host)
 	if host.Kind != ReleaseHost {
-		writePage(w, r, pageUnknownHost())
+		page.Write(w, r, pageUnknownHost())
 		return ""
 	}
 	if host.Selector != "" {
@@ -216,7 +203,7 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registr
 		if err != nil {
 			g.log.WarnContext(r.Context(), "whether a release expired is not known", "app", app, "error", err)
 			h.Set("Retry-After", "1")
-			writePage(w, r, pageUnsure())
+			page.Write(w, r, pageUnsure())
 			return found, app, false
 		}
 		if id != "" {
@@ -224,20 +211,17 @@ func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registr
 		}
 	}
 	if found.Release != nil {
-		h[ReleaseHeader] = []string{string(found.Release.ID)}
+		h[page.ReleaseHeader] = []string{string(found.Release.ID)}
 	}
 	if found.Outcome == registry.UnreadApp {
 		h.Set("Retry-After", "2")
 	}
 	if found.Outcome != registry.Found {
-		writePage(w, r, pageOf(found.Outcome))
+		page.Write(w, r, pageOf(found.Outcome))
 		return found, app, false
 	}
 	return found, app, true
 }
-
-// reads reports whether a request wants to read a file.
-func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // serve answers from the release that was found.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.Resolution) {
@@ -247,173 +231,19 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, found registry.R
 		path, ok = canonicalPath(r.URL.EscapedPath())
 	}
 	if !ok {
-		writePage(w, r, pageNoFile())
+		page.Write(w, r, files.NoFile())
 		return
 	}
 	if path != r.URL.Path {
-		redirect(w, path, r.URL.RawQuery)
+		page.Redirect(w, path, r.URL.RawQuery)
 		return
 	}
-	if path == VisitPath && g.visits != nil && reads(r) {
-		g.beginVisit(w, r)
+	if path == PreviewPath && g.sessions != nil && files.Reads(r) {
+		g.beginSession(w, r)
 		return
 	}
 	if (routed || found.SignedIn) && g.route(w, r, found, path) {
 		return
 	}
-	g.serveFile(w, r, found, path)
-}
-
-// onlyReads answers that there is nothing but files.
-func onlyReads(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Allow", "GET, HEAD")
-	writePage(w, r, pageMethod())
-}
-
-// serveFile answers with what the canonical path leads to. Whoever wants to do something else with it than read is told so where there
-// is something, and that there is nothing elsewhere.
-func (g *Gateway) serveFile(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) {
-	a, err := g.manifests.find(r.Context(), found.Release, path)
-	if err == nil && !reads(r) && (a.moved != "" || a.status == http.StatusOK) {
-		onlyReads(w, r)
-		return
-	}
-	if err == nil && a.moved != "" {
-		redirect(w, a.moved, r.URL.RawQuery)
-		return
-	}
-	if err == nil && reads(r) && (a.status != http.StatusOK || a.fallback) && g.servePast(w, r, found, path, a.fallback) {
-		return
-	}
-	if err == nil && a.status == 0 {
-		writePage(w, r, pageNoFile())
-		return
-	}
-	if err == nil {
-		err = g.send(w, r, a)
-	}
-	if err != nil {
-		g.fail(w, r, err)
-	}
-}
-
-// send answers with a file. When it returns an error, nothing was written yet.
-func (g *Gateway) send(w http.ResponseWriter, r *http.Request, a answer) error {
-	h := w.Header()
-	wanted := identity
-	vary := compressible(a.file.Type)
-	if vary && a.file.Size >= minCompressed && a.file.Size <= maxCompressed && r.Header.Get("Range") == "" {
-		wanted = negotiate(strings.Join(r.Header.Values("Accept-Encoding"), ","))
-	}
-	content, coding, err := g.open(r.Context(), a.file, wanted)
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	if vary {
-		h["Vary"] = g.headers.vary
-	}
-	if a.past {
-		h["Vary"] = g.headers.varyPast
-	}
-	if a.status == http.StatusOK && !matches(r.Header.Get("If-Match"), content.etag[0]) {
-		writePage(w, r, pagePrecondition())
-		return nil
-	}
-	h["Content-Type"] = []string{cmp.Or(a.file.Type, "application/octet-stream")}
-	if coding != identity {
-		h["Content-Encoding"] = []string{string(coding)}
-	}
-	h["Content-Length"] = content.length
-	if a.status != http.StatusOK {
-		h.Set("Cache-Control", uncached)
-		w.WriteHeader(a.status)
-		if r.Method != http.MethodHead {
-			_, _ = io.Copy(w, content) // the status is out; a client that went away needs no answer
-		}
-		return nil
-	}
-	h["Etag"] = content.etag // as net/http writes ETag
-	h["Cache-Control"] = g.headers.revalidated
-	if hashed(a.path) {
-		h["Cache-Control"] = g.headers.immutable
-	}
-	if content.data != nil && r.Method == http.MethodGet && unconditional(r) {
-		h["Accept-Ranges"] = g.headers.ranges
-		writeWhole(w, r, content.data)
-		return nil
-	}
-	http.ServeContent(w, conditional(r, a.file.Size), "", time.Time{}, content)
-	return nil
-}
-
-// open opens the file in the wanted coding, or as it is when the coding cannot be made.
-func (g *Gateway) open(ctx context.Context, file File, wanted encoding) (*body, encoding, error) {
-	content, coding, err := g.objects.open(ctx, file, wanted)
-	if err == nil || wanted == identity || ctx.Err() != nil {
-		return content, coding, err
-	}
-	plain, coding, plainErr := g.objects.open(ctx, file, identity)
-	if plainErr == nil {
-		g.log.WarnContext(ctx, "served uncompressed", "error", err)
-	}
-	return plain, coding, plainErr
-}
-
-// fail answers that a file of the release cannot be had, and says so in the log.
-func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return // nobody waits for the answer
-	}
-	g.log.ErrorContext(r.Context(), "release not served", "app", g.Classify(r.Host).App, "release", w.Header().Get(ReleaseHeader),
-		"path", r.URL.Path, "error", err)
-	writePage(w, r, pageBroken())
-}
-
-// uncached is the Cache-Control of everything that is no file of a release.
-const uncached = "no-store"
-
-// redirect sends the client to another path of the same host. The release may move, so nobody keeps the answer.
-func redirect(w http.ResponseWriter, path, query string) {
-	w.Header().Set("Cache-Control", uncached)
-	w.Header().Set("Location", location(path, query))
-	w.WriteHeader(http.StatusPermanentRedirect)
-}
-
-// entityTag returns the strong ETag of a digest's bytes in a coding.
-func entityTag(digest landfall.Digest, coding encoding) string {
-	if coding == identity {
-		return `"` + digest.Hex() + `"`
-	}
-	return `"` + digest.Hex() + "-" + string(coding) + `"`
-}
-
-// matches reports whether an If-Match header lets etag pass.
-func matches(header, etag string) bool {
-	if header == "" || header == "*" {
-		return true
-	}
-	for tag := range strings.SplitSeq(header, ",") {
-		if strings.TrimSpace(tag) == etag {
-			return true
-		}
-	}
-	return false
-}
-
-// unconditional reports whether r wants the whole file, whatever the client has.
-func unconditional(r *http.Request) bool {
-	return r.Header["Range"] == nil && r.Header["If-None-Match"] == nil && r.Header["If-Match"] == nil
-}
-
-// conditional returns r, which asks for a file of size bytes, as http.ServeContent reads it right. Without If-Match, which was checked.
-func conditional(r *http.Request, size int64) *http.Request {
-	ranged := wire.Ranged(r, size)
-	if r.Header["If-Match"] == nil {
-		return ranged
-	}
-	less := *ranged
-	less.Header = maps.Clone(ranged.Header)
-	less.Header.Del("If-Match")
-	return &less
+	g.files.Serve(w, r, found, path)
 }

@@ -11,6 +11,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -211,7 +212,7 @@ func TestAbsoluteTarget(t *testing.T) {
 func (s *site) raw(t testing.TB, request string) (status int, release, body string) {
 	t.Helper()
 	answer, text := s.rawResponse(t, request)
-	return answer.StatusCode, answer.Header.Get(gateway.ReleaseHeader), text
+	return answer.StatusCode, answer.Header.Get(page.ReleaseHeader), text
 }
 
 func (s *site) rawResponse(t testing.TB, request string) (*http.Response, string) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -147,12 +147,12 @@ func TestSwapUnderLoad(t *testing.T) {
 		visitors.Go(func() {
 			for n := 0; n < loads || moves.Load() < fewestMoves; n++ {
 				coding := []string{"br", "gzip", "identity"}[n%3]
-				page := s.get(t, host, "/", "Accept-Encoding", coding)
+				home := s.get(t, host, "/", "Accept-Encoding", coding)
 				asked.Add(3)
-				words := strings.Fields(page.decoded(t))
-				if page.StatusCode != http.StatusOK || len(words) < 2 || page.Header.Get(gateway.ReleaseHeader) != words[0] {
+				words := strings.Fields(home.decoded(t))
+				if home.StatusCode != http.StatusOK || len(words) < 2 || home.Header.Get(page.ReleaseHeader) != words[0] {
 					t.Errorf("got status %d, release %q and page %.40q, want a page of one release",
-						page.StatusCode, page.Header.Get(gateway.ReleaseHeader), page.body)
+						home.StatusCode, home.Header.Get(page.ReleaseHeader), home.body)
 					return
 				}
 				chunk := s.get(t, host, words[1], "Accept-Encoding", coding)

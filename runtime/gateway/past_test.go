@@ -10,6 +10,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -137,8 +138,8 @@ func TestLiveGoesBeforeEarlier(t *testing.T) {
 		t.Errorf("got the location %q, want the live release's folder", got)
 	}
 	for path, status := range map[string]int{"/api.json": http.StatusServiceUnavailable, "/posted.json": http.StatusMethodNotAllowed} {
-		if got := s.get(t, host, path); got.Header.Get(gateway.ReleaseHeader) != "bbbbbbb2" || got.body == "old" {
-			t.Errorf("%s: got status %d of %s, want %d of the live release's route", path, got.StatusCode, got.Header.Get(gateway.ReleaseHeader), status)
+		if got := s.get(t, host, path); got.Header.Get(page.ReleaseHeader) != "bbbbbbb2" || got.body == "old" {
+			t.Errorf("%s: got status %d of %s, want %d of the live release's route", path, got.StatusCode, got.Header.Get(page.ReleaseHeader), status)
 		}
 	}
 	// A path without an extension is the app's own page for who goes there, and the image for the page that shows it.

@@ -14,6 +14,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/runner"
+	"landfall.dev/landfall/wire"
 )
 
 // maxHeaders is how many bytes the headers of an answer may have: clients and proxies take no more of them.
@@ -37,7 +38,7 @@ func (g *Gateway) reply(w http.ResponseWriter, r *http.Request, status int, answ
 		_ = c.SetWriteDeadline(time.Now().Add(g.bodyTimeout))
 		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 	}
-	writeWhole(w, r, data)
+	wire.WriteWhole(w, r, data)
 }
 
 // bodiless reports whether an answer with a status has no body.

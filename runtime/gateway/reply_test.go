@@ -14,6 +14,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -98,7 +99,7 @@ func TestAnswers(t *testing.T) {
 			}})
 		}, 200, "{}", []string{
 			"Content-Length", "2", "Connection", "", "Upgrade", "", "Keep-Alive", "", "Trailer", "", "X-Content-Type-Options", "nosniff",
-			gateway.VersionHeader, "vvvvvvv2", "X-A", "1",
+			page.VersionHeader, "vvvvvvv2", "X-A", "1",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,8 +111,8 @@ func TestAnswers(t *testing.T) {
 			if got := answer.Header["X-Content-Type-Options"]; len(got) != 1 {
 				t.Errorf("got X-Content-Type-Options %q, want one", got)
 			}
-			if len(answer.TransferEncoding) > 0 || len(answer.Header[gateway.ExecutionHeader]) != 1 || answer.Header.Get(gateway.ExecutionHeader) == "mine" {
-				t.Errorf("got transfer encoding %v and execution %v", answer.TransferEncoding, answer.Header[gateway.ExecutionHeader])
+			if len(answer.TransferEncoding) > 0 || len(answer.Header[page.ExecutionHeader]) != 1 || answer.Header.Get(page.ExecutionHeader) == "mine" {
+				t.Errorf("got transfer encoding %v and execution %v", answer.TransferEncoding, answer.Header[page.ExecutionHeader])
 			}
 		})
 	}
@@ -262,7 +263,7 @@ func TestIllegalAnswers(t *testing.T) {
 			}), nil, "/{what}")
 			answer := s.get(t, host, "/bad")
 			// N-024: illegal headers and statuses are a documented error
-			answer.wantPage(t, http.StatusBadGateway, "aaaaaaa2", answer.Header.Get(gateway.ExecutionHeader))
+			answer.wantPage(t, http.StatusBadGateway, "aaaaaaa2", answer.Header.Get(page.ExecutionHeader))
 			answer.wantHeaders(t, "X-A", "", "X-B", "", "Set-Cookie", "", "X-1", "")
 			again := false
 			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { again = c.Reused }})
@@ -301,9 +302,9 @@ func TestRefusedAnswerHidesSecrets(t *testing.T) {
 				return strings.ReplaceAll(text, value, "[secret of "+f.Name+"]")
 			}
 		}, "/")
-		page := s.get(t, host, "/")
-		page.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
-		if log := s.log.String(); strings.Contains(log+page.body, value) || !strings.Contains(log, "[secret of greeter]") || !strings.Contains(log, "protocol") {
+		html := s.get(t, host, "/")
+		html.wantPage(t, http.StatusBadGateway, "aaaaaaa2", "execution")
+		if log := s.log.String(); strings.Contains(log+html.body, value) || !strings.Contains(log, "[secret of greeter]") || !strings.Contains(log, "protocol") {
 			t.Errorf("streamed %t: got the log %q, want why, without the secret", streamed, log)
 		}
 	}

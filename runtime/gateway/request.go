@@ -16,6 +16,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -240,9 +241,9 @@ func (in *input) release(bodies *atomic.Int64) {
 const atFirst = 16 << 10
 
 // read reads the body of a request to its end. When it cannot, it returns the page that says why; else one with status 0.
-func (g *Gateway) read(r *http.Request, in *input) page {
+func (g *Gateway) read(r *http.Request, in *input) page.Page {
 	if r.ContentLength == 0 {
-		return page{}
+		return page.Page{}
 	}
 	if r.ContentLength > g.maxRequest {
 		return pageTooLarge(g.maxRequest)
@@ -264,7 +265,7 @@ func (g *Gateway) read(r *http.Request, in *input) page {
 		in.data = in.data[:len(in.data)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			return page{}
+			return page.Page{}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return pageSlow(g.bodyTimeout)
 		case err != nil:

@@ -16,6 +16,7 @@ import (
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/test/testkit"
+	"landfall.dev/landfall/wire"
 )
 
 // echo answers with the data that came.
@@ -23,14 +24,14 @@ func echo() plain {
 	return func(_ context.Context, _ *landfall.Function, e event.Event) (event.Event, error) { return e, nil }
 }
 
-// wire is a connection on which a test writes what it likes.
-type wire struct {
+// connection is one on which a test writes what it likes.
+type connection struct {
 	net.Conn
 	answers *bufio.Reader
 }
 
 // dial connects to a site.
-func (s *site) dial(t *testing.T, text string) wire {
+func (s *site) dial(t *testing.T, text string) connection {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
@@ -40,12 +41,12 @@ func (s *site) dial(t *testing.T, text string) wire {
 	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
-	w := wire{c, bufio.NewReader(c)}
+	w := connection{c, bufio.NewReader(c)}
 	w.write(t, text)
 	return w
 }
 
-func (w wire) write(t *testing.T, text string) {
+func (w connection) write(t *testing.T, text string) {
 	t.Helper()
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
@@ -53,7 +54,7 @@ func (w wire) write(t *testing.T, text string) {
 }
 
 // next reads an answer.
-func (w wire) next(t *testing.T) response {
+func (w connection) next(t *testing.T) response {
 	t.Helper()
 	answer, err := http.ReadResponse(w.answers, nil)
 	if err != nil {
@@ -252,7 +253,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(gateway.Listener(listener)) }()
+	go func() { served <- server.Serve(wire.Listener(listener)) }()
 	s.url = "http://" + listener.Addr().String()
 	w := s.dial(t, post("Content-Length: 5", "Content-Type: text/plain")+"hello")
 	<-inside

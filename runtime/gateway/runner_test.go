@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 	"landfall.dev/landfall/runtime/runner"
 	"landfall.dev/landfall/sandbox"
@@ -76,12 +77,12 @@ func TestPrograms(t *testing.T) {
 	for _, n := range []string{"1", "2"} {
 		answer := s.get(t, host, "/count/")
 		answer.want(t, http.StatusCreated, "aaaaaaa2", "<p>"+n)
-		answer.wantHeaders(t, "X-Count", n, "Content-Type", "text/html", gateway.VersionHeader, "vvvvvvv2")
+		answer.wantHeaders(t, "X-Count", n, "Content-Type", "text/html", page.VersionHeader, "vvvvvvv2")
 	}
 	s.get(t, host, "/fail/good").want(t, http.StatusCreated, "aaaaaaa2", "<p>1")
 	failed := s.get(t, host, "/fail/")
-	failed.wantPage(t, http.StatusBadGateway, "aaaaaaa2", failed.Header.Get(gateway.ExecutionHeader))
-	if log := s.log.String(); strings.Contains(failed.body+log, "trouble") || !strings.Contains(log, failed.Header.Get(gateway.ExecutionHeader)) {
+	failed.wantPage(t, http.StatusBadGateway, "aaaaaaa2", failed.Header.Get(page.ExecutionHeader))
+	if log := s.log.String(); strings.Contains(failed.body+log, "trouble") || !strings.Contains(log, failed.Header.Get(page.ExecutionHeader)) {
 		t.Errorf("got the page %q and the log %q, want what the program wrote in neither: it is the execution's", failed.body, log)
 	}
 	// N-023: who calls after a program ended is answered by another

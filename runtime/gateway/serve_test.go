@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"landfall.dev/landfall"
-	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
 )
 
@@ -43,7 +43,7 @@ func TestAddresses(t *testing.T) {
 	s := newSite(t, content, nil, app, registry.App{ID: "2", Name: "gone", Deleted: true}, registry.App{ID: "3", Name: "empty"})
 	s.tables.expired = map[string]landfall.UID{"shop.aaaaaaa2": "aaaaaaa2", "shop--aaaaaaa2": "aaaaaaa2", "shop.1111111": "aaaaaaa2"}
 	slug := landfall.ReleaseLabel("v1.2.0")
-	page := func(t *testing.T, host string, want landfall.UID) {
+	shows := func(t *testing.T, host string, want landfall.UID) {
 		t.Helper()
 		s.get(t, host, "/").want(t, http.StatusOK, want, "page of "+string(want))
 	}
@@ -51,35 +51,35 @@ func TestAddresses(t *testing.T) {
 	t.Run("live", func(t *testing.T) {
 		t.Parallel()
 		// D-045: APP.DOMAIN reaches the app
-		page(t, "shop.releases.test", "bbbbbbb2")
+		shows(t, "shop.releases.test", "bbbbbbb2")
 		// D-050: without a release id the address is the live release's
-		page(t, "shop.releases.test:8080", "bbbbbbb2")
+		shows(t, "shop.releases.test:8080", "bbbbbbb2")
 	})
 	t.Run("release id", func(t *testing.T) {
 		t.Parallel()
 		// D-046: APP.RELEASE.DOMAIN reaches that release
-		page(t, "shop.ddddddd2.releases.test", "ddddddd2")
+		shows(t, "shop.ddddddd2.releases.test", "ddddddd2")
 		// P-012: so does the form with one label, and both do for tags
-		page(t, "shop--ddddddd2.releases.test", "ddddddd2")
+		shows(t, "shop--ddddddd2.releases.test", "ddddddd2")
 		// D-054: a tag is an address
-		page(t, "shop.beta.releases.test", "ddddddd2")
-		page(t, "shop--beta.releases.test", "ddddddd2")
-		page(t, "shop."+slug+".releases.test", "ddddddd2")
-		page(t, landfall.JoinedLabel("shop", "v1.2.0")+".releases.test", "ddddddd2")
+		shows(t, "shop.beta.releases.test", "ddddddd2")
+		shows(t, "shop--beta.releases.test", "ddddddd2")
+		shows(t, "shop."+slug+".releases.test", "ddddddd2")
+		shows(t, landfall.JoinedLabel("shop", "v1.2.0")+".releases.test", "ddddddd2")
 	})
 	t.Run("special releases", func(t *testing.T) {
 		t.Parallel()
 		// D-049: live, latest and tagged releases each have their address
-		page(t, "shop.live.releases.test", "bbbbbbb2")
+		shows(t, "shop.live.releases.test", "bbbbbbb2")
 		// D-051: latest is the newest release
-		page(t, "shop.latest.releases.test", "ccccccc2")
-		page(t, "shop--latest.releases.test", "ccccccc2")
-		page(t, "shop--live.releases.test", "bbbbbbb2")
+		shows(t, "shop.latest.releases.test", "ccccccc2")
+		shows(t, "shop--latest.releases.test", "ccccccc2")
+		shows(t, "shop--live.releases.test", "bbbbbbb2")
 	})
 	t.Run("commit", func(t *testing.T) {
 		t.Parallel()
-		page(t, "shop.2222222222222222222222222222222222222222.releases.test", "bbbbbbb2")
-		page(t, "shop--22222223.releases.test", "ccccccc2")
+		shows(t, "shop.2222222222222222222222222222222222222222.releases.test", "bbbbbbb2")
+		shows(t, "shop--22222223.releases.test", "ccccccc2")
 		s.get(t, "shop.2222222.releases.test", "/").wantPage(t, http.StatusNotFound, "", "Several commits")
 	})
 	t.Run("errors", func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestMovedTag(t *testing.T) {
 	// D-055: the address of a tag is stable while the tag moves
 	second.want(t, http.StatusOK, "bbbbbbb2", "second")
 	// L-014: a preview's answer names its release, is asked for again each time, and is never the one before
-	second.wantHeaders(t, gateway.ReleaseHeader, "bbbbbbb2", "Cache-Control", revalidate)
+	second.wantHeaders(t, page.ReleaseHeader, "bbbbbbb2", "Cache-Control", revalidate)
 	// D-056: live is a tag that is moved the same way, and the address stays
 	s.get(t, "shop.live.releases.test", "/").want(t, http.StatusOK, "aaaaaaa2", "first")
 	app.Live = "bbbbbbb2"
@@ -368,7 +368,7 @@ func TestConditions(t *testing.T) {
 				if answer.StatusCode != c.status {
 					t.Fatalf("got status %d, want %d", answer.StatusCode, c.status)
 				}
-				answer.wantHeaders(t, gateway.ReleaseHeader, "aaaaaaa2")
+				answer.wantHeaders(t, page.ReleaseHeader, "aaaaaaa2")
 				if c.status == http.StatusNotModified {
 					answer.wantHeaders(t, "Cache-Control", revalidate, "Vary", "Accept-Encoding")
 					if answer.Header.Get("ETag") == "" || answer.body != "" {

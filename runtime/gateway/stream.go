@@ -9,6 +9,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/gateway/page"
 )
 
 // streamed is an answer that goes out while the function makes it. Nothing of it is held: a client that reads slowly holds the function
@@ -91,6 +92,6 @@ func (s *streamed) end(f *landfall.Function, answer event.Event, err error) {
 	h := s.w.Header()
 	err = s.g.loggable(f, err)
 	s.g.log.LogAttrs(s.r.Context(), slog.LevelWarn, "function failed in the middle of its answer", slog.String("function", f.Name),
-		slog.String("version", string(f.Version)), slog.String("release", h.Get(ReleaseHeader)),
-		slog.String("execution", h.Get(ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
+		slog.String("version", string(f.Version)), slog.String("release", h.Get(page.ReleaseHeader)),
+		slog.String("execution", h.Get(page.ExecutionHeader)), slog.Any("fault", faultOf(err)), slog.Any("error", err))
 }

@@ -13,6 +13,7 @@ import (
 	"landfall.dev/landfall/event"
 	"landfall.dev/landfall/runtime/function"
 	"landfall.dev/landfall/runtime/gateway"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/trace"
 )
 
@@ -61,7 +62,7 @@ func TestStreamedAnswer(t *testing.T) {
 	if err != nil || len(rest) > 0 || answer.StatusCode != http.StatusCreated || answer.ContentLength != -1 {
 		t.Errorf("got status %d, length %d and then %q, %v; want 201, none, and the end", answer.StatusCode, answer.ContentLength, rest, err)
 	}
-	for _, name := range []string{gateway.ReleaseHeader, gateway.VersionHeader, gateway.ExecutionHeader} {
+	for _, name := range []string{page.ReleaseHeader, page.VersionHeader, page.ExecutionHeader} {
 		if answer.Header.Get(name) == "" {
 			t.Errorf("the header %s is missing", name)
 		}

@@ -18,7 +18,10 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/logtest"
 	"landfall.dev/landfall/runtime/gateway"
+	static "landfall.dev/landfall/runtime/gateway/files"
+	"landfall.dev/landfall/runtime/gateway/page"
 	"landfall.dev/landfall/runtime/registry"
+	"landfall.dev/landfall/wire"
 )
 
 const domain = "releases.test"
@@ -26,7 +29,7 @@ const domain = "releases.test"
 // store is a Content in memory that counts what is asked of it.
 type store struct {
 	mu        sync.Mutex
-	manifests map[string]*gateway.Manifest
+	manifests map[string]*static.Manifest
 	objects   map[string][]byte
 	err       error        // of everything, while it is set
 	opened    atomic.Int64 // objects
@@ -34,10 +37,10 @@ type store struct {
 }
 
 func newStore() *store {
-	return &store{manifests: map[string]*gateway.Manifest{}, objects: map[string][]byte{}}
+	return &store{manifests: map[string]*static.Manifest{}, objects: map[string][]byte{}}
 }
 
-func (s *store) Manifest(_ context.Context, key string) (*gateway.Manifest, error) {
+func (s *store) Manifest(_ context.Context, key string) (*static.Manifest, error) {
 	s.read.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,11 +84,11 @@ type files map[string]string
 func (s *store) unit(id, mount string, content files) registry.Unit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	manifest := &gateway.Manifest{Files: map[string]gateway.File{}}
+	manifest := &static.Manifest{Files: map[string]static.File{}}
 	for name, text := range content {
 		key := id + mount + name
 		s.objects[key] = []byte(text)
-		manifest.Files[name] = gateway.File{
+		manifest.Files[name] = static.File{
 			Key: key, SHA256: landfall.DigestOf([]byte(text)), Size: int64(len(text)), Type: mime.TypeByExtension(path.Ext(name)),
 		}
 	}
@@ -147,8 +150,8 @@ func newSite(t testing.TB, content *store, change func(*gateway.Config), apps ..
 		}
 	})
 	server := httptest.NewUnstartedServer(g)
-	server.Listener = gateway.Listener(server.Listener)
-	server.Config.ConnContext = gateway.ConnContext
+	server.Listener = wire.Listener(server.Listener)
+	server.Config.ConnContext = wire.ConnContext
 	server.Start()
 	t.Cleanup(server.Close)
 	s.gateway, s.url, s.client = g, server.URL, server.Client()
@@ -197,7 +200,7 @@ func (r response) want(t testing.TB, status int, release landfall.UID, body stri
 	if r.StatusCode != status {
 		t.Errorf("got status %d, want %d", r.StatusCode, status)
 	}
-	if got := r.Header.Get(gateway.ReleaseHeader); got != string(release) {
+	if got := r.Header.Get(page.ReleaseHeader); got != string(release) {
 		t.Errorf("got release %q, want %q", got, release)
 	}
 	if r.body != body {
@@ -211,7 +214,7 @@ func (r response) wantPage(t testing.TB, status int, release landfall.UID, words
 	if r.StatusCode != status {
 		t.Errorf("got status %d, want %d", r.StatusCode, status)
 	}
-	if got := r.Header.Get(gateway.ReleaseHeader); got != string(release) {
+	if got := r.Header.Get(page.ReleaseHeader); got != string(release) {
 		t.Errorf("got release %q, want %q", got, release)
 	}
 	if !strings.Contains(r.body, words) {

@@ -12,6 +12,7 @@ import (
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/runtime/function"
+	"landfall.dev/landfall/runtime/gateway/page"
 )
 
 // upload is the body of a request that its function reads while it comes. Nothing of it is held: a function that reads slowly holds
@@ -28,8 +29,8 @@ type upload struct {
 	mu      sync.Mutex // guards what is below, and the deadline
 	until   time.Time  // when the client has been silent for too long
 	stopped bool
-	ended   bool // there is no more of it
-	refused page // why it broke off; status 0: it did not
+	ended   bool      // there is no more of it
+	refused page.Page // why it broke off; status 0: it did not
 }
 
 var _ function.Body = (*upload)(nil)
@@ -80,7 +81,7 @@ func (u *upload) Read(p []byte) (int, error) {
 }
 
 // refuse returns the error for what breaks off, and keeps what the client is told. The caller holds the lock.
-func (u *upload) refuse(p page, kind landfall.Kind, message string) error {
+func (u *upload) refuse(p page.Page, kind landfall.Kind, message string) error {
 	u.refused, u.stopped = p, true
 	return &landfall.Error{Op: "gateway.upload", Kind: kind, Message: message}
 }
@@ -137,7 +138,7 @@ func (u *upload) answer(w http.ResponseWriter, r *http.Request) bool {
 	if refused.Status == 0 {
 		return false
 	}
-	writePage(w, r, refused)
+	page.Write(w, r, refused)
 	return true
 }
 

@@ -22,7 +22,7 @@ func (h *Host) Image(ctx context.Context, f *landfall.Function) (images.Content,
 	if err != nil {
 		return images.Content{}, nil, err
 	}
-	args, _, err := u.env.Portable(u.dir, f.Entrypoint)
+	args, _, err := u.env.PortableCommand(u.dir, f.Entrypoint)
 	if err != nil {
 		h.opened(u.folder)
 		return images.Content{}, nil, err

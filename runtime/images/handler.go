@@ -223,7 +223,7 @@ func showManifest(w http.ResponseWriter, r *http.Request, made *image) error {
 	w.Header().Set("Content-Type", string(types.OCIManifestSchema1))
 	w.Header().Set("Docker-Content-Digest", string(made.digest))
 	w.Header().Set("ETag", strconv.Quote(string(made.digest)))
-	http.ServeContent(w, wire.Ranged(r, int64(len(made.manifest))), "", time.Time{}, bytes.NewReader(made.manifest))
+	http.ServeContent(w, wire.NormalizeRange(r, int64(len(made.manifest))), "", time.Time{}, bytes.NewReader(made.manifest))
 	return nil
 }
 
@@ -235,7 +235,7 @@ func serveBlob(w http.ResponseWriter, r *http.Request, d landfall.Digest, conten
 	if err != nil {
 		return err
 	}
-	http.ServeContent(w, wire.Ranged(r, size), "", time.Time{}, content) // which begins at the beginning
+	http.ServeContent(w, wire.NormalizeRange(r, size), "", time.Time{}, content) // which begins at the beginning
 	return nil
 }
 

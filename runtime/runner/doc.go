@@ -15,15 +15,32 @@
 // A function that takes them gets the body of a request in parts, which are lines behind its event, while it runs, and may answer
 // meanwhile. It gets the next event when it has said that it read the last part.
 //
+// # Processes
+//
+//	         +---- a call, and none is idle ----+
+//	         |                                  v
+//	start ---+--- Warm ---> idle -- a call --> in a call --- anything else ----> stopping ---> ended
+//	                        | | ^               |                                ^
+//	                        | | +- an exchange -+                                |
+//	                        | +--- idle for too long, and not kept warm; Forget -+
+//	                        +----- another function needs its room ------------> evicted ----> ended
+//
+// An idle process that ends by itself, and one that is killed by Close or in a call that Forget saw, is ended at once.
+//
+// An exchange is one event that goes in, and one answer that comes out. It ends in one of these ways:
+//
+//	event read   answer     process                  call
+//	yes          one        idle                     has the answer
+//	yes          one        idle                     was given up before, by its caller
+//	not all      one        stopping                 has the answer
+//	yes          any other  stopping                 fails
+//	no           none       ended, or is not silent  goes to another process, unless this was the first event
+//
+// So nothing that a caller sent can reach another caller. A function whose caller went away has a second to answer. One that takes a
+// body in parts is idle when it has said that it read them.
+//
 // # Pools
 //
-//	none ──(a call, and none is idle)──▶ busy ──(it answered)──▶ idle ──(idle timeout, not kept warm)──▶ none
-//	                                      │ ▲                     │
-//	                                      │ └──────(a call)───────┘
-//	                                      └──(anything but one answer in time)──▶ killed
-//
 // There is a pool for each function version and its limits. It grows by calls up to the function's concurrency; one call more
-// is refused at once, never queued. A process that did anything but answer is killed and forgotten, and the next call starts
-// another: nothing that a caller sent can reach another caller. A function whose caller went away has a second to answer, to nobody;
-// then its process is idle.
+// is refused at once, never queued.
 package runner

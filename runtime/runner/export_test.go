@@ -20,7 +20,7 @@ func FrameEnd(pieces ...[]byte) (int, bool) {
 
 // PartBehind returns the part that a process reads of what was read already, when it has room for less than that.
 func PartBehind(rest []byte) ([]byte, error) {
-	p := &process{answer: make([]byte, 0, usual), rest: rest}
+	p := &process{exchange: exchange{answer: make([]byte, 0, usual), rest: rest}}
 	err := p.readPart()
 	return p.answer, err
 }

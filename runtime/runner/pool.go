@@ -174,7 +174,7 @@ func (r *Runner) evict() bool {
 	}
 	p := oldest.idle[0]
 	oldest.idle = slices.Delete(oldest.idle, 0, 1)
-	p.evicted = true
+	p.state = evicted
 	r.free(oldest)
 	p.Kill()
 	return true
@@ -201,12 +201,11 @@ func (r *Runner) release(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pool := p.pool
-	p.answered, p.fresh = true, false
 	if r.closed || pool.forgotten {
 		p.Kill()
 		return
 	}
-	if p.ended {
+	if p.state == ended {
 		return
 	}
 	p.since = time.Now()
@@ -253,8 +252,8 @@ func (p *pool) stop(n int) {
 
 // retire makes room for another process: this one ends, and executes nothing any more. The caller holds the runner's lock.
 func (p *process) retire() {
-	if !p.stopped && !p.ended {
-		p.stopped = true
+	if p.state == alive {
+		p.state = stopping
 		p.pool.stopped++
 	}
 }
@@ -282,19 +281,19 @@ func (r *Runner) reap(p *process) {
 	p.calling.Unlock()
 	<-p.log.ended
 	r.mu.Lock()
-	pool := p.pool
-	p.ended = true
+	pool, last := p.pool, p.state
+	p.state = ended
 	delete(r.all, p)
 	if i := slices.Index(pool.idle, p); i >= 0 {
 		pool.idle = slices.Delete(pool.idle, i, i+1)
 	}
-	if p.stopped {
+	if last == stopping {
 		pool.stopped--
 	}
-	if !p.evicted {
+	if last != evicted {
 		r.free(pool)
 	}
-	refill := p.answered && !p.evicted && !r.closed && !pool.forgotten && pool.total-pool.stopped < pool.function.Resources.KeepWarm
+	refill := !p.since.IsZero() && last != evicted && !r.closed && !pool.forgotten && pool.total-pool.stopped < pool.function.Resources.KeepWarm
 	function := pool.function
 	if refill {
 		r.left.Add(1)

@@ -32,45 +32,56 @@ const (
 	slack = 20 * time.Millisecond
 )
 
-// process is one process of a function. One call has it at a time.
+// process is one process of a function. One call has it at a time, and doc.go draws its states.
 type process struct {
 	*sandbox.Process
-	pool   *pool
-	most   int           // bytes of an answer
-	quiet  time.Duration // for which it may be silent in the middle of one
-	log    *log          // its standard error
-	hide   *secret.Redactor
-	gone   chan struct{} // closed when it has ended and nobody counts it
-	answer []byte        // what of the answer was read
-	rest   []byte        // what was read behind it, which is a part of a streamed one
-	frame  frame
+	exchange // that is under way, or was the last one
+
+	pool  *pool
+	most  int           // bytes of an answer
+	quiet time.Duration // for which it may be silent in the middle of one
+	log   *log          // its standard error
+	hide  *secret.Redactor
+	gone  chan struct{} // closed when it has ended and nobody counts it
 
 	calling sync.Mutex // held by a call: the pipes are not closed under it
 	input   uintptr
 	output  syscall.RawConn
 	cut     func()                // hurry: made once
 	hurried chan struct{}         // hurry has done its work
-	step    func(fd uintptr) bool // of a call: made once
-	task    task                  // of the call
-	asked   bool                  // the function was given the event
-	wrong   error                 // that a step met
+	step    func(fd uintptr) bool // advance: made once
 	until   time.Time             // when the pipes' deadlines are: at the task's, or up to slack after it
-	fresh   bool                  // there was no call yet
-	said    bool                  // it wrote something that nobody asked for, or ended
 
-	served  bool // it answered, but its caller had gone away
-	ignored bool // it ended without having read the event of the last call
-	spent   bool // it answered, but did not read all of the event
+	// The runner's lock guards these. Only who has the process for a call changes since, and may read it without the lock.
+	since time.Time // when it became idle for the last time; zero: it never was
+	state state
+}
+
+// state is where a process is in its life.
+type state int
+
+const (
+	alive    state = iota // a call has it, or it is idle
+	stopping              // it ends, and gets no event any more
+	evicted               // it was killed for another one, and is not counted any more
+	ended                 // it is reaped
+)
+
+// exchange is one event that goes into a process, and the answer that comes out.
+type exchange struct {
+	task   task
+	asked  bool   // the process was given the event
+	wrong  error  // that a step met
+	answer []byte // what of it was read: of a streamed one, the part
+	rest   []byte // what was read behind it, which is a part of a streamed one
+	frame  frame
 
 	given     *given // the parts behind the event; nil: there are none
-	confirmed bool   // it said that it has read them
+	confirmed bool   // the process said that it has read them
 
-	// The runner's lock guards these.
-	answered bool      // an event, at least once
-	since    time.Time // when it became idle
-	evicted  bool      // it is not counted any more
-	stopped  bool      // it ends, and gets no event any more
-	ended    bool
+	served  bool // there is an answer, but the caller had gone away
+	spent   bool // there is an answer, but the process did not read all of the event
+	ignored bool // the process, which had answered others, ended without having read the event
 }
 
 // task is what one call gives to a process.
@@ -85,9 +96,9 @@ type task struct {
 
 func (r *Runner) newProcess(pool *pool, f Function, started *sandbox.Process, execution string) (*process, error) {
 	limits := r.Limits.withDefaults()
-	p := &process{Process: started, pool: pool, most: limits.Answer, hide: f.Hide, gone: make(chan struct{}), answer: make([]byte, 0, usual)}
-	p.quiet = limits.Silence
-	p.fresh, p.cut, p.hurried, p.step = true, p.hurry, make(chan struct{}, 1), p.advance
+	p := &process{Process: started, pool: pool, most: limits.Answer, quiet: limits.Silence, hide: f.Hide,
+		gone: make(chan struct{}), hurried: make(chan struct{}, 1), exchange: exchange{answer: make([]byte, 0, usual)}}
+	p.cut, p.step = p.hurry, p.advance
 	if err := p.connect(f, execution, r.Logs, limits.Log); err != nil {
 		started.Kill()
 		<-started.Done()
@@ -119,7 +130,7 @@ var errStale = errors.New("it is not idle")
 
 // prepare makes the process one that is in the execution of its task. errStale when it does not wait for an event.
 func (p *process) prepare(fd uintptr) error {
-	if p.fresh {
+	if p.since.IsZero() {
 		p.log.drain()
 	} else {
 		wrote, logged := pending(fd, p.log.fd)
@@ -137,14 +148,15 @@ func (p *process) prepare(fd uintptr) error {
 // silent reads white space, and reports whether there was nothing else.
 func (p *process) silent(fd uintptr) bool {
 	var rest [64]byte
-	for !p.said {
+	for {
 		n, err := readNow(fd, rest[:])
 		if err != nil {
-			break
+			return true
 		}
-		p.said = n == 0 || !blank(rest[:n])
+		if n == 0 || !blank(rest[:n]) {
+			return false
+		}
 	}
-	return !p.said
 }
 
 // stop lets an idle process end by itself, and kills it when it does not.
@@ -162,8 +174,7 @@ func (p *process) call(ctx context.Context, t task) (event.Event, error) {
 	p.calling.Lock()
 	defer p.calling.Unlock()
 	defer p.log.end()
-	p.task, p.asked, p.wrong, p.served, p.answer, p.rest, p.frame = t, false, nil, false, p.answer[:0], nil, frame{}
-	p.given, p.confirmed = nil, false
+	p.exchange = exchange{task: t, answer: p.answer[:0]}
 	if t.deadline.After(p.until) || p.until.Sub(t.deadline) > slack {
 		p.until = t.deadline.Add(slack)
 		if err := errors.Join(p.Stdin.SetWriteDeadline(p.until), p.Stdout.SetReadDeadline(p.until)); err != nil {
@@ -171,8 +182,8 @@ func (p *process) call(ctx context.Context, t task) (event.Event, error) {
 		}
 	}
 	done := context.AfterFunc(ctx, p.cut)
-	err := p.exchange()
-	p.fresh, p.task = false, task{}
+	err := p.roundTrip()
+	p.task = task{}
 	hurried := !done()
 	if hurried {
 		<-p.hurried
@@ -235,8 +246,8 @@ func (p *process) hurry() {
 	p.hurried <- struct{}{}
 }
 
-// exchange gives the function the task's event, and reads a frame into answer.
-func (p *process) exchange() error {
+// roundTrip gives the function the task's event, and reads a frame into answer.
+func (p *process) roundTrip() error {
 	line := p.task.line
 	if len(line) <= atOnce && p.task.body == nil {
 		return p.read()
@@ -282,7 +293,7 @@ func (p *process) advance(fd uintptr) (done bool) {
 		if p.wrong = p.prepare(fd); p.wrong == nil {
 			p.wrong = p.ask()
 		}
-		if p.wrong != nil || !p.fresh {
+		if p.wrong != nil || !p.since.IsZero() {
 			return p.wrong != nil
 		}
 	}
@@ -413,7 +424,7 @@ func (p *process) death(err error, sent int) error {
 	}
 	p.log.drain()
 	unheard := errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrClosed) || p.unread() == sent
-	p.ignored = p.answered && len(p.answer) == 0 && unheard
+	p.ignored = !p.since.IsZero() && len(p.answer) == 0 && unheard
 	const signalled = 128
 	switch half := !blank(p.answer); {
 	case result.Killed != "":

@@ -217,6 +217,29 @@ func TestStray(t *testing.T) {
 	}
 }
 
+// A process that answers before it has read all of its event gets no other one: it would take what is left for that.
+func TestAnswersUnreadEvent(t *testing.T) {
+	t.Parallel()
+	r := start(t, &runner.Runner{})
+	f := runner.Function{Function: landfall.Function{ID: "hasty"}, Dir: t.TempDir(), Args: []string{"/bin/sh", "-c", `n=0
+while event=$(dd bs=2048 count=1 2>/dev/null) && [ -n "$event" ]; do
+	n=$((n+1))
+	` + answer + `
+	[ ${#event} -lt 2048 ] || sleep 600
+done`}}
+	large := ask("large", "")
+	if err := large.SetData("text/plain", strings.Repeat("x", 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	count(t, r, f)
+	if got, err := r.Run(t.Context(), f, function.Call{Event: large}); err != nil || string(got.Data()) != "2" {
+		t.Fatalf("the answer to the large event is %s, %v; want 2, by the same process", got.Data(), err)
+	}
+	if n := count(t, r, f); n != 1 {
+		t.Errorf("the next answer is %d; want 1, by a new process", n)
+	}
+}
+
 // As many executions as the function's concurrency are under way at one time. One more is refused at once, with the time after
 // which to try again; when one has ended there is room.
 func TestBusy(t *testing.T) {

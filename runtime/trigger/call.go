@@ -32,12 +32,12 @@ type checked struct {
 
 // Call implements function.Caller.
 func (k *checked) Call(ctx context.Context, c function.Call) (event.Event, error) {
-	if err := c.Contract.Take(c.Event); err != nil {
+	if err := c.Contract.CheckInput(c.Event); err != nil {
 		k.unfit(c.Function, Input)
 		return event.Event{}, err
 	}
 	answer, err := k.next.Call(ctx, c)
-	if err == nil && c.Contract.Gave(answer) != nil {
+	if err == nil && c.Contract.CheckOutput(answer) != nil {
 		k.unfit(c.Function, Output)
 	}
 	return answer, err

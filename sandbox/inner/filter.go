@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowed are the system calls that every confined process gets, beside those of its architecture and those that depend on
-// their arguments: what interpreters, compilers and shell tools do with their own memory, files, processes and sockets. All
-// others are refused, so that a new one of the kernel is not there before somebody has looked at it.
-func allowed() []uint32 {
+// allowedCalls are the system calls that every confined process may make, in addition to those of its architecture and
+// those that depend on their arguments: what interpreters, compilers and shell tools do with their own memory, files,
+// processes and sockets. All others are refused, so that a new system call of the kernel is not available before
+// somebody has looked at it.
+func allowedCalls() []uint32 {
 	return append(calls(), []uint32{
-		// Files that it may open anyway.
+		// These are for files that it may open anyway.
 		unix.SYS_CHDIR, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_COPY_FILE_RANGE, unix.SYS_DUP, unix.SYS_DUP3,
 		unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_FADVISE64, unix.SYS_FALLOCATE, unix.SYS_FCHDIR, unix.SYS_FCHMOD,
 		unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FDATASYNC,
@@ -29,14 +30,15 @@ func allowed() []uint32 {
 		unix.SYS_SYNC_FILE_RANGE, unix.SYS_TRUNCATE, unix.SYS_UMASK, unix.SYS_UNLINKAT,
 		unix.SYS_UTIMENSAT, unix.SYS_WRITE, unix.SYS_WRITEV,
 
-		// Its memory.
+		// These are for its memory.
 		unix.SYS_BRK, unix.SYS_GET_MEMPOLICY, unix.SYS_MADVISE, unix.SYS_MAP_SHADOW_STACK, unix.SYS_MBIND, unix.SYS_MEMBARRIER,
 		unix.SYS_MINCORE, unix.SYS_MLOCK, unix.SYS_MLOCK2, unix.SYS_MLOCKALL,
 		unix.SYS_MPROTECT, unix.SYS_MREMAP, unix.SYS_MSEAL, unix.SYS_MSYNC, unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL, unix.SYS_MUNMAP,
 		unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_SET_MEMPOLICY, unix.SYS_SHMAT, unix.SYS_SHMCTL,
 		unix.SYS_SHMDT,
 
-		// Its processes and threads, and what they are. To become another user needs a right that nobody has here.
+		// These are for its processes and threads, and their properties. Becoming another user needs a right that
+		// nobody has here.
 		unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_GETCPU,
 		unix.SYS_GETEGID, unix.SYS_GETEUID, unix.SYS_GETGID, unix.SYS_GETGROUPS, unix.SYS_GETPGID, unix.SYS_GETPID,
 		unix.SYS_GETPPID, unix.SYS_GETPRIORITY, unix.SYS_GETRESGID, unix.SYS_GETRESUID, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE,
@@ -51,7 +53,7 @@ func allowed() []uint32 {
 		unix.SYS_SET_TID_ADDRESS, unix.SYS_SYSINFO, unix.SYS_TGKILL, unix.SYS_TIMES, unix.SYS_TKILL, unix.SYS_UNAME,
 		unix.SYS_WAIT4, unix.SYS_WAITID,
 
-		// Waiting, signals, time, and messages between its own.
+		// These are for waiting, signals, time, and messages between its processes.
 		unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL,
 		unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2, unix.SYS_FUTEX, unix.SYS_FUTEX_REQUEUE, unix.SYS_FUTEX_WAIT,
 		unix.SYS_FUTEX_WAITV, unix.SYS_FUTEX_WAKE, unix.SYS_GETITIMER, unix.SYS_GETRANDOM, unix.SYS_GETTIMEOFDAY,
@@ -63,7 +65,7 @@ func allowed() []uint32 {
 		unix.SYS_SIGNALFD4, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_GETTIME, unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMER_CREATE,
 		unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME, unix.SYS_TIMER_SETTIME,
 
-		// Sockets, once they are made.
+		// These are for sockets that it has made.
 		unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_CONNECT, unix.SYS_GETPEERNAME, unix.SYS_GETSOCKNAME,
 		unix.SYS_GETSOCKOPT, unix.SYS_LISTEN, unix.SYS_RECVFROM, unix.SYS_RECVMMSG, unix.SYS_RECVMSG, unix.SYS_SENDMMSG,
 		unix.SYS_SENDMSG, unix.SYS_SENDTO, unix.SYS_SHUTDOWN,
@@ -73,10 +75,10 @@ func allowed() []uint32 {
 // x32 is the first number of x86-64's second numbering of system calls.
 const x32 = 0x40000000
 
-// namespaces are the flags of clone by which it makes namespaces.
+// namespaces are the flags with which clone makes namespaces.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// Offsets in struct seccomp_data (seccomp(2)); of an argument, the low half on little-endian machines.
+// These are offsets in struct seccomp_data (seccomp(2)); for an argument, the low half on little-endian machines.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -86,7 +88,7 @@ const (
 	offsetArg3   = 40
 )
 
-// rule is what follows for the system calls from a number on, up to the next rule's.
+// rule has the instructions for the system calls from a number up to the next rule's.
 type rule struct {
 	from uint32
 	then []bpf.Instruction
@@ -101,8 +103,8 @@ func answer(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
 
-// among answers yes when what was loaded is one of the values, else no.
-func among(yes, no unix.Errno, values ...uint32) []bpf.Instruction {
+// answerIfOneOf answers yes when the loaded value is one of the values, else no.
+func answerIfOneOf(yes, no unix.Errno, values ...uint32) []bpf.Instruction {
 	var program []bpf.Instruction
 	for _, value := range values {
 		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipFalse: 1}, answer(yes))
@@ -110,66 +112,68 @@ func among(yes, no unix.Errno, values ...uint32) []bpf.Instruction {
 	return append(program, answer(no))
 }
 
-// Network is what sockets a confined process may have beside those between its own processes.
+// Network says which sockets a confined process may have in addition to those between its own processes.
 type Network uint8
 
 // The networks.
 const (
 	Nothing Network = iota // none
-	Proxied                // connections of TCP over IPv4, by which the proxy is reached
-	Itself                 // all of IP, in a network that is empty but for the proxy: a build may want to serve itself
+	Proxied                // TCP over IPv4, which reaches the proxy
+	Itself                 // all of IP, in a network with nothing but the proxy: a build may want to serve itself
 )
 
-// socketsOf answers to who makes a socket.
+// socketsOf returns the instructions for calls that make a socket.
 func socketsOf(network Network) []bpf.Instruction {
-	const netlink, tcp, kind = 4, 10, 0xf // instructions after the first jump, and the bits of a socket's type that are no flags
+	const netlink, tcp, kind = 4, 10, 0xf // instructions after the first jump, and the bits of a socket's type that are not flags
 	switch network {
 	case Nothing:
 	case Proxied:
-		// SOCK_STREAM is more than TCP: of the protocols that it could be, there is TCP by its number and by default.
+		// SOCK_STREAM is more than TCP. Of the possible protocols, TCP is allowed, by its number and by default.
 		stream := append([]bpf.Instruction{
 			load(offsetArg1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: kind},
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SOCK_STREAM, SkipTrue: 1}, answer(unix.EAFNOSUPPORT), load(offsetArg2),
-		}, among(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP)...)
+		}, answerIfOneOf(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP)...)
 		first := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipFalse: tcp}}
-		return append(append(first, stream...), among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
+		return append(append(first, stream...), answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
 	case Itself:
 		first := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: netlink}, load(offsetArg2)}
-		all := append(append(first, among(0, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)...),
+		all := append(append(first, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.NETLINK_ROUTE)...),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipFalse: 1}, answer(0),
 			bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET, SkipTrue: 2}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_INET6, SkipTrue: 1},
 			answer(unix.EAFNOSUPPORT), load(offsetArg2))
-		// The kernel would load a module for another one that somebody asks for.
-		return append(all, among(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)...)
+		// For another protocol the kernel would load a module.
+		return append(all, answerIfOneOf(0, unix.EPROTONOSUPPORT, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)...)
 	}
-	return append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
+	return append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...)
 }
 
-// Walls says what is around a confined process beside the filter. What they do not hold, the filter refuses.
+// Walls describes the confinement of a process other than the filter. The filter refuses what the walls do not hold.
 type Walls struct {
 	Network Network
-	Charged bool // a control group holds whatever memory the kernel takes for it
-	Own     bool // its user is no other sandbox's, so that what the kernel counts for a user is its own
+	Charged bool // a control group counts all memory that the kernel allocates for it
+	Own     bool // no other sandbox has its user, so what the kernel counts for a user is its own
 }
 
-// special are the system calls that depend on their arguments or on the walls, or have an answer of their own.
-func special(walls Walls) map[uint32][]bpf.Instruction {
-	// Its flags cannot be looked at; libraries fall back on clone. No thread of the same memory may be in another namespace.
+// specialCalls are the system calls that depend on their arguments or on the walls, or have an answer of their own.
+func specialCalls(walls Walls) map[uint32][]bpf.Instruction {
+	// The filter cannot see its flags; libraries use clone instead. A thread with the same memory cannot be in another
+	// namespace.
 	clone := []bpf.Instruction{load(offsetArg0), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipFalse: 1}, answer(unix.EPERM), answer(0)}
-	done := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO} // without an error: the kernel does nothing
+	done := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO} // no error: the kernel does nothing
 	all := map[uint32][]bpf.Instruction{
 		unix.SYS_CLONE:      clone,
 		unix.SYS_CLONE3:     {answer(unix.ENOSYS)},
 		unix.SYS_SOCKET:     socketsOf(walls.Network),
-		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
-		// All that the machine has yet to write is not theirs to wait for, and everybody else would.
+		unix.SYS_SOCKETPAIR: append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX)...),
+		// It must not wait until the machine has written everything, and make all others wait.
 		unix.SYS_SYNC:   {done},
 		unix.SYS_SYNCFS: {done},
-		// Nobody types on a terminal in another's name, changes what drives it, or turns off where the kernel puts what it maps.
+		// It must not type on a terminal in another's name, change a terminal's driver, or turn off where the kernel
+		// puts mappings.
 		unix.SYS_IOCTL: append([]bpf.Instruction{load(offsetArg1)},
-			among(unix.EPERM, 0, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSCTTY, unix.TIOCCONS, unix.TIOCSETD)...),
-		unix.SYS_PERSONALITY: append([]bpf.Instruction{load(offsetArg0)}, among(0, unix.EPERM, 0, ^uint32(0))...),
-		// Pages of a size that the machine has set aside are charged to no group of memory. Who asks for them does without.
+			answerIfOneOf(unix.EPERM, 0, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSCTTY, unix.TIOCCONS, unix.TIOCSETD)...),
+		unix.SYS_PERSONALITY: append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(0, unix.EPERM, 0, ^uint32(0))...),
+		// Large pages are not counted by a group's memory. Programs that ask for them do without.
 		unix.SYS_MMAP:         append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), answer(0)),
 		unix.SYS_MEMFD_CREATE: append(refuseLarge(offsetArg1, unix.MFD_HUGETLB), answer(0)),
 		unix.SYS_SHMGET:       append(refuseLarge(offsetArg2, shmHuge), answer(0)),
@@ -183,8 +187,8 @@ func special(walls Walls) map[uint32][]bpf.Instruction {
 			}
 		}
 	}
-	depend(walls.Own, shared())
-	depend(walls.Charged, uncharged())
+	depend(walls.Own, sharedUserRules())
+	depend(walls.Charged, unchargedRules())
 	return all
 }
 
@@ -193,12 +197,12 @@ const (
 	setPipeSize = 1031   // F_SETPIPE_SZ (fcntl(2))
 )
 
-// uncharged is what follows where no control group is charged: by these calls a process holds memory of the kernel's that stands in
-// no list of what is its own. Each gets the error by which programs do without.
-func uncharged() map[uint32][]bpf.Instruction {
+// unchargedRules are the rules when no control group counts memory. With these calls a process holds kernel memory that
+// is in no list of its resources. Each call gets an error with which programs do without.
+func unchargedRules() map[uint32][]bpf.Instruction {
 	missing := []bpf.Instruction{answer(unix.ENOSYS)}
 	impossible := []bpf.Instruction{answer(unix.EINVAL)}
-	mmap := append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), // pages that are shared stay when they are in nobody's table any more
+	mmap := append(refuseLarge(offsetArg3, unix.MAP_HUGETLB), // shared pages stay when no process maps them any more
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: unix.MAP_SHARED | unix.MAP_ANON},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.MAP_SHARED | unix.MAP_ANON, SkipFalse: 1}, answer(unix.EPERM), answer(0))
 	// A socket keeps the size of its queue.
@@ -208,19 +212,20 @@ func uncharged() map[uint32][]bpf.Instruction {
 		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO}, answer(0))
 	return map[uint32][]bpf.Instruction{
 		unix.SYS_MEMFD_CREATE: missing, unix.SYS_SHMGET: missing, unix.SYS_MSGGET: missing, unix.SYS_SEMGET: missing, unix.SYS_MQ_OPEN: missing,
-		unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible, // what is in a pipe or a socket by them is a file's
+		unix.SYS_SPLICE: impossible, unix.SYS_TEE: impossible, unix.SYS_SENDFILE: impossible, // with these, the content of a pipe or a socket belongs to a file
 		unix.SYS_MMAP: mmap, unix.SYS_SETSOCKOPT: setsockopt,
 		unix.SYS_LANDLOCK_CREATE_RULESET: {answer(unix.EOPNOTSUPP)},
-		unix.SYS_PRCTL:                   append([]bpf.Instruction{load(offsetArg0)}, among(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
-		unix.SYS_FCNTL:                   append([]bpf.Instruction{load(offsetArg1)}, among(unix.EPERM, 0, setPipeSize)...),
+		unix.SYS_PRCTL:                   append([]bpf.Instruction{load(offsetArg0)}, answerIfOneOf(unix.EINVAL, 0, unix.PR_SET_SECCOMP)...),
+		unix.SYS_FCNTL:                   append([]bpf.Instruction{load(offsetArg1)}, answerIfOneOf(unix.EPERM, 0, setPipeSize)...),
 	}
 }
 
-// shared is what follows where others have the same user: what the kernel counts for a user is taken from all of them.
-func shared() map[uint32][]bpf.Instruction {
+// sharedUserRules are the rules when other sandboxes have the same user: what the kernel counts for a user is then
+// taken from all of them.
+func sharedUserRules() map[uint32][]bpf.Instruction {
 	all := map[uint32][]bpf.Instruction{
 		unix.SYS_INOTIFY_INIT1: {answer(unix.ENOSYS)}, unix.SYS_MQ_OPEN: {answer(unix.ENOSYS)},
-		unix.SYS_FCNTL: append([]bpf.Instruction{load(offsetArg1)}, among(unix.EPERM, 0, setPipeSize)...),
+		unix.SYS_FCNTL: append([]bpf.Instruction{load(offsetArg1)}, answerIfOneOf(unix.EPERM, 0, setPipeSize)...),
 	}
 	for _, number := range olderWatches() {
 		all[number] = []bpf.Instruction{answer(unix.ENOSYS)}
@@ -228,16 +233,16 @@ func shared() map[uint32][]bpf.Instruction {
 	return all
 }
 
-// refuseLarge refuses a call whose argument has the bit that asks for large pages. What was loaded stays loaded.
+// refuseLarge refuses a call whose argument asks for large pages. It leaves the loaded value as it is.
 func refuseLarge(offset, bit uint32) []bpf.Instruction {
 	return []bpf.Instruction{load(offset), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bit, SkipFalse: 1}, answer(unix.ENOMEM)}
 }
 
-// rules returns what follows for each number, in the order of the numbers. What is not allowed is refused; what is newer than
-// this list does not exist, because libraries then do without.
+// rules returns the instructions for each number, in the order of the numbers. A call that is not allowed is refused;
+// one that is newer than this list does not exist, because libraries then do without.
 func rules(walls Walls) []rule {
-	then := special(walls)
-	for _, number := range allowed() {
+	then := specialCalls(walls)
+	for _, number := range allowedCalls() {
 		then[number] = []bpf.Instruction{answer(0)}
 	}
 	var last uint32
@@ -257,7 +262,7 @@ func rules(walls Walls) []rule {
 	return append(all, rule{last + 1, []bpf.Instruction{answer(unix.ENOSYS)}}, rule{x32, []bpf.Instruction{answer(unix.EPERM)}})
 }
 
-// search finds a number's rule by halves: the kernel looks at a dozen of instructions for a call, and not at hundreds.
+// search finds a number's rule by binary search: the kernel executes a dozen instructions for a call, and not hundreds.
 func search(all []rule) ([]bpf.Instruction, error) {
 	if len(all) == 1 {
 		return all[0].then, nil
@@ -272,12 +277,12 @@ func search(all []rule) ([]bpf.Instruction, error) {
 	if err != nil || len(low) > most {
 		return nil, errors.Join(errors.New("the filter of system calls is too long for its jumps"), err)
 	}
-	jump := bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: all[middle].from, SkipTrue: uint8(len(low))} // #nosec G115 -- it was looked at
+	jump := bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: all[middle].from, SkipTrue: uint8(len(low))} // #nosec G115 -- its size was checked
 	return append(append([]bpf.Instruction{jump}, low...), high...), nil
 }
 
-// Filter returns the program by which the kernel decides about each system call of what is confined, as the kernel reads it. A
-// process of another architecture is killed.
+// Filter returns the program with which the kernel decides about each system call of a confined process, in the
+// kernel's form. A process of another architecture is killed.
 func Filter(walls Walls) ([]byte, error) {
 	program, err := filter(walls)
 	if err != nil {

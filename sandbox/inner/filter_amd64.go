@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_X86_64
 
-// calls are what this architecture has beside the others': the older forms.
+// calls are the older system calls that only this architecture has.
 func calls() []uint32 {
 	return []uint32{
 		unix.SYS_ACCESS, unix.SYS_ALARM, unix.SYS_ARCH_PRCTL, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_CREAT, unix.SYS_DUP2,
@@ -16,5 +16,5 @@ func calls() []uint32 {
 	}
 }
 
-// olderWatches are the older forms of what makes a watch of files.
+// olderWatches are the older system calls that make a watch of files.
 func olderWatches() []uint32 { return []uint32{unix.SYS_INOTIFY_INIT} }

@@ -4,8 +4,8 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_AARCH64
 
-// calls are what this architecture has beside the others': nothing.
+// calls are the system calls that only this architecture has: none.
 func calls() []uint32 { return nil }
 
-// olderWatches are the older forms of what makes a watch of files: there are none.
+// olderWatches are the older system calls that make a watch of files: there are none.
 func olderWatches() []uint32 { return nil }

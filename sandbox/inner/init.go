@@ -1,4 +1,4 @@
-// Package inner is what runs first inside of the sandbox: the init of a confined command. It imports little, because every
+// Package inner is what runs first inside the sandbox: the init of a confined command. It imports little, because every
 // start of a command waits for it.
 package inner
 
@@ -13,39 +13,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Word is the first argument of an init. It changes with what follows, so that an init of another version is known.
+// Word is the first argument of an init. It changes with the arguments after it, so that an init of another version is
+// noticed.
 const Word = "sandbox-init-9"
 
-// Where a confined command finds the proxy.
+// This is the address of the proxy inside the sandbox.
 const (
 	ProxyHost = "127.0.0.1"
 	ProxyPort = 3128
 )
 
-// Nobody is the user that a command is where it cannot be one of its own.
+// Nobody is the user of a command that cannot have one of its own.
 const Nobody = 65534
 
-// Diagnosis is the number under which an init whose memory is counted has a socket that tells of all sockets of its network.
+// Diagnosis is the number of the open socket with which the memory of all sockets in the init's network can be read.
 const Diagnosis = 250
 
 const (
-	first  = 3   // the number of the first file after the three that every process has
+	first  = 3   // the number of the first file after standard input, output and error
 	failed = 125 // the exit code of an init that cannot do its work
 )
 
-// The words for an init that makes the sandbox's root, because nobody else has: it is started in namespaces of its own, in which it
-// has every right. Below it, a command sees what it needs of the machine, or, Rooted, a root of its own. A Spare one is Alone, and may
-// wait for long until it is told what to run.
+// These are the words for an init that makes the sandbox's root itself. It is started in new namespaces, in which it
+// has every right. Alone shows the command what it needs of the machine; Rooted shows it a root of its own. Spare is
+// Alone for an init that may wait long until it is told what to run.
 const (
 	Alone  = "alone"
 	Rooted = "rooted"
 	Spare  = "spare"
 )
 
-// Main is an init: it makes the sandbox as far as nobody has, gives up every privilege, opens the way to the proxy, runs the
-// command, and returns its exit code. Its arguments, after Word, are one of the words above or another, the number of the pipe with
-// the plan, which the server holds as long as it lives, the number of the socket to the server, 0 for none, and the user that the
-// command is. Other words are not handled.
+// Main is an init: it makes the sandbox if nobody else has, gives up every privilege, opens the connection to the
+// proxy, runs the command, and returns its exit code. Its arguments, after Word, are one of the words above or another
+// one; the number of the pipe with the plan, which the server holds as long as it lives; the number of the socket to
+// the server, 0 for none; and the user of the command. Other words are not handled.
 func Main(args []string) (code int, handled bool) {
 	if len(args) == 0 || args[0] != Word {
 		return 0, false
@@ -62,11 +63,12 @@ func Main(args []string) (code int, handled bool) {
 	return code, true
 }
 
-// Works reports whether an exit code is the one of an init that has only its word.
+// Works reports whether an exit code is that of an init with no other argument than Word.
 func Works(code int) bool { return code == failed }
 
-// notStarted says why a program does not start. It is in the sandbox by now, so what is not there is as a rule what it needs.
-func notStarted(p *Plan, err error) error {
+// startError says why a program cannot be started. It is in the sandbox by now, so the file that is missing is usually
+// one that the program needs.
+func startError(p *Plan, err error) error {
 	program := p.Args[0]
 	if !strings.HasPrefix(program, "/") {
 		program = p.At + "/" + program
@@ -96,27 +98,27 @@ func initialize(args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	runtime.LockOSThread() // what is given up counts for this thread and what it starts
+	runtime.LockOSThread() // what is given up counts only for this thread and what it starts
 	host, err := prepare(args[0], user)
 	if err != nil {
 		return 0, err
 	}
-	plan, err := readPlan(pipe(server)) // whoever is kept in reserve waits here
+	plan, err := readPlan(pipe(server)) // an init in reserve waits here
 	if err != nil {
 		return 0, err
 	}
 	if err := plan.confine(host, control); err != nil {
 		return 0, err
 	}
-	if err := takeNoSignals(); err != nil {
+	if err := resetSignals(); err != nil {
 		return 0, err
 	}
 	process, err := syscall.ForkExec(plan.Args[0], plan.Args, &syscall.ProcAttr{Dir: plan.At, Env: plan.Env, Files: []uintptr{0, 1, 2}})
 	if err != nil {
-		return 0, notStarted(plan, err)
+		return 0, startError(plan, err)
 	}
 	go watchOver(host, server)
-	for { // process 1 reaps everybody's children
+	for { // process 1 reaps all orphans
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		if err != nil && !errors.Is(err, syscall.EINTR) {
@@ -128,19 +130,19 @@ func initialize(args []string) (code int, err error) {
 	}
 }
 
-// prepare does what needs no plan: it takes from everybody who comes later what rights there are, and makes the root as far as it
-// can. Nothing when somebody else makes it.
+// prepare does everything that needs no plan: it removes rights from all later processes, and makes the root as far as
+// possible. It does nothing when somebody else makes the root.
 func prepare(word string, user int) (*material, error) {
 	switch word {
 	case Alone, Rooted, Spare:
 	default:
-		return nil, errors.Join(dropBounds(), becomeAtOnce(user))
+		return nil, errors.Join(dropBounds(), becomeUser(user))
 	}
 	host, err := gather(user)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(dropBounds(), become(user)); err != nil {
+	if err := errors.Join(dropBounds(), becomeUserOnThread(user)); err != nil {
 		return nil, err
 	}
 	if word == Rooted {
@@ -155,13 +157,13 @@ func prepare(word string, user int) (*material, error) {
 	if word == Alone {
 		return host, nil
 	}
-	err = host.othersBecome()
+	err = host.dropOtherThreads()
 	return host, err
 }
 
-// confine makes what is around the command, and leaves nothing that it could undo.
+// confine completes the confinement of the command, and leaves nothing with which the command could undo it.
 func (p *Plan) confine(host *material, control int) error {
-	if host == nil { // somebody else made the root, and the folders in it
+	if host == nil { // somebody else has made the root, and the folders in it
 		if err := p.writeFiles(""); err != nil {
 			return err
 		}
@@ -171,7 +173,7 @@ func (p *Plan) confine(host *material, control int) error {
 	if err := errors.Join(giveUp(), unix.CloseRange(first, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)); err != nil {
 		return err
 	}
-	if control != 0 { // before the limit of open files, which also is one of those that are sent
+	if control != 0 { // before the limit of open files, which also applies to files that are sent
 		if err := sendListener(control); err != nil {
 			return err
 		}
@@ -185,7 +187,8 @@ func (p *Plan) confine(host *material, control int) error {
 	return enforce(p.Filter)
 }
 
-// openDiagnosis opens what tells of the sockets of this network. Without it the server says that they are not counted.
+// openDiagnosis opens the socket for reading the memory of the sockets in this network. Without it the server reports
+// that they are not counted.
 func openDiagnosis() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err == nil {
@@ -194,15 +197,15 @@ func openDiagnosis() {
 	}
 }
 
-// limit bounds what the kernel bounds for each process. A crash leaves no core, and wakes no program of the host's that would
-// look at it: one of no bytes would.
+// limit sets the limits that the kernel enforces for each process. A crash leaves no core dump, and starts no program
+// of the host that would read it; with a limit of zero bytes it would.
 func (p *Plan) limit() error {
 	const files, counted, signals = 8192, 1024, 4096
 	limits := map[int]uint64{
 		syscall.RLIMIT_CORE: 1, syscall.RLIMIT_NOFILE: files, syscall.RLIMIT_FSIZE: uint64(p.File), // #nosec G115 -- a size
 	}
 	if !p.Charged {
-		limits[syscall.RLIMIT_NOFILE] = counted // each may hold memory of the kernel's, and is looked at
+		limits[syscall.RLIMIT_NOFILE] = counted // each open file may hold kernel memory, and is looked at
 	}
 	if p.Processes > 0 {
 		limits[unix.RLIMIT_NPROC], limits[unix.RLIMIT_SIGPENDING] = uint64(p.Processes), signals // #nosec G115 -- a count
@@ -220,7 +223,7 @@ func (p *Plan) limit() error {
 	return nil
 }
 
-// pipe reads from a file by its number, which nobody else closes.
+// pipe reads from a file by its number, without closing it.
 type pipe int
 
 // Read implements io.Reader.
@@ -239,16 +242,16 @@ func (p pipe) Read(buffer []byte) (int, error) {
 
 // watchOver does what can wait until the program has begun, and ends with the server.
 func watchOver(host *material, server int) {
-	const begun = 20                                                                 // milliseconds; less when the server ends
+	const begun = 20                                                                 // milliseconds; fewer when the server ends
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(server), Events: unix.POLLIN}}, begun) // #nosec G115 -- a descriptor
-	if err := host.othersBecome(); err != nil {
+	if err := host.dropOtherThreads(); err != nil {
 		unix.Exit(failed)
 	}
 	endWith(server)
 }
 
-// endWith ends this process, and with it all that it started, when the server's end of a pipe is closed: the server was killed. The
-// signal that the kernel sends then does not always reach what became another user.
+// endWith ends this process, and with it all that it started, when the server closes its end of a pipe because it was
+// killed. The signal that the kernel sends then does not always reach a process that became another user.
 func endWith(server int) {
 	var nothing [1]byte
 	for {
@@ -267,11 +270,11 @@ func ExitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// dropBounds lets no program that is started later have any capability.
+// dropBounds keeps all later programs from getting any capability.
 func dropBounds() error {
 	for capability := uintptr(0); ; capability++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) && capability > unix.CAP_BPF { // there are no more
+		if errors.Is(err, unix.EINVAL) && capability > unix.CAP_BPF { // there are no more capabilities
 			return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 		}
 		if errors.Is(err, unix.EPERM) { // nobody has any to give
@@ -283,9 +286,9 @@ func dropBounds() error {
 	}
 }
 
-// become makes a root of the host another user, on this thread, which keeps what rights it has for as long as it makes the sandbox.
-// Its group is that user's already.
-func become(user int) error {
+// becomeUserOnThread makes root of the host another user, on this thread, which keeps its rights while it makes the
+// sandbox. Its group is already that user's.
+func becomeUserOnThread(user int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -300,9 +303,10 @@ func become(user int) error {
 	return errors.Join(unix.Capget(&header, &rights[0]), unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0), change(), unix.Capset(&header, &rights[0]))
 }
 
-// othersBecome makes the other threads that user, who were started for Go alone and do nothing with what rights they have: they
-// lose them. That takes the time of a few turns of each thread, which the program's first moments are spared.
-func (m *material) othersBecome() error {
+// dropOtherThreads makes the other threads that user, so that they lose their rights. Go has started them for itself,
+// and they do nothing with these rights. It takes a few turns of each thread, so it is not done in the program's first
+// moments.
+func (m *material) dropOtherThreads() error {
 	if m == nil || !m.root {
 		return nil
 	}
@@ -310,8 +314,8 @@ func (m *material) othersBecome() error {
 	return syscall.Setuid(m.user)
 }
 
-// becomeAtOnce makes a root of the host another user, without rights.
-func becomeAtOnce(user int) error {
+// becomeUser makes root of the host another user, without rights.
+func becomeUser(user int) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -325,15 +329,15 @@ func giveUp() error {
 	return errors.Join(
 		unix.Capset(&header, &none[0]),
 		unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0),
-		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0), // becoming another user took it away
+		unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0), // becoming another user has removed it
 		unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
 	)
 }
 
-// takeNoSignals makes of process 1 what it would be without Go, which has a handler for every signal: the kernel keeps from it what
-// its own processes send. So the program cannot end it with the sandbox, or keep it busy.
-func takeNoSignals() error {
-	const last, forThreads, set = 64, 33, 8 // Go's own and the C library's word to their threads is left; a set of signals has 64 bits
+// resetSignals makes process 1 ignore the signals of its own processes, as it would without Go, which has a handler for
+// every signal. So the program cannot end it with the sandbox, or keep it busy.
+func resetSignals() error {
+	const last, forThreads, set = 64, 33, 8 // the signals of Go and the C library for their threads are left; a set of signals has 64 bits
 	nothing, err := unix.MmapPtr(-1, 0, nil, uintptr(os.Getpagesize()), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return err
@@ -350,7 +354,7 @@ func takeNoSignals() error {
 	return nil
 }
 
-// sendListener opens the proxy's address in this network, and gives it to the server.
+// sendListener opens the proxy's address in this network, and sends it to the server.
 func sendListener(control int) error {
 	const queue = 128
 	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

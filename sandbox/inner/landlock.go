@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The versions of Landlock's interface that bring something: files may move between folders, files are cut only where they may be
-// written, TCP is looked at, and so are devices, and sockets and signals that lead out.
+// These versions of Landlock's interface add something: moving files between folders, truncating files only where they
+// may be written, TCP, devices, and sockets and signals that lead outside.
 const (
 	landlockFiles    = 2
 	landlockTruncate = 3
@@ -18,13 +18,13 @@ const (
 	landlockScopes   = 6
 )
 
-// Walled reports whether this kernel has Landlock.
-func Walled() bool {
+// HasLandlock reports whether this kernel has Landlock.
+func HasLandlock() bool {
 	version, err := ll.LandlockGetABIVersion()
 	return err == nil && version >= landlockFiles
 }
 
-// Lacks lists what this kernel lacks of Landlock, for people.
+// Lacks lists which parts of Landlock this kernel lacks, for people.
 func Lacks() []string {
 	version, err := ll.LandlockGetABIVersion()
 	switch {
@@ -36,15 +36,15 @@ func Lacks() []string {
 	return nil
 }
 
-// What Landlock knows to allow of files and folders.
+// These are the rights that Landlock can give for files and folders.
 const (
 	readFolders = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
 	writeFiles  = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSIoctlDev
 	everything  = ll.AccessFSIoctlDev<<1 - 1
 )
 
-// handled is what is looked at with a version of the interface.
-func handled(version int) uint64 {
+// handledAccess returns the rights that are checked with a version of the interface.
+func handledAccess(version int) uint64 {
 	switch {
 	case version < landlockTruncate:
 		return ll.AccessFSTruncate - 1
@@ -54,15 +54,15 @@ func handled(version int) uint64 {
 	return everything
 }
 
-// restrict is a second wall behind the folders and the network of the sandbox, as far as the kernel has it: what is not below
-// this root cannot be opened by any way, only temporary folders and a build's own can be written to, and a program has no TCP but
-// to the proxy, if there is one. It is around this thread and what it starts.
+// restrict is a second wall behind the folders and the network of the sandbox, as far as the kernel has it: nothing
+// outside this root can be opened in any way, only temporary folders and a build's own can be written to, and a program
+// has no TCP except to the proxy, if there is one. It applies to this thread and everything that it starts.
 func restrict(dir string, writable, network bool) error {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil || version < landlockFiles {
-		return nil // Lacks says so
+		return nil // Lacks reports this
 	}
-	rules := ll.RulesetAttr{HandledAccessFS: handled(version)}
+	rules := ll.RulesetAttr{HandledAccessFS: handledAccess(version)}
 	if !writable && version >= landlockTCP {
 		rules.HandledAccessNet = ll.AccessNetBindTCP | ll.AccessNetConnectTCP
 	}

@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Plan is what an init is told by the server, over a pipe: no command line shows it.
+// Plan is what the server tells an init, over a pipe, because everybody can read command lines.
 type Plan struct {
-	Dir       string // the host's folder of the command; for Rooted, of its root. Nothing for who finds a root made
-	At        string // where the command starts; but for Rooted, where it sees its folder
-	Temporary int64  // bytes of /tmp, for who finds none
+	Dir       string // the host's folder of the command; for Rooted, of its root. Empty for an init whose root was made
+	At        string // where the command starts; for Rooted, where it sees its folder
+	Temporary int64  // bytes of /tmp; for an init that makes it
 	File      int64  // bytes of the largest file
 	Writable  bool   // the command may write to its folder
 	Network   bool   // there is a proxy
-	Charged   bool   // a control group holds whatever memory the kernel takes for it; else the server counts, and needs Diagnosis
-	Processes int    // how many its user may have, which is nobody else's; 0: not said
+	Charged   bool   // a control group counts all memory that the kernel allocates; otherwise the server counts, and needs Diagnosis
+	Processes int    // limit of processes of its user, which no one else has; 0: no limit
 
 	Filter string // of system calls, as Filter returns it
 
 	Env   []string
 	Args  []string
-	Files map[string]string // small files that only the command sees, by their paths below one of Folders
+	Files map[string]string // small files for the command alone, by their paths below one of Folders
 }
 
 // Bytes returns the plan as the server writes it.
@@ -41,11 +41,11 @@ func (p *Plan) Bytes() []byte {
 	}
 	text := strings.Join(append(words, p.Args...), "\x00")
 	plan := binary.NativeEndian.AppendUint32(nil, uint32(len(p.Filter))) // #nosec G115 -- it is small
-	plan = binary.NativeEndian.AppendUint32(plan, uint32(len(text)))     // #nosec G115 -- the kernel would take no such command
+	plan = binary.NativeEndian.AppendUint32(plan, uint32(len(text)))     // #nosec G115 -- the kernel would refuse a longer command
 	return append(append(plan, p.Filter...), text...)
 }
 
-// readPlan reads what Bytes wrote, and nothing of what follows.
+// readPlan reads what Bytes wrote, and nothing after it.
 func readPlan(r io.Reader) (*Plan, error) {
 	const size, most, fixed = 8, 64 << 20, 10
 	var head [size]byte

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// At is where a confined process sees this program.
+// At is the path at which a confined process sees this program.
 const At = "/run/landfall/init"
 
-// Shown are the host's files and folders that every confined process sees, read-only, as far as there are any, beside its own.
-// A link stays a link.
-func Shown() []string {
+// VisiblePaths returns the host's files and folders that every confined process sees, read-only, if they exist. A link
+// stays a link.
+func VisiblePaths() []string {
 	return []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
 		"/etc/alternatives", "/etc/ca-certificates", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime",
@@ -29,8 +29,8 @@ func Shown() []string {
 // Host is the name of the host that a program sees.
 const Host = "function"
 
-// Written are small files that a user sees beside those.
-func Written(host string, user int) map[string]string {
+// UserFiles returns small files that a user sees in addition.
+func UserFiles(host string, user int) map[string]string {
 	number := strconv.Itoa(user)
 	return map[string]string{ // #nosec G101 -- nobody has a password there
 		"/etc/passwd": "root:x:0:0:root:/:/bin/false\n" + entry(user),
@@ -45,19 +45,19 @@ func entry(user int) string {
 	return "nobody:x:" + number + ":" + number + ":nobody:/tmp:/bin/sh\n"
 }
 
-// Folders are where a program sees the small files that are its alone.
+// Folders returns the folders of a program's own small files.
 func Folders() []string { return []string{"/secrets", "/configs"} }
 
-// These lead to the folder of a program, where Fission has it.
+// These lead to the folder of a program, at the path that Fission uses.
 const (
 	UserFolder = "/userfunc"
 	UserLink   = "/userfunc/deployarchive"
 )
 
-// base is where the root is made: in the way of nothing that is yet to be cut out.
+// base is where the root is made: no file that is still needed is there.
 const base = "/proc"
 
-// graft is a file or folder of the host, cut out with all that is mounted below it, on its way into the root.
+// graft is a file or folder of the host, detached with all mounts below it, which will be put into the root.
 type graft struct {
 	fd     int
 	at     string
@@ -72,12 +72,12 @@ type material struct {
 	grafts  []graft
 	devices []graft
 	user    int
-	root    bool // this process is the host's root but for the thread that makes the sandbox
+	root    bool // this process is the host's root, except for the thread that makes the sandbox
 }
 
-// gather keeps this process's mounts apart from the host's, and cuts out what is in every root.
+// gather separates this process's mounts from the host's, and detaches what belongs into every root.
 func gather(user int) (*material, error) {
-	// When the machine runs out of memory, this process and what it starts are what the kernel ends first.
+	// When the machine runs out of memory, the kernel ends this process and its descendants first.
 	if err := write("/proc/self/oom_score_adj", "1000"); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,8 @@ func gather(user int) (*material, error) {
 		return nil, err
 	}
 	self.at = At
-	// Of its own processes, and while the host's is in sight: without that, a user who is not root gets none.
+	// It shows its own processes. It must be mounted while the host's is visible; otherwise a user who is not root may
+	// not mount one.
 	if err := unix.Mount("proc", base, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RDONLY, ""); err != nil {
 		return nil, fmt.Errorf("/proc: %w", err)
 	}
@@ -119,13 +120,13 @@ func gather(user int) (*material, error) {
 	return m, nil
 }
 
-// showMachine takes what a command sees of the machine, beside a place for its folder.
+// showMachine adds what a command sees of the machine, and a place for its folder.
 func (m *material) showMachine() error {
 	m.folders = append(m.folders, "/etc", "/etc/ssl", "/etc/pki", "/etc/pki/ca-trust", "/etc/pki/tls", "/"+Host, UserFolder)
 	m.folders = append(m.folders, Folders()...)
 	m.links[UserLink] = "/" + Host
-	m.files = Written(Host, m.user)
-	for _, path := range Shown() {
+	m.files = UserFiles(Host, m.user)
+	for _, path := range VisiblePaths() {
 		if err := m.show(path, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -133,8 +134,8 @@ func (m *material) showMachine() error {
 	return nil
 }
 
-// showRoot takes what is in a folder of the host, but for what every root has of its own, and for the places of small files, if there
-// are any.
+// showRoot adds the content of a folder of the host, except what every root has of its own, and the places of small
+// files, if there are any.
 func (m *material) showRoot(folder string, files bool) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -155,30 +156,31 @@ func (m *material) showRoot(folder string, files bool) error {
 	return m.nameUser(folder)
 }
 
-// named is where the list of users lies that takes the place of a root's own.
-const named = "/run/landfall/passwd"
+// usersPath is where the list of users lies that takes the place of a root's own.
+const usersPath = "/run/landfall/passwd"
 
-// nameUser adds the user to a root's list of users, where it has one: many a program asks what its user is called.
+// nameUser adds the user to a root's list of users, if it has one, because many programs ask for the name of their
+// user.
 func (m *material) nameUser(folder string) error {
 	list, err := Users(folder, m.user)
 	if list != "" {
-		m.files = map[string]string{named: list}
+		m.files = map[string]string{usersPath: list}
 	}
 	return err
 }
 
-// Users returns the list of users that lies in a root, with this one in it; nothing when there is none in its own place.
+// Users returns the list of users of a root, with this one added; empty when the root has no ordinary file for it.
 func Users(folder string, user int) (string, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = root.Close() }() // nothing is written by it
+	defer func() { _ = root.Close() }() // nothing is written to it
 	const list = "etc/passwd"
 	etc, failed := root.Lstat("etc")
 	file, err := root.Lstat(list)
 	if failed != nil || err != nil || !etc.IsDir() || !file.Mode().IsRegular() {
-		return "", nil // it has none that could be added to
+		return "", nil // it has none to which one could be added
 	}
 	text, err := root.ReadFile(list)
 	if err != nil {
@@ -192,7 +194,7 @@ func Users(folder string, user int) (string, error) {
 	return entry(user) + string(text), nil
 }
 
-// show takes a file or folder of the host. A link stays a link.
+// show adds a file or folder of the host. A link stays a link.
 func (m *material) show(path, at string) error {
 	if target, err := os.Readlink(path); err == nil {
 		m.links[at] = target
@@ -206,13 +208,13 @@ func (m *material) show(path, at string) error {
 	return err
 }
 
-// sealed is what nobody changes, and where no file gives rights.
-func sealed() *unix.MountAttr {
+// readOnlyAttr returns the attributes of a mount that nobody can change, and where no file gives rights.
+func readOnlyAttr() *unix.MountAttr {
 	return &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
 }
 
-// makeRoot makes the root of the sandbox, and goes there: a folder in memory, into which what the command may see is grafted, and
-// which can only be read then. The devices are put on top. The host's files can still be seen.
+// makeRoot makes the root of the sandbox, and goes there: a folder in memory into which everything is grafted that the
+// command may see, and which is then made read-only. The devices are put on top. The host's files are still visible.
 func (m *material) makeRoot() error {
 	const own = unix.MS_NOSUID | unix.MS_NODEV
 	if err := unix.Mount("tmpfs", base, "tmpfs", own, "mode=0755,size=1m"); err != nil {
@@ -244,18 +246,18 @@ func (m *material) makeRoot() error {
 	return errors.Join(
 		putAll(m.grafts),
 		m.putNames(),
-		unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, sealed()),
+		unix.MountSetattr(unix.AT_FDCWD, ".", unix.AT_RECURSIVE, readOnlyAttr()),
 		putAll(m.devices),
 		unix.Sethostname([]byte(Host)),
 	)
 }
 
-// putNames puts a list of users in the place of a root's own.
+// putNames replaces a root's own list of users.
 func (m *material) putNames() error {
-	if _, ok := m.files[named]; !ok {
+	if _, ok := m.files[usersPath]; !ok {
 		return nil
 	}
-	g, err := cut("." + named)
+	g, err := cut("." + usersPath)
 	if err != nil {
 		return err
 	}
@@ -275,7 +277,7 @@ func (p *Plan) enter(m *material) error {
 			return err
 		}
 		folder.at = p.At
-		if err := unix.MountSetattr(folder.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, sealed()); err != nil {
+		if err := unix.MountSetattr(folder.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, readOnlyAttr()); err != nil {
 			return err
 		}
 		if err := putAll([]graft{folder}); err != nil {
@@ -289,7 +291,7 @@ func (p *Plan) enter(m *material) error {
 	}{
 		{"/tmp", func() error { return unix.Mount("tmpfs", "./tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, temporary) }},
 		{"small files", p.mountFiles},
-		{"make it the root", func() error { return unix.PivotRoot(".", ".") }}, // the host's lies on top of it now
+		{"make it the root", func() error { return unix.PivotRoot(".", ".") }}, // the host's root is on top of it now
 		{"leave the host's root", func() error { return unix.Unmount(".", unix.MNT_DETACH) }},
 		{"go to the root", func() error { return unix.Chdir("/") }},
 		{"turn on the loopback device", p.raiseLoopback},
@@ -302,8 +304,8 @@ func (p *Plan) enter(m *material) error {
 	return nil
 }
 
-// unmapZeros puts a device into the place of the one with zeros that gives zeros as well, but cannot be mapped: what processes share
-// by that is memory that nobody counts.
+// unmapZeros replaces the device of zeros by one that cannot be mapped, because mapped zeros are shared memory that
+// nobody counts.
 func (p *Plan) unmapZeros() error {
 	if p.Charged {
 		return nil
@@ -311,7 +313,7 @@ func (p *Plan) unmapZeros() error {
 	return unix.Mount("/dev/full", "/dev/zero", "", unix.MS_BIND, "")
 }
 
-// mountFiles puts the small files into folders in memory, which lie in the root that is being made, and lets nobody change them.
+// mountFiles puts the small files into folders in memory, in the root that is being made, and makes them read-only.
 func (p *Plan) mountFiles() error {
 	if len(p.Files) == 0 {
 		return nil
@@ -326,14 +328,14 @@ func (p *Plan) mountFiles() error {
 		return err
 	}
 	for _, folder := range Folders() {
-		if err := unix.MountSetattr(unix.AT_FDCWD, "."+folder, 0, sealed()); err != nil {
+		if err := unix.MountSetattr(unix.AT_FDCWD, "."+folder, 0, readOnlyAttr()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// FilesSize is how many bytes a folder in memory may have that takes all of these files.
+// FilesSize returns how many bytes a folder in memory needs for these files.
 func FilesSize(files map[string]string) int64 {
 	const block = 4096
 	size := int64(block)
@@ -363,7 +365,7 @@ const (
 	fileMode   = 0o644
 )
 
-// write writes a small file, which is made where there is none.
+// write writes a small file, and makes it if it does not exist.
 func write(path, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, fileMode)
 	if err != nil {
@@ -373,7 +375,7 @@ func write(path, text string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// cut cuts out one file or folder.
+// cut detaches one file or folder.
 func cut(path string) (graft, error) {
 	var info unix.Stat_t
 	if err := unix.Stat(path, &info); err != nil {
@@ -386,7 +388,7 @@ func cut(path string) (graft, error) {
 	return graft{fd: fd, at: path, folder: info.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
-// prepare makes the place where the graft goes.
+// prepare makes the place for the graft.
 func (g graft) prepare() error {
 	if g.folder {
 		return unix.Mkdir("."+g.at, folderMode)
@@ -404,7 +406,7 @@ func putAll(all []graft) error {
 	return nil
 }
 
-// raiseLoopback turns on the loopback device of an empty network, where the proxy is going to be.
+// raiseLoopback turns on the loopback device of an empty network, for the proxy.
 func (p *Plan) raiseLoopback() error {
 	if !p.Network {
 		return nil

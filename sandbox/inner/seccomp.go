@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enforce puts this thread, and what it starts, under the filter. The kernel reads the program from an address: it is that of a
-// file in memory, which holds the program's length, its address, and the program.
+// enforce applies the filter to this thread and what it starts. The kernel reads the program from an address in memory:
+// that of a mapped file with the program's length, its address, and the program.
 func enforce(program string) error {
 	fd, err := unix.MemfdCreate("filter", unix.MFD_CLOEXEC)
 	if err != nil {

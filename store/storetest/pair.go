@@ -10,14 +10,14 @@ import (
 	"landfall.dev/landfall/porttest"
 )
 
-// Pair is a PostgreSQL server with a replica, which has all that the server said was committed.
+// Pair is a PostgreSQL server with a replica, which has everything that the server reported as committed.
 type Pair struct {
 	URL     string // of an empty, migrated database: it names both
 	Primary string // its address on the server that takes writes now
 	Replica string // and on the one that follows it, or did before a Failover
 
 	t      testing.TB
-	nodes  [2]*server // the first takes writes; the second is nil from a Failover to Repair
+	nodes  [2]*server // the first takes writes; the second is nil from Failover to Repair
 	absent string     // the port of the second then
 }
 
@@ -54,8 +54,8 @@ func Join(first, second string) string {
 	return begin + "@" + host + "," + other + "/" + rest
 }
 
-// Failover kills the server that takes writes, and promotes the replica. What is committed from then on is in one place only, until
-// Repair.
+// Failover kills the server that takes writes, and promotes the replica. What is committed after that is in one place
+// only, until Repair.
 func (p *Pair) Failover() {
 	p.t.Helper()
 	killed, promoted := p.nodes[0], p.nodes[1]
@@ -67,7 +67,7 @@ func (p *Pair) Failover() {
 	p.nodes, p.absent, p.Primary = [2]*server{promoted}, killed.port, promoted.url(template)
 }
 
-// Demote makes the server refuse writes, and those that are connected stay so.
+// Demote makes the server refuse writes. Open connections stay.
 func (p *Pair) Demote() {
 	p.t.Helper()
 	if err := errors.Join(p.nodes[0].exec(`ALTER SYSTEM SET default_transaction_read_only = on`), p.nodes[0].exec(`SELECT pg_reload_conf()`)); err != nil {
@@ -84,7 +84,7 @@ func (p *Pair) Promote() {
 	}
 }
 
-// Repair makes a replica in the place of the server that was killed, and waits until it has everything.
+// Repair makes a replica in place of the killed server, and waits until it has everything.
 func (p *Pair) Repair() {
 	p.t.Helper()
 	if p.nodes[1] != nil {

@@ -24,8 +24,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Postgres returns the address of an empty, migrated database on a real server: the one that Share started, or else one that the first
-// call of a test program starts and that ends with the program. The database ends with t.
+// Postgres returns the address of an empty, migrated database on a real server: the one that Share started, or else one
+// that the first call in a test program starts and that ends with the program. The database ends with t.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	s, err := shared()
@@ -44,7 +44,7 @@ func Postgres(t testing.TB) string {
 	return s.url(name)
 }
 
-// Load returns the address of a database that is what pg_dump --inserts wrote of another one.
+// Load returns the address of a database with what pg_dump --inserts wrote of another one.
 func Load(t testing.TB, dump string) string {
 	t.Helper()
 	address := Postgres(t)
@@ -73,7 +73,7 @@ func run(t testing.TB, address, statements string) {
 	}
 }
 
-// Server is a PostgreSQL server of a test's own, which it may do anything to.
+// Server is a PostgreSQL server for one test, which may do anything to it.
 type Server struct {
 	URL string // of an empty, migrated database
 	t   testing.TB
@@ -91,7 +91,7 @@ func NewServer(t testing.TB) *Server {
 	return &Server{URL: s.url(template), t: t, s: s}
 }
 
-// Restart ends the server, at once as a crash does or else by breaking off what is under way in good order, and waits until it
+// Restart ends the server, as a crash does or else in good order with a break of all connections, and waits until it
 // serves again.
 func (s *Server) Restart(crash bool) {
 	s.t.Helper()
@@ -118,8 +118,8 @@ func (s *Server) Restart(crash bool) {
 	}
 }
 
-// Hold takes every lock that a table has, in the database at an address, until it is released. Waiting tells whether anybody
-// waits for one.
+// Hold takes every lock that a table has, in the database at an address, until it is released. waiting tells whether
+// anybody waits for one.
 func Hold(t testing.TB, address, table string) (waiting func() bool, release func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), address)
@@ -143,15 +143,15 @@ func Hold(t testing.TB, address, table string) (waiting func() bool, release fun
 	return waiting, release
 }
 
-// EndOwner ends the connection that has the lock of the owner of the database at an address, as far as the server is concerned.
-func EndOwner(t testing.TB, address string) {
+// EndLeader ends, on the server, the connection that has the leader's lock in the database at an address.
+func EndLeader(t testing.TB, address string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	// Only the owner's lock belongs to a session that is in no transaction.
+	// Only the leader's lock belongs to a session without a transaction.
 	err = eventually(func() error {
 		var left int
 		err := conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid
@@ -171,14 +171,14 @@ type server struct {
 	cluster
 
 	port  string
-	alive io.WriteCloser // open until the server is to end; a signal's name in it ends and starts it
+	alive io.WriteCloser // open until the server must end; a signal's name written to it restarts the server
 	ended chan struct{}  // closed when it has
 }
 
 // template is the name of a server's migrated database.
 const template = "landfall_template"
 
-// portVariable says where the server is that Share started.
+// portVariable names the environment variable with the port of the server that Share started.
 const portVariable = "LANDFALL_TEST_POSTGRES_PORT"
 
 var shared = sync.OnceValues(func() (*server, error) {
@@ -188,7 +188,7 @@ var shared = sync.OnceValues(func() (*server, error) {
 	return startMigrated()
 })
 
-// Share starts the server that Postgres uses in this program and in all that it starts, until end.
+// Share starts the server that Postgres uses in this program and in all programs that it starts, until end.
 func Share() (end func(), err error) {
 	s, err := startMigrated()
 	if err != nil {
@@ -224,10 +224,10 @@ const (
 	startPoll     = 20 * time.Millisecond
 )
 
-// watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
-// server and its folder away. A line of the input is a signal that ends the server, which is then started anew, unless the line says
-// that this is the end.
-const watched = `while :; do
+// serverScript runs a server until the program at the other end of its input ends in any way, and then removes the
+// server and its folder. A line of the input is a signal that ends the server, which then starts again, unless the line
+// says that this is the end.
+const serverScript = `while :; do
 	"$@" </dev/null >>server.log 2>&1 & pid=$!
 	if read -r signal end; then kill -"$signal" $pid; wait $pid; [ -z "$end" ] || break; else kill -QUIT $pid; wait $pid; break; fi
 done
@@ -249,8 +249,8 @@ func start() (*server, error) {
 
 const superuser = "landfall"
 
-// startAt serves the cluster that fill makes, on a port of the loopback interface. The server does not sync: the tests are of what we
-// do, not of a machine that loses power.
+// startAt serves the cluster that fill makes, on a port of the loopback interface. The server does not sync: the tests
+// are about our code, not about a machine that loses power.
 func startAt(port string, fill func(cluster) error) (*server, error) {
 	c, err := newCluster()
 	if err != nil {
@@ -259,7 +259,7 @@ func startAt(port string, fill func(cluster) error) (*server, error) {
 	if err := fill(c); err != nil {
 		return nil, err
 	}
-	serve := c.command("sh", "-c", watched, c.dir,
+	serve := c.command("sh", "-c", serverScript, c.dir,
 		filepath.Join(c.bin, "postgres"), "-D", c.data(), "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "fsync=off", "-c", "max_connections=400", "-c", "shared_buffers=64MB")
 	alive, err := serve.StdinPipe()
@@ -282,7 +282,7 @@ func startAt(port string, fill func(cluster) error) (*server, error) {
 	return s, nil
 }
 
-// eventually tries something until it succeeds, or for too long.
+// eventually tries something until it succeeds, or until it took too long.
 func eventually(try func() error) error {
 	for until := time.Now().Add(startPatience); ; <-time.After(startPoll) {
 		if err := try(); err == nil || time.Now().After(until) {
@@ -291,7 +291,7 @@ func eventually(try func() error) error {
 	}
 }
 
-// cluster is a folder with the data of a server, and as whom PostgreSQL's programs run there.
+// cluster is a folder with the data of a server, and the user for PostgreSQL's programs.
 type cluster struct {
 	bin, dir string
 	process  *syscall.SysProcAttr
@@ -327,7 +327,7 @@ func (c cluster) run(program string, args ...string) error {
 // LockedUser is a user whom no password lets in.
 const LockedUser = "locked"
 
-// lock makes the server ask LockedUser for a password, which it has none of; all others are trusted.
+// lock makes the server ask LockedUser for a password that does not exist; it trusts all other users.
 func lock(file string) error {
 	rules, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
@@ -349,8 +349,8 @@ func programs() (string, error) {
 	return filepath.Dir(path), nil
 }
 
-// runAs says as whom the server runs, and gives that user the folder: it refuses to run as root. Signals for this program's
-// terminal are not for it.
+// runAs returns how the server runs as another user, and gives that user the folder, because it refuses to run as root.
+// It does not get the signals of this program's terminal.
 func runAs(dir string) (*syscall.SysProcAttr, error) {
 	process := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() != 0 {
@@ -380,7 +380,7 @@ func urlOf(hosts, database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", superuser, hosts, database)
 }
 
-// ask returns what a query of one value says.
+// ask returns the result of a query for one value.
 func (s *server) ask(query string) (string, error) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.url("postgres"))

@@ -12,7 +12,7 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// templateFile is the bytes of an empty, migrated database, which is made once.
+// templateFile holds the bytes of an empty, migrated database, which is made once.
 var templateFile = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "landfall-sqlite-")
 	if err != nil {
@@ -59,7 +59,7 @@ func Open(t testing.TB, address string) *store.DB {
 	return db
 }
 
-// RefuseAnnotations lets a database that nobody has open take no annotations of apps.
+// RefuseAnnotations makes a database that nobody has open refuse annotations of apps.
 func RefuseAnnotations(t testing.TB, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -72,7 +72,8 @@ func RefuseAnnotations(t testing.TB, path string) {
 	}
 }
 
-// Replace replaces a column, spec or content, of the only version of a kind of units in a database that nobody has open, and returns what it had.
+// Replace replaces a column, spec or content, of the only version of a kind of units in a database that nobody has
+// open, and returns the old value.
 func Replace(t testing.TB, path, kind, column, by string) (was string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// Table is what a table holds, and what it takes with its indexes.
+// Table is the content of a table, and its size with its indexes.
 type Table struct{ Rows, Bytes int64 }
 
-// Tables returns the tables of the database at an address, as SQLite and Postgres return it, by name. A server may be at work
-// on it meanwhile. Its rows are counted, which takes time.
+// Tables returns the tables, by name, of the database at an address as SQLite and Postgres return it. A server may use
+// it meanwhile. Counting the rows takes time.
 func Tables(t testing.TB, address string) map[string]Table {
 	t.Helper()
 	driver, sizes := "sqlite", `SELECT m.tbl_name, SUM(s.pgsize) FROM dbstat s JOIN sqlite_master m ON m.name = s.name WHERE s.aggregate = TRUE GROUP BY 1`

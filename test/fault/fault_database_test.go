@@ -37,7 +37,7 @@ func TestFaultDatabase(t *testing.T) {
 	t.Run("reset at a commit", func(t *testing.T) {
 		t.Parallel()
 		address := storetest.Postgres(t)
-		line := storetest.NewLine(t, address)
+		line := storetest.NewProxy(t, address)
 		testDatabase(t, line.URL, address, machine.Dose(t, 4, commits), func(w *forge.Twins, i int) *forge.Attempt {
 			line.CutAtCommit(i%2 == 0)
 			a := w.Launch(2+i, forge.NearApp, forge.FarApp)

@@ -50,7 +50,7 @@ func bucketFaults() map[string]func(b *badBucket) {
 type badBucket struct {
 	*forge.Twins
 	toxic   *s3test.Toxic
-	line    *s3test.Line
+	line    *s3test.FaultProxy
 	visitor *http.Client
 }
 
@@ -59,7 +59,7 @@ func newBadBucket(t *testing.T) *badBucket {
 	direct := s3test.Bucket(t)
 	b := &badBucket{visitor: &http.Client{Transport: client.LocalTransport(), Timeout: testkit.Patience}}
 	bucket := direct
-	b.line, bucket = s3test.NewLine(t, bucket)
+	b.line, bucket = s3test.NewFaultProxy(t, bucket)
 	b.toxic, bucket = s3test.NewToxic(t, bucket)
 	b.Twins = forge.NewStoppedTwins(t, site.Engine{Bucket: bucket})
 	b.Env = append(b.Env, "LANDFALL_SANDBOX=off")

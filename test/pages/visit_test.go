@@ -200,14 +200,14 @@ func TestSignedInAdversaries(t *testing.T) {
 		first := of.Ask(http.MethodGet, "http://"+host+closed, "")
 		second := of.Ask(http.MethodGet, first.Header.Get("Location"), "")
 		u, err := url.Parse(second.Header.Get("Location"))
-		if err != nil || u.Host != host || u.Path != gateway.VisitPath {
-			t.Fatalf("sent to %s, want %s of %s", u, gateway.VisitPath, host)
+		if err != nil || u.Host != host || u.Path != gateway.PreviewPath {
+			t.Fatalf("sent to %s, want %s of %s", u, gateway.PreviewPath, host)
 		}
 		return u.Query().Get("code")
 	}
 	begins := func(of *site.Person, host, code string) int {
 		t.Helper()
-		return of.Ask(http.MethodGet, "http://"+host+gateway.VisitPath+"?code="+url.QueryEscape(code), "").Status
+		return of.Ask(http.MethodGet, "http://"+host+gateway.PreviewPath+"?code="+url.QueryEscape(code), "").Status
 	}
 	delete(p.Cookies[shop], "__Host-landfall-visit")
 	good := code(p, shop)

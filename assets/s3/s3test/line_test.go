@@ -59,7 +59,7 @@ func TestLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			line, c := s3test.NewLine(t, s3test.Bucket(t))
+			line, c := s3test.NewFaultProxy(t, s3test.Bucket(t))
 			store := open(t, c)
 			matches := s3test.Writes
 			if test.read {

@@ -21,15 +21,15 @@ import (
 	"landfall.dev/landfall/porttest"
 )
 
-// Bucket returns where an empty bucket is, on a real server (versitygw): the one that Share started, or else one that the first call of a
-// test program starts and that ends with the program. The bucket itself is not made yet.
+// Bucket returns the address of an empty bucket on a real server (versitygw): the one that Share started, or else one
+// that the first call in a test program starts and that ends with the program. The bucket itself is not made yet.
 func Bucket(t testing.TB) s3.Config {
 	t.Helper()
 	c, _ := BucketInFolder(t)
 	return c
 }
 
-// BucketInFolder is Bucket, and the folder in which the server keeps its objects, one file for each.
+// BucketInFolder is Bucket, and the folder in which the server keeps its objects, one file each.
 func BucketInFolder(t testing.TB) (c s3.Config, folder string) {
 	t.Helper()
 	s, err := shared()
@@ -52,10 +52,10 @@ const (
 type server struct {
 	endpoint string
 	data     string
-	alive    io.Closer // open until the server is to end, at the latest with this program
+	alive    io.Closer // open until the server must end, at the latest with this program
 }
 
-// These say where the server is that Share started, and its folder.
+// These name the environment variables with the server that Share started, and its folder.
 const (
 	endpointVariable = "LANDFALL_TEST_S3_ENDPOINT"
 	dataVariable     = "LANDFALL_TEST_S3_DATA"
@@ -68,7 +68,7 @@ var shared = sync.OnceValues(func() (*server, error) {
 	return start()
 })
 
-// Share starts the server that Bucket uses in this program and in all that it starts, until end.
+// Share starts the server that Bucket uses in this program and in all programs that it starts, until end.
 func Share() (end func(), err error) {
 	s, err := start()
 	if err != nil {
@@ -83,9 +83,9 @@ const (
 	startPoll     = 20 * time.Millisecond
 )
 
-// watched runs a server until the program that holds the other end of its input ends, however it ends, and then takes the
-// server and its folder away.
-const watched = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
+// serverScript runs a server until the program at the other end of its input ends in any way, and then removes the
+// server and its folder.
+const serverScript = `"$@" </dev/null >server.log 2>&1 & pid=$!; cat >rest; kill -KILL $pid; wait $pid; cd /; rm -rf "$0"`
 
 func start() (s *server, err error) {
 	defer func() {
@@ -110,14 +110,14 @@ func start() (s *server, err error) {
 	return &server{endpoint: endpoint, data: data, alive: alive}, err
 }
 
-// run starts a program, which make test made, in a folder that ends with it, and waits until it takes connections. It ends when
-// what is returned is closed.
+// run starts a program, which make test has built, in a folder that ends with it, and waits until it takes connections.
+// The program ends when alive is closed.
 func run(dir, endpoint, program string, args ...string) (alive io.Closer, err error) {
 	path, err := find(program)
 	if err != nil {
 		return nil, err
 	}
-	serve := exec.CommandContext(context.Background(), "sh", append([]string{"-c", watched, dir, path}, args...)...)
+	serve := exec.CommandContext(context.Background(), "sh", append([]string{"-c", serverScript, dir, path}, args...)...)
 	serve.Dir, serve.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
 	if alive, err = serve.StdinPipe(); err != nil {
 		return nil, err

@@ -15,14 +15,14 @@ import (
 	"landfall.dev/landfall/assets/s3"
 )
 
-// Toxic is a line to a server that is slow, breaks or stalls: a proxy of toxiproxy, a program that knows nothing of what it
-// carries.
+// Toxic is a connection to a server through toxiproxy, which makes it slow, breaks it or stalls it without knowing what
+// it carries.
 type Toxic struct {
 	t   testing.TB
 	url string // of the proxy in toxiproxy's own API
 }
 
-// NewToxic lays a line to a bucket, without any fault yet, and returns where the bucket is then.
+// NewToxic starts a proxy to a bucket, without a fault yet, and returns the bucket's address through the proxy.
 func NewToxic(t testing.TB, c s3.Config) (*Toxic, s3.Config) {
 	t.Helper()
 	s, err := proxies()
@@ -39,7 +39,8 @@ func NewToxic(t testing.TB, c s3.Config) (*Toxic, s3.Config) {
 	return toxic, c
 }
 
-// Spoil adds a fault (https://github.com/Shopify/toxiproxy#toxics) to what travels upstream, to the server, or downstream.
+// Spoil adds a fault (https://github.com/Shopify/toxiproxy#toxics) to one direction: upstream, to the server, or
+// downstream.
 func (x *Toxic) Spoil(kind, stream string, attributes map[string]any) {
 	x.t.Helper()
 	x.call(http.MethodPost, x.url+"/toxics", map[string]any{"type": kind, "stream": stream, "attributes": attributes}, nil)
@@ -57,7 +58,7 @@ func (x *Toxic) Clear() {
 	}
 }
 
-// call asks toxiproxy for something.
+// call sends a request to toxiproxy.
 func (x *Toxic) call(method, url string, in, out any) {
 	x.t.Helper()
 	body, err := json.Marshal(in)
@@ -85,7 +86,7 @@ func (x *Toxic) call(method, url string, in, out any) {
 	}
 }
 
-// toxiproxy is the one of this test program.
+// toxiproxy is the running toxiproxy of this test program.
 type toxiproxy struct {
 	url   string
 	alive io.Closer // open until the program ends

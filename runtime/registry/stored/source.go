@@ -47,7 +47,7 @@ func (s Source) Notices(ctx context.Context, listening func(), changed func(regi
 
 // Beat implements registry.Peers.
 func (s Source) Beat(ctx context.Context, seen int64) error {
-	return s.DB.Beat(ctx, s.Process, seen)
+	return s.DB.AcknowledgeChange(ctx, s.Process, seen)
 }
 
 // Apps implements registry.Source.
@@ -106,7 +106,7 @@ func (r tableReader) app(ctx context.Context, app landfall.App) (registry.App, e
 		return registry.App{ID: app.ID, Name: app.Name, Deleted: true, Removed: !app.Removed.IsZero(), Changed: app.Changed}, nil
 	}
 	a := registry.App{ID: app.ID, Name: app.Name, Live: app.Live, Changed: app.Changed,
-		SignedIn: app.Previews == landfall.PreviewsSignedIn, KeepFiles: app.KeptFiles().Duration(), Tags: map[string]landfall.UID{}}
+		SignedIn: app.Previews == landfall.PreviewsSignedIn, KeepFiles: app.FileRetention().Duration(), Tags: map[string]landfall.UID{}}
 	releases, err := r.AccessibleReleases(ctx, app.ID)
 	if err != nil {
 		return a, err

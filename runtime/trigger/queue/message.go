@@ -131,7 +131,7 @@ func (b *Broker) trim(ctx context.Context, js jetstream.JetStream, o Owner) erro
 	}
 	for _, p := range all {
 		for _, other := range all {
-			if landfall.TopicsMeet(p.subject, other.subject) {
+			if landfall.TopicsOverlap(p.subject, other.subject) {
 				p.next = min(p.next, other.next)
 			}
 		}

@@ -69,7 +69,7 @@ func (s *Scheduler) end(ctx context.Context, t *registry.Trigger, f store.Firing
 		f.State, f.Problem = store.FiringFailed, problemOf(err)
 	}
 	for {
-		err := s.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
+		err := s.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
 		if err == nil {
 			crashpoint.Here("firing.ended")
 			s.over(ctx, t, f)
@@ -84,7 +84,7 @@ func (s *Scheduler) end(ctx context.Context, t *registry.Trigger, f store.Firing
 // move writes the state of a firing that goes on. An error means that it does not: another process has it, or the next time came.
 func (s *Scheduler) move(ctx context.Context, f store.Firing, to store.FiringState) error {
 	f.State = to
-	return s.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
+	return s.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
 }
 
 // pause waits; false when ctx ends before.

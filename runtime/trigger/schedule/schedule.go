@@ -299,7 +299,7 @@ func (s *Scheduler) start(calls context.Context, e *entry, due time.Time) bool {
 // claim makes a firing this process's, unless there is one for that time already.
 func (s *Scheduler) claim(ctx context.Context, f *store.Firing) (claimed bool, err error) {
 	wanted := *f // it may be claimed anew, when what shared the transaction failed
-	err = s.DB.Together(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	err = s.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		*f, claimed, err = tx.ClaimFiring(ctx, wanted)
 		return err
 	})
@@ -387,8 +387,8 @@ func (s *Scheduler) beat(ctx, calls context.Context, elapsed time.Duration) erro
 		}
 		key := keyOf(f)
 		last, known := s.watched[key]
-		if !known || last.attempt != f.Attempt || last.beat != f.Beat {
-			last = sighting{f.Attempt, f.Beat, elapsed}
+		if !known || last.attempt != f.Attempt || last.beat != f.Heartbeat {
+			last = sighting{f.Attempt, f.Heartbeat, elapsed}
 		}
 		seen[key] = last
 		// What this process's own earlier life left needs no watching.
@@ -403,7 +403,7 @@ func (s *Scheduler) beat(ctx, calls context.Context, elapsed time.Duration) erro
 	if !ours {
 		return nil
 	}
-	return s.DB.Update(ctx, func(tx *store.Tx) error { return tx.BeatFirings(ctx, s.Process) })
+	return s.DB.Update(ctx, func(tx *store.Tx) error { return tx.RenewFirings(ctx, s.Process) })
 }
 
 // take runs a firing again whose process died, or ends it.

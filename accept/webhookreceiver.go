@@ -1,0 +1,257 @@
+package accept
+
+import (
+	"context"
+	"fmt"
+
+	"landfall.dev/landfall"
+	"landfall.dev/landfall/crashpoint"
+	"landfall.dev/landfall/deploy"
+	"landfall.dev/landfall/store"
+	"landfall.dev/landfall/trace"
+	"landfall.dev/landfall/webhook"
+)
+
+// WebhookReceiver lets the webhook handler use an Acceptor.
+type WebhookReceiver struct {
+	*Acceptor
+	// InstallationSecret is the secret of the hook for all repositories; when it is empty, that hook is refused.
+	InstallationSecret string
+}
+
+var _ webhook.Store = WebhookReceiver{}
+
+// Secret implements webhook.Store.
+func (r WebhookReceiver) Secret(ctx context.Context, hook string) (string, error) {
+	if hook == "" {
+		return r.InstallationSecret, nil
+	}
+	h, err := r.DB.Hook(ctx, hook)
+	return h.Secret, err
+}
+
+// Accept implements webhook.Store.
+func (r WebhookReceiver) Accept(ctx context.Context, event webhook.Event) (stored landfall.Delivery, repeat bool, err error) {
+	var came outcome
+	event.Trace = trace.Parent(ctx) // everything in one transaction has one context
+	err = r.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error {
+		repeat = false
+		if event.Repository.ID == 0 { // most of what GitHub sends when nobody chose the events of a hook
+			stored = event.Delivery
+			if recorded, err := tx.RecordDelivery(ctx, stored, event.Secret); err != nil || recorded {
+				return err
+			}
+		}
+		owner, err := ownerOf(ctx, tx, event)
+		if err != nil {
+			return err
+		}
+		stored, err = tx.Delivery(ctx, event.Delivery.Hook, event.Delivery.ID)
+		switch {
+		case err == nil && !stored.Unmatched:
+			repeat = true
+			return nil
+		case err == nil:
+			err = tx.DeleteDelivery(ctx, stored.Hook, stored.ID)
+		}
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return err
+		}
+		stored = event.Delivery
+		apps, err := r.appsOf(ctx, tx, owner, event)
+		if err != nil {
+			return err
+		}
+		if len(apps) == 0 && event.Repository.ID != 0 {
+			stored.Unmatched = true
+			if stored.Decision, err = unmatchedReason(ctx, tx, owner, event); err != nil {
+				return err
+			}
+		}
+		if came, err = r.actAll(ctx, tx, apps, event); err != nil {
+			return err
+		}
+		stored.Runs = came.runs
+		ids := make([]string, len(apps))
+		for i, app := range apps {
+			ids[i] = app.ID
+		}
+		return tx.CreateDelivery(ctx, stored, ids...)
+	})
+	if err == nil && !repeat {
+		crashpoint.Here("intake.stored")
+		r.logAccepted(ctx, came.pushes)
+		for _, app := range came.changed {
+			r.Rollout.Refresh(ctx, app)
+		}
+	}
+	return stored, repeat, err
+}
+
+// outcome is the result of a delivery.
+type outcome struct {
+	runs    []string
+	pushes  []acceptedPush
+	changed []landfall.App // apps that gateways must read again
+}
+
+// actAll does what a delivery asks for, in each app that it concerns.
+func (r WebhookReceiver) actAll(ctx context.Context, tx *store.Tx, apps []landfall.App, event webhook.Event) (outcome, error) {
+	var came outcome
+	for _, app := range apps {
+		run, err := r.act(ctx, tx, app, event)
+		if err != nil {
+			return outcome{}, err
+		}
+		if run != "" {
+			came.runs = append(came.runs, run)
+		}
+		if push, ok := pushOf(event); ok {
+			came.pushes = append(came.pushes, acceptedPush{app, push, run})
+		}
+		if tx.HasChanged(app.ID) {
+			came.changed = append(came.changed, app)
+		}
+	}
+	return came, nil
+}
+
+// appsOf returns the apps on which a delivery may act, with the repository's identity bound to them. When its hook
+// belongs to an app, that is the only one.
+func (r WebhookReceiver) appsOf(ctx context.Context, tx *store.Tx, owner landfall.App, event webhook.Event) ([]landfall.App, error) {
+	if event.Repository.ID == 0 {
+		return nil, nil
+	}
+	candidates := []landfall.App{owner}
+	if event.Delivery.Hook == "" {
+		var err error
+		if candidates, err = tx.Apps(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var apps []landfall.App
+	for _, app := range candidates {
+		shared := event.Delivery.Hook == ""
+		if !matchesRepository(app, event.Repository, shared) {
+			continue
+		}
+		bound := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}
+		renames := app.GitHub.ID == 0 || shared // the hook of one repository cannot send reports to another one
+		if (app.GitHub != bound || !app.GitHubConfirmed && shared) && renames {
+			app.GitHub, app.GitHubConfirmed = bound, app.GitHubConfirmed || shared
+			if err := tx.UpdateApp(ctx, app); err != nil {
+				return nil, err
+			}
+		}
+		apps = append(apps, app)
+	}
+	return apps, nil
+}
+
+// unmatchedReason says why a delivery that names a repository acts on no app.
+func unmatchedReason(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (string, error) {
+	named := landfall.GitHubRepository{ID: event.Repository.ID, Owner: event.Repository.Owner, Name: event.Repository.Name}.Title()
+	switch {
+	case event.Delivery.Hook == "":
+		apps, err := tx.Apps(ctx)
+		for _, app := range apps {
+			if app.Deleted.IsZero() && app.GitHub.ID == event.Repository.ID {
+				return fmt.Sprintf("No app has the repository %s. The app %q has this id, which this hook has not confirmed: if the repository was "+
+					"renamed, or moved, let it call the app's own hook (landfall app hook %s).", named, app.Name, app.Name), nil
+			}
+		}
+		return fmt.Sprintf("No app has the repository %s.", named), err
+	case !app.Deleted.IsZero():
+		return fmt.Sprintf("The hook belongs to the app %q, which was deleted.", app.Name), nil
+	}
+	own := app.Repository
+	if app.GitHub.ID != 0 {
+		own = app.GitHub.Title()
+	}
+	return fmt.Sprintf("The hook belongs to the app %q, whose repository is %s, not %s.", app.Name, own, named), nil
+}
+
+// ownerOf returns the app for which a delivery's hook was made. There is none for the installation's hook, and for a
+// delivery that names no repository, which acts on no app. Unauthorized when the hook is gone, or has another secret
+// now than the one with which the delivery was verified.
+func ownerOf(ctx context.Context, tx *store.Tx, event webhook.Event) (landfall.App, error) {
+	if event.Delivery.Hook == "" {
+		return landfall.App{}, nil
+	}
+	h, err := tx.Hook(ctx, event.Delivery.Hook)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return landfall.App{}, err
+	}
+	if err != nil || h.Secret != event.Secret {
+		return landfall.App{}, &landfall.Error{
+			Op: "accept.Accept", Kind: landfall.Unauthorized, Err: err, Message: "the hook has another secret than before"}
+	}
+	if event.Repository.ID == 0 {
+		return landfall.App{}, nil
+	}
+	return tx.App(ctx, h.App)
+}
+
+// matchesRepository reports whether a repository of a payload belongs to an app: by its numeric id once that is bound.
+// An id that only the app's own hook has named is not enough for a delivery to the shared hook, unless the repository's
+// address is the app's. Otherwise an app could hear about any repository.
+func matchesRepository(app landfall.App, repository webhook.Repository, shared bool) bool {
+	switch {
+	case !app.Deleted.IsZero() || app.Repository == "" || app.GitHub.ID != 0 && app.GitHub.ID != repository.ID:
+		return false
+	case app.GitHub.ID == 0 || shared && !app.GitHubConfirmed:
+		return repository.Matches(app.Repository)
+	}
+	return true
+}
+
+// pushOf returns the push that an event reports, for the log; false when the event reports none.
+func pushOf(event webhook.Event) (landfall.Push, bool) {
+	switch pull := event.PullRequest; {
+	case event.Push != nil:
+		push := *event.Push
+		push.Delivery = event.Delivery.ID
+		return push, true
+	case pull != nil && !pull.Fork && !pull.Closed:
+		return landfall.Push{Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Delivery: event.Delivery.ID}, true
+	}
+	return landfall.Push{}, false
+}
+
+// act does what an event asks for, in one app.
+func (r WebhookReceiver) act(ctx context.Context, tx *store.Tx, app landfall.App, event webhook.Event) (run string, err error) {
+	if event.PullRequest != nil {
+		return r.pullRequest(ctx, tx, app, *event.PullRequest, event)
+	}
+	if event.Push == nil {
+		return "", nil
+	}
+	push := *event.Push
+	push.App, push.Delivery, push.Trace = app.ID, event.Delivery.ID, event.Trace
+	return r.Acceptor.Accept(ctx, tx, push)
+}
+
+// pullRequest records a pull request, and gives its head a release, unless the head is in another repository: nothing
+// of that is fetched, built or run.
+func (r WebhookReceiver) pullRequest(ctx context.Context, tx *store.Tx, app landfall.App, pull webhook.PullRequest, event webhook.Event) (string, error) {
+	now := r.Now()
+	err := tx.PutPullRequest(ctx, app.ID, store.PullRequest{
+		Number: pull.Number, Base: pull.Base, HeadRef: pull.Head, HeadSHA: pull.Commit, Fork: pull.Fork, Open: !pull.Closed}, now)
+	if err != nil || pull.Fork {
+		return "", err
+	}
+	if r.Runs.CommentsEnabled(app) {
+		if err := tx.WantComment(ctx, app.GitHub, pull.Number, now); err != nil {
+			return "", err
+		}
+	}
+	by := deploy.Mover{Actor: pull.Actor, Reason: fmt.Sprintf("pull request %d", pull.Number), At: now}
+	if pull.Closed {
+		branch, _ := pull.Head.Branch()
+		return "", r.dropTag(ctx, tx, app, deploy.PullTag(pull.Number), by, func(r landfall.Release) bool { return r.Branch == branch && branch != app.Branch })
+	}
+	return r.Acceptor.Accept(ctx, tx, landfall.Push{
+		App: app.ID, Source: landfall.FromWebhook, Ref: pull.Head, After: pull.Commit, Actor: pull.Actor,
+		PullRequest: &landfall.PullRequest{Number: pull.Number, Base: pull.Base}, Delivery: event.Delivery.ID, Trace: event.Trace,
+	})
+}

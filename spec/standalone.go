@@ -1,0 +1,105 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"landfall.dev/landfall"
+)
+
+// CheckName returns an Invalid error unless a function, a trigger or another object can have the name, which is a part
+// of addresses.
+func CheckName(name string) error {
+	if !isObjectName(name) {
+		return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: quote(name) +
+			" cannot be a name: at most 253 of a-z, 0-9, - and ., with a letter or digit at both ends"}
+	}
+	return nil
+}
+
+// ReadTrigger reads a trigger that is in no file: fields are the spec of a document of its kind. others are the other
+// triggers; it must not use their routes. The caller checks its function. The error is Invalid, with a sentence for
+// each problem.
+func ReadTrigger(kind landfall.UnitKind, name string, fields map[string]any, others []Trigger, limits Limits) (Trigger, error) {
+	if err := CheckName(name); err != nil {
+		return Trigger{}, err
+	}
+	document := map[landfall.UnitKind]string{
+		landfall.HTTPTrigger: "HTTPTrigger", landfall.TimeTrigger: "TimeTrigger", landfall.QueueTrigger: queueKind,
+	}[kind]
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": fissionVersion, "kind": document, "metadata": map[string]any{"name": name}, "spec": fields,
+	})
+	if err != nil {
+		return Trigger{}, versionError(err)
+	}
+	r := newReader(limits)
+	r.incomplete = true // its function is declared elsewhere
+	for _, other := range others {
+		if other.Kind == landfall.HTTPTrigger {
+			r.routes = append(r.routes, servedTrigger{trigger: other})
+		}
+	}
+	documents, err := r.split([]Source{{Name: name, Data: text}}) // JSON is YAML
+	if err != nil {
+		return Trigger{}, err
+	}
+	for i := range documents {
+		r.read(&documents[i])
+	}
+	r.checkRoutes()
+	if len(r.problems) > 0 || len(r.spec.Triggers) != 1 {
+		return Trigger{}, r.withoutPlaces(name)
+	}
+	return r.spec.Triggers[0], nil
+}
+
+// withoutPlaces returns the error without positions, for an object that is in no file.
+func (r *reader) withoutPlaces(name string) error {
+	sentences := make([]string, 0, len(r.problems))
+	for _, p := range r.problems {
+		sentences = append(sentences, p.Message)
+	}
+	if len(sentences) == 0 {
+		sentences = []string{fmt.Sprintf("the trigger %s cannot be read", quote(name))}
+	}
+	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(sentences, "\n")}
+}
+
+// WithCode returns the spec of a function's version with another package, environment or entry point: an empty one stays as it is. An
+// empty spec is that of a function of which nothing is known yet. Invalid when no function could have the result.
+func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
+	fields := map[string]any{}
+	if len(stored) > 0 {
+		d := json.NewDecoder(bytes.NewReader(stored))
+		d.UseNumber()
+		if err := d.Decode(&fields); err != nil {
+			return nil, versionError(err)
+		}
+	}
+	code, _ := fields["package"].(map[string]any)
+	if code == nil {
+		code = map[string]any{}
+	}
+	if pkg != "" {
+		code["packageref"] = map[string]any{"name": pkg}
+	}
+	if entrypoint != "" {
+		code["functionName"] = entrypoint
+	}
+	fields["package"] = code
+	if environment != "" {
+		fields["environment"] = map[string]any{"name": environment}
+	}
+	if _, named := fields["environment"]; !named {
+		return nil, &landfall.Error{Op: op, Kind: landfall.Invalid, Message: "a new function needs an environment: say which (--env nodejs)"}
+	}
+	data, err := canonical(fields)
+	if err != nil {
+		return nil, versionError(err)
+	}
+	_, err = ReadFunctionVersion(data)
+	return data, err
+}

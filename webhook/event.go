@@ -1,0 +1,83 @@
+package webhook
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"landfall.dev/landfall"
+)
+
+// Event is a verified delivery and what it asks for. At most one of Push and PullRequest is set; without them, the
+// delivery is only recorded.
+type Event struct {
+	Delivery    landfall.Delivery
+	Secret      string         // of the hook: the secret with which the delivery was verified
+	Trace       string         // the span in which it came, as a traceparent; empty: there is no trace
+	Repository  Repository     // zero when the event names none
+	Push        *landfall.Push // without App and ID
+	PullRequest *PullRequest
+}
+
+// Parse returns what a payload asks for, with Event and Decision of its delivery set, and only Repository where the
+// event is only recorded. It returns Invalid when the payload is malformed. The payload must be verified.
+func Parse(event string, payload []byte) (Event, error) {
+	var (
+		intake Event
+		err    error
+	)
+	switch event {
+	case "push":
+		intake, err = parsePush(payload)
+	case "pull_request":
+		intake, err = parsePullRequest(payload)
+	case "ping":
+		intake, err = parsePing(payload)
+	default:
+		intake.Delivery.Repository, err = repositoryOf(event, payload)
+		intake.Delivery.Decision = fmt.Sprintf("Event %s is not one that Landfall acts on.", event)
+	}
+	intake.Delivery.Event = event
+	if err != nil {
+		return Event{}, err
+	}
+	return intake, nil
+}
+
+// repositoryOf returns the id of the repository in the payload of any event; 0 when it has none in the usual place.
+func repositoryOf(event string, payload []byte) (int64, error) {
+	var p struct {
+		Repository struct {
+			ID int64 `json:"id"`
+		} `json:"repository"`
+	}
+	if json.Unmarshal(payload, &p, lenient()) == nil { // it makes no copy
+		return p.Repository.ID, nil
+	}
+	return 0, decode(event, payload, new(jsontext.Value))
+}
+
+// lenient returns the options for payloads, which are read as most readers do.
+func lenient() json.Options {
+	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// decode reads the payload of an event.
+func decode(event string, payload []byte, into any) error {
+	if err := json.Unmarshal(payload, into, lenient()); err != nil {
+		return &landfall.Error{
+			Op: "webhook.Parse", Kind: landfall.Invalid, Err: err,
+			Message: fmt.Sprintf("the payload is not JSON in the form of event %s", event),
+		}
+	}
+	return nil
+}
+
+// invalid says which field of an event's payload differs from what GitHub sends.
+func invalid(event, field string, cause error) error {
+	return &landfall.Error{
+		Op: "webhook.Parse", Kind: landfall.Invalid, Err: cause,
+		Message: fmt.Sprintf("the payload of event %s has no usable %q", event, field),
+	}
+}
