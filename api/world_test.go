@@ -29,6 +29,7 @@ import (
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/jobs"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
@@ -87,13 +88,15 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		DB: db, Runs: ledger, Rollout: rollout, Objects: s.objects, Mirrors: mirrors, Repositories: w.repos, Builds: p.Builds, Now: time.Now, Logger: logger,
 	}
 	w.jobs = &jobs.Worker{DB: db, Process: p.Worker, Scratch: p.Scratch, Acceptor: w.acceptor, Pipeline: p, Upkeep: u, Logger: logger}
-	w.server = httptest.NewServer(api.New(api.Config{
+	routes := mux.New(logger)
+	api.Serve(routes, api.Config{
 		DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
 		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Now: time.Now, Logger: logger,
-	}))
+	})
+	w.server = httptest.NewServer(routes)
 	t.Cleanup(w.server.Close)
 	return w
 }
