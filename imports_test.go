@@ -218,6 +218,7 @@ func libraries() []library {
 		{"go.opentelemetry.io/proto", "trace", "test/function", "what spans are sent as"},
 		{"google.golang.org/protobuf", "trace", "test/function", "what spans are sent as"},
 		{"go.yaml.in/yaml", "spec cli server", "metrics", "yaml is the specs' and the configuration's"},
+		{"sigs.k8s.io/yaml", "cli", "", "answers of the API are written as Kubernetes writes them; it reads YAML 1.1, so specs are not read with it"},
 		{"golang.org/x/crypto/x509roots", "tools/image", "", "whom an image trusts that has no system"},
 		{"golang.org/x/net", "webhook github builder outbound sandbox sandbox/inner runtime/gateway trace", "", "what net/http leaves out, and the assembler of filters"},
 		{"golang.org/x/sync", every, "", "goroutines with an end"},
