@@ -27,6 +27,8 @@ OCI_CONFORMANCE := build/bin/oci-conformance
 NPM_PACKAGES := build/npm/node_modules/.package-lock.json
 GITHUB_OPENAPI := build/openapi/.version-$(GITHUB_OPENAPI_VERSION)
 
+# gin without MessagePack, whose tables would be in memory for ever. Tests, linters and generators compile with it, too.
+export GOFLAGS := $(filter-out -tags=nomsgpack,$(shell $(GO) env GOFLAGS)) -tags=nomsgpack
 # RACE=1 turns the race detector on, but not inside what computes alone and takes a multiple with it, up to 40 times: the pure-Go
 # SQLite and compression. Races in our own code are found all the same.
 RACEFLAGS := -race $(foreach alone,modernc.org/... compress/... github.com/klauspost/compress/...,-gcflags=$(alone)=-race=false)
@@ -38,7 +40,7 @@ export GORACE ?= atexit_sleep_ms=0
 # Programs of others are compiled as functions in Go are, so that they have the standard library in common.
 INSTALL = CGO_ENABLED=0 GOBIN=$(CURDIR)/build/bin/install $(GO) install -trimpath
 # Linters and generators compile what tests compile, as tests do: then it is done once.
-ALIKE = GOFLAGS='$(strip $(shell $(GO) env GOFLAGS) $(if $(RACE),$(RACEFLAGS)))'
+ALIKE = GOFLAGS='$(strip $(GOFLAGS) $(if $(RACE),$(RACEFLAGS)))'
 PACKAGES ?= ./...
 # The parts that can be processes of their own; each has a main.
 ROLES := api webhook pipeline gateway trigger router runner registry
@@ -141,7 +143,7 @@ check: ## all that CI checks: format, lint, generated files, tests with the race
 	@$(MAKE) -j4 RACE=1 compiled $(GOLANGCI_LINT) $(TEST_TOOLS)
 	@$(MAKE) -j2 RACE=1 PACKAGES=./... static test
 	@LANDFALL_HELL_ROUNDS=100 $(MAKE) test/hell AT_ONCE=4
-	cd bench && GOFLAGS='$(strip $(shell $(GO) env GOFLAGS) $(RACEFLAGS))' $(GO) test -vet=off $(BENCH)
+	cd bench && GOFLAGS='$(strip $(GOFLAGS) $(RACEFLAGS))' $(GO) test -vet=off $(BENCH)
 	@if [ -e docs/conformance.md ]; then $(GO) run ./tools/conformance; fi
 
 # Most of what follows waits for others, or for one compilation: it is done side by side.

@@ -11,16 +11,18 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
@@ -64,8 +66,11 @@ type Config struct {
 	Logger       *slog.Logger
 }
 
-// base is the path below which the API is.
-const base = "/api/v1"
+// The paths below which the API is, and its operations.
+const (
+	root = "/api/"
+	base = root + "v1"
+)
 
 // api is the server side of the API.
 type api struct {
@@ -74,39 +79,32 @@ type api struct {
 	waiters Waiters
 }
 
-// New returns the handler of the API: everything below /api/v1, and /api/openapi.json.
-func New(c Config) http.Handler {
-	mux := http.NewServeMux()
-	Register(humago.New(mux, humaConfig(c.URL.String())), c)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler, pattern := mux.Handler(r)
-		if pattern != "" {
-			mux.ServeHTTP(w, r)
-			return
+// Serve adds the API to m: everything below /api/v1, and /api/openapi.json.
+func Serve(m *mux.Mux, c Config) {
+	Register(humagin.New(m.Engine, humaConfig(c.URL.String())), c)
+	for _, route := range m.Routes() {
+		if route.Method == http.MethodGet && strings.HasPrefix(route.Path, root) {
+			m.HEAD(route.Path, route.HandlerFunc)
 		}
-		handler.ServeHTTP(&unrouted{w, r}, r)
-	})
+	}
+	m.Rest(root, http.HandlerFunc(unrouted))
 }
 
-// unrouted turns the answer to what is no operation into problem details. The status and headers are the answer's.
-type unrouted struct {
-	http.ResponseWriter
-	request *http.Request
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (u *unrouted) WriteHeader(status int) {
+// unrouted answers what is no operation.
+func unrouted(w http.ResponseWriter, r *http.Request) {
+	status, h := http.StatusNotFound, w.Header()
+	if h.Get("Allow") != "" {
+		status = http.StatusMethodNotAllowed
+	}
 	p := problem{Title: http.StatusText(status), Status: status, Kind: landfall.NotFound.String(), Detail: fmt.Sprintf(
-		"there is no %s %s; /api/openapi.json says what there is", u.request.Method, u.request.URL.Path)}
-	u.Header().Set("Content-Type", p.ContentType(""))
-	u.ResponseWriter.WriteHeader(status)
+		"there is no %s %s; /api/openapi.json says what there is", r.Method, r.URL.Path)}
+	h.Set("Content-Type", p.ContentType(""))
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
 	if text, err := json.Marshal(p); err == nil {
-		_, _ = u.ResponseWriter.Write(text) // the client may be gone
+		_, _ = w.Write(text) // the client may be gone
 	}
 }
-
-// Write drops the text.
-func (*unrouted) Write(text []byte) (int, error) { return len(text), nil }
 
 func humaConfig(server string) huma.Config {
 	config := huma.DefaultConfig("Landfall", "1")
@@ -154,7 +152,7 @@ func describeKind(h huma.API) {
 
 // Document returns the OpenAPI document as JSON.
 func Document() ([]byte, error) {
-	h := humago.New(http.NewServeMux(), humaConfig(""))
+	h := humagin.New(mux.New(slog.Default()).Engine, humaConfig(""))
 	Register(h, Config{})
 	return h.OpenAPI().MarshalJSON()
 }

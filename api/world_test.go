@@ -31,6 +31,7 @@ import (
 	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/jobs"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runs"
@@ -100,14 +101,15 @@ func newWorld(t *testing.T, s *seed, db *store.DB, git string) *world {
 		DB: db, Editor: w.editor, Acceptor: w.acceptor, Repositories: w.repos, Dialer: mirrors.Dialer, Now: time.Now,
 		Uploads: &handmade.Uploads{Folder: w.uploads, MaxBytes: 1 << 20, Now: time.Now},
 	}
-	w.server = httptest.NewServer(api.New(api.Config{
-		Maker: maker,
-		DB:    db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
+	routes := mux.New(logger)
+	api.Serve(routes, api.Config{
+		Maker: maker, DB: db, Editor: w.editor, Rollout: rollout, Contents: contents, Runs: ledger, Acceptor: w.acceptor, Upkeep: u, DryRun: p.DryRun,
 		Repositories: w.repos, Keeper: keeper{}, Queues: w.queue, Executions: executions{db},
 		URL: testkit.Must(url.Parse("http://localhost:8080"))(t), Domain: "localhost",
 		ReleaseURL: releaseURL, CheckURL: func(string) error { return nil },
 		Now: time.Now, Logger: logger,
-	}))
+	})
+	w.server = httptest.NewServer(routes)
 	t.Cleanup(w.server.Close)
 	return w
 }

@@ -52,7 +52,7 @@ func program(b *testing.B) string {
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	if err := site.InstallIn(folder, []string{"CGO_ENABLED=0"}, "-trimpath", "-overlay", overlay, "./cmd/landfall"); err != nil {
+	if err := site.InstallIn(folder, []string{"CGO_ENABLED=0"}, "-trimpath", "-tags", "nomsgpack", "-overlay", overlay, "./cmd/landfall"); err != nil {
 		b.Fatal(err)
 	}
 	built = filepath.Join(folder, "landfall")

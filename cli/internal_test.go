@@ -67,7 +67,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// Programs get the same fields in the same order as JSON and as YAML.
+// Programs get the same fields as JSON, and sorted by their names as YAML.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	value := struct {
@@ -81,7 +81,7 @@ func TestOutput(t *testing.T) {
 	for _, test := range []struct{ format, want string }{
 		{"json", "{\n  \"number\": \"012\",\n  \"boolean\": \"yes\",\n  \"at\": \"2026-11-20T15:00:00Z\",\n  \"text\": \"a <b> \\\"c\\\"\\nd: #e\",\n" +
 			"  \"list\": [\n    1\n  ],\n  \"nothing\": null\n}\n"},
-		{"yaml", "number: \"012\"\nboolean: \"yes\"\nat: \"2026-11-20T15:00:00Z\"\ntext: |-\n  a <b> \"c\"\n  d: #e\nlist:\n  - 1\nnothing: null\n"},
+		{"yaml", "at: \"2026-11-20T15:00:00Z\"\nboolean: \"yes\"\nlist:\n- 1\nnothing: null\nnumber: \"012\"\ntext: |-\n  a <b> \"c\"\n  d: #e\n"},
 	} {
 		var out bytes.Buffer
 		c := &Call{Stdout: &out, output: test.format}

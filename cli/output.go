@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
 
 	"landfall.dev/landfall"
 )
@@ -31,37 +30,15 @@ func (c *Call) Print(v any, people func(t *Table)) error {
 	if err := encoder.Encode(v); err != nil {
 		return err
 	}
+	text := data.Bytes()
 	if c.output == "yaml" {
-		return writeYAML(c.Stdout, data.Bytes())
+		var err error
+		if text, err = yaml.JSONToYAML(text); err != nil {
+			return err
+		}
 	}
-	_, err := c.Stdout.Write(data.Bytes())
+	_, err := c.Stdout.Write(text)
 	return err
-}
-
-// writeYAML writes JSON as YAML, with the fields in the same order.
-func writeYAML(w io.Writer, data []byte) error {
-	var root yaml.Node
-	if err := yaml.Unmarshal(data, &root); err != nil { // JSON is YAML
-		return err
-	}
-	blockStyle(&root)
-	encoder := yaml.NewEncoder(w)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(&root); err != nil {
-		return err
-	}
-	return encoder.Close()
-}
-
-// blockStyle gives up JSON's quotes and brackets, except where an older reader would take a word for a truth value.
-func blockStyle(n *yaml.Node) {
-	n.Style = 0
-	if n.Kind == yaml.ScalarNode && slices.Contains([]string{"y", "n", "yes", "no", "on", "off"}, strings.ToLower(n.Value)) {
-		n.Style = yaml.DoubleQuotedStyle
-	}
-	for _, child := range n.Content {
-		blockStyle(child)
-	}
 }
 
 // Table writes rows in columns. What servers and repositories said is made printable.

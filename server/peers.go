@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/runtime/host"
 	"landfall.dev/landfall/runtime/images"
 	"landfall.dev/landfall/runtime/invoke"
@@ -12,7 +13,7 @@ import (
 )
 
 // routeRun serves /run: to other processes, what runs or sends on events here; to everybody else, the trigger manager.
-func (s *serving) routeRun(control *http.ServeMux, events http.Handler) {
+func (s *serving) routeRun(control *mux.Mux, events http.Handler) {
 	var peers http.Handler
 	switch {
 	case s.runs != nil:
@@ -22,13 +23,13 @@ func (s *serving) routeRun(control *http.ServeMux, events http.Handler) {
 	}
 	switch {
 	case peers == nil && events == nil:
-		control.HandleFunc(invoke.RunPath, invoke.Elsewhere(string(roleTrigger)))
+		control.Mount(invoke.RunPath, invoke.Elsewhere(string(roleTrigger)))
 	case peers == nil:
-		control.Handle(invoke.RunPath, events)
+		control.Mount(invoke.RunPath, events)
 	case events == nil:
-		control.Handle(invoke.RunPath, peers)
+		control.Mount(invoke.RunPath, peers)
 	default:
-		control.Handle(invoke.RunPath, rpc.Roles(secret.Text(s.config.RoleSecret), peers, events))
+		control.Mount(invoke.RunPath, rpc.Roles(secret.Text(s.config.RoleSecret), peers, events))
 	}
 }
 

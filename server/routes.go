@@ -5,14 +5,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
+
+	"github.com/gin-gonic/gin"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/accept"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/auth"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/remote"
 	"landfall.dev/landfall/runtime/execution"
 	"landfall.dev/landfall/runtime/gateway"
@@ -36,32 +38,27 @@ func (s *state) releaseURL(app string, selector landfall.UID) string {
 
 // routes tells the control host from the hosts of releases.
 func (s *control) routes() (http.Handler, error) {
-	control := http.NewServeMux()
-	control.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
-	control.HandleFunc("GET /readyz", s.readiness)
-	control.Handle("GET /metrics", s.measured())
+	control := mux.New(s.logger)
+	control.Get("/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }))
+	control.Get("/readyz", http.HandlerFunc(s.readiness))
+	control.Get("/metrics", s.measured())
 	if s.config.has(roleWebhook) {
 		s.delivery.routeWebhooks(control)
 	}
 	s.serving.routeFunctions(control)
 	if s.config.has(roleAPI) {
-		followed := http.NewServeMux()
-		if err := s.routeAPI(followed); err != nil {
+		control.Use(s.untilStop) // for the routes that follow
+		if err := s.routeAPI(control); err != nil {
 			return nil, err
 		}
-		control.Handle("/", s.untilStop(followed))
 	} else {
-		control.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		control.Rest("/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "This process has not the role api.")
-		})
+		}))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case s.config.within():
-			control.ServeHTTP(w, r)
-		case s.hosts.Classify(r.Host).Kind == gateway.Control && roundabout(r):
-			answer(w, http.StatusNotFound, "A path with an element that is empty, . or .. names nothing here.")
-		case s.hosts.Classify(r.Host).Kind == gateway.Control:
+		case s.config.within() || s.hosts.Classify(r.Host).Kind == gateway.Control:
 			control.ServeHTTP(w, r)
 		case s.config.has(roleGateway):
 			s.serving.gateway.ServeHTTP(w, r)
@@ -71,52 +68,43 @@ func (s *control) routes() (http.Handler, error) {
 	}), nil
 }
 
-// roundabout reports whether a request of the API would change what another path names: net/http sends it on from tags/.. of an app to
-// the app, and who deletes a tag of that name would delete the app.
-func roundabout(r *http.Request) bool {
-	written := r.URL.EscapedPath()
-	return strings.HasPrefix(written, "/api/") && r.Method != http.MethodGet && r.Method != http.MethodHead &&
-		path.Clean(written) != strings.TrimSuffix(written, "/")
-}
-
 // untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
 // get what they asked for, and webhooks are stored: GitHub does not send them again.
-func (s *control) untilStop(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		go func() {
-			select {
-			case <-s.leaving:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+func (s *control) untilStop(c *gin.Context) {
+	ctx, cancel := context.WithCancel(c.Request.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.leaving:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
 }
 
 // routeFunctions serves the doors by which functions are reached without the host of a release.
-func (s *serving) routeFunctions(control *http.ServeMux) {
+func (s *serving) routeFunctions(control *mux.Mux) {
 	if s.config.has(roleTrigger) {
 		events := invoke.Confined(&invoke.Events{Triggers: s.triggers, Admit: s.mayInvoke, Deferred: s.recorder.Deferred, Logger: s.logger})
 		s.routeRun(control, s.tracer.Handler(invoke.RunPath, events))
-		control.Handle(invoke.FirePath, s.tracer.Handler(invoke.FirePath, events))
-		control.Handle(registry.TriggerPath, invoke.Confined(http.HandlerFunc(s.gateway.Fire)))
+		control.Mount(invoke.FirePath, s.tracer.Handler(invoke.FirePath, events))
+		control.Mount(registry.TriggerPath, invoke.Confined(http.HandlerFunc(s.gateway.Fire)))
 	} else {
 		s.routeRun(control, nil)
-		control.HandleFunc(invoke.FirePath, invoke.Elsewhere(string(roleTrigger)))
-		control.HandleFunc(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
+		control.Mount(invoke.FirePath, invoke.Elsewhere(string(roleTrigger)))
+		control.Mount(registry.TriggerPath, invoke.Elsewhere(string(roleTrigger)))
 	}
 	if s.config.has(roleTrigger) || s.config.has(roleRegistry) {
-		control.Handle(invoke.Path, s.functionDoor(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
+		control.Mount(invoke.Path, s.functionDoor(s.tracer.Handler(invoke.Path+"{namespace}/{function}", invoke.Confined(s.named()))))
 	} else {
-		control.HandleFunc(invoke.Path, invoke.Elsewhere(string(roleRegistry)))
+		control.Mount(invoke.Path, invoke.Elsewhere(string(roleRegistry)))
 	}
 	if s.images != nil {
-		control.Handle(images.Path, s.imageDoor())
+		control.Mount(images.Path, s.imageDoor())
 	} else {
-		control.HandleFunc(images.Path, invoke.Elsewhere(string(roleRegistry)))
+		control.Mount(images.Path, invoke.Elsewhere(string(roleRegistry)))
 	}
 }
 
@@ -149,7 +137,7 @@ func (s *serving) mayCall(r *http.Request, app string, access landfall.Access) e
 	return auth.MayCall(r, s.db, app, access)
 }
 
-func (s *delivery) routeWebhooks(control *http.ServeMux) {
+func (s *delivery) routeWebhooks(control *mux.Mux) {
 	deliveries := s.config.URL.JoinPath("api/v1/deliveries").String() + "/"
 	hooks := &webhook.Handler{
 		Store: accept.WebhookReceiver{Acceptor: s.acceptor, InstallationSecret: s.config.WebhookSecret}, Now: time.Now, Logger: s.logger,
@@ -162,23 +150,23 @@ func (s *delivery) routeWebhooks(control *http.ServeMux) {
 			return address
 		},
 	}
-	control.Handle(webhook.Path, s.tracer.Handler(webhook.Path, hooks))
-	control.Handle(webhook.Path+"/", s.tracer.Handler(webhook.Path+"/{hook}", hooks))
+	control.Mount(webhook.Path, s.tracer.Handler(webhook.Path, hooks))
+	control.Mount(webhook.Path+"/", s.tracer.Handler(webhook.Path+"/{hook}", hooks))
 }
 
-func (s *control) routeAPI(control *http.ServeMux) error {
+func (s *control) routeAPI(control *mux.Mux) error {
 	d := s.delivery
 	var repositories api.Repositories // none without git
 	if s.repos != nil {
 		repositories = s.repos
-		control.Handle("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
+		control.Mount("/git/", s.tracer.Handler("/git/{repository}", remote.New(remote.Config{
 			Repositories: s.repos, Doors: accept.GitReceiver{Acceptor: d.acceptor}, MaxInput: s.config.MaxPush, Logger: s.logger})))
 	} else {
-		control.HandleFunc("/git/", func(w http.ResponseWriter, _ *http.Request) {
+		control.Mount("/git/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusNotFound, "The built-in git remote is off: git was not found at the start. Install git and start again.")
-		})
+		}))
 	}
-	rest := api.New(api.Config{
+	api.Serve(control, api.Config{
 		Maker: newMaker(d), DB: s.db, Editor: d.editor, Rollout: d.rollout, Contents: d.contents, Runs: d.runs, Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
@@ -186,13 +174,12 @@ func (s *control) routeAPI(control *http.ServeMux) error {
 		Now: time.Now, Logger: s.logger, Keeper: d, Problems: s.problems, StallTimeout: s.config.StallTimeout,
 		Queues: appMessages{s.serving.broker}, Executions: execution.Requests{Recorder: s.serving.recorder, Find: s.source().Function},
 	})
-	control.Handle("/api/", rest)
-	control.Handle("GET /log", logDoor(rest))
-	pages, err := web.New(web.Config{API: api.Local(rest), DB: s.db, URL: s.config.URL, Visit: s.visitOf, Now: time.Now, Logger: s.logger})
+	control.Get("/log", logDoor(control))
+	missing, err := web.Serve(control, web.Config{API: api.Local(control), DB: s.db, URL: s.config.URL, Visit: s.visitOf, Now: time.Now, Logger: s.logger})
 	if err != nil {
 		return err
 	}
-	control.Handle("/", remote.Misplaced(s.config.URL, pages))
+	control.Rest("/", remote.Misplaced(s.config.URL, missing))
 	return nil
 }
 

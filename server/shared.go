@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/runtime/gateway"
 	"landfall.dev/landfall/runtime/gateway/files"
 	"landfall.dev/landfall/runtime/registry/stored"
@@ -39,7 +40,7 @@ func openShared(ctx context.Context, c *config, logger *slog.Logger) (*shared, e
 	if err != nil {
 		return nil, err
 	}
-	s := &shared{state: &state{config: c, logger: tracer.Logger(logger)}, tracer: tracer}
+	s := &shared{state: &state{config: c, logger: mux.Logger(tracer.Logger(logger))}, tracer: tracer}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -19,12 +19,12 @@ type action struct {
 // actions are all of them, by address.
 func actions() map[string]action {
 	return map[string]action{
-		"/apps/{app}/promote":  {confirmPromote, promote},
-		"/apps/{app}/rollback": {confirmRollback, rollback},
-		"/apps/{app}/hold":     {confirmHold(true), hold(true)},
-		"/apps/{app}/resume":   {confirmHold(false), hold(false)},
-		"/runs/{id}/retry":     {confirmRun("Run again", "The commit goes through all steps again, under a new run."), retry},
-		"/runs/{id}/cancel":    {confirmRun("Cancel the run", "It ends where it is, and makes no release."), cancel},
+		"/apps/:app/promote":  {confirmPromote, promote},
+		"/apps/:app/rollback": {confirmRollback, rollback},
+		"/apps/:app/hold":     {confirmHold(true), hold(true)},
+		"/apps/:app/resume":   {confirmHold(false), hold(false)},
+		"/runs/:id/retry":     {confirmRun("Run again", "The commit goes through all steps again, under a new run."), retry},
+		"/runs/:id/cancel":    {confirmRun("Cancel the run", "It ends where it is, and makes no release."), cancel},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/deploy"
 	"landfall.dev/landfall/inspect"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/web"
@@ -64,16 +65,20 @@ func newPages(t *testing.T, address string) *pages {
 	p := &pages{t: t, db: db, now: noon}
 	logger := slog.New(slog.DiscardHandler)
 	rollout := &deploy.Rollout{DB: db, Gateways: still{}, Logger: logger}
-	rest := api.New(api.Config{
+	routes := mux.New(logger)
+	api.Serve(routes, api.Config{
 		DB: db, Runs: &runs.Runs{DB: db, Rollout: rollout, Now: p.clock, Logger: logger}, Rollout: rollout, Contents: &inspect.Contents{DB: db}, URL: u, Domain: "localhost",
 		ReleaseURL: func(app string, selector landfall.UID) string {
 			return "http://" + app + "--" + string(selector) + ".localhost/"
 		},
 		Now: p.clock, Logger: logger,
 	})
-	if p.handler, err = web.New(web.Config{API: api.Local(rest), DB: db, URL: u, Now: p.clock, Logger: logger}); err != nil {
+	rest, err := web.Serve(routes, web.Config{API: api.Local(routes), DB: db, URL: u, Now: p.clock, Logger: logger})
+	if err != nil {
 		t.Fatal(err)
 	}
+	routes.Rest("/", rest)
+	p.handler = routes
 	p.update(func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(t.Context(), landfall.DefaultNamespace, noon.UnixMicro()); err != nil {
 			return err

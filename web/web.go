@@ -15,6 +15,7 @@ import (
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/api"
 	"landfall.dev/landfall/api/client"
+	"landfall.dev/landfall/mux"
 	"landfall.dev/landfall/store"
 )
 
@@ -41,44 +42,50 @@ type site struct {
 	attempts *attempts
 }
 
-// New returns the handler of all pages. It answers for every path that is given to it.
-func New(c Config) (http.Handler, error) {
+// Serve adds the pages to m, and returns what answers where there is none.
+func Serve(m *mux.Mux, c Config) (rest http.Handler, err error) {
 	s := &site{Config: c, attempts: &attempts{}}
-	var err error
 	if s.files, err = readFiles(); err != nil {
 		return nil, err
 	}
 	if s.pages, err = readPages(); err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+filePath+"{name}", s.files.serve)
-	mux.HandleFunc("GET /sign-in", s.signInPage)
-	mux.HandleFunc("POST /sign-in", s.signIn)
-	mux.HandleFunc("POST /sign-out", s.signOut)
-	mux.HandleFunc("GET "+VisitPath, s.visit)
-	mux.HandleFunc("GET /{$}", s.showing(overview))
-	mux.HandleFunc("GET /apps/{app}", s.showing(app))
-	mux.HandleFunc("GET /apps/{app}/releases/{uid}", s.showing(release))
-	mux.HandleFunc("GET /apps/{app}/diff", s.showing(diff))
-	mux.HandleFunc("GET /runs/{id}", s.showing(run))
-	for path, a := range actions() {
-		mux.HandleFunc("GET "+path, s.showing(a.confirm))
-		mux.HandleFunc("POST "+path, s.doing(a))
-	}
-	mux.HandleFunc("/", s.showing(func(r *request) (*view, error) {
-		return nil, &landfall.Error{Op: "web", Kind: landfall.NotFound, Message: "There is no page " + landfall.Printable(r.URL.Path) + "."}
-	}))
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(s.refuseOrigin))
-	guarded := protection.Handler(mux)
+	guarded := func(h http.HandlerFunc) http.Handler {
+		inner := protection.Handler(h)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			secure(w.Header())
+			if !sameOrigin(r) {
+				s.refuseOrigin(w, r)
+				return
+			}
+			inner.ServeHTTP(w, r)
+		})
+	}
+	get := func(path string, h http.HandlerFunc) { m.Serve(http.MethodGet, path, guarded(h)) }
+	post := func(path string, h http.HandlerFunc) { m.Serve(http.MethodPost, path, guarded(h)) }
+	get(filePath+":name", s.files.serve)
+	get("/sign-in", s.signInPage)
+	post("/sign-in", s.signIn)
+	post("/sign-out", s.signOut)
+	get(VisitPath, s.visit)
+	get("/", s.showing(overview))
+	get("/apps/:app", s.showing(app))
+	get("/apps/:app/releases/:uid", s.showing(release))
+	get("/apps/:app/diff", s.showing(diff))
+	get("/runs/:id", s.showing(run))
+	for path, a := range actions() {
+		get(path, s.showing(a.confirm))
+		post(path, s.doing(a))
+	}
+	missing := guarded(s.showing(func(r *request) (*view, error) {
+		return nil, &landfall.Error{Op: "web", Kind: landfall.NotFound, Message: "There is no page " + landfall.Printable(r.URL.Path) + "."}
+	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		secure(w.Header())
-		if !sameOrigin(r) {
-			s.refuseOrigin(w, r)
-			return
-		}
-		guarded.ServeHTTP(w, r)
+		w.Header().Del("Allow") // a page that there is by another method is none
+		missing.ServeHTTP(w, r)
 	}), nil
 }
 

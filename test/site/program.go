@@ -53,7 +53,7 @@ func (s *Site) Run(dir string, args ...string) (out string, code int) {
 // Binary compiles the program, as the tests are compiled (with the race detector when they are), with crash points, and its init as it is
 // installed. It returns the program's path; the init lies beside it.
 var Binary = sync.OnceValues(func() (string, error) {
-	dir, err := Install("-tags", "crashpoints", "landfall.dev/landfall/cmd/landfall")
+	dir, err := Install("-tags", "crashpoints,nomsgpack", "landfall.dev/landfall/cmd/landfall")
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func Install(args ...string) (dir string, err error) {
 		return "", err
 	}
 	dir = filepath.Join(root, "build", "test")
-	flags := []string{"-ldflags", "-s -w"}
+	flags := []string{"-ldflags", "-s -w", "-tags", "nomsgpack"}
 	if raceDetector() {
 		dir += "-race"
 		flags = append(flags, "-race")
