@@ -54,8 +54,8 @@ type App struct {
 	Changed int64
 }
 
-// OfNamespace reports whether an app is that of its namespace: it owns the functions and packages that people make by hand, and has no
-// releases.
+// OfNamespace reports whether an app is that of its namespace: it owns the functions and packages that people make by
+// hand, and has no releases.
 func (a App) OfNamespace() bool { return a.Name == a.Namespace }
 
 // Previews says who sees an app's releases that are not live.

@@ -18,16 +18,16 @@ const (
 	testkit = "test/testkit"
 )
 
-// room is one package and the rooms of ours that it imports, separated by blanks. The vocabulary (the root) is open to every
-// room, and testkit to every test; they are not listed.
+// room is one package and the rooms of ours that it imports, separated by blanks. The vocabulary (the root) is open to
+// every room, and testkit to every test; they are not listed.
 type room struct {
 	folder  string
 	imports string
 	tests   string // what only its tests import
 }
 
-// rooms is the import graph: a new room, and a new arrow between two, is a reviewed line here. Data flow is not import flow:
-// the stages of delivery do not know each other; pipeline alone knows their order.
+// rooms is the import graph: a new room, and a new arrow between two, is a reviewed line here. Data flow is not import
+// flow: the stages of delivery do not know each other; pipeline alone knows their order.
 func rooms() []room {
 	return []room{
 		{root, "", ""},
@@ -175,8 +175,8 @@ type library struct {
 	reason string
 }
 
-// libraries says who owns what: a new library, and a new place for a known one, is a reviewed line here. Of the standard
-// library only what is listed is restricted. Where two entries fit, the longer path counts.
+// libraries says who owns what: a new library, and a new place for a known one, is a reviewed line here. Of the
+// standard library only what is listed is restricted. Where two entries fit, the longer path counts.
 func libraries() []library {
 	return []library{
 		{"database/sql", "store store/storetest", "", "SQL has one place"},

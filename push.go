@@ -46,8 +46,8 @@ type ApplyRequest struct {
 	NoRelease bool   `json:"no_release,omitempty"`
 	// Commit is the commit that the work tree stood on. It is After of the push when the tree was clean.
 	Commit CommitSHA `json:"commit,omitempty"`
-	// Versions are the versions that a person makes by hand. The commit then declares their units alone, and what those need: it takes
-	// the place of the units of their names in what production has, and all others stay.
+	// Versions are the versions that a person makes by hand. The commit then declares their units alone, and what those
+	// need: it takes the place of the units of their names in what production has, and all others stay.
 	Versions []NewVersion `json:"versions,omitempty"`
 }
 

@@ -52,7 +52,8 @@ type Config struct {
 	CheckURL     func(address string) error // whether a clone address may be used
 	Keeper       Keeper
 	StallTimeout time.Duration // with a client that reads nothing of a backup, or of a check; 0: a minute
-	// Problems returns what of the server does not work now, a line each, for who may read apps of these ids; nil: nobody looks.
+	// Problems returns what of the server does not work now, a line each, for who may read apps of these ids; nil: nobody
+	// looks.
 	Problems func(ctx context.Context, reads func(app string) bool) []string
 
 	Queues       Queues

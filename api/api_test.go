@@ -51,7 +51,8 @@ func (o operation) foreign() string {
 	return bakeryID
 }
 
-// operations returns all operations of the document, and fails the test for one that has no row, or a row that has none.
+// operations returns all operations of the document, and fails the test for one that has no row, or a row that has
+// none.
 func operations(t *testing.T) []operation {
 	t.Helper()
 	document := testkit.Must(openapi3.NewLoader().LoadFromData(testkit.Must(api.Document())(t)))(t)
@@ -130,8 +131,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// changesNothing makes all requests of an operation that are to change nothing, and fails the test unless they do not. It
-// returns the state after them.
+// changesNothing makes all requests of an operation that are to change nothing, and fails the test unless they do not.
+// It returns the state after them.
 func (w *world) changesNothing(s *seed, o operation, before string) (after string) {
 	w.t.Helper()
 	w.wantAuthentication(s, o)
@@ -171,7 +172,8 @@ type problem struct {
 	Kind   string `json:"kind"`
 }
 
-// wantProblem fails the test unless an answer has a status, and a problem document that says so and names what is wrong.
+// wantProblem fails the test unless an answer has a status, and a problem document that says so and names what is
+// wrong.
 func wantProblem(t *testing.T, a answer, status int, kind string, named ...string) {
 	t.Helper()
 	testkit.Equal(t, a.String(), a.status, status)
@@ -279,7 +281,8 @@ func (w *world) wantQuery(s *seed, o operation) {
 	wantRefused(w.t, o, a, http.StatusBadRequest, "invalid", "cursor=%zz")
 }
 
-// noOperation fails the test unless what is no operation is refused with a problem document, and the methods that there are.
+// noOperation fails the test unless what is no operation is refused with a problem document, and the methods that there
+// are.
 func noOperation(t *testing.T, w *world) {
 	t.Helper()
 	token := tokenOf(landfall.ScopeAdmin, "")
@@ -359,7 +362,8 @@ func madeOrSet(t *testing.T, w *world, all []operation) {
 	}
 }
 
-// wantDescribed fails the test unless an answer is one that the document has, in what its status, its type and its JSON are.
+// wantDescribed fails the test unless an answer is one that the document has, in what its status, its type and its JSON
+// are.
 func wantDescribed(t *testing.T, o operation, a answer) {
 	t.Helper()
 	described := o.described.Responses.Value(strconv.Itoa(a.status))

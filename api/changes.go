@@ -184,8 +184,9 @@ type Dry struct {
 
 func (u units) deleteVersions(ctx context.Context, in *struct {
 	UnitPath
-	Version string `path:"version" doc:"uid, number, label, alias, latest, live, digest, or all"`
 	Dry
+
+	Version string `path:"version" doc:"uid, number, label, alias, latest, live, digest, or all"`
 }) (*body[client.Deletion], error) {
 	row, err := u.deletable(ctx, in.UnitPath)
 	if err != nil {

@@ -140,8 +140,8 @@ type ExecutionPath struct {
 	ID string `path:"id" doc:"the id, or 8 or more of its first characters, as logs show them"`
 }
 
-// execution returns an execution for a request that needs the scope on its app. The beginning of an id names it, too, when it is the
-// only one of which the caller may know.
+// execution returns an execution for a request that needs the scope on its app. The beginning of an id names it, too,
+// when it is the only one of which the caller may know.
 func (a *api) execution(ctx context.Context, id string, scope landfall.Scope) (landfall.Execution, error) {
 	a.flush(ctx)
 	x, err := a.DB.Execution(ctx, id)
@@ -171,7 +171,8 @@ func noExecution(id string) error {
 	return &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: "there is no execution " + id}
 }
 
-// beginsExecution reports whether a text may be the beginning of an execution's id: it is as long as logs show it, or longer.
+// beginsExecution reports whether a text may be the beginning of an execution's id: it is as long as logs show it, or
+// longer.
 func beginsExecution(text string) bool {
 	const shown, whole = 8, 36
 	return len(text) >= shown && len(text) < whole && strings.Trim(text, "0123456789abcdef-") == ""
@@ -267,8 +268,8 @@ func (a *api) functionLog(ctx context.Context, in *struct {
 	})
 }
 
-// stream answers with the pieces of a log that next returns, until it says that none will come. Functions made the bytes: no browser
-// runs them.
+// stream answers with the pieces of a log that next returns, until it says that none will come. Functions made the
+// bytes: no browser runs them.
 func (a *api) stream(
 	ctx context.Context, in LogReading, next func(after int64) ([]landfall.ExecutionLog, bool, error),
 ) (*huma.StreamResponse, error) {

@@ -162,7 +162,8 @@ func (u units) putFn(ctx context.Context, in *struct {
 	return putting(made.Added, shown, err)
 }
 
-// appOfFunction returns the app that has a function, or that a new one is to be in: that of the one that it is to be like.
+// appOfFunction returns the app that has a function, or that a new one is to be in: that of the one that it is to be
+// like.
 func (u units) appOfFunction(ctx context.Context, in FnFunctionPath, like landfall.Reference) (landfall.App, error) {
 	row, err := u.fnRow(ctx, in, landfall.ScopeDeploy)
 	if landfall.Is(err, landfall.NotFound) {

@@ -30,7 +30,8 @@ type FnTriggerPath struct {
 	Trigger string `path:"trigger" doc:"name of the trigger"`
 }
 
-// triggerUnits returns the triggers in force of an app by name, and of one name in the order in which they are fired by it.
+// triggerUnits returns the triggers in force of an app by name, and of one name in the order in which they are fired by
+// it.
 func (a *api) triggerUnits(ctx context.Context, app landfall.App) ([]store.GroupUnit, error) {
 	units, err := a.inForce(ctx, app)
 	units = slices.DeleteFunc(units, func(u store.GroupUnit) bool { return !u.Unit.Kind.IsTrigger() })
@@ -67,7 +68,8 @@ func (a *api) showFnTrigger(ctx context.Context, in *FnTriggerPath) (*body[clien
 	return answer(a.fnTrigger(ctx, app, in.Trigger))
 }
 
-// fnTrigger returns a trigger by its name: as at /r/, the HTTP trigger of that name, else the time trigger, else the queue trigger.
+// fnTrigger returns a trigger by its name: as at /r/, the HTTP trigger of that name, else the time trigger, else the
+// queue trigger.
 func (a *api) fnTrigger(ctx context.Context, app landfall.App, name string) (client.FnTrigger, error) {
 	units, err := a.triggerUnits(ctx, app)
 	if err != nil {
@@ -164,7 +166,8 @@ func kindOfTrigger(t client.FnTrigger) landfall.UnitKind {
 	return landfall.HTTPTrigger
 }
 
-// triggerFields returns what a trigger is as the spec of a document has it. Invalid when it has what its kind does not have.
+// triggerFields returns what a trigger is as the spec of a document has it. Invalid when it has what its kind does not
+// have.
 func (a *api) triggerFields(app landfall.App, kind landfall.UnitKind, t client.FnTrigger) (map[string]any, error) {
 	ref, err := a.functionRef(app, t)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 type Queues interface {
 	// Publish stores a message at a topic of an app, on the disk when it returns, and returns it with its number.
 	Publish(ctx context.Context, app landfall.App, m landfall.Message) (landfall.Message, error)
-	// Read returns messages from the first behind a number, no more than limit, and whether there may be more. It takes none away.
+	// Read returns messages from the first behind a number, no more than limit, and whether there may be more. It takes
+	// none away.
 	Read(ctx context.Context, app landfall.App, pattern string, after uint64, limit int) ([]landfall.Message, bool, error)
 }
 

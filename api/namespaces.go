@@ -20,8 +20,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// registerNamespaces adds the resources of the Fn document. What of them is part of an app's versions is as production applied it
-// last, and a change of it makes a version and a release, as a push does.
+// registerNamespaces adds the resources of the Fn document. What of them is part of an app's versions is as production
+// applied it last, and a change of it makes a version and a release, as a push does.
 func (a *api) registerNamespaces(h huma.API) {
 	const all, one, apps, app = "/ns", "/ns/{ns}", "/ns/{ns}/apps", "/ns/{ns}/apps/{app}"
 	register(h, reading("list-namespaces", all, "The namespaces, by name"), a.listNamespaces)
@@ -69,7 +69,8 @@ func putting[T any](added bool, v T, err error) (*put[T], error) {
 	return p, nil
 }
 
-// registerPut is register for a PUT that makes what it names, or sets what that is. The document has the answers to both.
+// registerPut is register for a PUT that makes what it names, or sets what that is. The document has the answers to
+// both.
 func registerPut[I, T any](h huma.API, op operation, handler func(context.Context, *I) (*put[T], error)) {
 	register(h, op, handler)
 	answers := h.OpenAPI().Paths[base+op.path].Put.Responses
@@ -78,8 +79,8 @@ func registerPut[I, T any](h huma.API, op operation, handler func(context.Contex
 	answers[strconv.Itoa(http.StatusCreated)] = &made
 }
 
-// paged returns the page of items, sorted by name, that comes behind the name in the cursor. show is called only for its items, and
-// says whether they count.
+// paged returns the page of items, sorted by name, that comes behind the name in the cursor. show is called only for
+// its items, and says whether they count.
 func paged[T, S any](in Paging, items []T, name func(T) string, show func(T) (shown S, counts bool, err error)) (*body[page[S]], error) {
 	p := page[S]{Items: []S{}}
 	last := ""
@@ -196,7 +197,8 @@ func (a *api) deleteNamespace(ctx context.Context, in *NamespacePath) (*struct{}
 	})
 }
 
-// fnApp returns a living app of a namespace for a request that needs the scope on it. What the token may not read is not there.
+// fnApp returns a living app of a namespace for a request that needs the scope on it. What the token may not read is
+// not there.
 func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (landfall.App, error) {
 	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no app %q in the namespace %q", in.App, in.Namespace)}
 	app, err := a.DB.AppByName(ctx, in.App)

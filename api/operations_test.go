@@ -14,8 +14,8 @@ type row struct {
 	scope  landfall.Scope // that a token needs
 	status int            // of success; 0: 200
 
-	// The request that succeeds, in which words in capitals stand for what the seed made. Its path is the operation's, with
-	// the elements that "with" names ("app=bakery tag=extra") and else with the usual ones.
+	// The request that succeeds, in which words in capitals stand for what the seed made. Its path is the operation's,
+	// with the elements that "with" names ("app=bakery tag=extra") and else with the usual ones.
 	with, query, body string
 	says              string // is in the answer
 
@@ -23,7 +23,8 @@ type row struct {
 	// "nosuch", or an element and a body.
 	lost []string
 
-	// other is what a token of the needed scope gets that is good for another app only. With 200, it sees nothing of the shop.
+	// other is what a token of the needed scope gets that is good for another app only. With 200, it sees nothing of the
+	// shop.
 	other int
 }
 

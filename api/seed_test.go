@@ -246,7 +246,8 @@ func (w *world) push(branch, page string) {
 	}
 }
 
-// makeRecords makes what else there is to show: an alias, an execution with a log, a run that waits, and versions that nothing needs.
+// makeRecords makes what else there is to show: an alias, an execution with a log, a run that waits, and versions that
+// nothing needs.
 func (w *world) makeRecords() {
 	w.t.Helper()
 	w.update(func(ctx context.Context, tx *store.Tx) error {

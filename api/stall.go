@@ -13,8 +13,8 @@ import (
 // stallTimeout is how long a client may read nothing of a long answer, unless Config.StallTimeout says otherwise.
 const stallTimeout = time.Minute
 
-// whileRead returns a writer of a long answer that fails when the client reads nothing for so long: what waits until the answer is
-// over, as collection does, must not wait for a client that is paused.
+// whileRead returns a writer of a long answer that fails when the client reads nothing for so long: what waits until
+// the answer is over, as collection does, must not wait for a client that is paused.
 func whileRead(w io.Writer, timeout time.Duration) *readWriter {
 	r := &readWriter{w: w, timeout: timeout}
 	if response, ok := w.(http.ResponseWriter); ok {

@@ -43,11 +43,12 @@ func (a *api) registerVersions(h huma.API) {
 	}
 	f := units{a, landfall.FunctionUnit}
 	register(h, reading("show-function", "/functions/{name}", "A function's aliases and versions"), f.master)
-	register(h, deploying("delete-function", http.MethodDelete, "/functions/{name}", "Delete a function with its aliases and versions, unless something holds one"), f.deleteFunction)
+	register(h, deploying("delete-function", http.MethodDelete, "/functions/{name}",
+		"Delete a function with its aliases and versions, unless something holds one"), f.deleteFunction)
 }
 
-// row returns the unit's row for a token that may read it, and whether it has a tracker. A unit without versions, also without
-// ones that are only held, is not there.
+// row returns the unit's row for a token that may read it, and whether it has a tracker. A unit without versions, also
+// without ones that are only held, is not there.
 func (u units) row(ctx context.Context, namespace, name string) (row store.Unit, tracked bool, err error) {
 	id := landfall.UnitID{Kind: u.kind, Name: name}
 	missing := &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no %s in the namespace %q", id, namespace)}
@@ -221,8 +222,8 @@ func (u units) versionOf(names versionNames, v landfall.Version) (client.Version
 	return c, err
 }
 
-// withPackageRef is a function's spec with the version of its package in place of the package's name. All else stays as it is,
-// and unread: a page shows many.
+// withPackageRef is a function's spec with the version of its package in place of the package's name. All else stays as
+// it is, and unread: a page shows many.
 func withPackageRef(v landfall.Version) (json.RawMessage, error) {
 	if v.Content == nil {
 		return v.Spec, nil

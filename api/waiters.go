@@ -8,8 +8,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Waiters bounds how many requests of one token wait at a time for what is yet to come: each of them asks the database again and again.
-// Its zero value is ready, and safe for concurrent use.
+// Waiters bounds how many requests of one token wait at a time for what is yet to come: each of them asks the database
+// again and again. Its zero value is ready, and safe for concurrent use.
 type Waiters struct {
 	mu sync.Mutex
 	of map[landfall.Digest]int // by the hashes of tokens

@@ -1,5 +1,5 @@
-// Package auth takes the caller from a request, and says what they may do: who sends a bearer token or a password, has a session of a
-// browser, or knows the secret that the roles of an installation share.
+// Package auth takes the caller from a request, and says what they may do: who sends a bearer token or a password, has
+// a session of a browser, or knows the secret that the roles of an installation share.
 package auth
 
 import (
@@ -27,8 +27,8 @@ const scheme = "Bearer "
 // BearerOf returns the bearer token of a request; empty when it has none.
 func BearerOf(r *http.Request) string { return Bearer(r.Header.Get("Authorization")) }
 
-// Password returns the password of a request, of whatever user (RFC 7617), as git and the clients of registries send tokens; without one
-// it returns the bearer token.
+// Password returns the password of a request, of whatever user (RFC 7617), as git and the clients of registries send
+// tokens; without one it returns the bearer token.
 func Password(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password
@@ -42,7 +42,8 @@ func SetBearer(r *http.Request, token string) { r.Header.Set("Authorization", sc
 // Challenge is the header of an answer with 401 that asks for a bearer token.
 func Challenge() (name, value string) { return "WWW-Authenticate", `Bearer realm="landfall"` }
 
-// Equal reports whether a secret is the one that it should be, in a time that tells nothing. Nothing equals an empty one.
+// Equal reports whether a secret is the one that it should be, in a time that tells nothing. Nothing equals an empty
+// one.
 func Equal(given, want string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(given), []byte(want)) == 1
 }
@@ -61,7 +62,8 @@ type Tokens interface {
 
 const op landfall.Op = "auth"
 
-// Token returns the token with a secret. Unauthorized when there is none; every other error says that it cannot be checked now.
+// Token returns the token with a secret. Unauthorized when there is none; every other error says that it cannot be
+// checked now.
 func Token(ctx context.Context, tokens Tokens, secret string) (landfall.Token, error) {
 	token, err := tokens.Token(ctx, secret)
 	switch {
@@ -85,14 +87,15 @@ func Scoped(ctx context.Context, tokens Tokens, secret string, scope landfall.Sc
 	return token, err
 }
 
-// Session returns the token of a browser that signed in, by the secret of its cookie. Unauthorized when nobody is signed in.
+// Session returns the token of a browser that signed in, by the secret of its cookie. Unauthorized when nobody is
+// signed in.
 func Session(ctx context.Context, tokens Tokens, secret string, now time.Time) (landfall.Token, error) {
 	token, err := tokens.SessionToken(ctx, secret, now)
 	return token, signedIn(err)
 }
 
-// Visitor fails unless somebody signed in to see the releases at a host, by the secret of their cookie, and may read the app. It asks each
-// time: whoever signs out, or whose token is gone, is so at once.
+// Visitor fails unless somebody signed in to see the releases at a host, by the secret of their cookie, and may read
+// the app. It asks each time: whoever signs out, or whose token is gone, is so at once.
 func Visitor(ctx context.Context, tokens Tokens, host, app, secret string, now time.Time) error {
 	token, err := tokens.VisitToken(ctx, secret, host, now)
 	if err := signedIn(err); err != nil {
@@ -120,8 +123,8 @@ func MayRead(ctx context.Context, tokens Tokens, token landfall.Token, app strin
 	return err
 }
 
-// MayCall fails unless the bearer token of a request lets it through to what an app has behind an access that is not public. Unauthorized
-// without a token that is known, and Forbidden with one that is not for it.
+// MayCall fails unless the bearer token of a request lets it through to what an app has behind an access that is not
+// public. Unauthorized without a token that is known, and Forbidden with one that is not for it.
 func MayCall(r *http.Request, tokens Tokens, app string, access landfall.Access) error {
 	if access == landfall.AccessSignedIn {
 		token, err := Scoped(r.Context(), tokens, BearerOf(r), landfall.ScopeRead)
@@ -141,8 +144,8 @@ func MayCall(r *http.Request, tokens Tokens, app string, access landfall.Access)
 	return err
 }
 
-// MayUse fails unless a secret is a token that has a scope on a function's app; without a function, on any app. Of a function that it may
-// not use, it says that there is none: NotFound.
+// MayUse fails unless a secret is a token that has a scope on a function's app; without a function, on any app. Of a
+// function that it may not use, it says that there is none: NotFound.
 func MayUse(ctx context.Context, tokens Tokens, secret string, scope landfall.Scope, f *landfall.Function) error {
 	token, err := Scoped(ctx, tokens, secret, scope)
 	if err == nil && f != nil && !token.Allows(scope, f.App) {

@@ -14,8 +14,8 @@ import (
 // deliveries is how many webhooks a round sends.
 const deliveries = 50
 
-// BenchmarkWebhook is the time from a signed push webhook to its 202. Each announces a commit of its own, and comes when the
-// release of the one before is made: low load.
+// BenchmarkWebhook is the time from a signed push webhook to its 202. Each announces a commit of its own, and comes
+// when the release of the one before is made: low load.
 func BenchmarkWebhook(b *testing.B) {
 	f := forge.New(b)
 	s := newServer(b, "", "LANDFALL_GITHUB_WEBHOOK_SECRET="+forge.WebhookSecret, "LANDFALL_ALLOWED_HOSTS="+strings.TrimPrefix(f.Address, "http://"))
@@ -45,8 +45,8 @@ func BenchmarkWebhook(b *testing.B) {
 	summarize(b, middle)
 }
 
-// BenchmarkAccept is the time of a small `git push`: until it is accepted, which is when its run may begin, and until git
-// returns, when its release is made.
+// BenchmarkAccept is the time of a small `git push`: until it is accepted, which is when its run may begin, and until
+// git returns, when its release is made.
 func BenchmarkAccept(b *testing.B) {
 	s := newServer(b, "")
 	work := newWorkTree(b, 100)

@@ -23,8 +23,9 @@ type Row struct {
 	Unit   string `json:"unit"`   // of the samples
 	More   bool   `json:"more"`   // more is better: Floor and Target are the least to reach, and not the most
 
-	// Absolute: Floor and Target are of our own figure, which is shown. Otherwise they are of the ratio, ours to the peer's,
-	// nothing else is shown, and 0 means that none was agreed. So it does for the Floor of a figure that has a Target.
+	// Absolute: Floor and Target are of our own figure, which is shown. Otherwise they are of the ratio, ours to the
+	// peer's, nothing else is shown, and 0 means that none was agreed. So it does for the Floor of a figure that has a
+	// Target.
 	Absolute bool    `json:"absolute"`
 	Floor    float64 `json:"floor"`
 	Target   float64 `json:"target"`
@@ -252,8 +253,8 @@ func PeakMemory(pid string) float64 { return mebibytes(pid, "VmHWM") }
 // Memory returns the memory that a process holds now, in MiB. It is 0 when the kernel does not tell.
 func Memory(pid string) float64 { return mebibytes(pid, "VmRSS") }
 
-// MappedFiles returns how much of Memory are pages of files, such as the program's own: the kernel maps more or fewer of them around
-// what is used, as they happen to lie in its cache. In MiB.
+// MappedFiles returns how much of Memory are pages of files, such as the program's own: the kernel maps more or fewer
+// of them around what is used, as they happen to lie in its cache. In MiB.
 func MappedFiles(pid string) float64 { return mebibytes(pid, "RssFile") }
 
 func mebibytes(pid, name string) float64 {

@@ -43,8 +43,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// A row says whether it is below its floor, be that the most or the least, a ratio or a figure of our own. Zero is a floor
-// where figures are absolute.
+// A row says whether it is below its floor, be that the most or the least, a ratio or a figure of our own. Zero is a
+// floor where figures are absolute.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -20,8 +20,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// newVersions makes as many versions of a function as P3b has, each in a folder of its own. The function is cat: it hands back the
-// event that it gets.
+// newVersions makes as many versions of a function as P3b has, each in a folder of its own. The function is cat: it
+// hands back the event that it gets.
 func newVersions(b *testing.B) []runner.Function {
 	b.Helper()
 	program, err := os.ReadFile("/bin/cat")
@@ -120,8 +120,8 @@ func firstLine(b *testing.B, f runner.Function, line []byte) float64 {
 	return took
 }
 
-// BenchmarkP3b calls many versions of a function for the first time: each needs a process in a sandbox of its own. The ways take
-// turns of some calls in a row, so that a reserve must be filled while it is drawn from.
+// BenchmarkP3b calls many versions of a function for the first time: each needs a process in a sandbox of its own. The
+// ways take turns of some calls in a row, so that a reserve must be filled while it is drawn from.
 func BenchmarkP3b(b *testing.B) {
 	const turn, reserve = 10, 2
 	all := newVersions(b)

@@ -91,7 +91,8 @@ func newWorkerd(b *testing.B) *web {
 // workerd is the program, which make bench brings.
 const workerd = module + "/build/bin/workerd"
 
-// watchdog starts of-watchdog in a mode, and returns what ends it. It has a fixed port beside its own: there is one at a time.
+// watchdog starts of-watchdog in a mode, and returns what ends it. It has a fixed port beside its own: there is one at
+// a time.
 func watchdog(b *testing.B, w *web, program, mode string) (end func()) {
 	b.Helper()
 	w.port = site.FreePort(b)

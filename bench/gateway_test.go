@@ -182,8 +182,8 @@ func (w *web) listens() error {
 	}
 }
 
-// check fails the benchmark unless the server serves the town's pages as HTTP wants them: type, entity tag, a condition, a
-// range, and 404 for what is not there.
+// check fails the benchmark unless the server serves the town's pages as HTTP wants them: type, entity tag, a
+// condition, a range, and 404 for what is not there.
 func (t *town) check(b *testing.B, w *web) {
 	b.Helper()
 	c := w.client()
@@ -246,8 +246,8 @@ type rate struct {
 	cost      float64 // of the server's processor time for an answer, in ms
 }
 
-// wrk asks a server for what the arguments say with so many connections, and returns how often it was answered. Every answer
-// must be one.
+// wrk asks a server for what the arguments say with so many connections, and returns how often it was answered. Every
+// answer must be one.
 func wrk(b *testing.B, w *web, connections int, duration time.Duration, args ...string) rate {
 	b.Helper()
 	before := cpu(b, w.pid)

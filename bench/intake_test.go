@@ -142,8 +142,8 @@ func count(b *testing.B, path string) int {
 	return n
 }
 
-// BenchmarkP4 takes signed deliveries of 8 KiB from 64 connections: an event that is only recorded, and pushes of new branches
-// of 100 repositories, each of which becomes a run.
+// BenchmarkP4 takes signed deliveries of 8 KiB from 64 connections: an event that is only recorded, and pushes of new
+// branches of 100 repositories, each of which becomes a run.
 func BenchmarkP4(b *testing.B) {
 	const connections, duration, apps, enough = 64, 2 * time.Second, 100, 40_000
 	silent := newSilentForge(b)

@@ -10,8 +10,8 @@ import (
 	"landfall.dev/landfall/bench"
 )
 
-// BenchmarkP8 lists versions by the API, 50 on a page that somebody is anywhere in a list: the versions of a function, and
-// those of an app.
+// BenchmarkP8 lists versions by the API, 50 on a page that somebody is anywhere in a list: the versions of a function,
+// and those of an app.
 func BenchmarkP8(b *testing.B) {
 	small, large := startServer(b, newArchive(b, 1_000), ""), startServer(b, newArchive(b, 1_000_000), "")
 	type list struct {

@@ -83,8 +83,8 @@ func fetch(b *testing.B, program string, f *forge.Forge, root, address string, c
 	return took, peak
 }
 
-// gitMeasured runs git, and returns how long it took and the most memory that it, or a program that it started, held, in MiB.
-// GNU time is between: a process inherits the figure of the one that starts it, and time is small.
+// gitMeasured runs git, and returns how long it took and the most memory that it, or a program that it started, held,
+// in MiB. GNU time is between: a process inherits the figure of the one that starts it, and time is small.
 func gitMeasured(b *testing.B, dir string, args ...string) (took, peak float64) {
 	b.Helper()
 	report := filepath.Join(b.TempDir(), "peak")

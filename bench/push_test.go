@@ -100,8 +100,8 @@ func BenchmarkP5(b *testing.B) {
 	summarize(b, live)
 }
 
-// pushUntilLive pushes what was committed, and returns after how long the first of the changed files was served with its new
-// bytes, and after how long git returned. All of them are then served.
+// pushUntilLive pushes what was committed, and returns after how long the first of the changed files was served with
+// its new bytes, and after how long git returned. All of them are then served.
 func (s *server) pushUntilLive(work *workTree, changed []int) (live, returned float64) {
 	s.T.Helper()
 	page := s.live("bench")

@@ -10,8 +10,8 @@ import (
 	"landfall.dev/landfall/bench"
 )
 
-// BenchmarkP13 starts a server that was killed at work, with a long history and many runs that wait: when it serves a page,
-// and when it begins with the first run.
+// BenchmarkP13 starts a server that was killed at work, with a long history and many runs that wait: when it serves a
+// page, and when it begins with the first run.
 func BenchmarkP13(b *testing.B) {
 	const jobs = " with 1,000,000 versions and 10,000 queued jobs"
 	page := table.Row(bench.Row{Figure: "P13 killed, until the first page is served," + jobs, Unit: "ms", Absolute: true, Floor: 2000, Target: 200})

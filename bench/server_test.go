@@ -37,7 +37,8 @@ const token = "0123456789abcdef0123456789abcdef"
 // module is the folder of the module that is measured.
 const module = ".."
 
-// built is the program that is measured. Only the address of its profiles is added to it, which is off unless asked for.
+// built is the program that is measured. Only the address of its profiles is added to it, which is off unless asked
+// for.
 var built string
 
 func program(b *testing.B) string {
@@ -268,8 +269,8 @@ func (t *stepTimes) String() string {
 // pushTimes is what the person who pushed waits for, in ms.
 type pushTimes struct{ accepted, returned float64 }
 
-// pushed pushes a commit and returns when its run began, at the latest a moment after the push was accepted, and when git
-// came back.
+// pushed pushes a commit and returns when its run began, at the latest a moment after the push was accepted, and when
+// git came back.
 func (s *server) pushedAt(work *workTree, commit landfall.CommitSHA, steps *stepTimes) pushTimes {
 	s.T.Helper()
 	var begin time.Time

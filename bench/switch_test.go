@@ -28,7 +28,8 @@ type visitors struct {
 	answers, failed, mixed atomic.Int64
 }
 
-// crowd is how many visitors there are, and offered how many requests they make together in a second if they are answered.
+// crowd is how many visitors there are, and offered how many requests they make together in a second if they are
+// answered.
 const (
 	crowd   = 16
 	offered = 10_000

@@ -101,8 +101,8 @@ func upload(ctx context.Context, store assets.Store, bare string, commit landfal
 	return m, result.Manifest.Key, store.Sync(ctx)
 }
 
-// uploaded uploads a commit, checks that exactly so many files and one manifest were written, that nothing was listed, and
-// what is stored for the changed files. It returns the manifest's key and how long the upload took.
+// uploaded uploads a commit, checks that exactly so many files and one manifest were written, that nothing was listed,
+// and what is stored for the changed files. It returns the manifest's key and how long the upload took.
 func (s *workTree) uploaded(store *counter, bare string, commit landfall.CommitSHA, before string, changed []int) (key string, took float64) {
 	s.T.Helper()
 	had := store.objects(s.T)
@@ -145,8 +145,8 @@ func (s *workTree) uploaded(store *counter, bare string, commit landfall.CommitS
 	return key, took
 }
 
-// BenchmarkP6 stores the files of a commit that is on the machine already: ours out of the bare repository, rclone's out of
-// a work tree.
+// BenchmarkP6 stores the files of a commit that is on the machine already: ours out of the bare repository, rclone's
+// out of a work tree.
 func BenchmarkP6(b *testing.B) {
 	work := newWorkTree(b, siteFiles)
 	bare := work.newBare("origin")

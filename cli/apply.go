@@ -110,8 +110,8 @@ func (c *Call) applyTo(ctx context.Context, cl *client.Client, w *worktree, from
 	return app, err == nil, err
 }
 
-// checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare belongs to
-// another app, as when the name of that one was mistyped.
+// checkNew fails when the first apply to a new app would: its specs are wrong, files are missing, or what they declare
+// belongs to another app, as when the name of that one was mistyped.
 func (c *Call) checkNew(ctx context.Context, cl *client.Client, w *worktree) error {
 	s, err := readSpec(w.top, spec.DefaultFolder)
 	if err != nil {

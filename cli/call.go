@@ -21,8 +21,8 @@ import (
 type Program struct {
 	Version string // what it was built of
 
-	// Commands returns the program's own commands, such as those that open data themselves. They stand beside those that ask a server.
-	// nil: there are none.
+	// Commands returns the program's own commands, such as those that open data themselves. They stand beside those that
+	// ask a server. nil: there are none.
 	Commands func(c *Call) []*cobra.Command
 }
 

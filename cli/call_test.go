@@ -20,7 +20,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A word that is no command is named as such at every depth, whatever flags come with it, and a flag with a wrong value by its name.
+// A word that is no command is named as such at every depth, whatever flags come with it, and a flag with a wrong value
+// by its name.
 func TestNoSuchCommand(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{

@@ -44,7 +44,8 @@ func ExitCode(err error) int {
 	return exitOfKind(landfall.KindOf(err))
 }
 
-// runError is what the final state of a run means for the command that waited for it; nil where the run came to its end.
+// runError is what the final state of a run means for the command that waited for it; nil where the run came to its
+// end.
 func runError(state landfall.RunState, reason string) error {
 	kind := landfall.Internal
 	switch state {

@@ -25,8 +25,8 @@ func (r *checkResult) add(f landfall.Finding) error {
 	return nil
 }
 
-// FsckCommand returns the command fsck. offline goes over the data of a server that is stopped, and reports whether that was asked for.
-// When it was not asked for, the running server goes over its own data.
+// FsckCommand returns the command fsck. offline goes over the data of a server that is stopped, and reports whether
+// that was asked for. When it was not asked for, the running server goes over its own data.
 func (c *Call) FsckCommand(
 	offline func(ctx context.Context, found func(landfall.Finding) error) (checked landfall.Checked, asked bool, err error),
 ) *cobra.Command {

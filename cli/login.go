@@ -114,7 +114,8 @@ func (c *Call) token(server string, kept login) (string, error) {
 	return c.dataToken(server), nil
 }
 
-// dataToken returns the administrator's token from the data folder of a server on this machine; empty when there is none.
+// dataToken returns the administrator's token from the data folder of a server on this machine; empty when there is
+// none.
 func (c *Call) dataToken(server string) string {
 	folder := c.Getenv("LANDFALL_DATA")
 	if folder == "" {

@@ -238,8 +238,8 @@ func (c *Call) follow(ctx context.Context, cl *client.Client, run client.Run) (c
 	}
 }
 
-// mayEnd reports whether a line of a log may be one of its last, which say why a run failed: the line itself names the state, or
-// it is of the reading, which takes no time and finds all mistakes at once.
+// mayEnd reports whether a line of a log may be one of its last, which say why a run failed: the line itself names the
+// state, or it is of the reading, which takes no time and finds all mistakes at once.
 func mayEnd(line landfall.LogLine) bool {
 	state, _, _ := strings.Cut(line.Text, ":")
 	return line.Step == landfall.StepRead || landfall.RunState(state).Final()

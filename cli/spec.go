@@ -127,8 +127,8 @@ func countsOf(s *spec.Spec, warnings []string) counts {
 	return n
 }
 
-// filesBelow lists the files of a folder as a commit would have them, without those that git keeps for itself. A link to a file is
-// that file; one that leads to no file of the repository is listed as a link, unless git ignores it.
+// filesBelow lists the files of a folder as a commit would have them, without those that git keeps for itself. A link
+// to a file is that file; one that leads to no file of the repository is listed as a link, unless git ignores it.
 func filesBelow(ctx context.Context, folder string) ([]landfall.File, error) {
 	var files []landfall.File
 	tree := os.DirFS(folder)
@@ -233,8 +233,8 @@ func readNamed(tree fs.FS, name string) ([]byte, error) {
 	return fs.ReadFile(tree, path.Clean(name))
 }
 
-// leadsToFile reports whether a link in a folder leads to a file of its repository, as links of a commit must. Where there is no repository,
-// it must lead to a file in the folder.
+// leadsToFile reports whether a link in a folder leads to a file of its repository, as links of a commit must. Where
+// there is no repository, it must lead to a file in the folder.
 func leadsToFile(folder, name string) bool {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,11 +22,11 @@ import (
 
 // unitPath returns the path of a function or package, or of what is below it.
 func (k unitKind) unitPath(name string, below ...string) string {
-	path := k.path + "/" + url.PathEscape(name)
-	for _, element := range below {
-		path += "/" + url.PathEscape(element)
+	elements := append([]string{k.path, name}, below...)
+	for i, element := range elements[1:] {
+		elements[i+1] = url.PathEscape(element)
 	}
-	return path
+	return strings.Join(elements, "/")
 }
 
 // versionOf returns the path of the version that the operands name, with the query that says the namespace.
@@ -43,7 +44,8 @@ func (k unitKind) versionOf(in Operands, namespace string) (path string, query u
 	return k.unitPath(ref.Name, "versions", ref.Selector), url.Values{"namespace": {namespace}}, nil
 }
 
-// versionUpdate is the command that makes another version, or, where nothing but a description is said, describes the one that is named.
+// versionUpdate is the command that makes another version, or, where nothing but a description is said, describes the
+// one that is named.
 func (c *Call) versionUpdate(k unitKind) *cobra.Command {
 	example := "landfall function version update --name foo --pkg foo-pkg --version bla\nlandfall function version update foo --code foo.py\n" +
 		"landfall function version update foo --version 3 --description \"Answers in three languages\""
@@ -111,7 +113,7 @@ func (c *Call) save(from io.Reader, file string) (err error) {
 	}
 	defer func() { _ = os.Remove(to.Name()) }() // it is gone once it has its name
 	size, err := io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
+	if err := errors.Join(err, to.Close()); err != nil {
 		return err
 	}
 	if err := os.Link(to.Name(), file); err != nil { // never over another
@@ -158,9 +160,7 @@ func (c *Call) functionDelete(k unitKind) *cobra.Command {
 func (c *Call) delete(ctx context.Context, cl *client.Client, path string, query url.Values, yes bool) error {
 	if !yes && IsTerminal(c.Stdin) && IsTerminal(c.Stderr) {
 		dry := url.Values{"dry_run": {"true"}}
-		for name, values := range query {
-			dry[name] = values
-		}
+		maps.Copy(dry, query)
 		var all client.Deletion
 		if err := cl.Do(ctx, http.MethodDelete, path+"?"+dry.Encode(), nil, &all); err != nil {
 			return err

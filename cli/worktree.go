@@ -51,8 +51,8 @@ func openWorktree(ctx context.Context) (*worktree, error) {
 	return w, nil
 }
 
-// git runs git in the work tree's top folder, with env added to the environment, and returns what it wrote less the last
-// line end. An error holds what git complained about.
+// git runs git in the work tree's top folder, with env added to the environment, and returns what it wrote less the
+// last line end. An error holds what git complained about.
 func (w *worktree) git(ctx context.Context, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks"}, args...)...)
 	cmd.Dir = w.top
@@ -81,8 +81,8 @@ func (w *worktree) changed(ctx context.Context) (bool, error) {
 	return out != "" || w.head == "", err
 }
 
-// ignored returns the files of the entries of static of which git ignores every file: what a build made here. A file that git
-// ignores within an entry that has others stays where it is.
+// ignored returns the files of the entries of static of which git ignores every file: what a build made here. A file
+// that git ignores within an entry that has others stays where it is.
 func (w *worktree) ignored(ctx context.Context, folder string, app *spec.App) ([]string, error) {
 	if app == nil || app.Build != nil || len(app.Static) == 0 { // the server's own build makes such files
 		return nil, nil
@@ -118,8 +118,8 @@ func (w *worktree) ignored(ctx context.Context, folder string, app *spec.App) ([
 	return slices.Compact(names), nil
 }
 
-// below returns the files of the names that lie below a folder, as seen from there. Nobody asks for their content, so that
-// each name stands for its own.
+// below returns the files of the names that lie below a folder, as seen from there. Nobody asks for their content, so
+// that each name stands for its own.
 func below(names []string, folder string) []landfall.File {
 	var files []landfall.File
 	for _, name := range names {
@@ -134,8 +134,8 @@ func below(names []string, folder string) []landfall.File {
 	return files
 }
 
-// snapshot makes a commit of the work tree as it is, with the files that git does not ignore and those named, and returns
-// it. It works on a copy of the index, and no reference names the commit.
+// snapshot makes a commit of the work tree as it is, with the files that git does not ignore and those named, and
+// returns it. It works on a copy of the index, and no reference names the commit.
 func (w *worktree) snapshot(ctx context.Context, named []string) (landfall.CommitSHA, error) {
 	folder, err := os.MkdirTemp("", "landfall-index-")
 	if err != nil {
@@ -175,8 +175,8 @@ func (w *worktree) snapshot(ctx context.Context, named []string) (landfall.Commi
 	return landfall.ParseCommitSHA(commit)
 }
 
-// copyIndex copies the user's index: what it knows of unchanged files is not read again. The copy is as old as the index, by
-// which git tells the files that may have changed in the moment after they were looked at.
+// copyIndex copies the user's index: what it knows of unchanged files is not read again. The copy is as old as the
+// index, by which git tells the files that may have changed in the moment after they were looked at.
 func (w *worktree) copyIndex(ctx context.Context, to string) error {
 	from, err := w.git(ctx, nil, "rev-parse", "--git-path", "index")
 	if err != nil {

@@ -16,8 +16,8 @@ func OfDelete() []string {
 	}
 }
 
-// OfCall returns the names of the instants that a function which nobody waits for comes by: when it is due, when it was accepted,
-// when it has a message.
+// OfCall returns the names of the instants that a function which nobody waits for comes by: when it is due, when it was
+// accepted, when it has a message.
 func OfCall() []string {
 	return []string{
 		"firing.due",      // and nobody has it
@@ -37,8 +37,8 @@ func OfCall() []string {
 	}
 }
 
-// OfPush returns the names of the instants that a push comes by, in that order. STEP.something belongs to that step of the pipeline;
-// the others lie before, between or behind the steps.
+// OfPush returns the names of the instants that a push comes by, in that order. STEP.something belongs to that step of
+// the pipeline; the others lie before, between or behind the steps.
 func OfPush() []string {
 	return []string{
 		"remote.checked", // the push may move its references

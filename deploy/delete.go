@@ -36,9 +36,10 @@ type deletion struct {
 	refusal []string // a line for each version that is held
 }
 
-// DeleteVersions deletes the version of a function or package that a selector names, or AllVersions of it, and returns what went. The
-// versions of functions that use a deleted version of a package go with it; a function's package stays. Conflict, with all that holds
-// one of them, when something does: then nothing is deleted. With dry nothing is deleted either.
+// DeleteVersions deletes the version of a function or package that a selector names, or AllVersions of it, and returns
+// what went. The versions of functions that use a deleted version of a package go with it; a function's package stays.
+// Conflict, with all that holds one of them, when something does: then nothing is deleted. With dry nothing is deleted
+// either.
 func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, selector string, dry bool) (Deletion, error) {
 	return editor.delete(ctx, deletion{row: row}, dry, func(ctx context.Context, d *deletion) error {
 		versions, err := d.selected(ctx, selector)
@@ -59,9 +60,9 @@ func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, select
 	})
 }
 
-// DeleteFunction deletes a function: its aliases, and all its versions. Its packages stay. Conflict, with all that holds a version, when
-// an accessible release or an execution does; force lets such releases expire first, but never a live one or one that a tag holds.
-// With dry nothing is deleted.
+// DeleteFunction deletes a function: its aliases, and all its versions. Its packages stay. Conflict, with all that
+// holds a version, when an accessible release or an execution does; force lets such releases expire first, but never a
+// live one or one that a tag holds. With dry nothing is deleted.
 func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, force, dry bool) (Deletion, error) {
 	return editor.delete(ctx, deletion{row: row, force: force, whole: true}, dry, func(ctx context.Context, d *deletion) error {
 		aliases, err := d.tx.Aliases(ctx, d.row.ID)
@@ -239,8 +240,8 @@ func (d *deletion) add(ctx context.Context, row store.Unit, v landfall.Version) 
 	return nil
 }
 
-// triggersOf returns the triggers of accessible releases that name a version of a function, or when the whole function goes, the
-// function by any selector. A trigger that goes by an alias, by latest or by live names no version: it moves.
+// triggersOf returns the triggers of accessible releases that name a version of a function, or when the whole function
+// goes, the function by any selector. A trigger that goes by an alias, by latest or by live names no version: it moves.
 func (d *deletion) triggersOf(ctx context.Context, v landfall.Version) ([]landfall.UnitID, error) {
 	if v.Unit.Kind != landfall.FunctionUnit || v.App == "" {
 		return nil, nil

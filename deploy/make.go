@@ -11,7 +11,8 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// HandVersion is a version that a person makes of what is stored already. Where a field is empty, the new version is as the latest one.
+// HandVersion is a version that a person makes of what is stored already. Where a field is empty, the new version is as
+// the latest one.
 type HandVersion struct {
 	landfall.NewVersion
 
@@ -21,8 +22,9 @@ type HandVersion struct {
 	Unreleased  bool             // no release of the app is made with it
 }
 
-// MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict when nothing of
-// the app was applied yet, or the label is taken; NotFound when the unit is not there, and nothing says what a new function runs.
+// MakeVersion makes a version of a function or package of an app, and a release with it unless none is wanted. Conflict
+// when nothing of the app was applied yet, or the label is taken; NotFound when the unit is not there, and nothing says
+// what a new function runs.
 func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion, actor string) (made landfall.Version, err error) {
 	_, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
 		e.unreleased, e.again = n.Unreleased, true

@@ -86,7 +86,7 @@ func borrow(data []byte, options ...jsontext.Options) (decoder *jsontext.Decoder
 	}
 }
 
-// usualMembers is how many members most events have at most.
+// commonMembers is how many members most events have at most.
 const commonMembers = 16
 
 // scan reads the members of the one object in data, and appends them to members.

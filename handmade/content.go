@@ -17,7 +17,8 @@ import (
 	"landfall.dev/landfall/remote"
 )
 
-// Content is a file, or an archive of files, that a person sends: exactly one of Upload, URL and Literal says where it is.
+// Content is a file, or an archive of files, that a person sends: exactly one of Upload, URL and Literal says where it
+// is.
 type Content struct {
 	Upload  string
 	URL     string // fetched once
@@ -33,7 +34,8 @@ type received struct {
 	zip  bool
 }
 
-// receive brings content into a folder. Invalid when it is not there, is too large, has another digest, or must be an archive and is none.
+// receive brings content into a folder. Invalid when it is not there, is too large, has another digest, or must be an
+// archive and is none.
 func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, folder string, archive bool) (received, error) {
 	r := received{name: c.Name}
 	var err error

@@ -40,7 +40,8 @@ type Maker struct {
 	Now          func() time.Time
 }
 
-// Version is what a person says of a version that is to be made. Where a field is empty, it is as the latest version is.
+// Version is what a person says of a version that is to be made. Where a field is empty, it is as the latest version
+// is.
 type Version struct {
 	Namespace   string
 	Unit        landfall.UnitID // a function or a package
@@ -67,8 +68,9 @@ type Made struct {
 	Run     string
 }
 
-// Make makes a version. What is stored already becomes one at once; of content a run makes it. Invalid when what is said makes no sense,
-// Conflict when the label is taken, or with New the unit; NotFound when a package is not there, or nothing says what a new unit is made of.
+// Make makes a version. What is stored already becomes one at once; of content a run makes it. Invalid when what is
+// said makes no sense, Conflict when the label is taken, or with New the unit; NotFound when a package is not there, or
+// nothing says what a new unit is made of.
 func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	if err := spec.CheckName(v.Unit.Name); err != nil {
 		return Made{}, err
@@ -99,7 +101,8 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	return Made{Version: made}, err
 }
 
-// latest returns the version that a new one follows; a zero one when there is none. It fails when what is said of the new one cannot be.
+// latest returns the version that a new one follows; a zero one when there is none. It fails when what is said of the
+// new one cannot be.
 func (m *Maker) latest(ctx context.Context, v Version) (latest landfall.Version, err error) {
 	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
 	if landfall.Ignore(err, landfall.NotFound) != nil {
@@ -130,7 +133,8 @@ func (m *Maker) latest(ctx context.Context, v Version) (latest landfall.Version,
 	return latest, nil
 }
 
-// owner returns the app that a version belongs to: the one that has the unit, or that of the namespace, which it makes if it is not there.
+// owner returns the app that a version belongs to: the one that has the unit, or that of the namespace, which it makes
+// if it is not there.
 func (m *Maker) owner(ctx context.Context, v Version, latest landfall.Version) (app landfall.App, err error) {
 	if err := v.Allowed(latest.App); err != nil {
 		return app, err
@@ -282,8 +286,8 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 	return c.writeSpecs()
 }
 
-// packageFields returns the spec of a package without its archives: its environment and its build, of a package as before unless a person
-// says otherwise.
+// packageFields returns the spec of a package without its archives: its environment and its build, of a package as
+// before unless a person says otherwise.
 func packageFields(v Version, before landfall.Version) (map[string]any, error) {
 	var was struct {
 		Environment struct {
@@ -307,7 +311,8 @@ func packageFields(v Version, before landfall.Version) (map[string]any, error) {
 	return fields, nil
 }
 
-// declareEnvironment adds the document of the environment that a package names, as the app has it: without one its name says what it is.
+// declareEnvironment adds the document of the environment that a package names, as the app has it: without one its name
+// says what it is.
 func (m *Maker) declareEnvironment(ctx context.Context, c *commit, fields map[string]any) error {
 	named, _ := fields["environment"].(map[string]any)
 	name, _ := named["name"].(string)

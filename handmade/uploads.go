@@ -68,7 +68,8 @@ var uploadID = regexp.MustCompile(`^[a-z2-7]{26}$`)
 
 func (u *Uploads) path(id string) string { return filepath.Join(u.Folder, id) }
 
-// Find returns an upload of an owner, of anybody for an empty one, with how much of it is here. NotFound when there is none, or no longer.
+// Find returns an upload of an owner, of anybody for an empty one, with how much of it is here. NotFound when there is
+// none, or no longer.
 func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) {
 	none := &landfall.Error{Op: "handmade.Find", Kind: landfall.NotFound, Message: fmt.Sprintf("there is no upload %q, or no longer: send the file again", id)}
 	if !uploadID.MatchString(id) {
@@ -92,8 +93,8 @@ func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) 
 	return up, nil
 }
 
-// Append adds a part that begins at an offset. Conflict, with the right one, when that is not where the file ends; Invalid when the file
-// becomes longer than was said, or, with its last part, has another digest: then it is gone.
+// Append adds a part that begins at an offset. Conflict, with the right one, when that is not where the file ends;
+// Invalid when the file becomes longer than was said, or, with its last part, has another digest: then it is gone.
 func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []byte) (Upload, error) {
 	const op landfall.Op = "handmade.Append"
 	up, err := u.Find(owner, id)

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	// roomy is what the heap may grow to while there is much to do. A server that keeps little would else be collected every few
-	// hundred requests, at the cost of a tenth of its time.
+	// roomy is what the heap may grow to while there is much to do. A server that keeps little would else be collected
+	// every few hundred requests, at the cost of a tenth of its time.
 	roomy = 32 << 20
-	// often is how soon one collection follows another when there is much to do, and lull how long there is none when that is over.
+	// often is how soon one collection follows another when there is much to do, and lull how long there is none when that
+	// is over.
 	often = time.Second
 	lull  = 2 * time.Second
 
@@ -64,8 +65,8 @@ func (h *heap) collected() {
 	h.lull.Reset(lull)
 }
 
-// percentFor returns by what part of all that is looked at, which is what lives and its roots, the heap grows to roomy; never less
-// than usual.
+// percentFor returns by what part of all that is looked at, which is what lives and its roots, the heap grows to roomy;
+// never less than usual.
 func percentFor(live, roots uint64) int {
 	const all, most = 100, 5000
 	if live >= roomy {

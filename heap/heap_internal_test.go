@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The heap of a busy process grows, and is small again when there is nothing to do. It is that of all tests: none runs beside it.
+// The heap of a busy process grows, and is small again when there is nothing to do. It is that of all tests: none runs
+// beside it.
 func TestHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Buffer keeps what several goroutines, or a process that goes on, have written so far. The zero value is empty and ready.
+// Buffer keeps what several goroutines, or a process that goes on, have written so far. The zero value is empty and
+// ready.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

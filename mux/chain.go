@@ -101,7 +101,8 @@ func logged(logger *slog.Logger) gin.HandlerFunc {
 	}
 }
 
-// recovered answers with a problem (RFC 9457) where a handler panics, and logs where that was. An answer that has begun ends there.
+// recovered answers with a problem (RFC 9457) where a handler panics, and logs where that was. An answer that has begun
+// ends there.
 func recovered(logger *slog.Logger) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		defer func() {

@@ -1,5 +1,5 @@
-// Package mux routes the requests of the control host: gin, with the settings that every part of the host counts on, and the chain that
-// each request goes through.
+// Package mux routes the requests of the control host: gin, with the settings that every part of the host counts on,
+// and the chain that each request goes through.
 package mux
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Mux is gin's engine, which matches paths as they are written, and sends nobody on to another one. What no route takes is answered by
-// the part of the host whose path it is below, in that part's own words.
+// Mux is gin's engine, which matches paths as they are written, and sends nobody on to another one. What no route takes
+// is answered by the part of the host whose path it is below, in that part's own words.
 type Mux struct {
 	*gin.Engine
 
@@ -45,7 +45,8 @@ func New(logger *slog.Logger) *Mux {
 	return m
 }
 
-// Serve answers requests of a method at a path of gin's, whose parameters are path values; with GET, those of HEAD, too.
+// Serve answers requests of a method at a path of gin's, whose parameters are path values; with GET, those of HEAD,
+// too.
 func (m *Mux) Serve(method, path string, h http.Handler) {
 	m.Handle(method, path, gin.WrapH(h))
 	if method == http.MethodGet {
@@ -74,8 +75,8 @@ func (m *Mux) Mount(path string, h http.Handler) {
 	}))
 }
 
-// Rest answers what no route takes at a path; below it, too, when it ends in "/". When a route would take another method, the answer's
-// header Allow names those it would.
+// Rest answers what no route takes at a path; below it, too, when it ends in "/". When a route would take another
+// method, the answer's header Allow names those it would.
 func (m *Mux) Rest(path string, h http.Handler) { m.parts = append(m.parts, part{path, h}) }
 
 func (m *Mux) rest(c *gin.Context) {

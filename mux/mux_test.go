@@ -102,7 +102,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Handlers write as to net/http: what is flushed arrives while the request is still read, and what does not arrive is an error.
+// Handlers write as to net/http: what is flushed arrives while the request is still read, and what does not arrive is
+// an error.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	gone := make(chan error, 1)

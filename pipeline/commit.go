@@ -207,8 +207,8 @@ func (k storedPlan) group(
 	return g, units, tx.CreateGroup(ctx, g, units)
 }
 
-// carriedOver returns the units that stay in force beside those that a person makes by hand, and what is said about releasing. Without versions
-// that are made by hand nothing stays that the commit does not declare.
+// carriedOver returns the units that stay in force beside those that a person makes by hand, and what is said about
+// releasing. Without versions that are made by hand nothing stays that the commit does not declare.
 func (k storedPlan) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.GroupUnit, *landfall.ReleasePolicy, error) {
 	if len(k.byHand) == 0 {
 		return nil, policyOf(k.spec), nil

@@ -12,8 +12,8 @@ import (
 // last makes programs, and servers of one, begin to look for a port at different places.
 var last atomic.Int64
 
-// Free returns a port that nobody has, and that no connection is given before its server is there, or while that is started again:
-// the kernel gives those from 32768 on.
+// Free returns a port that nobody has, and that no connection is given before its server is there, or while that is
+// started again: the kernel gives those from 32768 on.
 func Free() (port string, err error) {
 	const lowest, highest, apart, attempts = 10_000, 32_000, 37, 100
 	for range attempts {

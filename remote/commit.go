@@ -31,8 +31,8 @@ type NewFile struct {
 	Open       func() (io.ReadCloser, error)
 }
 
-// Commit makes a commit in the repository of an app, and returns it. The reference names it once all of it is stored. NotFound when there
-// is no repository.
+// Commit makes a commit in the repository of an app, and returns it. The reference names it once all of it is stored.
+// NotFound when there is no repository.
 func (r *Repositories) Commit(ctx context.Context, appID string, c NewCommit) (landfall.CommitSHA, error) {
 	const op landfall.Op = "remote.Commit"
 	path, err := r.existingPath(op, appID)

@@ -11,7 +11,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A commit that the server makes has its files as they were given, also under odd names; one whose content fails leaves nothing.
+// A commit that the server makes has its files as they were given, also under odd names; one whose content fails leaves
+// nothing.
 func TestCommit(t *testing.T) {
 	t.Parallel()
 	program := testkit.Must(exec.LookPath("git"))(t)

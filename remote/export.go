@@ -12,9 +12,10 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Export writes the references of an app's repository to refs: HEAD's branch in the first line, then a line with an object and
-// a name for each; and then all its objects to pack, as one pack of git's, also those that no reference reaches. What is pushed
-// meanwhile may be in it or not. NotFound when there is no repository; Internal when it is damaged.
+// Export writes the references of an app's repository to refs: HEAD's branch in the first line, then a line with an
+// object and a name for each; and then all its objects to pack, as one pack of git's, also those that no reference
+// reaches. What is pushed meanwhile may be in it or not. NotFound when there is no repository; Internal when it is
+// damaged.
 func (r *Repositories) Export(ctx context.Context, appID string, refs, pack io.Writer) error {
 	const op landfall.Op = "remote.Export"
 	path, err := r.existingPath(op, appID)
@@ -34,8 +35,8 @@ func (r *Repositories) Export(ctx context.Context, appID string, refs, pack io.W
 	return nil
 }
 
-// list writes the references to refs, and returns the names of all objects. No push is half there: its objects come after the
-// agreement to it.
+// list writes the references to refs, and returns the names of all objects. No push is half there: its objects come
+// after the agreement to it.
 func (r *Repositories) list(ctx context.Context, op landfall.Op, path string, refs io.Writer) (*bytes.Buffer, error) {
 	lock, err := openLock(path)
 	if err != nil {
@@ -60,8 +61,8 @@ func (r *Repositories) list(ctx context.Context, op landfall.Op, path string, re
 	return bytes.NewBuffer(names), err
 }
 
-// references lists references below the prefixes. Git leaves out one that it cannot read, with a warning only: here that is an
-// error, since who compares would take it for deleted.
+// references lists references below the prefixes. Git leaves out one that it cannot read, with a warning only: here
+// that is an error, since who compares would take it for deleted.
 func (r *Repositories) references(ctx context.Context, op landfall.Op, path, format string, prefixes ...string) ([]byte, error) {
 	var out bytes.Buffer
 	var stderr complaint
@@ -76,8 +77,8 @@ func (r *Repositories) references(ctx context.Context, op landfall.Op, path, for
 	return out.Bytes(), nil
 }
 
-// Import makes the repository of an app from what Export wrote. Git checks every object, and that none is missing. Conflict
-// when there is a repository already; Invalid when references or objects are not what Export writes.
+// Import makes the repository of an app from what Export wrote. Git checks every object, and that none is missing.
+// Conflict when there is a repository already; Invalid when references or objects are not what Export writes.
 func (r *Repositories) Import(ctx context.Context, appID string, refs []byte, pack io.Reader) error {
 	const op landfall.Op = "remote.Import"
 	path, err := r.checkedPath(op, appID)
@@ -189,8 +190,8 @@ func parseReferences(text string) (head, commands string, err error) {
 	return head, b.String(), nil
 }
 
-// Check lets git read every object of an app's repository and follow every reference. It returns what is damaged, in git's own
-// words. NotFound when there is no repository.
+// Check lets git read every object of an app's repository and follow every reference. It returns what is damaged, in
+// git's own words. NotFound when there is no repository.
 func (r *Repositories) Check(ctx context.Context, appID string) ([]string, error) {
 	const op landfall.Op = "remote.Check"
 	path, err := r.existingPath(op, appID)

@@ -191,7 +191,8 @@ func TestAcceptFails(t *testing.T) {
 	}
 }
 
-// Where another process accepts what is pushed by now, nobody may ever look at the heads of this one: the pusher is not told to wait.
+// Where another process accepts what is pushed by now, nobody may ever look at the heads of this one: the pusher is not
+// told to wait.
 func TestAcceptIsAnothersByNow(t *testing.T) {
 	t.Parallel()
 	d := &doors{accept: func([]remote.Update) ([]string, error) {

@@ -69,8 +69,8 @@ func OpenRepositories(root, program string) (*Repositories, error) {
 	return r, nil
 }
 
-// replace writes an executable file in one step, since a git may be running the old one. One that is as it should be stays: a disk may
-// be full.
+// replace writes an executable file in one step, since a git may be running the old one. One that is as it should be
+// stays: a disk may be full.
 func replace(path, content string) error {
 	old, err := os.ReadFile(filepath.Clean(path))
 	if info, stat := os.Stat(path); err == nil && stat == nil && string(old) == content && info.Mode().Perm() == hookMode {
@@ -175,8 +175,8 @@ func (r *Repositories) SetHead(ctx context.Context, appID, branch string) error 
 
 // Heads returns the branches, the tags (peeled to commits) and the references of applies of a repository, for the
 // comparison with the pushes that were accepted. It waits until no reference of the repository is about to move and no
-// move is about to be accepted. NotFound when there is no repository; Internal, and no answer, when a reference cannot be read: one
-// that is damaged is not deleted.
+// move is about to be accepted. NotFound when there is no repository; Internal, and no answer, when a reference cannot
+// be read: one that is damaged is not deleted.
 func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.RefName]landfall.CommitSHA, error) {
 	const op landfall.Op = "remote.Heads"
 	path, err := r.existingPath(op, appID)
@@ -194,8 +194,8 @@ func (r *Repositories) Heads(ctx context.Context, appID string) (map[landfall.Re
 	return r.named(ctx, op, path, func(landfall.RefName) bool { return true }, landfall.BranchPrefix, landfall.TagPrefix, landfall.ApplyPrefix)
 }
 
-// Named returns what references of a repository name at this moment, peeled to commits, without those that are not there.
-// Unlike Heads it waits for nobody. NotFound when there is no repository.
+// Named returns what references of a repository name at this moment, peeled to commits, without those that are not
+// there. Unlike Heads it waits for nobody. NotFound when there is no repository.
 func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.RefName) (map[landfall.RefName]landfall.CommitSHA, error) {
 	const op landfall.Op = "remote.Named"
 	path, err := r.existingPath(op, appID)
@@ -218,8 +218,8 @@ func (r *Repositories) Named(ctx context.Context, appID string, refs []landfall.
 	return heads, nil
 }
 
-// Lacks returns those of the commits that a repository has not got, as one that is older than another copy of it. NotFound when there is
-// no repository.
+// Lacks returns those of the commits that a repository has not got, as one that is older than another copy of it.
+// NotFound when there is no repository.
 func (r *Repositories) Lacks(ctx context.Context, appID string, commits []landfall.CommitSHA) (lacks []landfall.CommitSHA, err error) {
 	path, err := r.existingPath("remote.Lacks", appID)
 	if err != nil {
@@ -313,16 +313,17 @@ func lockAlone(ctx context.Context, lock *os.File) error {
 	}
 }
 
-// How many packs, and how many objects with a file of their own, a repository may have before they are joined: readers look into
-// each of the ones, and each of the others takes a block of the disk. A small push brings no pack, but a handful of such objects.
+// How many packs, and how many objects with a file of their own, a repository may have before they are joined: readers
+// look into each of the ones, and each of the others takes a block of the disk. A small push brings no pack, but a
+// handful of such objects.
 const (
 	maxPacks = 50
 	maxLoose = 1024
 )
 
-// Repack joins the packs, the loose objects and the references of a repository once there are many, and keeps every object,
-// also those that no reference reaches: a run may still need them. It must run while nobody opens the repository's packs. It
-// does nothing when there is no repository.
+// Repack joins the packs, the loose objects and the references of a repository once there are many, and keeps every
+// object, also those that no reference reaches: a run may still need them. It must run while nobody opens the
+// repository's packs. It does nothing when there is no repository.
 func (r *Repositories) Repack(ctx context.Context, appID string) error {
 	const op landfall.Op = "remote.Repack"
 	path, err := r.existingPath(op, appID)
@@ -343,8 +344,8 @@ func (r *Repositories) Repack(ctx context.Context, appID string) error {
 	return err
 }
 
-// isScattered reports whether a repository has too many packs or loose objects. Of the latter's folders it looks into one in
-// sixteen: names are as good as random.
+// isScattered reports whether a repository has too many packs or loose objects. Of the latter's folders it looks into
+// one in sixteen: names are as good as random.
 func isScattered(path string) (bool, error) {
 	const sixteenth = 16
 	objects := os.DirFS(filepath.Join(path, "objects")) // the path itself is no pattern

@@ -287,7 +287,8 @@ func TestDamagedReferences(t *testing.T) {
 	}
 }
 
-// What many small pushes leave is joined: a file for each object, and for each reference, would make git slower with each push.
+// What many small pushes leave is joined: a file for each object, and for each reference, would make git slower with
+// each push.
 func TestRepackOfManySmallPushes(t *testing.T) {
 	t.Parallel()
 	r := open(t)

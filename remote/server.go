@@ -36,14 +36,14 @@ type Doors interface {
 	// anything moves, also for references of applies. Of an error the person who pushed sees landfall.MessageOf, and
 	// nothing moves. ctx ends when the client goes away.
 	Check(ctx context.Context, repository Repository, updates []Update) error
-	// Accept stores the pushes of references that moved, without those of applies, and returns the runs that they made.
-	// It must be durable when it returns. When it fails, the references have moved all the same: the comparison of
-	// Repositories.Heads with the accepted pushes finds them; of a Conflict, which says that another process accepts by now,
-	// the person who pushed is told that it may not. ctx does not end.
+	// Accept stores the pushes of references that moved, without those of applies, and returns the runs that they made. It
+	// must be durable when it returns. When it fails, the references have moved all the same: the comparison of
+	// Repositories.Heads with the accepted pushes finds them; of a Conflict, which says that another process accepts by
+	// now, the person who pushed is told that it may not. ctx does not end.
 	Accept(ctx context.Context, repository Repository, updates []Update) ([]string, error)
-	// Follow writes the progress of a run as lines, until the run is final or ctx ends, which it does when the client
-	// goes away or the server stops. Of a run that was over before the time since, when the push came, it writes only what
-	// the push added. The lines reach the person who pushed at once, without control characters and cut to 1000 characters.
+	// Follow writes the progress of a run as lines, until the run is final or ctx ends, which it does when the client goes
+	// away or the server stops. Of a run that was over before the time since, when the push came, it writes only what the
+	// push added. The lines reach the person who pushed at once, without control characters and cut to 1000 characters.
 	Follow(ctx context.Context, run string, since time.Time, lines io.Writer) error
 }
 
@@ -61,8 +61,8 @@ type Config struct {
 // sent as the password of basic authentication with any user name, or as a bearer token.
 //
 // Its requests may last long: it sets the deadlines of its connections itself. Its response writer must be net/http's
-// own or unwrap to it. When the contexts of its requests end, as the server stops, clients stop following; pushes that are being
-// received end by themselves.
+// own or unwrap to it. When the contexts of its requests end, as the server stops, clients stop following; pushes that
+// are being received end by themselves.
 type Server struct {
 	Config
 	receiving chan struct{}
@@ -117,7 +117,8 @@ func parse(r *http.Request) (request, bool) {
 	return q, r.Method == method && (q.service == uploadPack || q.service == receivePack)
 }
 
-// Misplaced answers what git asks for elsewhere than below /git/, with the address below public that is meant; all else is for next.
+// Misplaced answers what git asks for elsewhere than below /git/, with the address below public that is meant; all else
+// is for next.
 func Misplaced(public *url.URL, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, isList := strings.CutSuffix(r.URL.Path, "/info/refs")
@@ -187,8 +188,8 @@ func (s *Server) open(r *http.Request, q request) (Repository, error) {
 const BringBack = "bring the process that has them back, or its folder git; only if they are lost, start once with landfall serve --new, " +
 	"and push them again"
 
-// find fails when the folder of a repository that was pushed to is gone: an empty one in its place would say that every branch was
-// deleted. Before the first push it is made, so that an empty repository can be cloned, too.
+// find fails when the folder of a repository that was pushed to is gone: an empty one in its place would say that every
+// branch was deleted. Before the first push it is made, so that an empty repository can be cloned, too.
 func (s *Server) find(ctx context.Context, repository Repository) error {
 	if repository.Pushed && !s.Repositories.Exists(repository.App) {
 		return &landfall.Error{Op: "remote.find", Kind: landfall.Unavailable, Message: fmt.Sprintf("the repository of %s is gone from this "+

@@ -10,12 +10,12 @@ import (
 	"landfall.dev/landfall"
 )
 
-// MaxSize is how large an expression may be when it is compiled, in instructions. The time that a path takes is at most proportional
-// to that, and to the length of the path.
+// MaxSize is how large an expression may be when it is compiled, in instructions. The time that a path takes is at most
+// proportional to that, and to the length of the path.
 const MaxSize = 1000
 
-// Expression is a path in which {NAME:EXPRESSION} stands for what the regular expression matches, slashes included, and {NAME} for a
-// part of one segment. The other characters stand for themselves. It is immutable.
+// Expression is a path in which {NAME:EXPRESSION} stands for what the regular expression matches, slashes included, and
+// {NAME} for a part of one segment. The other characters stand for themselves. It is immutable.
 type Expression struct {
 	Shown string // the path with {NAME} in place of each expression
 	Key   string // the same for two expressions that differ only in names
@@ -187,7 +187,8 @@ func checkText(text string) error {
 	return nil
 }
 
-// Match returns the values of a path by their names, and whether the expression matches it. The path is decoded and clean.
+// Match returns the values of a path by their names, and whether the expression matches it. The path is decoded and
+// clean.
 func (e *Expression) Match(path string) (values map[string]string, matches bool) {
 	if !strings.HasPrefix(path, e.Fixed) {
 		return nil, false

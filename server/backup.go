@@ -27,7 +27,8 @@ import (
 
 var _ api.Keeper = (*delivery)(nil)
 
-// Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected; the archive says so.
+// Backup implements api.Keeper. It fails when another process won the database meanwhile, and may have collected; the
+// archive says so.
 func (s *delivery) Backup(ctx context.Context, w io.Writer, objects bool) error {
 	owner, notOwner := s.db.Leader(ctx)
 	return s.upkeep.WithoutCollection(ctx, func() error {
@@ -64,8 +65,8 @@ func stateSettings() []string {
 	return []string{"DATA", databaseSetting, "S3_ENDPOINT", "S3_BUCKET", "S3_REGION", "S3_INSECURE", "S3_STYLE"}
 }
 
-// offlineFlags gives a command the flag --offline, with the settings that it needs, and returns what opens the state of a server
-// that is stopped, and reports whether that was asked for.
+// offlineFlags gives a command the flag --offline, with the settings that it needs, and returns what opens the state of
+// a server that is stopped, and reports whether that was asked for.
 func offlineFlags(c *cli.Call, cmd *cobra.Command) func(ctx context.Context) (s *stopped, asked bool, err error) {
 	var offline bool
 	cmd.Flags().BoolVar(&offline, "offline", false, "read the data folder itself, of a server that is stopped; the settings are those of landfall serve")

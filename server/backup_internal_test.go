@@ -25,8 +25,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A backup of a process that does not own the database, or not any more when it ends, is none to whoever reads it: somebody else may
-// have collected meanwhile.
+// A backup of a process that does not own the database, or not any more when it ends, is none to whoever reads it:
+// somebody else may have collected meanwhile.
 func TestBackupIsTheOwners(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)

@@ -10,8 +10,8 @@ import (
 	"landfall.dev/landfall/sandbox"
 )
 
-// Forward is what the binary is when the server starts it: the init of a sandbox, or a compiler of modules. Its main calls it before
-// anything else, with its arguments; handled is false when they are neither's.
+// Forward is what the binary is when the server starts it: the init of a sandbox, or a compiler of modules. Its main
+// calls it before anything else, with its arguments; handled is false when they are neither's.
 func Forward(args []string) (code int, handled bool) {
 	if code, handled = sandbox.Forward(args); !handled {
 		code, handled = wasm.Forward(args)
@@ -19,8 +19,8 @@ func Forward(args []string) (code int, handled bool) {
 	return code, handled
 }
 
-// CommandLine is what the server gives the command line: its version and the commands that open data themselves. An empty version is what
-// Go knows of the build.
+// CommandLine is what the server gives the command line: its version and the commands that open data themselves. An
+// empty version is what Go knows of the build.
 func CommandLine(version string) cli.Program {
 	version = programVersion(version)
 	return cli.Program{

@@ -107,7 +107,8 @@ type setting struct {
 	help   string
 }
 
-// mayBeFile reports whether NAME_FILE may name a file that the setting stands in. The address of a database may hold a password.
+// mayBeFile reports whether NAME_FILE may name a file that the setting stands in. The address of a database may hold a
+// password.
 func (s setting) mayBeFile() bool { return s.secret || s.name == databaseSetting }
 
 const (
@@ -116,7 +117,8 @@ const (
 	databaseSetting = "DATABASE"
 )
 
-// settings lists what `landfall serve` reads. Flags of the same name stand over the environment, and that over the file.
+// settings lists what `landfall serve` reads. Flags of the same name stand over the environment, and that over the
+// file.
 func settings() []setting {
 	return []setting{
 		{"DATA", "landfall-data", false, "data folder; made when missing"},
@@ -223,8 +225,8 @@ func loadConfig(file string, getenv func(string) string, flags map[string]string
 	return c, err
 }
 
-// hasPassword reports whether the address of a database holds one. It may name several hosts, which is no URL to others than
-// PostgreSQL's libraries, so it is not parsed as one; when in doubt, there is a password.
+// hasPassword reports whether the address of a database holds one. It may name several hosts, which is no URL to others
+// than PostgreSQL's libraries, so it is not parsed as one; when in doubt, there is a password.
 func hasPassword(address string) bool {
 	_, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -254,7 +256,8 @@ func atLine(err error, file string, lines map[string]int, fromFile func(name str
 		Message: fmt.Sprintf("%s:%d: %s %s", file, lines[name], strings.ToLower(name), what)}
 }
 
-// readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case. It returns the lines of the keys, too.
+// readConfigFile reads landfall.yaml: one key for each setting that is no secret, in lower case. It returns the lines
+// of the keys, too.
 func readConfigFile(file string) (values map[string]string, lines map[string]int, err error) {
 	values, lines = map[string]string{}, map[string]int{}
 	data, err := os.ReadFile(filepath.Clean(file))
@@ -286,7 +289,8 @@ func readConfigFile(file string) (values map[string]string, lines map[string]int
 	return values, lines, nil
 }
 
-// checkKey refuses a line of the configuration file that is no setting, or a secret: the file is one that many may read.
+// checkKey refuses a line of the configuration file that is no setting, or a secret: the file is one that many may
+// read.
 func checkKey(key, value string) error {
 	known := map[string]bool{}
 	for _, s := range settings() {
@@ -394,8 +398,8 @@ func (c *functionSettings) parseFunctions(v map[string]string) (err error) {
 	return nil
 }
 
-// otherAddress finds the other forms in which PostgreSQL's programs take an address: as a path, each is that of a new and empty
-// database.
+// otherAddress finds the other forms in which PostgreSQL's programs take an address: as a path, each is that of a new
+// and empty database.
 var otherAddress = regexp.MustCompile(`(?i)^(jdbc|postgres|postgresql):(/?[^/]|$)|(^|\s)(host|hostaddr|port|dbname|user|password|service)\s*=`)
 
 // parseURL reads the public address, if there is one: a scheme, a host and a port.
@@ -476,7 +480,8 @@ func (c *config) parseS3(v map[string]string) error {
 	return nil
 }
 
-// checkNoS3 refuses settings of an object store that is not named: objects would go to the data folder, which nobody meant.
+// checkNoS3 refuses settings of an object store that is not named: objects would go to the data folder, which nobody
+// meant.
 func checkNoS3(v map[string]string) error {
 	var given []string
 	for _, s := range settings() {

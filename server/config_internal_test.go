@@ -160,8 +160,8 @@ func TestWrongValuesOfTheFile(t *testing.T) {
 	}
 }
 
-// A variable that begins like a setting and is none stops the start, with the name that was meant; those that the other commands,
-// the tests and Kubernetes have are none of the server's business.
+// A variable that begins like a setting and is none stops the start, with the name that was meant; those that the other
+// commands, the tests and Kubernetes have are none of the server's business.
 func TestWrongVariables(t *testing.T) {
 	t.Parallel()
 	for variable, meant := range map[string]string{

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// control is the control host: the API, the pages, git and the webhooks, and what says how this process is. What the other parts have
-// doors for is reached here, too.
+// control is the control host: the API, the pages, git and the webhooks, and what says how this process is. What the
+// other parts have doors for is reached here, too.
 type control struct {
 	*shared
 	*life

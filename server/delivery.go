@@ -79,7 +79,8 @@ func newDelivery(s *shared, v *serving) (*delivery, error) {
 	}, nil
 }
 
-// newAcceptor returns what accepts pushes, and fetches them: also from the process with the role api, where this one has not got it.
+// newAcceptor returns what accepts pushes, and fetches them: also from the process with the role api, where this one
+// has not got it.
 func newAcceptor(s *shared, all *runs.Runs) *accept.Acceptor {
 	dialer := &builder.Dialer{AllowedHosts: s.config.AllowedHosts, Proxy: s.config.Proxy}
 	var elsewhere *accept.PeerRemote

@@ -18,7 +18,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// health looks at what the server keeps its state in, for whoever asks whether it is ready: seldom, and nobody waits for long.
+// health looks at what the server keeps its state in, for whoever asks whether it is ready: seldom, and nobody waits
+// for long.
 type health []*question
 
 // question is one to a part of the machine.
@@ -174,7 +175,8 @@ const (
 	leastFiles = 16
 )
 
-// lookAtDisks looks whether what the server writes to has room: every file system on which a part of the data folder lies.
+// lookAtDisks looks whether what the server writes to has room: every file system on which a part of the data folder
+// lies.
 func (s *state) lookAtDisks(context.Context) string {
 	folders := []string{s.config.Data}
 	if !store.IsPostgres(s.config.Database) {

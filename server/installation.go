@@ -18,8 +18,9 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// A data folder, a database and an object store that belong together have the same key: a start that would put those of two
-// installations together, or that has lost a part of one, is refused before anything is served, accepted or collected.
+// A data folder, a database and an object store that belong together have the same key: a start that would put those of
+// two installations together, or that has lost a part of one, is refused before anything is served, accepted or
+// collected.
 
 // installationFile has the key of the installation in the data folder.
 const installationFile = "installation"
@@ -130,8 +131,9 @@ func (s *state) checkInstallation(ctx context.Context) error {
 	return s.checkKeys(p)
 }
 
-// settleInstallation fails unless what was opened is one installation, and all of it. What has no key gets one: of a folder that an
-// earlier program wrote, or a new one. It is called once this process owns the database: what another one uses is not lost.
+// settleInstallation fails unless what was opened is one installation, and all of it. What has no key gets one: of a
+// folder that an earlier program wrote, or a new one. It is called once this process owns the database: what another
+// one uses is not lost.
 func (s *state) settleInstallation(ctx context.Context) error {
 	if s.db == nil {
 		return nil
@@ -236,9 +238,10 @@ func (s *state) setKeysLater(ctx context.Context) error {
 	}
 }
 
-// makeOne makes one installation of what there is, and records what is not there: later starts do not miss it. The branches of
-// repositories that are gone are unknown until they are pushed again, which takes none for deleted. Then the installation gets another key:
-// a data folder that has these repositories all the same, as they once were, is not started with it any more.
+// makeOne makes one installation of what there is, and records what is not there: later starts do not miss it. The
+// branches of repositories that are gone are unknown until they are pushed again, which takes none for deleted. Then
+// the installation gets another key: a data folder that has these repositories all the same, as they once were, is not
+// started with it any more.
 func (s *state) makeOne(ctx context.Context, p places) error {
 	_, missing, err := s.repositories(ctx)
 	if err != nil {
@@ -281,8 +284,8 @@ func (s *state) makeOne(ctx context.Context, p places) error {
 	return nil
 }
 
-// checkVacant fails when the database has nothing yet while there are objects: it is another one, or was lost. It is asked before the
-// database is made.
+// checkVacant fails when the database has nothing yet while there are objects: it is another one, or was lost. It is
+// asked before the database is made.
 func (s *state) checkVacant(ctx context.Context) error {
 	if s.config.New {
 		return nil
@@ -311,8 +314,8 @@ func (s *state) noObjects(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// checkLost fails when the database knows of objects, or of repositories, and none is there; and when there are repositories and it
-// knows none of them.
+// checkLost fails when the database knows of objects, or of repositories, and none is there; and when there are
+// repositories and it knows none of them.
 func (s *state) checkLost(ctx context.Context, p places) error {
 	if err := s.checkObjects(ctx, p); err != nil || s.repos == nil {
 		return err
@@ -337,7 +340,8 @@ func (s *state) checkLost(ctx context.Context, p places) error {
 	return s.checkStrange(ctx)
 }
 
-// checkObjects fails when the database knows of objects and none is there, unless a start with the setting New went on without them.
+// checkObjects fails when the database knows of objects and none is there, unless a start with the setting New went on
+// without them.
 func (s *state) checkObjects(ctx context.Context, p places) error {
 	without, err := s.withoutObjects(ctx)
 	if err != nil || !without {
@@ -360,8 +364,8 @@ func (s *state) withoutObjects(ctx context.Context) (bool, error) {
 	return s.noObjects(ctx)
 }
 
-// standsBy reports whether the data folder never had the repositories, which are then in that of another process: only a database that
-// several processes may use has such a folder. It has no key, so that they are not taken for lost.
+// standsBy reports whether the data folder never had the repositories, which are then in that of another process: only
+// a database that several processes may use has such a folder. It has no key, so that they are not taken for lost.
 func (s *state) standsBy(ctx context.Context, p places) (bool, error) {
 	if p.folder == nil || p.folder.key != "" || !store.IsPostgres(s.config.Database) {
 		return false, nil

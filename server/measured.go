@@ -7,8 +7,8 @@ import (
 	"landfall.dev/landfall/auth"
 )
 
-// measured answers with the metrics, to who has the token for them, or one that reads everything. The administrator's is known
-// here: metrics are wanted most when the database is away.
+// measured answers with the metrics, to who has the token for them, or one that reads everything. The administrator's
+// is known here: metrics are wanted most when the database is away.
 func (s *control) measured() http.Handler {
 	metrics := s.serving.metrics.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

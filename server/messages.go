@@ -58,8 +58,8 @@ func (c *config) parseMessages(v map[string]string) (err error) {
 	return nil
 }
 
-// newBroker returns what keeps messages; nil where there are none. Without a NATS server, they are this process's alone: the one that is
-// both asked to store them and to run functions.
+// newBroker returns what keeps messages; nil where there are none. Without a NATS server, they are this process's
+// alone: the one that is both asked to store them and to run functions.
 func newBroker(s *shared) *queue.Broker {
 	c := s.config.Messages
 	if s.db == nil || c.Server == "" && (!s.config.has(roleAPI) || !s.config.has(roleTrigger)) {

@@ -65,7 +65,8 @@ func TestUnit(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, u[name], value)
 		}
 	}
-	// With any of these bubblewrap cannot make its namespaces, mount /proc, or name the host, or compilers cannot run their code.
+	// With any of these bubblewrap cannot make its namespaces, mount /proc, or name the host, or compilers cannot run
+	// their code.
 	for _, breaks := range []string{"RestrictNamespaces", "PrivateUsers", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectControlGroups", "ProcSubset",
 		"ProtectHostname", "MemoryDenyWriteExecute", "NoExecPaths"} {
 		if value, set := u[breaks]; set {

@@ -14,8 +14,8 @@ import (
 // role is a part of the program that can have a process of its own.
 type role string
 
-// The roles. The process that has the role api is the only one that has it: the built-in repositories are in its data folder,
-// and it does what one process does for all.
+// The roles. The process that has the role api is the only one that has it: the built-in repositories are in its data
+// folder, and it does what one process does for all.
 const (
 	roleAPI      role = "api"
 	roleWebhook  role = "webhook"
@@ -45,7 +45,8 @@ func (r role) does() string {
 	}[r]
 }
 
-// within are the roles that people reach through no page and no cookie, by whatever name their processes have on the network.
+// within are the roles that people reach through no page and no cookie, by whatever name their processes have on the
+// network.
 func (r role) within() bool {
 	return slices.Contains([]role{roleTrigger, roleRouter, roleRunner, roleRegistry}, r)
 }

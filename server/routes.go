@@ -68,8 +68,8 @@ func (s *control) routes() (http.Handler, error) {
 	}), nil
 }
 
-// untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of releases
-// get what they asked for, and webhooks are stored: GitHub does not send them again.
+// untilStop ends the contexts of requests when the server stops: followers of runs would hold up the drain. Visitors of
+// releases get what they asked for, and webhooks are stored: GitHub does not send them again.
 func (s *control) untilStop(c *gin.Context) {
 	ctx, cancel := context.WithCancel(c.Request.Context())
 	defer cancel()
@@ -132,7 +132,8 @@ func (s *serving) mayInvoke(r *http.Request) (func(app string) bool, error) {
 	return func(app string) bool { return token.Allows(landfall.ScopeInvoke, app) }, err
 }
 
-// mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who signed in.
+// mayCall says by which token somebody may call a route of an app that is not public, or see what is only for who
+// signed in.
 func (s *serving) mayCall(r *http.Request, app string, access landfall.Access) error {
 	return auth.MayCall(r, s.db, app, access)
 }
@@ -167,7 +168,8 @@ func (s *control) routeAPI(control *mux.Mux) error {
 		}))
 	}
 	api.Serve(control, api.Config{
-		Maker: newMaker(d), DB: s.db, Editor: d.editor, Rollout: d.rollout, Contents: d.contents, Runs: d.runs, Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
+		DB: s.db, Editor: d.editor, Maker: newMaker(d), Rollout: d.rollout, Contents: d.contents, Runs: d.runs,
+		Acceptor: d.acceptor, Upkeep: d.upkeep, DryRun: d.pipeline.DryRun,
 		Repositories: repositories, URL: s.config.URL, ReleaseURL: s.releaseURL,
 		CheckURL: d.acceptor.Mirrors.Dialer.CheckURL, Domain: s.config.Domain,
 		Roles: s.config.said(), Sandbox: s.sandbox.Kind(), SandboxLacks: s.sandbox.Lacks(), Network: s.functionsNetwork(), Proxy: s.config.Proxy.String(),
@@ -183,8 +185,8 @@ func (s *control) routeAPI(control *mux.Mux) error {
 	return nil
 }
 
-// readiness says whether the server serves, and what does not. It stays ready without its database: who asks may be a proxy,
-// and releases are served all the same.
+// readiness says whether the server serves, and what does not. It stays ready without its database: who asks may be a
+// proxy, and releases are served all the same.
 func (s *control) readiness(w http.ResponseWriter, r *http.Request) {
 	switch s.phase.Load() {
 	case isStarting:

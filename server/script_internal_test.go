@@ -283,7 +283,8 @@ var (
 	timeText   = regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?\b`)
 )
 
-// calledBy returns text with the uids of all app versions by their names, and what else differs from run to run by a word.
+// calledBy returns text with the uids of all app versions by their names, and what else differs from run to run by a
+// word.
 func calledBy(ts *testscript.TestScript, text string) string {
 	s := storyOf(ts)
 	apps, err := client.List[client.App](context.Background(), s.client, "/apps", nil)
@@ -315,8 +316,8 @@ func named(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// checkExpected compares JSON by its values. The objects of a group are compared as a set, and only functions and packages:
-// the documents know no others.
+// checkExpected compares JSON by its values. The objects of a group are compared as a set, and only functions and
+// packages: the documents know no others.
 func checkExpected(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 1, "expect FILE")
 	got, want := canonical(calledBy(ts, ts.ReadFile("stdout"))), canonical(calledBy(ts, ts.ReadFile(args[0])))

@@ -15,8 +15,8 @@ import (
 // secretKeyFile is where a server that does everything keeps the key of its secrets.
 const secretKeyFile = "secret-key"
 
-// openSecrets gets the key of the secrets: the one that was configured, or that of the data folder, where one is made when nothing
-// needs another one. Processes with some roles share one, and have none of their own.
+// openSecrets gets the key of the secrets: the one that was configured, or that of the data folder, where one is made
+// when nothing needs another one. Processes with some roles share one, and have none of their own.
 func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 	if s.db == nil { // a function that names secrets says what it lacks
 		return s.readSecretKey(false)
@@ -50,7 +50,8 @@ func (s *state) openSecrets(ctx context.Context) (*secret.Keeper, error) {
 	return key, nil
 }
 
-// readSecretKey reads the key of the secrets from the settings or the data folder; nil: there is none. mayMake says that one may be made.
+// readSecretKey reads the key of the secrets from the settings or the data folder; nil: there is none. mayMake says
+// that one may be made.
 func (s *state) readSecretKey(mayMake bool) (keeper *secret.Keeper, err error) {
 	if s.config.Secrets != nil {
 		return s.config.Secrets, nil

@@ -1,5 +1,5 @@
-// Package server is the server: its settings, the roles that a process has, and how the rooms are put together for them. It also gives the
-// command line the commands that open data themselves.
+// Package server is the server: its settings, the roles that a process has, and how the rooms are put together for
+// them. It also gives the command line the commands that open data themselves.
 package server
 
 import (
@@ -171,7 +171,8 @@ func (d *duties) add(has bool, duty func(context.Context) error) {
 	}
 }
 
-// drain waits for the requests under way, and then cuts off what is left: a visitor on a slow line makes no fault of a stop.
+// drain waits for the requests under way, and then cuts off what is left: a visitor on a slow line makes no fault of a
+// stop.
 func (s *server) drain(ctx context.Context, httpServer *http.Server) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 	defer cancel()

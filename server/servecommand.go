@@ -42,8 +42,8 @@ func serveCommand(c *cli.Call, version string) *cobra.Command {
 	return cmd
 }
 
-// settingFlags gives a command the flags of settings, of all or of some, and returns what reads the configuration: flags over the
-// environment, over the file.
+// settingFlags gives a command the flags of settings, of all or of some, and returns what reads the configuration:
+// flags over the environment, over the file.
 func settingFlags(c *cli.Call, cmd *cobra.Command, some ...string) func() (config, error) {
 	var file string
 	flags := map[string]*string{}
@@ -73,8 +73,8 @@ func settingFlags(c *cli.Call, cmd *cobra.Command, some ...string) func() (confi
 	}
 }
 
-// asGiven returns an error about a setting with the name by which it was given: that of a flag, if it was one. An error about two
-// variables stays as it is.
+// asGiven returns an error about a setting with the name by which it was given: that of a flag, if it was one. An error
+// about two variables stays as it is.
 func asGiven(cmd *cobra.Command, err error) error {
 	setting, ok := strings.CutPrefix(landfall.MessageOf(err), envPrefix)
 	name, text, _ := strings.Cut(setting, " ")

@@ -44,7 +44,8 @@ type serving struct {
 	broker   *queue.Broker       // nil where there are no messages
 }
 
-// hosting is what has functions in this process: to run them, or to make images of them. It is empty without the roles runner and registry.
+// hosting is what has functions in this process: to run them, or to make images of them. It is empty without the roles
+// runner and registry.
 type hosting struct {
 	functions *host.Host
 	runs      *rpc.Handler    // nil without the role runner, and without other processes
@@ -138,8 +139,8 @@ func newHosting(s *shared, counts *metrics.Metrics, redactors *host.Redactors, r
 	return hosting{functions: functions, runs: runs, live: live, images: pulled, unreserve: unreserve}, nil
 }
 
-// untouched returns the key of packages that were unpacked since the machine was started, and that functions could not write to: what
-// an earlier life of this process left under it is whole. Empty when nobody can say that.
+// untouched returns the key of packages that were unpacked since the machine was started, and that functions could not
+// write to: what an earlier life of this process left under it is whole. Empty when nobody can say that.
 func (s *shared) untouched() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil || s.sandbox.Kind() == "none" || s.config.Sandbox == string(sandbox.Off) {
@@ -148,8 +149,8 @@ func (s *shared) untouched() string {
 	return strings.TrimSpace(string(boot)) + " " + s.sandbox.Kind()
 }
 
-// newRunDoor returns the door by which other processes have functions run in this one, and, without a database, the functions that it makes
-// ready. Without logs no other process does.
+// newRunDoor returns the door by which other processes have functions run in this one, and, without a database, the
+// functions that it makes ready. Without logs no other process does.
 func newRunDoor(s *shared, functions *host.Host, logs *rpc.Logs) (*rpc.Handler, *host.Live) {
 	if logs == nil {
 		return nil, nil
@@ -166,7 +167,8 @@ func newRunDoor(s *shared, functions *host.Host, logs *rpc.Logs) (*rpc.Handler, 
 	return &rpc.Handler{Functions: functions, Lookup: lookup, Logs: logs, Secret: key, Logger: s.logger}, live
 }
 
-// newRegistry returns what has the routes and functions of releases; nil without a role that needs it. functions makes them ready.
+// newRegistry returns what has the routes and functions of releases; nil without a role that needs it. functions makes
+// them ready.
 func newRegistry(s *shared, functions *host.Host) *registry.Registry {
 	if !s.config.has(roleGateway) && !s.config.has(roleTrigger) && !s.config.has(roleRegistry) {
 		return nil
@@ -220,8 +222,8 @@ func newCalling(s *serving, contracts *contract.Cache) (calling, error) {
 	}}, nil
 }
 
-// newTriggers returns the trigger manager, with what every call passes on its way to a function. A call from another process has passed it
-// there: rpc.Handler gives it to the functions of this process as it is.
+// newTriggers returns the trigger manager, with what every call passes on its way to a function. A call from another
+// process has passed it there: rpc.Handler gives it to the functions of this process as it is.
 func newTriggers(s *serving, contracts *contract.Cache) *trigger.Manager {
 	var functions function.Caller = s.functions // in this process
 	if s.config.afar() {
@@ -296,7 +298,8 @@ func (s *serving) table() func() *registry.Table {
 	return func() *registry.Table { return none }
 }
 
-// accepted returns the function that an execution was accepted for, as it was then, whatever the names mean by now, and its trigger.
+// accepted returns the function that an execution was accepted for, as it was then, whatever the names mean by now, and
+// its trigger.
 func (s *serving) accepted(ctx context.Context, x landfall.Execution) (*landfall.Function, *registry.Trigger, error) {
 	ref := landfall.Reference{Namespace: x.Namespace, Name: x.Function, Selector: strconv.FormatInt(x.Number, 10)}
 	f, err := s.source().FunctionInGroup(ctx, ref, x.Group)
@@ -311,8 +314,8 @@ func (s *serving) accepted(ctx context.Context, x landfall.Execution) (*landfall
 	return f, t, nil
 }
 
-// refuse lets no more events of other processes in, and leaves them time to hear of it: one that is sent over a connection which is just
-// being closed may have run, for all that its sender knows.
+// refuse lets no more events of other processes in, and leaves them time to hear of it: one that is sent over a
+// connection which is just being closed may have run, for all that its sender knows.
 func (s *serving) refuse() {
 	if s.runs != nil {
 		s.runs.Drain()

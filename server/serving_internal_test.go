@@ -32,7 +32,8 @@ import (
 
 type inner interface{ context.Context }
 
-// stopper is a context that ends when it is asked for the n-th time whether it has, or when the log says that the server serves.
+// stopper is a context that ends when it is asked for the n-th time whether it has, or when the log says that the
+// server serves.
 type stopper struct {
 	inner
 	stop context.CancelFunc
@@ -152,7 +153,8 @@ func TestLifeInTheLog(t *testing.T) {
 	}
 }
 
-// Who asks whether the server is ready hears what is not, and no secret; without its database it goes on serving releases.
+// Who asks whether the server is ready hears what is not, and no secret; without its database it goes on serving
+// releases.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -377,7 +379,8 @@ func TestVisitorsOutliveTheStop(t *testing.T) {
 	}
 }
 
-// Whoever sends or reads so slowly that the server cannot wait any longer is cut off, and the stop is as good as any other.
+// Whoever sends or reads so slowly that the server cannot wait any longer is cut off, and the stop is as good as any
+// other.
 func TestStopBesideASlowRequest(t *testing.T) {
 	t.Parallel()
 	s := serverAt(t, storetest.SQLite(t), map[string]string{"GITHUB_WEBHOOK_SECRET": forge.WebhookSecret})
@@ -400,8 +403,8 @@ func TestStopBesideASlowRequest(t *testing.T) {
 	stop()
 }
 
-// A process that may not have the database leaves the tokens of the one that has it as they are; a role secret that is no longer
-// set opens nothing.
+// A process that may not have the database leaves the tokens of the one that has it as they are; a role secret that is
+// no longer set opens nothing.
 func TestTokensAreTheOwners(t *testing.T) {
 	t.Parallel()
 	address := storetest.Postgres(t)

@@ -33,8 +33,8 @@ type shared struct {
 	tracer   *trace.Tracer // nil: nobody wants spans
 }
 
-// openShared opens what the parts of a server stand on. It fills in the settings that only then are known: the URL and the
-// administrator's token.
+// openShared opens what the parts of a server stand on. It fills in the settings that only then are known: the URL and
+// the administrator's token.
 func openShared(ctx context.Context, c *config, logger *slog.Logger) (*shared, error) {
 	tracer, err := trace.Open(ctx, os.Getenv, c.Version, logger)
 	if err != nil {

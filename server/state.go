@@ -21,7 +21,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// state is what an installation keeps, as far as this process has it: that of a server that runs, or of one that is stopped.
+// state is what an installation keeps, as far as this process has it: that of a server that runs, or of one that is
+// stopped.
 type state struct {
 	config    *config
 	logger    *slog.Logger
@@ -81,8 +82,8 @@ func (s *state) open(ctx context.Context) (err error) {
 	return err
 }
 
-// own makes what one process does for all this one's until release is called; lost tells when it is another's before. It
-// returns early when ctx ends. Without the role api it does nothing.
+// own makes what one process does for all this one's until release is called; lost tells when it is another's before.
+// It returns early when ctx ends. Without the role api it does nothing.
 func (s *state) own(ctx context.Context) (lost <-chan error, release func(), err error) {
 	if !s.config.has(roleAPI) {
 		return nil, func() {}, nil

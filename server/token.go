@@ -38,8 +38,8 @@ func (s *state) readToken() error {
 	return nil
 }
 
-// storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of earlier
-// starts: only who owns the database may.
+// storeTokens makes the administrator's token, and that of the other roles, known to the store, in place of those of
+// earlier starts: only who owns the database may.
 func (s *state) storeTokens(ctx context.Context) error {
 	return s.db.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		if err := tx.EnsureNamespace(ctx, landfall.DefaultNamespace, time.Now().UnixMicro()); err != nil {

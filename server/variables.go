@@ -29,13 +29,14 @@ func checkEnvironment(environ []string) error {
 	return nil
 }
 
-// ofOurTests reports whether a variable is for tests and measurements of this program, or for the program that they build.
+// ofOurTests reports whether a variable is for tests and measurements of this program, or for the program that they
+// build.
 func ofOurTests(name string) bool {
 	return regexp.MustCompile(`^LANDFALL_(CRASH|OPENAPI_GITHUB|(TEST|BENCH|SOAK)_.*|[A-Z]+_ROUNDS)$`).MatchString(name)
 }
 
-// ofKubernetes reports whether a variable is one that Kubernetes makes for each service, in every container beside it; such a
-// service may be called landfall.
+// ofKubernetes reports whether a variable is one that Kubernetes makes for each service, in every container beside it;
+// such a service may be called landfall.
 func ofKubernetes(name, value string) bool {
 	return regexp.MustCompile(`_SERVICE_(HOST|PORT(_.*)?)$`).MatchString(name) ||
 		regexp.MustCompile(`_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$`).MatchString(name) &&

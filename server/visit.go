@@ -56,7 +56,8 @@ func (v previewSessions) Begin(ctx context.Context, host, code, nonce string) (s
 	return secret, path, expires, err
 }
 
-// Visitor implements gateway.PreviewSessions. It asks the database each time: whoever signs out, or whose token is gone, is so at once.
+// Visitor implements gateway.PreviewSessions. It asks the database each time: whoever signs out, or whose token is
+// gone, is so at once.
 func (v previewSessions) Visitor(ctx context.Context, host, app, secret string) error {
 	return auth.Visitor(ctx, v.db, host, app, secret, time.Now())
 }

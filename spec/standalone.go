@@ -68,8 +68,9 @@ func (r *reader) withoutPlaces(name string) error {
 	return &landfall.Error{Op: op, Kind: landfall.Invalid, Message: strings.Join(sentences, "\n")}
 }
 
-// WithCode returns the spec of a function's version with another package, environment or entry point: an empty one stays as it is. An
-// empty spec is that of a function of which nothing is known yet. Invalid when no function could have the result.
+// WithCode returns the spec of a function's version with another package, environment or entry point: an empty one
+// stays as it is. An empty spec is that of a function of which nothing is known yet. Invalid when no function could
+// have the result.
 func WithCode(stored json.RawMessage, pkg, environment, entrypoint string) (json.RawMessage, error) {
 	fields := map[string]any{}
 	if len(stored) > 0 {

@@ -12,8 +12,8 @@ type Holder struct {
 	Name string // a release's id, an alias's name, or an execution's id
 }
 
-// VersionHolders returns the accessible releases that have a version, the aliases that point to it, and the executions that are not over
-// and use it, by kind and name; of the executions the oldest few.
+// VersionHolders returns the accessible releases that have a version, the aliases that point to it, and the executions
+// that are not over and use it, by kind and name; of the executions the oldest few.
 func (q queries) VersionHolders(ctx context.Context, unit string, number int64) ([]Holder, error) {
 	const most = 10
 	scan := func(row scanner) (h Holder, err error) { return h, row.Scan(&h.Kind, &h.Name) }

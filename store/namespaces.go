@@ -58,7 +58,8 @@ func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error 
 		ON CONFLICT (name) DO UPDATE SET created = excluded.created, deleted = 0 WHERE namespaces.deleted <> 0`, name, at)
 }
 
-// NamespaceApp returns the app that owns what people make by hand in a namespace; it makes it, and the namespace, if they are not there.
+// NamespaceApp returns the app that owns what people make by hand in a namespace; it makes it, and the namespace, if
+// they are not there.
 func (tx *Tx) NamespaceApp(ctx context.Context, namespace string, at time.Time) (landfall.App, error) {
 	const op landfall.Op = "store.NamespaceApp"
 	app, err := one(ctx, tx.queries, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1 AND namespace = $1`, namespace)

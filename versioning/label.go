@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// CheckLabel fails unless a new version of a unit can have a label: with Invalid when none could, with Conflict when a version or an alias
-// of the unit is called so. No label is always right.
+// CheckLabel fails unless a new version of a unit can have a label: with Invalid when none could, with Conflict when a
+// version or an alias of the unit is called so. No label is always right.
 func CheckLabel(ctx context.Context, r Reader, row store.Unit, label string) error {
 	const op landfall.Op = "versioning.CheckLabel"
 	if label == "" {

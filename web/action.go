@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-// action is something that can be done: it is confirmed on a page of its own, which says what it comes to, and done by a
-// POST to the same address.
+// action is something that can be done: it is confirmed on a page of its own, which says what it comes to, and done by
+// a POST to the same address.
 type action struct {
 	confirm func(*request) (*view, error)
 	do      func(*request) (to string, err error) // where to go afterwards

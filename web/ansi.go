@@ -13,8 +13,8 @@ type span struct {
 	Text  string // printable
 }
 
-// spans reads a line of a log as a terminal would: colours and weights become classes, other sequences go, and what else
-// cannot be printed is escaped. Nothing reaches beyond its line.
+// spans reads a line of a log as a terminal would: colours and weights become classes, other sequences go, and what
+// else cannot be printed is escaped. Nothing reaches beyond its line.
 func spans(line string) []span {
 	var all []span
 	var look style
@@ -102,8 +102,8 @@ func (s *style) set(code int) {
 	}
 }
 
-// extended reads a colour by number or by its parts, and returns how many codes that took. Of the numbers only the first 16
-// have a look here: the others depend on a background that is not ours.
+// extended reads a colour by number or by its parts, and returns how many codes that took. Of the numbers only the
+// first 16 have a look here: the others depend on a background that is not ours.
 func (s *style) extended(code int, rest []string) int {
 	if len(rest) == 0 {
 		return 0

@@ -39,7 +39,8 @@ type day struct {
 	Events []event
 }
 
-// event is one thing that happened: a version was made, a pointer moved, or a run came to no release. The others are nil.
+// event is one thing that happened: a version was made, a pointer moved, or a run came to no release. The others are
+// nil.
 type event struct {
 	At    time.Time
 	Group *client.Group

@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// The timeline has all that happened, newest first: what was made, who moved what where and why, and what failed. What moved
-// because of a push stands with its release.
+// The timeline has all that happened, newest first: what was made, who moved what where and why, and what failed. What
+// moved because of a push stands with its release.
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	p := newPages(t, home)

@@ -82,8 +82,8 @@ func draw(stacks []stack, slots int) []bar {
 
 func number(f float64) string { return fmt.Sprintf("%.2f", f) }
 
-// charts draws what an app's newest runs did, given newest first. production is the branch that becomes live. A run that came
-// to a release that was there, as a rebuild does, is no push that went live and no further release.
+// charts draws what an app's newest runs did, given newest first. production is the branch that becomes live. A run
+// that came to a release that was there, as a rebuild does, is no push that went live and no further release.
 func charts(runs []client.Run, production string, now time.Time) []chart {
 	var released, live []client.Run
 	for _, r := range slices.Backward(runs) {

@@ -18,8 +18,8 @@ import (
 //go:embed templates static
 var embedded embed.FS
 
-// page is a template with the layout around it. Its parts are the templates of it whose names begin with "part-": they are
-// what changes while somebody looks.
+// page is a template with the layout around it. Its parts are the templates of it whose names begin with "part-": they
+// are what changes while somebody looks.
 type page struct {
 	*template.Template
 	names []string // of its parts

@@ -61,7 +61,8 @@ func release(r *request) (*view, error) {
 		crumb{string(p.ID), releaseURL(p.App.Name, p.ID)}), data: p}, nil
 }
 
-// comparedWith is what a version is compared with unless another is chosen: the live one, or for that the one before it.
+// comparedWith is what a version is compared with unless another is chosen: the live one, or for that the one before
+// it.
 func comparedWith(uid, live landfall.UID, newestFirst []client.Group) landfall.UID {
 	if uid != live {
 		return live

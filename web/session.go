@@ -23,8 +23,8 @@ const (
 	maxForm    = 64 << 10
 )
 
-// visitor returns the token of who asks: of the session's cookie, or as the API takes it. Unauthorized when there is none
-// that is known.
+// visitor returns the token of who asks: of the session's cookie, or as the API takes it. Unauthorized when there is
+// none that is known.
 func (s *site) visitor(r *http.Request) (landfall.Token, error) {
 	var token landfall.Token
 	var err error = &landfall.Error{Op: "web", Kind: landfall.Unauthorized}
@@ -144,8 +144,8 @@ func (s *site) signIn(w http.ResponseWriter, r *http.Request) {
 	goOn(w, to)
 }
 
-// refuseToken answers who gave a token that is not known. Behind a proxy all visitors have one address: what is right is never
-// kept waiting for what others guessed.
+// refuseToken answers who gave a token that is not known. Behind a proxy all visitors have one address: what is right
+// is never kept waiting for what others guessed.
 func (s *site) refuseToken(w http.ResponseWriter, r *http.Request, to string) {
 	if wait := s.attempts.failed(r.RemoteAddr, s.Now()); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())+1))

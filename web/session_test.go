@@ -71,8 +71,8 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 	}
 }
 
-// After ten wrong tokens an address waits, and another does not. A right token never does: behind a proxy all visitors have one
-// address, and tokens are too long to be guessed, however often.
+// After ten wrong tokens an address waits, and another does not. A right token never does: behind a proxy all visitors
+// have one address, and tokens are too long to be guessed, however often.
 func TestSignInIsLimited(t *testing.T) {
 	t.Parallel()
 	p := newPages(t, home)

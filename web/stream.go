@@ -16,8 +16,8 @@ const (
 	later = 2 * time.Second
 )
 
-// stream sends what changes in a page as server-sent events, until there is nothing more to come: "part" for each part that is
-// another, "log" for lines that follow, and "end".
+// stream sends what changes in a page as server-sent events, until there is nothing more to come: "part" for each part
+// that is another, "log" for lines that follow, and "end".
 func (s *site) stream(w http.ResponseWriter, in *request, load func(*request) (*view, error), v *view) {
 	if err := s.waiters.Enter(in.Context(), in.token); err != nil {
 		w.Header().Set("Retry-After", "1")

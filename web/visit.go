@@ -25,7 +25,8 @@ type Visit struct {
 	Path   string // with the query
 }
 
-// VisitAddress returns where a browser of which the host of a release knows nothing but a nonce is sent, to come back to an address.
+// VisitAddress returns where a browser of which the host of a release knows nothing but a nonce is sent, to come back
+// to an address.
 func VisitAddress(control *url.URL, address, nonce string) string {
 	u := control.JoinPath(VisitPath)
 	u.RawQuery = url.Values{"to": {address}, "for": {string(landfall.DigestOf([]byte(nonce)))}}.Encode()
@@ -45,8 +46,8 @@ func (s *site) visitOf(path string) (Visit, bool) {
 	return s.Visit(to)
 }
 
-// visit gives a browser that is signed in here a code for the host of a release, which asked for it. Whoever is not signed in is
-// asked to. It sends nobody anywhere but to a release that they may read.
+// visit gives a browser that is signed in here a code for the host of a release, which asked for it. Whoever is not
+// signed in is asked to. It sends nobody anywhere but to a release that they may read.
 func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 	v, ok := s.visitOf(r.URL.RequestURI())
 	challenge, err := landfall.ParseDigest(r.URL.Query().Get("for"))
@@ -80,7 +81,8 @@ func (s *site) visit(w http.ResponseWriter, r *http.Request) {
 	goOn(w, v.Begin+code)
 }
 
-// mayVisit returns an error unless a token may read the app of a release. Whether there is such an app is not for everybody.
+// mayVisit returns an error unless a token may read the app of a release. Whether there is such an app is not for
+// everybody.
 func (s *site) mayVisit(r *http.Request, token landfall.Token, v Visit) error {
 	app, err := s.DB.AppByName(r.Context(), v.App)
 	if err != nil && landfall.KindOf(err) != landfall.NotFound {

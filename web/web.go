@@ -1,7 +1,7 @@
 // Package web is the pages of the control host: what people see of apps, runs and releases, and where they move them.
 //
-// Pages are made from the answers of the REST API, which is asked within the process in the name of whoever is signed in: what
-// they may see and do is decided there, once. They need no JavaScript; with it they follow what happens.
+// Pages are made from the answers of the REST API, which is asked within the process in the name of whoever is signed
+// in: what they may see and do is decided there, once. They need no JavaScript; with it they follow what happens.
 package web
 
 import (
@@ -25,8 +25,8 @@ type Config struct {
 	DB  *store.DB      // of the sessions
 	URL *url.URL       // of the control host
 
-	// Visit returns what the address of a release is; false for every other address, and for one that is not where releases of
-	// this server are. nil: there are none.
+	// Visit returns what the address of a release is; false for every other address, and for one that is not where
+	// releases of this server are. nil: there are none.
 	Visit func(address *url.URL) (Visit, bool)
 
 	Now    func() time.Time

@@ -97,15 +97,15 @@ func (c *Client) Download(ctx context.Context, path string) (file io.ReadCloser,
 	return response.Body, filepath.Base(parameters["filename"]), nil
 }
 
-// Call gives a CloudEvent as JSON to a function, and returns the event that answers it, which may be one that says what went
-// wrong. Other errors are those of Do. The reference names the namespace.
+// Call gives a CloudEvent as JSON to a function, and returns the event that answers it, which may be one that says what
+// went wrong. Other errors are those of Do. The reference names the namespace.
 func (c *Client) Call(ctx context.Context, function landfall.Reference, event []byte) ([]byte, error) {
 	path := "/functions/" + url.PathEscape(function.Namespace) + "/" + url.PathEscape(function.Name+":"+function.Selector)
 	return c.answered(ctx, http.MethodPost, path, "application/json", event)
 }
 
-// Fire sends a request with data to the address of a trigger, /r/NAMESPACE/APP/TRIGGER or /r/NAMESPACE/APP:RELEASE/TRIGGER, and returns
-// what Call does. A content type may be empty.
+// Fire sends a request with data to the address of a trigger, /r/NAMESPACE/APP/TRIGGER or
+// /r/NAMESPACE/APP:RELEASE/TRIGGER, and returns what Call does. A content type may be empty.
 func (c *Client) Fire(ctx context.Context, method, trigger, contentType string, data []byte) ([]byte, error) {
 	return c.answered(ctx, method, (&url.URL{Path: trigger}).EscapedPath(), contentType, data)
 }
@@ -124,7 +124,8 @@ func (c *Client) answered(ctx context.Context, method, path, contentType string,
 	return io.ReadAll(io.LimitReader(resp.Body, most))
 }
 
-// FireEvent gives a CloudEvent as JSON to all triggers that its source means, and returns what each answers, as Call does.
+// FireEvent gives a CloudEvent as JSON to all triggers that its source means, and returns what each answers, as Call
+// does.
 func (c *Client) FireEvent(ctx context.Context, event []byte) ([]json.RawMessage, error) {
 	const batch = "application/cloudevents-batch+json" // so is the answer then, however many triggers there are
 	body := append(append([]byte{'['}, event...), ']')
@@ -141,8 +142,8 @@ func (c *Client) FireEvent(ctx context.Context, event []byte) ([]json.RawMessage
 	return answers, err
 }
 
-// Publish stores a message at a topic of an app. A key, if there is one, makes that it is stored once; a content type may be empty.
-// Errors are those of Do.
+// Publish stores a message at a topic of an app. A key, if there is one, makes that it is stored once; a content type
+// may be empty. Errors are those of Do.
 func (c *Client) Publish(ctx context.Context, app, topic, key, contentType string, data []byte) (Stored, error) {
 	var stored Stored
 	headers := http.Header{"Content-Type": {contentType}, "Idempotency-Key": {key}}
@@ -293,8 +294,8 @@ func eachEvent[T any](events io.Reader, hand func(T) error) error {
 	return scanner.Err()
 }
 
-// FollowExecutions calls piece for each piece of the log at a path of an execution or of a function, as it comes, until there will be
-// no more or ctx ends.
+// FollowExecutions calls piece for each piece of the log at a path of an execution or of a function, as it comes, until
+// there will be no more or ctx ends.
 func (c *Client) FollowExecutions(ctx context.Context, path string, piece func(landfall.ExecutionLog) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, nil, "text/event-stream")
 	if err != nil {

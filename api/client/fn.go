@@ -6,8 +6,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// The models of the resources below /ns, with the fields that the Fn document gives them. What is marked as read only may be given
-// back as it came, and says nothing.
+// The models of the resources below /ns, with the fields that the Fn document gives them. What is marked as read only
+// may be given back as it came, and says nothing.
 
 // Namespace owns apps and functions.
 type Namespace struct {
@@ -25,8 +25,8 @@ type FnApp struct {
 	Annotations map[string]any `json:"annotations,omitempty" doc:"notes that change nothing"`
 }
 
-// ResourceConfig bounds a function. A field that is 0 or absent says nothing: what stands behind it counts, of a trigger its function,
-// of a function its environment and then the server.
+// ResourceConfig bounds a function. A field that is 0 or absent says nothing: what stands behind it counts, of a
+// trigger its function, of a function its environment and then the server.
 type ResourceConfig struct {
 	Memory      int64 `json:"memory,omitempty" minimum:"0" doc:"bytes"`
 	CPUs        int   `json:"cpus,omitempty" minimum:"0" doc:"thousandths of a processor"`
@@ -50,7 +50,8 @@ type FnFunction struct {
 	Updated     time.Time         `json:"updated_at,omitzero" readOnly:"true"`
 }
 
-// FnTrigger is a trigger as production has it. What fires it stands in the fields of its kind, which are those of specs.
+// FnTrigger is a trigger as production has it. What fires it stands in the fields of its kind, which are those of
+// specs.
 type FnTrigger struct {
 	Made
 

@@ -261,8 +261,8 @@ type VersionStatus struct {
 	BuildStatus string `json:"buildstatus" enum:"succeeded,none"`
 }
 
-// FunctionMaster is a function's aliases and versions, as Fission's document has them: names are "hello_prod" and "hello_v1.0.0", with the
-// version's uid where it has no label.
+// FunctionMaster is a function's aliases and versions, as Fission's document has them: names are "hello_prod" and
+// "hello_v1.0.0", with the version's uid where it has no label.
 type FunctionMaster struct {
 	Kind     string          `json:"kind"`
 	Metadata Metadata        `json:"metadata"`
@@ -283,8 +283,8 @@ type FunctionRef struct {
 	Weight int    `json:"weight,omitempty"` // percent of the calls of the alias
 }
 
-// NewVersion is what a person says of a version of a function or package that is to be made. Where a field is absent, it is as the latest
-// version is.
+// NewVersion is what a person says of a version of a function or package that is to be made. Where a field is absent,
+// it is as the latest version is.
 type NewVersion struct {
 	Label          string   `json:"label,omitempty"`
 	Description    string   `json:"description,omitempty" maxLength:"1000"`

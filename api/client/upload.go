@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Upload sends a file in parts, and returns the name by which a version takes it. A part that fails is tried again from where the server
-// has it, for a while. progress hears how many bytes are there; it may be nil.
+// Upload sends a file in parts, and returns the name by which a version takes it. A part that fails is tried again from
+// where the server has it, for a while. progress hears how many bytes are there; it may be nil.
 func (c *Client) Upload(ctx context.Context, file io.ReaderAt, size int64, progress func(sent int64)) (string, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.NewSectionReader(file, 0, size)); err != nil {
@@ -34,7 +34,8 @@ func (c *Client) Upload(ctx context.Context, file io.ReaderAt, size int64, progr
 			failed = 0
 			continue
 		}
-		if failed++; failed == tries || landfall.KindOf(err) == landfall.Invalid {
+		failed++
+		if failed == tries || landfall.KindOf(err) == landfall.Invalid {
 			return "", err
 		}
 		select {

@@ -1,5 +1,5 @@
-// Package argo_test compares how Landfall and Argo CD's gitops-engine find what changed among 10,000 objects. It is a program of
-// its own because the engine needs all of Kubernetes.
+// Package argo_test compares how Landfall and Argo CD's gitops-engine find what changed among 10,000 objects. It is a
+// program of its own because the engine needs all of Kubernetes.
 package argo_test
 
 import (
@@ -224,8 +224,8 @@ func timed(f func()) float64 {
 	return float64(time.Since(begin)) / float64(time.Millisecond)
 }
 
-// BenchmarkP7 finds 100 changed objects among 10,000: from the text of the new commit, and with it parsed already. What is
-// there before is at hand for both: for us the stored digests, for Argo the live objects.
+// BenchmarkP7 finds 100 changed objects among 10,000: from the text of the new commit, and with it parsed already. What
+// is there before is at hand for both: for us the stored digests, for Argo the live objects.
 func BenchmarkP7(b *testing.B) {
 	old, text := documents(0), documents(changes)
 	before, live := resolve(b, parse(b, old)), split(b, old)

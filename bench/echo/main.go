@@ -1,4 +1,5 @@
-// Command echo hands back what it gets: on its standard output, or as a server for HTTP, which ends with its standard input.
+// Command echo hands back what it gets: on its standard output, or as a server for HTTP, which ends with its standard
+// input.
 package main
 
 import (
@@ -41,8 +42,9 @@ func echo(listen string) error {
 	return (&http.Server{Addr: listen, Handler: handler, ReadHeaderTimeout: time.Minute}).ListenAndServe()
 }
 
-// pipe copies standard input to standard output. It waits as a Go program waits for the network, and hides its system calls from
-// Go's scheduler, which would wake a thread to watch each: none of them is to be watched, as nothing else runs here.
+// pipe copies standard input to standard output. It waits as a Go program waits for the network, and hides its system
+// calls from Go's scheduler, which would wake a thread to watch each: none of them is to be watched, as nothing else
+// runs here.
 func pipe() error {
 	if err := syscall.SetNonblock(syscall.Stdin, true); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command fetch fetches one commit into a mirror, and prints how many milliseconds that took and the most memory it held, in MiB. It is a
-// program of its own so that nothing else counts.
+// Command fetch fetches one commit into a mirror, and prints how many milliseconds that took and the most memory it
+// held, in MiB. It is a program of its own so that nothing else counts.
 package main
 
 import (

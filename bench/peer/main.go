@@ -1,5 +1,5 @@
-// Command peer takes webhooks as people write that with gin: without looking at them, or with their signatures checked and a
-// durable transaction for each.
+// Command peer takes webhooks as people write that with gin: without looking at them, or with their signatures checked
+// and a durable transaction for each.
 package main
 
 import (

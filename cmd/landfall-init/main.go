@@ -1,5 +1,5 @@
-// Command landfall-init is the init of what runs in the sandbox: process 1 there, in place of the whole landfall, which takes
-// ten times as long to begin. The server starts it when it lies beside landfall; nobody else does.
+// Command landfall-init is the init of what runs in the sandbox: process 1 there, in place of the whole landfall, which
+// takes ten times as long to begin. The server starts it when it lies beside landfall; nobody else does.
 package main
 
 import (

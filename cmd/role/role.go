@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Main becomes landfall with one role: `landfall-gateway ARGUMENTS` is `landfall serve --role gateway ARGUMENTS`. The process stays the
-// same, and so do its environment and what it was given. It returns only when there is no landfall beside this program; then it has
-// said so, and the result is an exit code.
+// Main becomes landfall with one role: `landfall-gateway ARGUMENTS` is `landfall serve --role gateway ARGUMENTS`. The
+// process stays the same, and so do its environment and what it was given. It returns only when there is no landfall
+// beside this program; then it has said so, and the result is an exit code.
 func Main(role string) int {
 	self, err := os.Executable()
 	if err == nil {

@@ -165,7 +165,8 @@ func TestRecord(t *testing.T) {
 	testkit.Equal(t, "whether the record has the secret", strings.Contains(fmt.Sprintf("%+v", x), "hunter2"), false)
 }
 
-// Two runs at the same time that name the same execution are two, each with a record and a log of its own; so are those that name none.
+// Two runs at the same time that name the same execution are two, each with a record and a log of its own; so are those
+// that name none.
 func TestSameExecution(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -245,7 +246,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The log of a function that gave no answer ends with why, on a line of its own; one that answered with an error has said it itself.
+// The log of a function that gave no answer ends with why, on a line of its own; one that answered with an error has
+// said it itself.
 func TestLogSaysWhy(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -278,7 +280,8 @@ func (picky) Judge(event.Event) error {
 	return &landfall.Error{Op: "test", Message: "hunter2 is no header", Err: &runner.FunctionError{Reason: runner.Protocol}}
 }
 
-// A call whose answer nobody can use did not succeed: the record says so, and the log why, as the page tells its visitor.
+// A call whose answer nobody can use did not succeed: the record says so, and the log why, as the page tells its
+// visitor.
 func TestUnusableAnswer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -518,7 +521,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// While secrets are looked for in what one function said, everybody else's calls begin and end; none is cut in two and half shown.
+// While secrets are looked for in what one function said, everybody else's calls begin and end; none is cut in two and
+// half shown.
 func TestRedactionHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -553,7 +557,8 @@ func TestRedactionHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A function that is busy is tried again, and so is one whose runner went away, but not for ever; one that fails is not.
+// A function that is busy is tried again, and so is one whose runner went away, but not for ever; one that fails is
+// not.
 func TestAcceptedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -650,7 +655,8 @@ func TestAcceptedWhileItBegins(t *testing.T) {
 	testkit.Equal(t, "starts beside the first", len(started), 0)
 }
 
-// Two processes whose clocks differ by an hour do not take each other for dead, and see each other's death all the same.
+// Two processes whose clocks differ by an hour do not take each other for dead, and see each other's death all the
+// same.
 func TestClocksDiffer(t *testing.T) {
 	t.Parallel()
 	for name, differ := range map[string]time.Duration{"the other's is behind": -time.Hour, "the other's is ahead": time.Hour} {

@@ -31,8 +31,8 @@ type Recorder struct {
 
 	Contracts *contract.Cache // of the functions that accept executions; nil: none is remembered
 
-	// Redact takes what nobody may read out of the message of an error, or out of an answer as JSON, before it is kept; nil: nothing.
-	// What functions log comes without it.
+	// Redact takes what nobody may read out of the message of an error, or out of an answer as JSON, before it is kept;
+	// nil: nothing. What functions log comes without it.
 	Redact func(f *landfall.Function, text string) string
 
 	mu        sync.Mutex
@@ -247,7 +247,8 @@ func (r *Recorder) end(x *running, answer event.Event, err error) {
 	}
 }
 
-// explain ends the log with why there is no answer, on a line of its own: the function did not say it. The caller holds the lock.
+// explain ends the log with why there is no answer, on a line of its own: the function did not say it. The caller holds
+// the lock.
 func (x *running) explain() {
 	line := x.Message + "\n"
 	if n := len(x.log); n > 0 && x.log[n-1] != '\n' {
@@ -257,8 +258,8 @@ func (x *running) explain() {
 	x.Log += int64(len(line))
 }
 
-// redacted returns a text of an execution without what nobody may read. It is not called under the lock: to find secrets in a text may
-// take long, and everybody's calls would wait for it.
+// redacted returns a text of an execution without what nobody may read. It is not called under the lock: to find
+// secrets in a text may take long, and everybody's calls would wait for it.
 func (r *Recorder) redacted(x *running, text string) string {
 	r.mu.Lock()
 	f := x.function
@@ -301,8 +302,8 @@ func outcomeOf(err error) Outcome {
 	return Refused
 }
 
-// admit reports whether the record of an execution is kept, and takes its log away when that is too much. The caller holds the
-// lock.
+// admit reports whether the record of an execution is kept, and takes its log away when that is too much. The caller
+// holds the lock.
 func (r *Recorder) admit(x *running, failed bool) bool {
 	switch {
 	case x.always || x.claimed || !x.until.IsZero(): // the store has it as one that runs

@@ -41,13 +41,14 @@ func waiting() store.WaitingLimit {
 	return store.WaitingLimit{Count: count, Bytes: bytes}
 }
 
-// Find returns the function that an execution was accepted for, and the trigger that it came through; nil: it came by the function's
-// name. NotFound when one of them is gone.
+// Find returns the function that an execution was accepted for, and the trigger that it came through; nil: it came by
+// the function's name. NotFound when one of them is gone.
 type Find func(ctx context.Context, x landfall.Execution) (*landfall.Function, *registry.Trigger, error)
 
-// Accept stores a call that a function is to answer, in the version that it names, whatever becomes of what named it. When it
-// returns, the execution is on the disk. Of the event nothing is stored that only the function is told: its configuration is found
-// again. Invalid when the event is too large, or the function's contract refuses it; Unavailable when too many wait.
+// Accept stores a call that a function is to answer, in the version that it names, whatever becomes of what named it.
+// When it returns, the execution is on the disk. Of the event nothing is stored that only the function is told: its
+// configuration is found again. Invalid when the event is too large, or the function's contract refuses it; Unavailable
+// when too many wait.
 func (r *Recorder) Accept(ctx context.Context, c function.Call) (landfall.Execution, error) {
 	const op landfall.Op = "execution.Accept"
 	if err := r.Contracts.Of(c.Function.Contract).CheckInput(c.Event); err != nil {
@@ -92,8 +93,8 @@ func (r *Recorder) ring() {
 	}
 }
 
-// Work has functions answer what was accepted until ctx ends, and then waits a moment for what is under way; what takes longer is run
-// again at the next start, or by another process.
+// Work has functions answer what was accepted until ctx ends, and then waits a moment for what is under way; what takes
+// longer is run again at the next start, or by another process.
 func (r *Recorder) Work(ctx context.Context, find Find, functions function.Caller) error {
 	r.begun(ctx) // else it would be taken for what its earlier life ran
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -191,8 +192,8 @@ func (r *Recorder) answer(ctx context.Context, x *running, input []byte, find Fi
 	return functions.Call(ctx, function.Call{Function: f, Trigger: t, Event: e, Accepted: true})
 }
 
-// again reports whether an execution that could not be run may be run later: nobody is busy then, or we do not stop. So may one whose
-// runner went away, as often as if this process had.
+// again reports whether an execution that could not be run may be run later: nobody is busy then, or we do not stop. So
+// may one whose runner went away, as often as if this process had.
 func again(err error, attempt int64) bool {
 	kind := landfall.KindOf(err)
 	return kind == landfall.Unavailable || kind == landfall.Canceled || isLost(err) && attempt < attempts
@@ -241,9 +242,9 @@ func (r *Recorder) keepResult(x *running, answer event.Event) {
 	}
 }
 
-// Deferred answers a request that would rather not wait for the function (Prefer: respond-async, RFC 7240): it accepts the event,
-// answers 202 with the execution, and returns true. It returns false, and does nothing, for any other request. When the event is
-// not accepted, it returns the error, and nothing is answered.
+// Deferred answers a request that would rather not wait for the function (Prefer: respond-async, RFC 7240): it accepts
+// the event, answers 202 with the execution, and returns true. It returns false, and does nothing, for any other
+// request. When the event is not accepted, it returns the error, and nothing is answered.
 func (r *Recorder) Deferred(w http.ResponseWriter, req *http.Request, c function.Call) (bool, error) {
 	if !prefersAsync(req.Header) {
 		return false, nil

@@ -74,8 +74,8 @@ func (r *Recorder) begun(ctx context.Context) {
 	})
 }
 
-// look ends what processes ran that gave no sign of life for the time of a lease, as this process sees it: clocks of processes differ,
-// and may be set.
+// look ends what processes ran that gave no sign of life for the time of a lease, as this process sees it: clocks of
+// processes differ, and may be set.
 func (r *Recorder) look(ctx context.Context, now time.Time) {
 	seen := map[string]sighting{}
 	r.release(ctx, func(x store.RunningExecution) bool {

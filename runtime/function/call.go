@@ -1,5 +1,5 @@
-// Package function has the one value and the one interface by which functions are called, wherever they run: every source of events makes a
-// Call, and every room that it passes on its way to the function is a Caller.
+// Package function has the one value and the one interface by which functions are called, wherever they run: every
+// source of events makes a Call, and every room that it passes on its way to the function is a Caller.
 package function
 
 import (
@@ -26,9 +26,10 @@ type Call struct {
 
 // Caller calls functions.
 type Caller interface {
-	// Call gives the event to the function and returns its answer. It keeps nothing of the event's data. Of an answer that went to
-	// the Stream it returns the event without the data when all of it was taken, or an error when it broke off. The Body is stopped,
-	// and nothing of it is read any more, when Call returns, or in a moment. Its errors are those of runner.Runner.Run.
+	// Call gives the event to the function and returns its answer. It keeps nothing of the event's data. Of an answer that
+	// went to the Stream it returns the event without the data when all of it was taken, or an error when it broke off.
+	// The Body is stopped, and nothing of it is read any more, when Call returns, or in a moment. Its errors are those of
+	// runner.Runner.Run.
 	Call(ctx context.Context, c Call) (event.Event, error)
 }
 
@@ -40,8 +41,8 @@ func (f CallerFunc) Call(ctx context.Context, c Call) (event.Event, error) { ret
 
 // Body is the body of a request that comes while its function runs. One goroutine reads it.
 type Body interface {
-	// Read returns what came. Before the end there is no error; io.EOF is the end, and any other error is why it broke off, of which
-	// the function is told the message.
+	// Read returns what came. Before the end there is no error; io.EOF is the end, and any other error is why it broke
+	// off, of which the function is told the message.
 	io.Reader
 
 	// Stop makes Read fail, also one that waits. Any goroutine may call it, more than once, also behind the end.

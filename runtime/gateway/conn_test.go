@@ -94,7 +94,8 @@ func TestFlushedAnswers(t *testing.T) {
 	}
 }
 
-// dial sends text over a connection of its own to a server behind wire.Listener, and returns all that it answers until it closes.
+// dial sends text over a connection of its own to a server behind wire.Listener, and returns all that it answers until
+// it closes.
 func dial(t *testing.T, server *httptest.Server, text string) string {
 	t.Helper()
 	var d net.Dialer
@@ -113,7 +114,8 @@ func dial(t *testing.T, server *httptest.Server, text string) string {
 	return string(answers)
 }
 
-// A request that says in two ways where it ends is the last one of its connection, behind those before it, which are answered.
+// A request that says in two ways where it ends is the last one of its connection, behind those before it, which are
+// answered.
 func TestRequestThatEndsTwice(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,12 +16,13 @@ import (
 	"landfall.dev/landfall/runtime/trigger"
 )
 
-// Fire answers at registry.TriggerPath + NAMESPACE/APP/TRIGGER of the control host, and for another release than the live one at
-// NAMESPACE/APP:RELEASE/TRIGGER: by what the trigger of that name answers. An HTTP trigger takes every method and is as public as
-// its route. Other triggers take POST with a token.
+// Fire answers at registry.TriggerPath + NAMESPACE/APP/TRIGGER of the control host, and for another release than the
+// live one at NAMESPACE/APP:RELEASE/TRIGGER: by what the trigger of that name answers. An HTTP trigger takes every
+// method and is as public as its route. Other triggers take POST with a token.
 //
-// Who accepts application/cloudevents+json, and nothing else, gets the event that the function answers with, as at /fire, or one that
-// says what went wrong. That has more of an error than visitors may know, and needs a token that may invoke, whatever the trigger says.
+// Who accepts application/cloudevents+json, and nothing else, gets the event that the function answers with, as at
+// /fire, or one that says what went wrong. That has more of an error than visitors may know, and needs a token that may
+// invoke, whatever the trigger says.
 //
 // What an Authorization header says is for the control host, and no function gets it.
 func (g *Gateway) Fire(w http.ResponseWriter, r *http.Request) {

@@ -98,8 +98,8 @@ func TestFire(t *testing.T) {
 	}
 }
 
-// Who wants the event that a function answers with needs a token, however public the trigger is, and learns of an error what visitors
-// do not. What a contract refuses has no execution, in either form.
+// Who wants the event that a function answers with needs a token, however public the trigger is, and learns of an error
+// what visitors do not. What a contract refuses has no execution, in either form.
 func TestFireForEvent(t *testing.T) {
 	t.Parallel()
 	content := newStore()

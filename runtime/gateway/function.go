@@ -24,8 +24,8 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 )
 
-// route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports whether it
-// did: what has no route for the method may be a file.
+// route answers a request whose path a route of the release takes, or that may see nothing of the release, and reports
+// whether it did: what has no route for the method may be a file.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) bool {
 	var route *registry.Route
 	var methods []string
@@ -86,8 +86,8 @@ func (g *Gateway) callFunction(w http.ResponseWriter, r *http.Request, t *regist
 	named := []string{string(f.Version), ""} // what answers, in two headers
 	h[page.VersionHeader] = named[:1:1]
 	if r.ContentLength != 0 {
-		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no connection
-		// has no deadline.
+		// It holds for net/http too, which reads what is left of a body, and it ends with the body. A writer that has no
+		// connection has no deadline.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.bodyTimeout))
 	}
 	by := g.admit(w, r, t.AppName, access)
@@ -213,8 +213,8 @@ func (g *Gateway) loggable(f *landfall.Function, err error) error {
 	return &hidden
 }
 
-// faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for the operator
-// alone.
+// faultOf returns what is known of a failure, but for what the function logged, which is with the execution. It is for
+// the operator alone.
 func faultOf(err error) event.Error {
 	fault := runner.ErrorOf(err)
 	if answered, ok := errors.AsType[*answeredError](err); ok {
@@ -224,8 +224,8 @@ func faultOf(err error) event.Error {
 	return fault
 }
 
-// pageOfFailure returns the page for a call that failed. What the function wrote is not for everybody; only when it chose a
-// status for its error that says the request is wrong, its message is for the caller.
+// pageOfFailure returns the page for a call that failed. What the function wrote is not for everybody; only when it
+// chose a status for its error that says the request is wrong, its message is for the caller.
 func pageOfFailure(err error) page.Page {
 	if answered, ok := errors.AsType[*answeredError](err); ok {
 		if answered.status == 0 || answered.status >= http.StatusInternalServerError {

@@ -103,8 +103,8 @@ func (s *site) send(t testing.TB, method, host, target string, body io.Reader, h
 	return response{answer, string(text)}
 }
 
-// A release has routes beside its files. Who asks for one gets what its function answers, and is told which version it was and
-// by what the log is found.
+// A release has routes beside its files. Who asks for one gets what its function answers, and is told which version it
+// was and by what the log is found.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	content := newStore()
@@ -176,8 +176,8 @@ func TestRoutesOfReleases(t *testing.T) {
 	s.get(t, host, "/hello").wantHeaders(t, page.VersionHeader, "wwwwwww2", "X-Robots-Tag", "all")
 }
 
-// The function gets the whole request as one event, without what is the connection's or Landfall's, and nobody can tell it where
-// the request came from but the connection.
+// The function gets the whole request as one event, without what is the connection's or Landfall's, and nobody can tell
+// it where the request came from but the connection.
 func TestEventOfRequest(t *testing.T) {
 	t.Parallel()
 	var got event.Event
@@ -450,7 +450,8 @@ func TestNoFunctions(t *testing.T) {
 	s.get(t, host, "/").want(t, http.StatusOK, "aaaaaaa2", "page")
 }
 
-// What a function did instead of answering is a page that says so, with the execution, and never what the function wrote.
+// What a function did instead of answering is a page that says so, with the execution, and never what the function
+// wrote.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	const secret = "postgres://secret"

@@ -45,9 +45,9 @@ type Config struct {
 
 	Functions function.Caller // what routes lead to; nil: this process calls none, and says so
 
-	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil is yes,
-	// Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other error is a
-	// failure, and nobody may then. nil: nobody may.
+	// Allowed says who may call a route that is not public, or see what is for those alone who signed in, by a token: nil
+	// is yes, Unauthorized that nobody is known by what the request has, Forbidden that who is known may not. Every other
+	// error is a failure, and nobody may then. nil: nobody may.
 	Allowed func(r *http.Request, app string, access landfall.Access) error
 
 	// Sessions let people who are signed in at the control host see what is for them alone; nil: only tokens do.
@@ -65,8 +65,8 @@ type Config struct {
 
 	Tracer *trace.Tracer // what makes spans of the calls of functions; may be nil
 
-	// Answered is told of each answer: the app, or nothing where there is no such app, the status, and the bytes of the body.
-	// Many goroutines call it. nil: nobody is told.
+	// Answered is told of each answer: the app, or nothing where there is no such app, the status, and the bytes of the
+	// body. Many goroutines call it. nil: nobody is told.
 	Answered func(app string, status int, bytes int64)
 
 	Now func() time.Time // nil: time.Now
@@ -100,8 +100,8 @@ type Gateway struct {
 // headers are values of headers that are made once: nobody changes them.
 type headers struct{ nosniff, answered []string }
 
-// New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used is
-// Internal.
+// New returns a gateway. A domain or control host that is no host name is Invalid; a cache folder that cannot be used
+// is Internal.
 func New(c Config) (*Gateway, error) {
 	hosts, err := NewHosts(c.Domain, c.Control)
 	if err != nil {
@@ -151,8 +151,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.count(g.answer(&c, r), &c)
 }
 
-// count tells what an answer for an app was. It cuts the connection when the answer broke off, or when there is none because the client
-// is taken for gone: net/http would answer 200 with nothing, and one that only says no more still listens.
+// count tells what an answer for an app was. It cuts the connection when the answer broke off, or when there is none
+// because the client is taken for gone: net/http would answer 200 with nothing, and one that only says no more still
+// listens.
 func (g *Gateway) count(app string, c *counted) {
 	if g.answered != nil && c.status != 0 { // else the client went away, and got none
 		g.answered(app, c.status, c.bytes)
@@ -187,8 +188,8 @@ func (g *Gateway) answer(w http.ResponseWriter, r *http.Request) (app string) {
 	return app
 }
 
-// resolve returns what a host leads to, and its app; none when there is no such app. When it leads to no release that can be
-// served, it answers, and returns false.
+// resolve returns what a host leads to, and its app; none when there is no such app. When it leads to no release that
+// can be served, it answers, and returns false.
 func (g *Gateway) resolve(w http.ResponseWriter, r *http.Request, table *registry.Table, host Host) (found registry.Resolution, app string, ok bool) {
 	h := w.Header()
 	found = table.Resolve(host.App, host.Selector, host.Joined)

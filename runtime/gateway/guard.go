@@ -79,7 +79,8 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, app string, acces
 	}
 }
 
-// admitVisitor returns who asks for something that is for those alone who signed in, or have a token. It answers when they may not.
+// admitVisitor returns who asks for something that is for those alone who signed in, or have a token. It answers when
+// they may not.
 func (g *guard) admitVisitor(w http.ResponseWriter, r *http.Request, app string) caller {
 	if c, ok := w.(*counted); ok {
 		c.private = true
@@ -101,8 +102,8 @@ func (g *guard) admitVisitor(w http.ResponseWriter, r *http.Request, app string)
 	return nobody
 }
 
-// visitorOf returns as whom a request may see what is for those alone who signed in, or have a token, and otherwise nobody, and why:
-// no error says that it comes from a page of another host.
+// visitorOf returns as whom a request may see what is for those alone who signed in, or have a token, and otherwise
+// nobody, and why: no error says that it comes from a page of another host.
 func (g *guard) visitorOf(r *http.Request, app string) (caller, error) {
 	host, _ := CanonicalHost(r.Host)
 	var err error = &landfall.Error{Op: "gateway.admit", Kind: landfall.Unauthorized}
@@ -123,7 +124,8 @@ func (g *guard) visitorOf(r *http.Request, app string) (caller, error) {
 	return nobody, err
 }
 
-// seesPast reports whether a request may see files of releases that are only for those who signed in. It answers when nobody can tell.
+// seesPast reports whether a request may see files of releases that are only for those who signed in. It answers when
+// nobody can tell.
 func (g *guard) seesPast(w http.ResponseWriter, r *http.Request, app string) (known, answered bool) {
 	by, err := g.visitorOf(r, app)
 	if by != nobody {

@@ -107,8 +107,8 @@ func isLabel(s string) bool {
 // Hosts are the names of one installation.
 type Hosts struct{ domain, suffix, control string }
 
-// NewHosts returns the hosts below a base domain, and that of the public URL, if it is another; a port does not matter. A name
-// that is none is Invalid.
+// NewHosts returns the hosts below a base domain, and that of the public URL, if it is another; a port does not matter.
+// A name that is none is Invalid.
 func NewHosts(domain, control string) (Hosts, error) {
 	const op landfall.Op = "gateway.hosts"
 	base, ok := CanonicalHost(domain)

@@ -71,7 +71,8 @@ func TestPastAssets(t *testing.T) {
 	s.get(t, "shop.eeeeeee2.releases.test", "/js/app-11111a11.js").wantPage(t, http.StatusGone, "eeeeeee2", "has expired")
 }
 
-// Earlier releases are asked as long as their content is there; when it was collected the next one is, and then nothing.
+// Earlier releases are asked as long as their content is there; when it was collected the next one is, and then
+// nothing.
 func TestCollectedPast(t *testing.T) {
 	t.Parallel()
 	content := newStore()

@@ -21,7 +21,8 @@ func pushed(content *store, earlier, now files) registry.App {
 	}}
 }
 
-// An open page still loads what it needs after a push, whatever the names are; nothing else of what was live is to be had.
+// An open page still loads what it needs after a push, whatever the names are; nothing else of what was live is to be
+// had.
 func TestFilesOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	loaded := []string{
@@ -90,8 +91,8 @@ func TestFilesOfEarlierReleases(t *testing.T) {
 	}
 }
 
-// Caches that stand between know what the answer depends on, and keep it for long only when its name is certainly a hash. Ranges and
-// conditions are as with any file.
+// Caches that stand between know what the answer depends on, and keep it for long only when its name is certainly a
+// hash. Ranges and conditions are as with any file.
 func TestEarlierFilesInHTTP(t *testing.T) {
 	t.Parallel()
 	content := newStore()
@@ -221,7 +222,8 @@ func TestEarlierFilesOfAClosedApp(t *testing.T) {
 	s.get(t, host, "/", "Authorization", "Bearer good").want(t, http.StatusOK, "bbbbbbb2", "new")
 }
 
-// After 500 pushes a day, a path that no release has costs no look at the store, and the files of all of them are there.
+// After 500 pushes a day, a path that no release has costs no look at the store, and the files of all of them are
+// there.
 func TestManyEarlierReleases(t *testing.T) {
 	t.Parallel()
 	const pushes, shared = 500, 450 // more files than manifests in memory may list

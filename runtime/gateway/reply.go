@@ -20,7 +20,8 @@ import (
 // maxHeaders is how many bytes the headers of an answer may have: clients and proxies take no more of them.
 const maxHeaders = 64 << 10
 
-// heldBody is from where on a body is not in the kernel's hands at once, and a client that reads nothing holds it in memory.
+// heldBody is from where on a body is not in the kernel's hands at once, and a client that reads nothing holds it in
+// memory.
 const heldBody = 64 << 10
 
 // reply answers with a function's answer, of which the head is there.
@@ -46,8 +47,9 @@ func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified
 }
 
-// head sets the headers of a function's answer, but for the length, and returns its status. Its errors are a FunctionError for
-// what HTTP cannot answer with, and an answeredError for an event with an error; then it sets nothing.
+// head sets the headers of a function's answer, but for the length, and returns its status. Its errors are a
+// FunctionError for what HTTP cannot answer with, and an answeredError for an event with an error; then it sets
+// nothing.
 func (g *Gateway) head(h http.Header, asked, answer event.Event) (int, error) {
 	p, err := protocolOf(asked, answer)
 	if err != nil {
@@ -90,8 +92,8 @@ func illegal(format string, args ...any) error {
 	}
 }
 
-// protocolOf returns what an answer says about status and headers, which are legal. A function that hands back its request's says
-// nothing about either.
+// protocolOf returns what an answer says about status and headers, which are legal. A function that hands back its
+// request's says nothing about either.
 func protocolOf(asked, answer event.Event) (event.Protocol, error) {
 	if event.SameProtocol(answer, asked) {
 		return event.Protocol{}, nil // which need not be read
@@ -148,8 +150,9 @@ func setHeaders(h http.Header, given map[string][]string) {
 	}
 }
 
-// forProxies reports whether a header, by its canonical name, is an order to a proxy in front of the server, which would send a file of its
-// own in place of the answer, or keep the answer for as long as the function says. To some of them _ is -.
+// forProxies reports whether a header, by its canonical name, is an order to a proxy in front of the server, which
+// would send a file of its own in place of the answer, or keep the answer for as long as the function says. To some of
+// them _ is -.
 func forProxies(name string) bool {
 	if !strings.HasPrefix(name, "X") {
 		return false

@@ -142,8 +142,8 @@ func TestHeadersOfAnswer(t *testing.T) {
 	answer.wantHeaders(t, "X-Number", "7", "Content-Type", "text/plain")
 }
 
-// A function gives no orders to a proxy in front of the server, which would answer with its own files: neither at a route nor at /r/, at
-// once or in a stream, before its answer or behind it.
+// A function gives no orders to a proxy in front of the server, which would answer with its own files: neither at a
+// route nor at /r/, at once or in a stream, before its answer or behind it.
 func TestOrdersToProxies(t *testing.T) {
 	t.Parallel()
 	orders := []string{

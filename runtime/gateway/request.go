@@ -26,11 +26,12 @@ const (
 	requestTypeVersion = "1.0"
 )
 
-// sessionCookie is the cookie of the control host's pages, and begins the names of all of Landfall's. No function gets them.
+// sessionCookie is the cookie of the control host's pages, and begins the names of all of Landfall's. No function gets
+// them.
 const sessionCookie = "__Host-landfall"
 
-// event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its protocol
-// has the rest, with the values of the pattern's wildcards.
+// event returns the event that a request becomes. Its source is the address of the trigger, its data the body, and its
+// protocol has the rest, with the values of the pattern's wildcards.
 func (g *Gateway) event(r *http.Request, t *registry.Trigger, by caller, execution string, data []byte) event.Event {
 	if t.Kind == landfall.TimeTrigger || t.Kind == landfall.QueueTrigger {
 		return byHand(r, t, execution, data)
@@ -63,8 +64,8 @@ func setData(e *event.Event, r *http.Request, data []byte) {
 	}
 }
 
-// mediaTypeOf returns the content type of an event's data. Without one, an event's data is JSON; what is no content type is
-// not passed on as one.
+// mediaTypeOf returns the content type of an event's data. Without one, an event's data is JSON; what is no content
+// type is not passed on as one.
 func mediaTypeOf(given []string, data []byte) string {
 	if len(given) > 0 && (given[0] == "application/json" || given[0] == "text/plain") {
 		return given[0] // most, at no cost
@@ -91,7 +92,8 @@ func (g *Gateway) schemeOf(r *http.Request) string {
 	return "http"
 }
 
-// addressOf returns the address of a request, in ASCII, without the beginning of its path that the function does not see.
+// addressOf returns the address of a request, in ASCII, without the beginning of its path that the function does not
+// see.
 func addressOf(r *http.Request, scheme, trim string) string {
 	path := r.URL.EscapedPath()
 	if trim != "" {
@@ -124,8 +126,9 @@ func escaped(query string) string {
 	return out.String()
 }
 
-// headersOf returns the headers of a request for a function: without those of the connection, without what nobody vouches for,
-// and without the session at Landfall's own pages. Where the request came from is what the connection says.
+// headersOf returns the headers of a request for a function: without those of the connection, without what nobody
+// vouches for, and without the session at Landfall's own pages. Where the request came from is what the connection
+// says.
 func headersOf(r *http.Request, scheme string) map[string][]string {
 	const added = 3
 	headers := make(map[string][]string, len(r.Header)+added)
@@ -149,14 +152,14 @@ func headersOf(r *http.Request, scheme string) map[string][]string {
 	return headers
 }
 
-// reserved reports whether only Landfall may send a function a header of this name. One with an underscore looks in CGI and WSGI
-// like one with a hyphen, and could stand in its place.
+// reserved reports whether only Landfall may send a function a header of this name. One with an underscore looks in CGI
+// and WSGI like one with a hyphen, and could stand in its place.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, ownPrefix) || strings.HasPrefix(name, paramPrefix) || strings.Contains(name, "_")
 }
 
-// paramPrefix begins the names of the headers in which a function that was written for Fission finds the values of its route's
-// wildcards. A client cannot send them.
+// paramPrefix begins the names of the headers in which a function that was written for Fission finds the values of its
+// route's wildcards. A client cannot send them.
 const paramPrefix = "X-Fission-Params-"
 
 // ownPrefix begins the names of Landfall's own headers.
@@ -240,7 +243,8 @@ func (in *input) release(bodies *atomic.Int64) {
 // atFirst is the room for a body of which nothing came yet: many slow senders must not use up what all bodies may take.
 const atFirst = 16 << 10
 
-// read reads the body of a request to its end. When it cannot, it returns the page that says why; else one with status 0.
+// read reads the body of a request to its end. When it cannot, it returns the page that says why; else one with status
+// 0.
 func (g *Gateway) read(r *http.Request, in *input) page.Page {
 	if r.ContentLength == 0 {
 		return page.Page{}

@@ -73,7 +73,8 @@ func post(headers ...string) string {
 	return "POST / HTTP/1.1\r\nHost: " + host + "\r\n" + strings.Join(append(headers, "\r\n"), "\r\n")
 }
 
-// A body over the limit is refused by the limit's name, whether its length was said or not, and the function is not called.
+// A body over the limit is refused by the limit's name, whether its length was said or not, and the function is not
+// called.
 func TestLargeRequests(t *testing.T) {
 	t.Parallel()
 	called := 0

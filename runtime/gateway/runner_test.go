@@ -42,7 +42,8 @@ func programs(t testing.TB, files map[string]string) function.Caller {
 	})
 }
 
-// Real programs answer through a real listener, and when one does not, its caller learns it, and the next call is answered.
+// Real programs answer through a real listener, and when one does not, its caller learns it, and the next call is
+// answered.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	const answer = `printf '{"specversion":"1.0","id":"a","source":"/f","type":"t","datacontenttype":"text/html",` +

@@ -158,7 +158,8 @@ func nested(s *store) registry.App {
 	return registry.App{ID: "1", Name: "shop", Live: "aaaaaaa2", Releases: []registry.Release{{ID: "aaaaaaa2", Units: units}}}
 }
 
-// Files, folders, clean addresses, fallbacks and pages for what is missing, where the most specific unit that has it serves.
+// Files, folders, clean addresses, fallbacks and pages for what is missing, where the most specific unit that has it
+// serves.
 func TestLookup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, newStore(), nil)
@@ -511,7 +512,8 @@ func TestExpiredUnknown(t *testing.T) {
 	}
 }
 
-// A visitor who goes away while it is asked whether a release expired is no fault of the database's: anybody could fill the log so.
+// A visitor who goes away while it is asked whether a release expired is no fault of the database's: anybody could fill
+// the log so.
 func TestExpiredNobodyWaits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, newStore(), nil, registry.App{ID: "1", Name: "shop"})

@@ -16,8 +16,8 @@ import (
 // PreviewPath is where a preview session begins at the host of a release: with ?code=CODE, from the control host.
 const PreviewPath = "/.well-known/landfall-visit"
 
-// The cookies of the hosts of releases. Browsers keep cookies of such names only if this very host set them, over https or on the
-// machine itself. No function gets them or sets them.
+// The cookies of the hosts of releases. Browsers keep cookies of such names only if this very host set them, over https
+// or on the machine itself. No function gets them or sets them.
 const (
 	previewCookie = sessionCookie + "-visit"
 	nonceCookie   = sessionCookie + "-nonce"
@@ -29,12 +29,13 @@ type PreviewSessions interface {
 	// SignIn returns the address of the control host from where the browser that has nonce comes back to a path of a host.
 	SignIn(host, path, nonce string) string
 
-	// Begin takes a code that the control host gave to the browser that has nonce, and returns what its cookie is to hold, until when,
-	// and the path to go on with. NotFound when the code is good for nothing, for another host or browser, or not any more.
+	// Begin takes a code that the control host gave to the browser that has nonce, and returns what its cookie is to hold,
+	// until when, and the path to go on with. NotFound when the code is good for nothing, for another host or browser, or
+	// not any more.
 	Begin(ctx context.Context, host, code, nonce string) (secret, path string, expires time.Time, err error)
 
-	// Visitor returns an error unless the secret of a cookie of the host is that of somebody who is signed in and may read the app:
-	// Unauthorized when nobody is known by it, Forbidden when they may not.
+	// Visitor returns an error unless the secret of a cookie of the host is that of somebody who is signed in and may read
+	// the app: Unauthorized when nobody is known by it, Forbidden when they may not.
 	Visitor(ctx context.Context, host, app, secret string) error
 }
 
@@ -44,8 +45,8 @@ func browses(r *http.Request) bool {
 	return files.Reads(r) && strings.Contains(r.Header.Get("Accept"), "text/html") && (to == "" || to == "document")
 }
 
-// fromHere reports whether a request that has the cookie of this host comes from a page of it, or is somebody who goes there. Below
-// the same domain there are the pages of other apps, whose requests browsers send the cookie with.
+// fromHere reports whether a request that has the cookie of this host comes from a page of it, or is somebody who goes
+// there. Below the same domain there are the pages of other apps, whose requests browsers send the cookie with.
 func fromHere(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	switch {
@@ -108,8 +109,8 @@ func seeOther(w http.ResponseWriter, address string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// makePrivate sets the headers by which what is for one person stays with them: no cache between keeps it, their own one asks each
-// time, and pages of other hosts do not get at it.
+// makePrivate sets the headers by which what is for one person stays with them: no cache between keeps it, their own
+// one asks each time, and pages of other hosts do not get at it.
 func makePrivate(h http.Header) {
 	if !strings.Contains(strings.ToLower(h.Get("Cache-Control")), "no-store") {
 		h.Set("Cache-Control", "private, no-cache")

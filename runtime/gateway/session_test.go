@@ -92,8 +92,8 @@ func TestTwoTabs(t *testing.T) {
 	}
 }
 
-// The cookie of who signed in counts in requests of the host's own pages, and where somebody goes there. Browsers send it with those of
-// the pages of other apps, too.
+// The cookie of who signed in counts in requests of the host's own pages, and where somebody goes there. Browsers send
+// it with those of the pages of other apps, too.
 func TestWhoAsksForVisitors(t *testing.T) {
 	t.Parallel()
 	content := newStore()

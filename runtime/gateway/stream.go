@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/runtime/gateway/page"
 )
 
-// streamed is an answer that goes out while the function makes it. Nothing of it is held: a client that reads slowly holds the function
-// up, and one that reads nothing for the time that a body has is cut off.
+// streamed is an answer that goes out while the function makes it. Nothing of it is held: a client that reads slowly
+// holds the function up, and one that reads nothing for the time that a body has is cut off.
 type streamed struct {
 	g        *Gateway
 	w        http.ResponseWriter
@@ -44,7 +44,8 @@ func (s *streamed) Begin(answer event.Event) error {
 	return err
 }
 
-// Judge implements function.Recipient: it says why HTTP cannot answer with what was not streamed. When it can, the head is there then.
+// Judge implements function.Recipient: it says why HTTP cannot answer with what was not streamed. When it can, the head
+// is there then.
 func (s *streamed) Judge(answer event.Event) (err error) {
 	if s.began {
 		return nil

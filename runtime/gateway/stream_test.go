@@ -17,7 +17,8 @@ import (
 	"landfall.dev/landfall/trace"
 )
 
-// streaming is a function that hands on pieces of its answer, each when step says so, and then ends with an error or none.
+// streaming is a function that hands on pieces of its answer, each when step says so, and then ends with an error or
+// none.
 func streaming(p event.Protocol, end error, step <-chan struct{}, pieces ...string) function.CallerFunc {
 	return func(_ context.Context, c function.Call) (event.Event, error) {
 		answer := textOf(c.Event, "", p)
@@ -127,7 +128,8 @@ func TestImpossibleStream(t *testing.T) {
 	s.get(t, host, "/").wantPage(t, http.StatusBadGateway, "aaaaaaa2", "cannot be read")
 }
 
-// A client that reads nothing holds its function up for the time that a body has, and no longer; nothing is kept for it meanwhile.
+// A client that reads nothing holds its function up for the time that a body has, and no longer; nothing is kept for it
+// meanwhile.
 func TestStreamNobodyReads(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

@@ -15,8 +15,8 @@ import (
 	"landfall.dev/landfall/runtime/gateway/page"
 )
 
-// upload is the body of a request that its function reads while it comes. Nothing of it is held: a function that reads slowly holds
-// the client up, and a client that sends nothing for the time that a body has is cut off.
+// upload is the body of a request that its function reads while it comes. Nothing of it is held: a function that reads
+// slowly holds the client up, and a client that sends nothing for the time that a body has is cut off.
 type upload struct {
 	r       *http.Request
 	control *http.ResponseController
@@ -61,8 +61,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.r.Body.Read(p)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	// net/http ends the request's context before it says that the time is over, and the call, which ends with that, may have stopped
-	// this one by now.
+	// net/http ends the request's context before it says that the time is over, and the call, which ends with that, may
+	// have stopped this one by now.
 	late := errors.Is(err, os.ErrDeadlineExceeded) && (!u.stopped || !time.Now().Before(u.until))
 	switch {
 	case u.taken.Add(int64(n)) > u.most:
@@ -111,8 +111,8 @@ func (u *upload) Stop() {
 // Taken implements function.Body.
 func (u *upload) Taken() int64 { return u.taken.Load() }
 
-// head says in the head of an answer that it is the connection's last, unless the body was read to its end: what is left of it is
-// nobody's request.
+// head says in the head of an answer that it is the connection's last, unless the body was read to its end: what is
+// left of it is nobody's request.
 func (u *upload) head(h http.Header) {
 	if u == nil {
 		return

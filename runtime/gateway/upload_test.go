@@ -21,7 +21,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// uploads serves programs that take bodies in parts, at /NAME: they count the events that they got. What they do with one is by name.
+// uploads serves programs that take bodies in parts, at /NAME: they count the events that they got. What they do with
+// one is by name.
 func uploads(t *testing.T, most int64, does map[string]string) *site {
 	t.Helper()
 	const answer = `printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/plain","dataread":%s,"data":"%s %s"}\n' "$read" "$n" "$size"`
@@ -107,7 +108,8 @@ func TestUploadsThatEnd(t *testing.T) {
 	s.send(t, http.MethodPost, host, "/all", strings.NewReader("x")).want(t, status, "aaaaaaa2", "5 1")
 }
 
-// silent is a body of which nothing comes. As that of net/http, it ends the request's context before it says that the time is over.
+// silent is a body of which nothing comes. As that of net/http, it ends the request's context before it says that the
+// time is over.
 type silent struct {
 	cancel  context.CancelFunc
 	stopped chan struct{} // closed when the call has noticed
@@ -120,7 +122,8 @@ func (s silent) Read([]byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
-// Who sends nothing more is told so, and gets no empty answer of status 200, also when the call ends before its body does.
+// Who sends nothing more is told so, and gets no empty answer of status 200, also when the call ends before its body
+// does.
 func TestSilenceEndsTheCall(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

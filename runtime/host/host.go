@@ -1,5 +1,5 @@
-// Package host runs the functions of releases in this process: it unpacks their packages, keeps those that are called, and gives them
-// their variables and secrets.
+// Package host runs the functions of releases in this process: it unpacks their packages, keeps those that are called,
+// and gives them their variables and secrets.
 package host
 
 import (
@@ -71,7 +71,8 @@ type placed struct {
 
 var _ function.Caller = (*Host)(nil)
 
-// Call implements function.Caller. NotFound when the function's package is not stored, Conflict when it cannot have its secrets.
+// Call implements function.Caller. NotFound when the function's package is not stored, Conflict when it cannot have its
+// secrets.
 func (h *Host) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	p, err := h.place(ctx, c.Function)
 	if err != nil {
@@ -163,7 +164,8 @@ func folderOf(f *landfall.Function, env environment.Environment) string {
 // prepareLimit is how long a change waits for its functions. What takes longer goes on, and calls wait for it.
 const prepareLimit = 10 * time.Second
 
-// Prepare makes functions ready whose first call would otherwise take long: those that are modules. It waits for them, but not for long.
+// Prepare makes functions ready whose first call would otherwise take long: those that are modules. It waits for them,
+// but not for long.
 func (h *Host) Prepare(ctx context.Context, functions map[string]*landfall.Function) {
 	ready := make(chan struct{})
 	h.preparing.Go(func() {
@@ -199,7 +201,8 @@ func (h *Host) placeModules(ctx context.Context, functions map[string]*landfall.
 	}
 }
 
-// called counts a call of a function: of the one that is ready, else of made, which is ready then. Without both it returns nil.
+// called counts a call of a function: of the one that is ready, else of made, which is ready then. Without both it
+// returns nil.
 func (h *Host) called(id string, made *placed) *placed {
 	h.mu.Lock()
 	defer h.mu.Unlock()

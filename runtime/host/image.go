@@ -15,8 +15,8 @@ import (
 // imageFolder is where functions lie in their images: where the sandbox shows them, too.
 const imageFolder = "function"
 
-// Image returns what the image of a function has: what runs here, where it runs here. It stays until the function that it returns is
-// called. It runs nothing.
+// Image returns what the image of a function has: what runs here, where it runs here. It stays until the function that
+// it returns is called. It runs nothing.
 func (h *Host) Image(ctx context.Context, f *landfall.Function) (images.Content, func(), error) {
 	u, err := h.unpack(ctx, f)
 	if err != nil {

@@ -80,8 +80,8 @@ func (l *Live) ask(ctx context.Context) error {
 	return nil
 }
 
-// MadeReady returns the functions of a table's live releases that are made ready before they are called: those that are kept warm, and those
-// that are compiled first.
+// MadeReady returns the functions of a table's live releases that are made ready before they are called: those that are
+// kept warm, and those that are compiled first.
 func MadeReady(table *registry.Table) []*landfall.Function {
 	if table == nil {
 		return nil

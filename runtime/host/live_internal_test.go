@@ -12,7 +12,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// What a runner is told to make ready stays while the registry is away, and is not made ready again while nothing changes.
+// What a runner is told to make ready stays while the registry is away, and is not made ready again while nothing
+// changes.
 func TestLiveFunctions(t *testing.T) {
 	t.Parallel()
 	var said []*landfall.Function

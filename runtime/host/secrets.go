@@ -16,7 +16,8 @@ import (
 // maxSecrets is how many bytes the secrets of a function may have together: a system gives a new process no more.
 const maxSecrets = 1 << 20
 
-// reveal gives a function its secrets, and takes them out of whatever it says. Conflict when there is one that it cannot have.
+// reveal gives a function its secrets, and takes them out of whatever it says. Conflict when there is one that it
+// cannot have.
 func reveal(keeper *secret.Keeper, f *landfall.Function, to *runner.Function) error {
 	values := map[string]secret.Text{}
 	total := 0
@@ -73,13 +74,14 @@ func filesOf(f *landfall.Function, secrets map[string]secret.Text) map[string]st
 	return files
 }
 
-// Redactors take the secrets of the functions that run here out of texts. The zero value knows of none. Its methods may be called at the
-// same time.
+// Redactors take the secrets of the functions that run here out of texts. The zero value knows of none. Its methods may
+// be called at the same time.
 type Redactors struct {
 	all sync.Map // the function's ID to its *secret.Redactor
 }
 
-// Redact returns a text without the secrets of a function. A function that has not run here said nothing: its texts stay as they are.
+// Redact returns a text without the secrets of a function. A function that has not run here said nothing: its texts
+// stay as they are.
 func (r *Redactors) Redact(f *landfall.Function, text string) string {
 	known, _ := r.all.Load(f.ID)
 	hide, _ := known.(*secret.Redactor) // nil leaves a text as it is
@@ -95,8 +97,8 @@ func (r *Redactors) set(id string, hide *secret.Redactor) {
 	r.all.Store(id, hide)
 }
 
-// Redact takes the secrets of a function that runs elsewhere out of a text, which is JSON or not. Where the key does not open them, it
-// returns nothing of the text.
+// Redact takes the secrets of a function that runs elsewhere out of a text, which is JSON or not. Where the key does
+// not open them, it returns nothing of the text.
 func Redact(key *secret.Keeper, f *landfall.Function, text string) string {
 	if len(f.Secrets) == 0 {
 		return text

@@ -19,7 +19,8 @@ const (
 	keepUnused = 24 * time.Hour
 )
 
-// Tidy forgets the functions that no release of the newest table has any more, and those that nobody calls, until ctx ends.
+// Tidy forgets the functions that no release of the newest table has any more, and those that nobody calls, until ctx
+// ends.
 func (h *Host) Tidy(ctx context.Context, table func() *registry.Table) error {
 	tick := time.NewTicker(tidyInterval)
 	defer tick.Stop()
@@ -35,7 +36,8 @@ func (h *Host) Tidy(ctx context.Context, table func() *registry.Table) error {
 	}
 }
 
-// tidy forgets the functions that have not been needed for a while and that do nothing. The needed ones are given by their IDs.
+// tidy forgets the functions that have not been needed for a while and that do nothing. The needed ones are given by
+// their IDs.
 func (h *Host) tidy(now time.Time, needed map[string]*landfall.Function) error {
 	h.forgetUnneeded(now, needed)
 	inherited := h.inherited(now, needed)
@@ -46,8 +48,8 @@ func (h *Host) tidy(now time.Time, needed map[string]*landfall.Function) error {
 	})
 }
 
-// inherited returns the folders of functions that an earlier start of the server unpacked and nobody has called since: they stay as
-// long as those that were called once, while there is room for all.
+// inherited returns the folders of functions that an earlier start of the server unpacked and nobody has called since:
+// they stay as long as those that were called once, while there is room for all.
 func (h *Host) inherited(now time.Time, needed map[string]*landfall.Function) map[string]bool {
 	var all int64
 	for _, size := range h.packages.Sizes() {
@@ -89,8 +91,8 @@ func (h *Host) forget(id string) {
 	h.redactors.set(id, nil)
 }
 
-// forgetUnused forgets functions of which nothing runs, those that were not called for longest first: what was not called for long,
-// and what has more than its share of the disk. The caller holds the lock.
+// forgetUnused forgets functions of which nothing runs, those that were not called for longest first: what was not
+// called for long, and what has more than its share of the disk. The caller holds the lock.
 func (h *Host) forgetUnused(now time.Time) {
 	sizes, users := h.packages.Sizes(), map[string]int{}
 	var all int64

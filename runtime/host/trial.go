@@ -18,8 +18,8 @@ import (
 // Trials run functions for the tests of their contracts, apart from what is released.
 type Trials struct{ host *Host }
 
-// NewTrials returns trials that nothing else shares the runner and the packages of. They have secrets of their own: each is
-// secret.StandIn. The caller closes them.
+// NewTrials returns trials that nothing else shares the runner and the packages of. They have secrets of their own:
+// each is secret.StandIn. The caller closes them.
 func NewTrials(c Config) (*Trials, error) {
 	key, err := secret.NewKey() // nothing real is sealed with it
 	if err != nil {
@@ -29,8 +29,8 @@ func NewTrials(c Config) (*Trials, error) {
 	return &Trials{New(c)}, err
 }
 
-// Try gives an event to a function, whose secrets all have the value secret.StandIn, and returns its answer. Invalid, with a sentence,
-// when the function gave none.
+// Try gives an event to a function, whose secrets all have the value secret.StandIn, and returns its answer. Invalid,
+// with a sentence, when the function gave none.
 func (t *Trials) Try(ctx context.Context, f landfall.Function, e event.Event) (event.Event, error) {
 	f.Secrets = slices.Clone(f.Secrets)
 	for i, s := range f.Secrets {

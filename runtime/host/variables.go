@@ -15,7 +15,8 @@ func identity(f *landfall.Function) map[string]string {
 	return env
 }
 
-// variables returns what a function gets as environment: the app's configuration over what its environment says, and who it is.
+// variables returns what a function gets as environment: the app's configuration over what its environment says, and
+// who it is.
 func variables(f *landfall.Function) map[string]string {
 	env := identity(f)
 	for name, value := range f.Environment.Env {

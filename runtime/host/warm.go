@@ -15,14 +15,14 @@ const (
 	warmLook  = 200 * time.Millisecond // how often it is looked whether another release is live
 	warmAgain = 30 * time.Second       // how often processes are started that ended meanwhile
 
-	// Processes that are kept warm take room from functions that are called. So only half of what the runner has, and a quarter of that
-	// for one app, are kept: what is more waits as any process does.
+	// Processes that are kept warm take room from functions that are called. So only half of what the runner has, and a
+	// quarter of that for one app, are kept: what is more waits as any process does.
 	mostWarm      = 32
 	mostWarmOfApp = mostWarm / 4
 )
 
-// KeepWarm makes the functions of the table ready, starts processes of the functions of live releases that keep some, and lets those of
-// others go when there is a newer table, until ctx ends.
+// KeepWarm makes the functions of the table ready, starts processes of the functions of live releases that keep some,
+// and lets those of others go when there is a newer table, until ctx ends.
 func (h *Host) KeepWarm(ctx context.Context, table func() *registry.Table) error {
 	h.preparing.Go(func() { h.placeModules(ctx, table().Functions()) })
 	tick := time.NewTicker(warmLook)

@@ -84,9 +84,9 @@ func (i *image) has(d landfall.Digest) bool {
 	return d == i.digest || d == i.configDigest || slices.Contains(i.layers, d)
 }
 
-// New returns a builder that keeps layers in dir, which it empties first, and removes what was not used for longest when they
-// have more bytes than the limit. unpack returns what an image of a function has, which stays until the function that it returns
-// is called.
+// New returns a builder that keeps layers in dir, which it empties first, and removes what was not used for longest
+// when they have more bytes than the limit. unpack returns what an image of a function has, which stays until the
+// function that it returns is called.
 func New(dir string, limit int64, unpack func(ctx context.Context, f *landfall.Function) (Content, func(), error)) (*Builder, error) {
 	const (
 		private  = 0o700
@@ -218,7 +218,8 @@ func trees(c Content) []tree {
 	return []tree{{from: c.Folder, at: c.At, has: func(name string) bool { return name == "." || apart(name) }}, own}
 }
 
-// config is the configuration of a container. The app's is no part of it: it may be secret, and is no part of a function's version.
+// config is the configuration of a container. The app's is no part of it: it may be secret, and is no part of a
+// function's version.
 func config(f Function, c Content) v1.Config {
 	return v1.Config{
 		User: user, Env: c.Env, Entrypoint: c.Args, WorkingDir: c.Dir,
@@ -272,8 +273,8 @@ func (b *Builder) keep(d landfall.Digest, size int64) {
 	b.kept[d].used = b.clock
 }
 
-// trim removes the layers that were not used for longest, but not those of the image that was made last, until all together have no
-// more bytes than the limit. Who reads one reads on.
+// trim removes the layers that were not used for longest, but not those of the image that was made last, until all
+// together have no more bytes than the limit. Who reads one reads on.
 func (b *Builder) trim(last []landfall.Digest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

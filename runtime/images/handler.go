@@ -41,8 +41,8 @@ type Handler struct {
 	// Names returns what a function's versions are called. NotFound when there is no such function.
 	Names func(ctx context.Context, namespace, name string) (Names, error)
 
-	// Admit returns an error unless the request may read functions of an app: Unauthorized when nobody knows who asks, NotFound
-	// when it must not even know of them. Without an app it says whether there is any of which it may.
+	// Admit returns an error unless the request may read functions of an app: Unauthorized when nobody knows who asks,
+	// NotFound when it must not even know of them. Without an app it says whether there is any of which it may.
 	Admit func(r *http.Request, app *string) error
 
 	Builder *Builder
@@ -179,8 +179,8 @@ func (h *Handler) digest(w http.ResponseWriter, r *http.Request, namespace, name
 	return unknown(code)
 }
 
-// holding returns the version of a function whose image has a digest, and that image: one that was made before, else it makes those
-// of the newest versions that could be made when they were tried last. NotFound when there is none.
+// holding returns the version of a function whose image has a digest, and that image: one that was made before, else it
+// makes those of the newest versions that could be made when they were tried last. NotFound when there is none.
 func (h *Handler) holding(r *http.Request, namespace, name string, d landfall.Digest) (Function, *image, error) {
 	names, err := h.Names(r.Context(), namespace, name)
 	if err == nil {

@@ -29,7 +29,8 @@ import (
 	"landfall.dev/landfall/runtime/images"
 )
 
-// door is a registry with the function default/hello, whose versions are v1 to vN, of which each has a file with its name.
+// door is a registry with the function default/hello, whose versions are v1 to vN, of which each has a file with its
+// name.
 type door struct {
 	http.Handler
 	versions int
@@ -212,7 +213,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// Versions of which no image can be made are not tried again for each digest of nothing; by its own name one is, and then it is found.
+// Versions of which no image can be made are not tried again for each digest of nothing; by its own name one is, and
+// then it is found.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	const versions = 3

@@ -113,8 +113,8 @@ type writer struct {
 // inode is a file, whatever its names.
 type inode struct{ device, number uint64 }
 
-// first returns the name by which a file is in the layer already; else it is name from now on, and there is none. An image that was
-// unpacked has its hard links: each written as a file of its own, they could become any number of bytes.
+// first returns the name by which a file is in the layer already; else it is name from now on, and there is none. An
+// image that was unpacked has its hard links: each written as a file of its own, they could become any number of bytes.
 func (w *writer) first(info fs.FileInfo, name string) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || stat.Nlink < 2 {

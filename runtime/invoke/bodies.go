@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall/event"
 )
 
-// Bodies bounds what the requests at a door hold at a time: a token for one app must not take the memory of all. Its zero value has
-// the usual bounds.
+// Bodies bounds what the requests at a door hold at a time: a token for one app must not take the memory of all. Its
+// zero value has the usual bounds.
 type Bodies struct {
 	Bytes int64         // of all bodies that are being read and answered; 256 MiB
 	Limit time.Duration // for a body to arrive, and for an answer to be taken; a minute

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Confined serves what functions answer at a host that is not theirs: it goes out with headers by which no browser runs it, and of those
-// that the function says with no others than a client needs to read it. Others may act on the whole host, or on a proxy in front of it.
+// Confined serves what functions answer at a host that is not theirs: it goes out with headers by which no browser runs
+// it, and of those that the function says with no others than a client needs to read it. Others may act on the whole
+// host, or on a proxy in front of it.
 func Confined(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&confined{ResponseWriter: w}, r) })
 }

@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/runtime/invoke"
 )
 
-// What a function answers at the control host has the headers that its reader needs, and no others: at once, before its answer, or
-// behind it.
+// What a function answers at the control host has the headers that its reader needs, and no others: at once, before its
+// answer, or behind it.
 func TestConfined(t *testing.T) {
 	t.Parallel()
 	given := map[string]string{

@@ -25,13 +25,13 @@ type Triggers interface {
 	Find(e event.Event) ([]*registry.Trigger, error)
 }
 
-// Events takes events for whatever triggers they are for, of which their sender knows nothing. Its fields are set before the first
-// request.
+// Events takes events for whatever triggers they are for, of which their sender knows nothing. Its fields are set
+// before the first request.
 type Events struct {
 	Triggers Triggers
 
-	// Admit returns of which apps the request may invoke functions. Unauthorized when nobody knows who asks, Forbidden when it may
-	// not invoke any.
+	// Admit returns of which apps the request may invoke functions. Unauthorized when nobody knows who asks, Forbidden
+	// when it may not invoke any.
 	Admit func(r *http.Request) (may func(app string) bool, err error)
 
 	Deferred Deferred // nil: every request waits
@@ -62,8 +62,8 @@ func (h *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	exchange{h.Triggers, h.Deferred, h.Limits, &h.Bodies, h.Logger, r.URL.Path}.serve(w, r, func(e event.Event) []call { return h.calls(may, e) })
 }
 
-// calls returns a call for each trigger that an event is for, of apps that may be invoked. When there is none, it is one that says
-// so: it is not told whether there are others.
+// calls returns a call for each trigger that an event is for, of apps that may be invoked. When there is none, it is
+// one that says so: it is not told whether there are others.
 func (h *Events) calls(may func(app string) bool, e event.Event) []call {
 	found, err := h.Triggers.Find(e)
 	var calls []call

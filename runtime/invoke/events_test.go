@@ -67,7 +67,8 @@ func byName(t *registry.Trigger, e event.Event) (event.Event, error) {
 	return answer, err
 }
 
-// An event for several triggers fires all that the token may invoke, each with an event of its own, and the answers are a batch.
+// An event for several triggers fires all that the token may invoke, each with an event of its own, and the answers are
+// a batch.
 func TestEventsForSeveral(t *testing.T) {
 	t.Parallel()
 	h := events(triggers{found: []*registry.Trigger{bound("shop", "a"), bound("zoo", "b"), bound("shop", "c")}, run: byName})
@@ -92,7 +93,8 @@ func TestEventsForSeveral(t *testing.T) {
 	}
 }
 
-// A sender of webhooks that asks whether it may send is told so, without a token, at every address that takes events, whatever is there.
+// A sender of webhooks that asks whether it may send is told so, without a token, at every address that takes events,
+// whatever is there.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	all, one := events(triggers{}), door(echo)
@@ -143,8 +145,8 @@ func TestEventsFail(t *testing.T) {
 	}
 }
 
-// What requests hold of memory is bounded for all of them, and so is the time for which they hold it: one that says that it is large
-// and sends nothing takes neither from others.
+// What requests hold of memory is bounded for all of them, and so is the time for which they hold it: one that says
+// that it is large and sends nothing takes neither from others.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	h := &invoke.Events{

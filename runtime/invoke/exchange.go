@@ -42,8 +42,9 @@ type call struct {
 	err error // why there is nothing to call
 }
 
-// serve answers a request. Each of its events becomes calls, which are made one after the other. When there is one event and one
-// call, the status is that of its answer; else the answers are a batch, in which events with errors stand for those that failed.
+// serve answers a request. Each of its events becomes calls, which are made one after the other. When there is one
+// event and one call, the status is that of its answer; else the answers are a batch, in which events with errors stand
+// for those that failed.
 func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e event.Event) []call) {
 	events, form, done, err := x.bodies.read(w, r, x.limits)
 	defer done()
@@ -84,8 +85,8 @@ func (x exchange) serve(w http.ResponseWriter, r *http.Request, calls func(e eve
 	}
 }
 
-// make makes the call, and says in the headers what answers it. Of several calls that is the last one; each answer names its own
-// execution.
+// make makes the call, and says in the headers what answers it. Of several calls that is the last one; each answer
+// names its own execution.
 func (x exchange) make(ctx context.Context, h http.Header, c *call) (event.Event, error) {
 	if c.err != nil {
 		return event.Event{}, c.err

@@ -1,5 +1,5 @@
-// Package invoke has the doors at which programs give CloudEvents to functions: to one by its name and version, of which GET tells
-// what is needed to run it, and to those of the triggers that an event is for.
+// Package invoke has the doors at which programs give CloudEvents to functions: to one by its name and version, of
+// which GET tells what is needed to run it, and to those of the triggers that an event is for.
 package invoke
 
 import (
@@ -31,8 +31,8 @@ const (
 	ExecutionHeader = "Landfall-Execution"
 )
 
-// Deferred answers a request for one event that would rather not wait for the function, and reports whether it is one; with an error
-// nothing was answered.
+// Deferred answers a request for one event that would rather not wait for the function, and reports whether it is one;
+// with an error nothing was answered.
 type Deferred func(w http.ResponseWriter, r *http.Request, c function.Call) (bool, error)
 
 // Action is what a request wants of a function.
@@ -49,12 +49,13 @@ type Handler struct {
 	// Find returns the function that a reference means. NotFound, with a sentence, when there is none.
 	Find func(ctx context.Context, ref landfall.Reference) (*landfall.Function, error)
 
-	// Owner returns the id of the app whose function has a name. NotFound when there is none. nil: whoever may ask is told which
-	// versions there are.
+	// Owner returns the id of the app whose function has a name. NotFound when there is none. nil: whoever may ask is told
+	// which versions there are.
 	Owner func(ctx context.Context, ref landfall.Reference) (app string, err error)
 
-	// Admit returns an error unless the request may do that with the function: Unauthorized when nobody knows who asks, NotFound
-	// when it must not even know of it, Forbidden otherwise. Without a function it says whether there is any for which it may.
+	// Admit returns an error unless the request may do that with the function: Unauthorized when nobody knows who asks,
+	// NotFound when it must not even know of it, Forbidden otherwise. Without a function it says whether there is any for
+	// which it may.
 	Admit func(r *http.Request, action Action, f *landfall.Function) error
 
 	Functions function.Caller // nil: this process calls none
@@ -103,7 +104,8 @@ func (h *Handler) find(r *http.Request, action Action) (*landfall.Function, erro
 	return f, h.Admit(r, action, f)
 }
 
-// missing returns err, which says which versions a function has, to who may know of the function; to others that there is none.
+// missing returns err, which says which versions a function has, to who may know of the function; to others that there
+// is none.
 func (h *Handler) missing(r *http.Request, action Action, ref landfall.Reference, err error) error {
 	if h.Owner == nil || landfall.KindOf(err) != landfall.NotFound {
 		return err
@@ -145,8 +147,8 @@ func AddressOf(f *landfall.Function) string {
 	return Path + f.Namespace + "/" + f.Name + ":" + string(f.Version)
 }
 
-// StatusOf returns the status for an error of reading an event or of Run: 413, 400 and 404 for the request's faults, 503 while a
-// function cannot be run, 504 when it did not answer in time, 502 for what it did instead of answering.
+// StatusOf returns the status for an error of reading an event or of Run: 413, 400 and 404 for the request's faults,
+// 503 while a function cannot be run, 504 when it did not answer in time, 502 for what it did instead of answering.
 func StatusOf(err error) int {
 	if _, large := errors.AsType[*event.TooLargeError](err); large {
 		return http.StatusRequestEntityTooLarge
@@ -174,8 +176,8 @@ func StatusOf(err error) int {
 	return http.StatusBadGateway
 }
 
-// description is what a runner needs to run a function, and who made it knows, by the names of the Fn document. Resources that the
-// function leaves to the runner are left out. Its configuration is named only: values may be secret.
+// description is what a runner needs to run a function, and who made it knows, by the names of the Fn document.
+// Resources that the function leaves to the runner are left out. Its configuration is named only: values may be secret.
 type description struct {
 	ID        string          `json:"id"`
 	Namespace string          `json:"namespace"`

@@ -1,7 +1,7 @@
 // Package packages keeps the packages of functions unpacked on this machine, as the functions' processes see them.
 //
-// What lies there is a copy. A start takes over what an earlier one unpacked only where nothing of a crash of the machine, or of a
-// function that ran without a sandbox, can be taken for a package: see Reopen.
+// What lies there is a copy. A start takes over what an earlier one unpacked only where nothing of a crash of the
+// machine, or of a function that ran without a sandbox, can be taken for a package: see Reopen.
 package packages
 
 import (
@@ -54,7 +54,8 @@ type Cache struct {
 	made map[string]*folder
 }
 
-// keyName is the file that says under which key the packages in a folder were unpacked. Names that begin with "." are no packages'.
+// keyName is the file that says under which key the packages in a folder were unpacked. Names that begin with "." are
+// no packages'.
 const keyName = ".key"
 
 // folder is a package that is unpacked, or being unpacked.
@@ -65,7 +66,8 @@ type folder struct {
 	until time.Time // how long it is known that its archive is no package; zero: it is one, or nobody knows
 }
 
-// remembered is how long it is known of an archive that it is no package, or damaged: it would be read anew for each call, in vain.
+// remembered is how long it is known of an archive that it is no package, or damaged: it would be read anew for each
+// call, in vain.
 const remembered = time.Minute
 
 // New returns a cache in dir, which it empties first.
@@ -73,9 +75,10 @@ func New(dir string, source Opener, limits Limits) (*Cache, error) {
 	return Reopen(dir, "", source, limits)
 }
 
-// Reopen returns a cache in dir, with the packages that an earlier one unpacked there under the same key: so functions answer after a
-// start although the disk is full. Whoever has the key says that the files are still as they were written: the machine did not stop
-// meanwhile, and nothing could write there. Under another key, and under the empty one, the cache begins empty.
+// Reopen returns a cache in dir, with the packages that an earlier one unpacked there under the same key: so functions
+// answer after a start although the disk is full. Whoever has the key says that the files are still as they were
+// written: the machine did not stop meanwhile, and nothing could write there. Under another key, and under the empty
+// one, the cache begins empty.
 func Reopen(dir, key string, source Opener, limits Limits) (*Cache, error) {
 	const files, size = 50_000, 2 << 30
 	if limits.Files == 0 {
@@ -91,7 +94,8 @@ func Reopen(dir, key string, source Opener, limits Limits) (*Cache, error) {
 	return c, nil
 }
 
-// takeOver knows the packages that were unpacked under the key, and removes all else. Nothing is written that is as it should be.
+// takeOver knows the packages that were unpacked under the key, and removes all else. Nothing is written that is as it
+// should be.
 func (c *Cache) takeOver(key string) error {
 	keyFile := filepath.Join(c.dir, keyName)
 	old, _ := os.ReadFile(filepath.Clean(keyFile)) // without one nothing is taken over
@@ -120,10 +124,10 @@ func (c *Cache) takeOver(key string) error {
 // unmeasured is the size of a folder that nobody has measured yet.
 const unmeasured = -1
 
-// Open returns the folder of an archive, unpacked, with what install adds to it. The name stands for both: whatever has the same
-// name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should be, and Invalid when
-// it has what no package may have: then it is not read again for a minute. The error of the store or of install otherwise, and then
-// the next call tries again.
+// Open returns the folder of an archive, unpacked, with what install adds to it. The name stands for both: whatever has
+// the same name is the same. The folder stays until Keep leaves it out. Internal when the archive is not what it should
+// be, and Invalid when it has what no package may have: then it is not read again for a minute. The error of the store
+// or of install otherwise, and then the next call tries again.
 func (c *Cache) Open(ctx context.Context, name string, a Archive, install func(ctx context.Context, dir string) error) (string, error) {
 	at := filepath.Join(c.dir, name)
 	for {
@@ -224,8 +228,8 @@ func (c *Cache) sizes() map[string]int64 {
 	return sizes
 }
 
-// Keep removes every folder that is ready and has none of the names, which it asks for while nobody can open one: what was opened
-// before is among them as long as a process may start in it.
+// Keep removes every folder that is ready and has none of the names, which it asks for while nobody can open one: what
+// was opened before is among them as long as a process may start in it.
 func (c *Cache) Keep(names func() map[string]bool) error {
 	old, err := c.putAway(names)
 	for _, dir := range old { // which may take long

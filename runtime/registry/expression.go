@@ -18,8 +18,8 @@ type expression struct {
 	route        *Route
 }
 
-// readExpression returns the expression of a pattern, METHOD HOST/PATH; nil for a pattern of http.ServeMux, and for one that cannot be
-// read: a spec has no such patterns.
+// readExpression returns the expression of a pattern, METHOD HOST/PATH; nil for a pattern of http.ServeMux, and for one
+// that cannot be read: a spec has no such patterns.
 func readExpression(pattern string, to *Route) *expression {
 	method, rest, _ := strings.Cut(pattern, " ")
 	slash := strings.IndexByte(rest, '/')
@@ -33,8 +33,8 @@ func readExpression(pattern string, to *Route) *expression {
 	return &expression{Expression: e, method: method, host: rest[:slash], route: to}
 }
 
-// precedence compares two expressions: one for a host comes first, then the one with more text before its first brace. Then the longer
-// one does, and of two that are as long the order is that of their characters.
+// precedence compares two expressions: one for a host comes first, then the one with more text before its first brace.
+// Then the longer one does, and of two that are as long the order is that of their characters.
 func precedence(a, b *expression) int {
 	return cmp.Or(
 		cmp.Compare(min(1, len(b.host)), min(1, len(a.host))), cmp.Compare(len(b.Fixed), len(a.Fixed)),
@@ -47,8 +47,8 @@ func (e *expression) takes(method string) bool {
 	return e.method == method || e.method == http.MethodGet && method == http.MethodHead
 }
 
-// precedes reports whether the expression is more specific than a pattern of http.ServeMux that takes a request as well: a path
-// without wildcards is the most specific of all, and then what has more text before its first wildcard.
+// precedes reports whether the expression is more specific than a pattern of http.ServeMux that takes a request as
+// well: a path without wildcards is the most specific of all, and then what has more text before its first wildcard.
 func (e *expression) precedes(pattern string) bool {
 	_, rest, _ := strings.Cut(pattern, " ")
 	slash := strings.IndexByte(rest, '/')
@@ -61,7 +61,8 @@ func (e *expression) precedes(pattern string) bool {
 	return !exact && len(e.Fixed) >= len(fixed)
 }
 
-// matching returns the first expression that takes a request, and its values; or else the methods of those that take its path.
+// matching returns the first expression that takes a request, and its values; or else the methods of those that take
+// its path.
 func (r *Routes) matching(request *http.Request) (found *expression, values map[string]string, methods []string) {
 	host := request.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -21,8 +21,8 @@ type Source interface {
 	Apps(ctx context.Context) ([]App, error)
 	// App returns the app with that ID, or a NotFound error.
 	App(ctx context.Context, id string) (App, error)
-	// Expired returns the expired release of an app with that ID, or else the newest one of those whose commits begin with the
-	// digits, or a NotFound error.
+	// Expired returns the expired release of an app with that ID, or else the newest one of those whose commits begin with
+	// the digits, or a NotFound error.
 	Expired(ctx context.Context, app, idOrDigits string) (Release, error)
 
 	Journal
@@ -51,17 +51,16 @@ type Change struct {
 	App    string // its id
 }
 
-// Registry keeps the newest table. While its Source fails it keeps the table that it has; what it could not read of one app holds no
-// other back.
-// Its methods may be called at the same time.
+// Registry keeps the newest table. While its Source fails it keeps the table that it has; what it could not read of one
+// app holds no other back. Its methods may be called at the same time.
 type Registry struct {
 	Source   Source
 	Peers    Peers
 	Interval time.Duration // of Run; 0: DefaultInterval
 	Log      *slog.Logger  // what Run could not read; nil: nowhere
 
-	// Prepare is given the functions of an app that changed, by their IDs, before the table shows them; nil: nobody asks. What
-	// it takes, the change waits for.
+	// Prepare is given the functions of an app that changed, by their IDs, before the table shows them; nil: nobody asks.
+	// What it takes, the change waits for.
 	Prepare func(ctx context.Context, functions map[string]*landfall.Function)
 
 	table  atomic.Pointer[Table]
@@ -173,8 +172,8 @@ const (
 	expiredLimit = 2 * time.Second
 )
 
-// Expired returns the expired release that the label selector means for the app with that name, as in Table.Resolve, which
-// did not know it; nothing when there is none. It asks the Source, which may have any number of them, and returns
+// Expired returns the expired release that the label selector means for the app with that name, as in Table.Resolve,
+// which did not know it; nothing when there is none. It asks the Source, which may have any number of them, and returns
 // its error; Unavailable when too many ask.
 func (r *Registry) Expired(ctx context.Context, app, selector string, joined bool) (landfall.UID, error) {
 	s, ok := r.Table().names[app]
@@ -203,8 +202,8 @@ func (r *Registry) Expired(ctx context.Context, app, selector string, joined boo
 // maxHeard is how many notices may wait. Those beyond it are lost, which the next one shows.
 const maxHeard = 1000
 
-// Run refreshes at once, unless nothing changed since Open, then what Peers give notice of, and what else changes in the
-// Source, until ctx ends. It returns nil.
+// Run refreshes at once, unless nothing changed since Open, then what Peers give notice of, and what else changes in
+// the Source, until ctx ends. It returns nil.
 func (r *Registry) Run(ctx context.Context) error {
 	interval := r.Interval
 	if interval <= 0 {

@@ -187,8 +187,8 @@ func TestRefresh(t *testing.T) {
 	wantLive(t, r.Table(), "shop", "")
 }
 
-// What expired is asked for where it is stored, by its ID or its commit's digits, also those of a label that was cut; never for
-// what neither can be.
+// What expired is asked for where it is stored, by its ID or its commit's digits, also those of a label that was cut;
+// never for what neither can be.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	const name, long = "shop", "a-shop-with-a-name-that-leaves-little-room"
@@ -424,8 +424,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Of what nobody gave notice of only the apps that changed are read, and none that this process has read since: there may be
-// many apps, with many releases.
+// Of what nobody gave notice of only the apps that changed are read, and none that this process has read since: there
+// may be many apps, with many releases.
 func TestPollReadsWhatChanged(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -525,8 +525,8 @@ func setWhilePolled(src *source, polls <-chan struct{}, change func()) {
 	}
 }
 
-// What others change is shown once there is notice of it, and what a notice was lost of, too; each time it is told how much is
-// shown. Polling would come too late.
+// What others change is shown once there is notice of it, and what a notice was lost of, too; each time it is told how
+// much is shown. Polling would come too late.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -19,8 +19,8 @@ type Routes struct {
 	expressions []*expression // the one that precedes others first
 }
 
-// NewRoutes returns the routes of a release; nil when there are none. A route that conflicts with one before it is left out: a
-// spec has no such routes.
+// NewRoutes returns the routes of a release; nil when there are none. A route that conflicts with one before it is left
+// out: a spec has no such routes.
 func NewRoutes(routes []Route) *Routes {
 	if len(routes) == 0 {
 		return nil
@@ -75,8 +75,8 @@ func (*finding) Write(p []byte) (int, error) { return len(p), nil }
 // WriteHeader implements http.ResponseWriter.
 func (*finding) WriteHeader(int) {}
 
-// Find returns the route that takes a request, whose path values are set then. When there is none for its method, it returns
-// those that its path takes, sorted; else nothing. The path of the request must be clean.
+// Find returns the route that takes a request, whose path values are set then. When there is none for its method, it
+// returns those that its path takes, sorted; else nothing. The path of the request must be clean.
 func (r *Routes) Find(request *http.Request) (*Route, []string) {
 	if r == nil {
 		return nil, nil

@@ -59,7 +59,8 @@ func TestFindRoute(t *testing.T) {
 	}
 }
 
-// An expression is found beside the patterns of http.ServeMux: what is more specific comes first, whatever the order of the routes.
+// An expression is found beside the patterns of http.ServeMux: what is more specific comes first, whatever the order of
+// the routes.
 func TestFindExpression(t *testing.T) {
 	t.Parallel()
 	all := []registry.Route{

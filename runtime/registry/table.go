@@ -107,9 +107,9 @@ func New(apps []App) *Table {
 }
 
 // Resolve returns what the label selector means for the app with that name: nothing or "live" the live release, else a
-// release id, a tag, "latest" or the beginning of a commit, in this order. Expired releases are known by their tags alone;
-// Registry.Expired finds the others. joined tells the label of
-// APP--RELEASE.DOMAIN, where a long one is cut earlier, from that of APP.RELEASE.DOMAIN.
+// release id, a tag, "latest" or the beginning of a commit, in this order. Expired releases are known by their tags
+// alone; Registry.Expired finds the others. joined tells the label of APP--RELEASE.DOMAIN, where a long one is cut
+// earlier, from that of APP.RELEASE.DOMAIN.
 func (t *Table) Resolve(app, selector string, joined bool) Resolution {
 	s, ok := t.names[app]
 	switch {

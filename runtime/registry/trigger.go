@@ -37,7 +37,8 @@ func (t *Trigger) Source() string {
 	return TriggerPath + t.Namespace + "/" + t.AppName + "/" + t.Name
 }
 
-// Choose returns the function that gets an event, by a number from 0 to 99 that is drawn for it; nil when that one is gone.
+// Choose returns the function that gets an event, by a number from 0 to 99 that is drawn for it; nil when that one is
+// gone.
 func (t *Trigger) Choose(drawn int) *landfall.Function {
 	for _, s := range t.Shares {
 		if drawn < s.Percent {
@@ -65,8 +66,8 @@ func (t *Trigger) Functions() []*landfall.Function {
 	return all
 }
 
-// Named returns the triggers of a release that have a name: of each kind there may be one. An HTTP trigger stands first, then a
-// time trigger.
+// Named returns the triggers of a release that have a name: of each kind there may be one. An HTTP trigger stands
+// first, then a time trigger.
 func (r *Release) Named(name string) []*Trigger {
 	var all []*Trigger
 	for _, trigger := range r.Triggers {

@@ -13,8 +13,8 @@ import (
 // echo answers each event with itself, by builtins of the shell.
 const echo = `while read -r event; do printf '%s\n' "$event"; done`
 
-// The processor time of a call of a hot function, of both ends and the function itself: here, in a runner elsewhere, and by way of a
-// router.
+// The processor time of a call of a hot function, of both ends and the function itself: here, in a runner elsewhere,
+// and by way of a router.
 func BenchmarkRun(b *testing.B) {
 	w := newWorld(b)
 	at, here, _ := w.runner()

@@ -23,7 +23,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Calls one after the other are answered by the process that is hot. Others that come meanwhile go to the least busy runner.
+// Calls one after the other are answered by the process that is hot. Others that come meanwhile go to the least busy
+// runner.
 func TestBestRunner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -476,8 +477,8 @@ func send(t testing.TB, method, url string, header http.Header, body string) (st
 	return answer.StatusCode, string(read)
 }
 
-// Whoever has the role secret sends an event as CloudEvents are sent, which names its function as the Fn document has it, and gets the
-// result in the same form.
+// Whoever has the role secret sends an event as CloudEvents are sent, which names its function as the Fn document has
+// it, and gets the result in the same form.
 func TestPlainEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/runtime/runner"
 )
 
-// fault is an error as it travels: what people are shown of it, and what programs decide by. Its causes stay where they are, in the
-// log of the process that had them.
+// fault is an error as it travels: what people are shown of it, and what programs decide by. Its causes stay where they
+// are, in the log of the process that had them.
 type fault struct {
 	Kind       string        `json:"kind"`
 	Message    string        `json:"message,omitempty"`

@@ -20,7 +20,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// maxEvent is how many bytes an event may have between roles: more than any door takes, also when its data becomes base64.
+// maxEvent is how many bytes an event may have between roles: more than any door takes, also when its data becomes
+// base64.
 const maxEvent = 16 << 20
 
 const (
@@ -223,8 +224,8 @@ func standIn() event.Event {
 	return e
 }
 
-// WriteError answers with an error: in a frame to who takes it, else by an event in a form that answers the request's. That the
-// function was busy says also that it did not begin.
+// WriteError answers with an error: in a frame to who takes it, else by an event in a form that answers the request's.
+// That the function was busy says also that it did not begin.
 func WriteError(w http.ResponseWriter, r *http.Request, form event.Form, request event.Event, err error) {
 	h := w.Header()
 	status := invoke.StatusOf(err)

@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Handler is a runner at /run: it takes an event, looks up the function that the event names, runs it and returns the result. Its
-// fields are set before the first request.
+// Handler is a runner at /run: it takes an event, looks up the function that the event names, runs it and returns the
+// result. Its fields are set before the first request.
 type Handler struct {
 	Functions function.Caller
 	Lookup    func(ctx context.Context, name Name) (*landfall.Function, error) // a Registry's Function

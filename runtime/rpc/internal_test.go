@@ -88,7 +88,8 @@ func TestResourcesTravel(t *testing.T) {
 	}
 }
 
-// Errors of every kind and reason are the same on the other side, but for their causes, which are for the log where they were.
+// Errors of every kind and reason are the same on the other side, but for their causes, which are for the log where
+// they were.
 func TestFaultsTravel(t *testing.T) {
 	t.Parallel()
 	for _, kind := range landfall.Kinds() {
@@ -153,7 +154,8 @@ func TestNonsenseToRetry(t *testing.T) {
 	}
 }
 
-// What the processes of a server tell each other goes through no proxy that the environment names for the world outside.
+// What the processes of a server tell each other goes through no proxy that the environment names for the world
+// outside.
 func TestRegistryWithoutProxy(t *testing.T) {
 	t.Parallel()
 	var c Registry

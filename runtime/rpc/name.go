@@ -56,8 +56,9 @@ func (n Name) String() string {
 	return u.String()
 }
 
-// ParseName reads the URL of a function: …/functions/NAMESPACE/NAME:VERSION, or …/NAMESPACE/NAME:VERSION, with the parameters group
-// and id or without. Its host does not matter: who runs functions asks its own registry. Invalid when it is none.
+// ParseName reads the URL of a function: …/functions/NAMESPACE/NAME:VERSION, or …/NAMESPACE/NAME:VERSION, with the
+// parameters group and id or without. Its host does not matter: who runs functions asks its own registry. Invalid when
+// it is none.
 func ParseName(text string) (Name, error) {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Door is the registry for the processes that run functions: it tells who knows the secret of the roles all that is needed to run
-// one, at invoke.Path, where others are told what they may know.
+// Door is the registry for the processes that run functions: it tells who knows the secret of the roles all that is
+// needed to run one, at invoke.Path, where others are told what they may know.
 type Door struct {
-	// Find returns the function that a reference means, as it runs in a group version, or, for none, where its name finds it.
-	// NotFound, with a sentence, when there is none.
+	// Find returns the function that a reference means, as it runs in a group version, or, for none, where its name finds
+	// it. NotFound, with a sentence, when there is none.
 	Find func(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error)
 
 	Live   func() []*landfall.Function // those of live releases
@@ -83,8 +83,8 @@ const (
 	maxMetadata = 64 << 20         // bytes of one
 )
 
-// Registry is the registry of functions in another process. What it said of a function is kept, under the function's ID: whatever has
-// that ID is the same. Its fields are set before the first call. It is safe for concurrent use.
+// Registry is the registry of functions in another process. What it said of a function is kept, under the function's
+// ID: whatever has that ID is the same. Its fields are set before the first call. It is safe for concurrent use.
 type Registry struct {
 	URL    *url.URL // of the process
 	Secret secret.Text
@@ -108,8 +108,8 @@ func (c *Registry) open() {
 	})
 }
 
-// Function returns what is needed to run a function. NotFound when there is none, with the registry's words; Unavailable when the
-// registry does not answer.
+// Function returns what is needed to run a function. NotFound when there is none, with the registry's words;
+// Unavailable when the registry does not answer.
 func (c *Registry) Function(ctx context.Context, name Name) (*landfall.Function, error) {
 	c.open()
 	if name.ID == "" { // its selector may mean another version in a moment

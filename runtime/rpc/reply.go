@@ -17,8 +17,8 @@ const (
 	pieceLimit = 90 * time.Second       // and a piece of a stream: longer than a gateway waits for a visitor, whom it cuts off itself
 )
 
-// reply is the answer to one call while it is being made. What the function logs goes out while it runs, behind its back: a caller
-// that does not read must not hold it up.
+// reply is the answer to one call while it is being made. What the function logs goes out while it runs, behind its
+// back: a caller that does not read must not hold it up.
 type reply struct {
 	w       http.ResponseWriter
 	r       *http.Request

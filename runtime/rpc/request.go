@@ -34,8 +34,8 @@ type request struct {
 	accept, over func() // of the process to which it was sent
 }
 
-// newRequest returns a call of a function, to be answered in frames. Its body is read when a process has begun to read it, and from then
-// on by that one alone. Invalid when the event cannot be written, or is too large.
+// newRequest returns a call of a function, to be answered in frames. Its body is read when a process has begun to read
+// it, and from then on by that one alone. Invalid when the event cannot be written, or is too large.
 func newRequest(c function.Call) (*request, error) {
 	f, e := c.Function, c.Event
 	execution := event.ExecutionOf(e)
@@ -66,13 +66,15 @@ func newRequest(c function.Call) (*request, error) {
 	return q, nil
 }
 
-// forwarded are the headers of a request that are sent on as they are, beside the attributes of an event in binary form.
+// forwarded are the headers of a request that are sent on as they are, beside the attributes of an event in binary
+// form.
 func forwarded() []string {
 	return []string{"Accept", "Content-Type", "Traceparent", "Tracestate", FunctionHeader, ResourcesHeader, StreamHeader}
 }
 
-// forward returns the call that a request is, to be sent on as it came, with what follows its event; nil: nothing does. Invalid when it
-// names no function. The event is read only when it is needed, and is what stands for the request otherwise.
+// forward returns the call that a request is, to be sent on as it came, with what follows its event; nil: nothing does.
+// Invalid when it names no function. The event is read only when it is needed, and is what stands for the request
+// otherwise.
 func forward(r *http.Request, body []byte, rest *incoming) (q *request, form event.Form, e event.Event, err error) {
 	q = &request{Header: http.Header{}, Body: body}
 	if rest != nil {
@@ -122,8 +124,8 @@ func (q *request) To(ctx context.Context, address string, role secret.Text) (*ht
 	return r, nil
 }
 
-// Answer reads the answer to the request, and passes on what the function logged, and what is streamed. Its errors are those of
-// runner.Runner.Run.
+// Answer reads the answer to the request, and passes on what the function logged, and what is streamed. Its errors are
+// those of runner.Runner.Run.
 func (q *request) Answer(answer *http.Response, logs runner.Logs) (event.Event, error) {
 	if answer.Header.Get("Content-Type") != ContentType {
 		return event.Event{}, strange(answer)

@@ -19,10 +19,11 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Router sends events to processes that run functions. Its fields are set before the first call. It is safe for concurrent use.
+// Router sends events to processes that run functions. Its fields are set before the first call. It is safe for
+// concurrent use.
 type Router struct {
-	// Runners are where to send to: HOST:PORT of runners, or of routers. A name is looked up again and again, and each of its
-	// addresses is a runner.
+	// Runners are where to send to: HOST:PORT of runners, or of routers. A name is looked up again and again, and each of
+	// its addresses is a runner.
 	Runners []string
 
 	Secret  secret.Text // that all roles share
@@ -70,8 +71,9 @@ func (r *Router) Close() {
 
 var _ function.Caller = (*Router)(nil)
 
-// Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to Logs before Call
-// returns. Unavailable when nobody is there who could run it; runner.Lost when nobody knows whether it ran.
+// Call implements function.Caller: it sends the call to the process that is best for it. What the function logs goes to
+// Logs before Call returns. Unavailable when nobody is there who could run it; runner.Lost when nobody knows whether it
+// ran.
 func (r *Router) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	if c.Body != nil {
 		defer c.Body.Stop()
@@ -136,8 +138,8 @@ func (s *sent) drop() {
 	s.close(false)
 }
 
-// send sends a call to the best process, and to another one when it did not begin there. The caller closes what it returns. Its
-// errors are those of Call.
+// send sends a call to the best process, and to another one when it did not begin there. The caller closes what it
+// returns. Its errors are those of Call.
 func (r *Router) send(ctx context.Context, q *request) (_ *sent, failure error) {
 	r.open()
 	key := q.Header.Get(FunctionHeader)

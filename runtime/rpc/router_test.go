@@ -22,8 +22,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A function that is called here runs in another process, by way of a router or without one: its answer and its log are those that it
-// would have here.
+// A function that is called here runs in another process, by way of a router or without one: its answer and its log are
+// those that it would have here.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,7 +181,8 @@ func same(t *testing.T, name string, got, want error) {
 	}
 }
 
-// What the caller says of resources goes before what the registry says: it knows the trigger, and the registry only the function.
+// What the caller says of resources goes before what the registry says: it knows the trigger, and the registry only the
+// function.
 func TestResourcesOfCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

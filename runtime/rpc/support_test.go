@@ -140,8 +140,8 @@ func (w *world) function(name, program string) *landfall.Function {
 	return f
 }
 
-// counter is a program that counts the events that its process got, and says which process it is. The type of an event says what it does
-// before.
+// counter is a program that counts the events that its process got, and says which process it is. The type of an event
+// says what it does before.
 const counter = `n=0
 while read -r event; do
 	n=$((n+1))

@@ -41,8 +41,8 @@ func (h *hotness) isHot(now time.Time) bool {
 	return h != nil && h.calls < h.most && now.Sub(h.last) < warmFor
 }
 
-// pick returns the best process for a function, and counts a call of it; nil when there is none beside those that were tried. One that
-// gets no events is the last resort: it may be back.
+// pick returns the best process for a function, and counts a call of it; nil when there is none beside those that were
+// tried. One that gets no events is the last resort: it may be back.
 func (r *Router) pick(key string, tried []*target) (*target, *hotness) {
 	now := time.Now()
 	r.mu.Lock()

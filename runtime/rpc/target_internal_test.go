@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A process is hot while one of a function's waits there: not when all are busy, and not when it has waited for so long that it is gone.
+// A process is hot while one of a function's waits there: not when all are busy, and not when it has waited for so long
+// that it is gone.
 func TestHot(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -24,7 +24,8 @@ const (
 // inParts reports whether the body of a request to a function follows its event.
 func inParts(r *http.Request) bool { return r.Header.Get(BodyHeader) != "" }
 
-// incoming is the body of a request to a function that comes in frames behind the event. No more than one frame of it is held.
+// incoming is the body of a request to a function that comes in frames behind the event. No more than one frame of it
+// is held.
 type incoming struct {
 	from    io.Reader
 	control *http.ResponseController
@@ -156,8 +157,8 @@ func (in *incoming) Stop() {
 // Taken implements function.Body.
 func (in *incoming) Taken() int64 { return in.taken.Load() }
 
-// end ends it, whoever reads. The request is net/http's again, which may read what is left for a moment, so that who still sends gets the
-// answer.
+// end ends it, whoever reads. The request is net/http's again, which may read what is left for a moment, so that who
+// still sends gets the answer.
 func (in *incoming) end() {
 	in.Stop()
 	in.reading.Lock()
@@ -167,9 +168,9 @@ func (in *incoming) end() {
 	}
 }
 
-// outgoing is the body of a call on its way to one process: the event, and, when the process has accepted it, frames with the parts of
-// the body. One goroutine reads it. It ends without an error, which would take the answer away, too: what has no last frame is half a
-// body.
+// outgoing is the body of a call on its way to one process: the event, and, when the process has accepted it, frames
+// with the parts of the body. One goroutine reads it. It ends without an error, which would take the answer away, too:
+// what has no last frame is half a body.
 type outgoing struct {
 	body     function.Body
 	rest     []byte // of a frame
@@ -249,7 +250,8 @@ func (q *request) parts(r *http.Request) {
 	r.Body, _ = r.GetBody() // it does not fail
 }
 
-// Accept lets the body be sent, if there is one and the answer says that the function began. It reports whether it does.
+// Accept lets the body be sent, if there is one and the answer says that the function began. It reports whether it
+// does.
 func (q *request) Accept(answer *http.Response) bool {
 	if q.accept == nil || answer.StatusCode != http.StatusOK {
 		return false

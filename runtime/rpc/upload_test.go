@@ -18,7 +18,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// reader is a program that takes bodies in parts, and sends them back while they come. The type of an event says what else it does.
+// reader is a program that takes bodies in parts, and sends them back while they come. The type of an event says what
+// else it does.
 const reader = `while read -r event; do
 	end='{"last":true,"dataread":true}'
 	printf '{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"text/plain","protocol":"{\\"streaming\\":true}"}\n'
@@ -170,7 +171,8 @@ func TestRunnerDiesInTheBody(t *testing.T) {
 	}
 }
 
-// While nobody has begun to read a body, the call may go to another runner; when all are busy, nothing of the body was taken.
+// While nobody has begun to read a body, the call may go to another runner; when all are busy, nothing of the body was
+// taken.
 func TestBodyOfABusyFunction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

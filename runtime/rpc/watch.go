@@ -22,8 +22,8 @@ const (
 	lookLimit  = 5 * time.Second
 )
 
-// Watch finds out who is there and healthy, until ctx ends. It returns nil. Without it every runner is taken for healthy, but for a
-// while after a call to it failed.
+// Watch finds out who is there and healthy, until ctx ends. It returns nil. Without it every runner is taken for
+// healthy, but for a while after a call to it failed.
 func (r *Router) Watch(ctx context.Context) error {
 	r.open()
 	var group sync.WaitGroup

@@ -1,7 +1,7 @@
 package runner
 
-// FrameEnd returns the place after the first JSON object of a stream that arrives in pieces, or -1, and false when something
-// is before it.
+// FrameEnd returns the place after the first JSON object of a stream that arrives in pieces, or -1, and false when
+// something is before it.
 func FrameEnd(pieces ...[]byte) (int, bool) {
 	var f frame
 	before := 0

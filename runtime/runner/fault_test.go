@@ -63,8 +63,8 @@ func faults() []struct {
 	}
 }
 
-// A function that does anything but answer gives an error that says what it did, in time. Its next call works, and other
-// functions do not notice. Nothing is left.
+// A function that does anything but answer gives an error that says what it did, in time. Its next call works, and
+// other functions do not notice. Nothing is left.
 func TestFaults(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // what is left in this process is seen; so not parallel
 	descriptors, goroutines := held(t)

@@ -2,16 +2,16 @@ package runner
 
 import "bytes"
 
-// frame finds the end of a JSON object in a stream. It looks at nothing but braces and strings: what is in between is looked
-// at when the object is complete.
+// frame finds the end of a JSON object in a stream. It looks at nothing but braces and strings: what is in between is
+// looked at when the object is complete.
 type frame struct {
 	depth   int
 	text    bool // within a string
 	escaped bool // after a backslash
 }
 
-// find goes on with p. It returns the place after the object's last brace, or -1 when that is yet to come, and false when
-// there is something before the object.
+// find goes on with p. It returns the place after the object's last brace, or -1 when that is yet to come, and false
+// when there is something before the object.
 func (f *frame) find(p []byte) (end int, ok bool) {
 	for i := 0; i < len(p); i++ {
 		switch c := p[i]; {

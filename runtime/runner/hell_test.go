@@ -118,9 +118,9 @@ func latencies(t *testing.T, r *runner.Runner, id string, stop <-chan struct{}) 
 
 func p99(took []time.Duration) time.Duration { return took[len(took)*99/100] }
 
-// Functions from hell: each caller gets the documented error in time, the next call works, another function does not notice, and
-// in the end the server holds what it held before.
-// It looks at all that this process holds, so nothing else of this package runs beside it.
+// Functions from hell: each caller gets the documented error in time, the next call works, another function does not
+// notice, and in the end the server holds what it held before. It looks at all that this process holds, so nothing else
+// of this package runs beside it.
 func TestHell(t *testing.T) {
 	r := start(t, &runner.Runner{
 		Sandbox: box(t, "confined"), Limits: runner.Limits{Answer: mib, Log: 10_000},

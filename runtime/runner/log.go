@@ -16,8 +16,8 @@ import (
 
 // log reads the standard error of a process, and gives it to the execution that the process is in.
 //
-// A function writes its log before its answer. So when the answer was read, what belongs to the execution lies in the pipe at
-// the latest; end takes it out there and does not wait for the goroutine that reads otherwise.
+// A function writes its log before its answer. So when the answer was read, what belongs to the execution lies in the
+// pipe at the latest; end takes it out there and does not wait for the goroutine that reads otherwise.
 type log struct {
 	function string
 	sink     Logs // nil: nobody wants it

@@ -15,8 +15,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// instance is one call of a module. A module reads events from a stream as a process does, but an instance of it reads one: when
-// it asks for the next one, its answer is complete and it ends.
+// instance is one call of a module. A module reads events from a stream as a process does, but an instance of it reads
+// one: when it asks for the next one, its answer is complete and it ends.
 type instance struct {
 	event  io.Reader
 	answer []byte

@@ -9,7 +9,8 @@ import (
 // readNow reads what is there. EAGAIN when there is nothing; 0 bytes are the end.
 func readNow(fd uintptr, p []byte) (int, error) { return whole(unix.Read, fd, p) }
 
-// writeNow writes what there is room for. EAGAIN when there is none; up to atOnce bytes are written together or not at all.
+// writeNow writes what there is room for. EAGAIN when there is none; up to atOnce bytes are written together or not at
+// all.
 func writeNow(fd uintptr, p []byte) (int, error) { return whole(unix.Write, fd, p) }
 
 // whole makes a system call again that a signal interrupted.

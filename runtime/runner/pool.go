@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/sandbox"
 )
 
-// grace is how long a process may take to end by itself, when its input has ended or when it is ending already. killing is how
-// long an error waits for the death of the process that made it.
+// grace is how long a process may take to end by itself, when its input has ended or when it is ending already. killing
+// is how long an error waits for the death of the process that made it.
 const (
 	grace   = time.Second
 	killing = 50 * time.Millisecond
@@ -141,8 +141,8 @@ func (r *Runner) reserve(f Function, most int) (*pool, error) {
 // leave is how much an app may have for each process that is left for others: three quarters when it is alone.
 const leave = 3
 
-// taken returns how many processes an app has that cannot be ended for others, and how many more of anybody there may be. The caller
-// holds the lock.
+// taken returns how many processes an app has that cannot be ended for others, and how many more of anybody there may
+// be. The caller holds the lock.
 func (r *Runner) taken(app string, limit int) (has, left int) {
 	left = limit - r.total
 	for _, pool := range r.pools {
@@ -160,8 +160,8 @@ func (r *Runner) taken(app string, limit int) (has, left int) {
 	return has, left
 }
 
-// evict ends the process that has been idle for longest, whatever its function, and reports whether there was one that is not
-// kept warm. The caller holds the lock.
+// evict ends the process that has been idle for longest, whatever its function, and reports whether there was one that
+// is not kept warm. The caller holds the lock.
 func (r *Runner) evict() bool {
 	var oldest *pool
 	for _, pool := range r.pools {
@@ -250,7 +250,8 @@ func (p *pool) stop(n int) {
 	p.idle = slices.Delete(p.idle, 0, n)
 }
 
-// retire makes room for another process: this one ends, and executes nothing any more. The caller holds the runner's lock.
+// retire makes room for another process: this one ends, and executes nothing any more. The caller holds the runner's
+// lock.
 func (p *process) retire() {
 	if p.state == alive {
 		p.state = stopping

@@ -169,7 +169,8 @@ func (p *process) stop() {
 	}()
 }
 
-// call gives an event to the process and reads its answer. After an error, or when it is spent, the process must be discarded.
+// call gives an event to the process and reads its answer. After an error, or when it is spent, the process must be
+// discarded.
 func (p *process) call(ctx context.Context, t task) (event.Event, error) {
 	p.calling.Lock()
 	defer p.calling.Unlock()
@@ -234,8 +235,8 @@ func parse(text []byte, execution string, hide *secret.Redactor, log *log) (even
 	return answer, nil
 }
 
-// hurry lets a function whose caller has gone away answer in a moment, so that its process stays: else a client that closes its
-// connections would cost others as many processes.
+// hurry lets a function whose caller has gone away answer in a moment, so that its process stays: else a client that
+// closes its connections would cost others as many processes.
 func (p *process) hurry() {
 	soon := time.Now().Add(grace)
 	if p.until.Before(soon) {
@@ -284,9 +285,9 @@ func (p *process) read() error {
 	return cmp.Or(err, p.wrong)
 }
 
-// advance asks the function, unless it was asked, and reads what is there of the answer. It returns false when the rest is yet to
-// come. What comes from the time on when it is called wakes up who waits for it: an idle function, which was seen to be silent, is
-// not read from before.
+// advance asks the function, unless it was asked, and reads what is there of the answer. It returns false when the rest
+// is yet to come. What comes from the time on when it is called wakes up who waits for it: an idle function, which was
+// seen to be silent, is not read from before.
 func (p *process) advance(fd uintptr) (done bool) {
 	if !p.asked {
 		p.asked = true

@@ -18,8 +18,8 @@ import (
 	"landfall.dev/landfall/secret"
 )
 
-// Function is a version of a function, ready to run. Whatever has the same ID is the same in everything but Resources. One app does not
-// take all the processes. A function with a Body takes bodies in parts.
+// Function is a version of a function, ready to run. Whatever has the same ID is the same in everything but Resources.
+// One app does not take all the processes. A function with a Body takes bodies in parts.
 type Function struct {
 	landfall.Function
 
@@ -52,8 +52,8 @@ type Starter interface {
 
 // Logs takes what functions write on standard error.
 type Logs interface {
-	// Log takes a piece of an execution's log. The execution is empty for what was written between two. It must not block, and
-	// not keep text, which is used again. All of an execution was given to it before Run returns.
+	// Log takes a piece of an execution's log. The execution is empty for what was written between two. It must not block,
+	// and not keep text, which is used again. All of an execution was given to it before Run returns.
 	Log(function, execution string, text []byte)
 }
 
@@ -76,8 +76,8 @@ type Runner struct {
 	calls  map[*instance]struct{}
 }
 
-// defaults are what no function, trigger or administrator said: 128 MiB, 30 s of a call, 30 s of waiting, 16 at a time, as much
-// processor time as there is. The disk is half of the memory.
+// defaults are what no function, trigger or administrator said: 128 MiB, 30 s of a call, 30 s of waiting, 16 at a time,
+// as much processor time as there is. The disk is half of the memory.
 func defaults() landfall.Resources {
 	const mib = 1 << 20
 	return landfall.Resources{Memory: 128 * mib, Timeout: 30 * time.Second, IdleTimeout: 30 * time.Second,
@@ -100,10 +100,10 @@ func (r *Runner) withDefaults(f Function) Function {
 }
 
 // Run makes a call of a function and returns its answer, which may be an event with an error. The answer belongs to the
-// execution that the event names, or to a new one, and has nothing of what only the function is told. What the function did
-// instead of answering is the *FunctionError in the error's chain, and ErrorOf makes an event's error of it; it comes within
-// the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be written; Canceled when
-// ctx ended or the runner is closed; Forbidden when functions are refused here.
+// execution that the event names, or to a new one, and has nothing of what only the function is told. What the function
+// did instead of answering is the *FunctionError in the error's chain, and ErrorOf makes an event's error of it; it
+// comes within the timeout and what it takes to kill a process. Busy is Unavailable. Invalid when the event cannot be
+// written; Canceled when ctx ended or the runner is closed; Forbidden when functions are refused here.
 func (r *Runner) Run(ctx context.Context, f Function, c function.Call) (event.Event, error) {
 	if ctx.Err() != nil {
 		return event.Event{}, &landfall.Error{Op: "runner.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
@@ -193,7 +193,8 @@ func (r *Runner) keep(line *[]byte) {
 	}
 }
 
-// Warm starts processes until as many are there as the function keeps warm. Those that are more go when they have waited.
+// Warm starts processes until as many are there as the function keeps warm. Those that are more go when they have
+// waited.
 func (r *Runner) Warm(f Function) error {
 	if f.Module != nil {
 		return nil // there is nothing that waits
@@ -257,7 +258,8 @@ func (r *Runner) Count(id string) (processes, idle int) {
 	return processes, idle
 }
 
-// Close kills every process, and returns when nothing of them is left. Calls that are under way fail, and so do later ones.
+// Close kills every process, and returns when nothing of them is left. Calls that are under way fail, and so do later
+// ones.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true

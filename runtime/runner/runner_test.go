@@ -23,7 +23,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A function is a program that a person can run in a shell. The runner gives it the same events, by a process that stays.
+// A function is a program that a person can run in a shell. The runner gives it the same events, by a process that
+// stays.
 func TestFunction(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"confined", "off"} {
@@ -135,8 +136,8 @@ func TestErrorEvent(t *testing.T) {
 	}
 }
 
-// A function that hands its request back does not tell its caller what only the function was told. Events may be as large as
-// they like: cat writes before it has read all.
+// A function that hands its request back does not tell its caller what only the function was told. Events may be as
+// large as they like: cat writes before it has read all.
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{})
@@ -240,8 +241,8 @@ done`}}
 	}
 }
 
-// As many executions as the function's concurrency are under way at one time. One more is refused at once, with the time after
-// which to try again; when one has ended there is room.
+// As many executions as the function's concurrency are under way at one time. One more is refused at once, with the
+// time after which to try again; when one has ended there is room.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	log := newLogs()
@@ -515,7 +516,8 @@ func TestIdleEach(t *testing.T) {
 	}
 }
 
-// A process that has been idle for too long executes nothing: while it takes its time to end, it is in the way of no call.
+// A process that has been idle for too long executes nothing: while it takes its time to end, it is in the way of no
+// call.
 func TestIdleEnds(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{Defaults: landfall.Resources{IdleTimeout: 20 * time.Millisecond, Concurrency: 1}})
@@ -535,7 +537,8 @@ func TestIdleEnds(t *testing.T) {
 	}
 }
 
-// A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a failure.
+// A pool is empty when nobody calls, but for what is kept warm; that is there before the first call, and again after a
+// failure.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	r := start(t, &runner.Runner{Defaults: landfall.Resources{IdleTimeout: 20 * time.Millisecond}})

@@ -57,8 +57,8 @@ func TestSecretIsHidden(t *testing.T) {
 	}
 }
 
-// A module's log, and what is said of its failure, have none either: what it logs, whole or the beginning, and what it writes that is no
-// event.
+// A module's log, and what is said of its failure, have none either: what it logs, whole or the beginning, and what it
+// writes that is no event.
 func TestSecretOfModuleIsHidden(t *testing.T) {
 	t.Parallel()
 	const value = "canary-6f1d2c"

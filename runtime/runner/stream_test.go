@@ -149,7 +149,8 @@ func TestStreamNobodyTakes(t *testing.T) {
 	}
 }
 
-// A function that goes on with its answer is not held to the time between two parts; one that does not is ended long before its time.
+// A function that goes on with its answer is not held to the time between two parts; one that does not is ended long
+// before its time.
 func TestSilentStream(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -117,14 +117,15 @@ func (g *given) isOver() bool {
 	}
 }
 
-// hasRead reports whether the process has said that it has read all that it was given, and nothing else, so that the next event is
-// none of these parts for it. Only what is said counts: who reads ahead has taken parts out of the pipe that it may yet take for
-// events.
+// hasRead reports whether the process has said that it has read all that it was given, and nothing else, so that the
+// next event is none of these parts for it. Only what is said counts: who reads ahead has taken parts out of the pipe
+// that it may yet take for events.
 func (p *process) hasRead() bool {
 	return p.given.whole && p.confirmed && blank(p.rest) && p.unread() == 0
 }
 
-// afterParts ends a call whose event had parts behind it. Its process is there for the next one when it has read all of them.
+// afterParts ends a call whose event had parts behind it. Its process is there for the next one when it has read all of
+// them.
 func (r *Runner) afterParts(ctx context.Context, p *process, answer event.Event, err error) (event.Event, error) {
 	g := p.given
 	g.ended.Store(true)

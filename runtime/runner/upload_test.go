@@ -178,7 +178,8 @@ func TestUploadEarlyAnswer(t *testing.T) {
 	}
 }
 
-// A body that breaks off is an error of the call. The process stays when it reads to the error, and goes when it does not.
+// A body that breaks off is an error of the call. The process stays when it reads to the error, and goes when it does
+// not.
 func TestBrokenUpload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -43,8 +43,8 @@ func (k *checked) Call(ctx context.Context, c function.Call) (event.Event, error
 	return answer, err
 }
 
-// Traced returns a Caller by which each call of next is a span. The function is told of it, unless its event is of a trace already.
-// Without a tracer it is next.
+// Traced returns a Caller by which each call of next is a span. The function is told of it, unless its event is of a
+// trace already. Without a tracer it is next.
 func Traced(tracer *trace.Tracer, next function.Caller) function.Caller {
 	if tracer == nil {
 		return next

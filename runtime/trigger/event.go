@@ -16,8 +16,8 @@ const (
 	MessageType  = "dev.landfall.message"
 )
 
-// NewEvent returns an event of a time trigger, which stands for the request that Fission would send, or of a queue trigger. It has
-// no data.
+// NewEvent returns an event of a time trigger, which stands for the request that Fission would send, or of a queue
+// trigger. It has no data.
 func NewEvent(t *registry.Trigger) event.Event {
 	e := event.New()
 	e.SetID(uuid.NewString())

@@ -42,7 +42,8 @@ func (m *Manager) bySource(table *registry.Table, e event.Event) ([]*registry.Tr
 	return listening(table, source)
 }
 
-// resolve returns the release that an app's name and a selector mean; nil for none. Unavailable while the app cannot be read.
+// resolve returns the release that an app's name and a selector mean; nil for none. Unavailable while the app cannot be
+// read.
 func resolve(table *registry.Table, app, selector string, joined bool) (*registry.Release, error) {
 	found := table.Resolve(app, selector, joined)
 	if found.Outcome == registry.Found {

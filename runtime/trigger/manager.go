@@ -1,5 +1,5 @@
-// Package trigger is the trigger manager, the one way in for events: it finds the triggers that an event is for, tells the event
-// what app and trigger are configured to, and has their functions called.
+// Package trigger is the trigger manager, the one way in for events: it finds the triggers that an event is for, tells
+// the event what app and trigger are configured to, and has their functions called.
 package trigger
 
 import (
@@ -15,8 +15,8 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 )
 
-// Manager is the Caller by which every source of events has functions called. Its fields are set before the first call. It is safe for
-// concurrent use.
+// Manager is the Caller by which every source of events has functions called. Its fields are set before the first call.
+// It is safe for concurrent use.
 type Manager struct {
 	Functions function.Caller                   // takes the calls that are ready
 	Table     func() *registry.Table            // the newest; nil until it was read
@@ -31,9 +31,9 @@ type Manager struct {
 
 var _ function.Caller = (*Manager)(nil)
 
-// Call implements function.Caller. The function finds the configuration of app and trigger in the event. Where there is no trigger, the
-// sender of the event stands for one, with the configuration that the event has already: Invalid when that is none. NotFound when the
-// call has no function, because the version that its trigger names is gone.
+// Call implements function.Caller. The function finds the configuration of app and trigger in the event. Where there is
+// no trigger, the sender of the event stands for one, with the configuration that the event has already: Invalid when
+// that is none. NotFound when the call has no function, because the version that its trigger names is gone.
 func (m *Manager) Call(ctx context.Context, c function.Call) (event.Event, error) {
 	t, err := m.target(&c)
 	if err != nil {
@@ -59,8 +59,8 @@ type target struct {
 	added    event.Addition
 }
 
-// preparations are what is made of the triggers that got an event while a table was the newest. They go with it, and what they keep of
-// triggers that are in no table any more goes, too.
+// preparations are what is made of the triggers that got an event while a table was the newest. They go with it, and
+// what they keep of triggers that are in no table any more goes, too.
 type preparations struct {
 	table *registry.Table
 	all   sync.Map // of *registry.Trigger to *prepared

@@ -48,7 +48,8 @@ func received() event.Event {
 	return e
 }
 
-// A function finds in its event what app and trigger are configured to, and which version it is. It gets what the trigger allows it.
+// A function finds in its event what app and trigger are configured to, and which version it is. It gets what the
+// trigger allows it.
 func TestInvoke(t *testing.T) {
 	t.Parallel()
 	checkout := &landfall.Function{
@@ -125,7 +126,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// What a function's contract refuses is not run, by whichever way it came; an answer that breaks the contract is passed on, and told of.
+// What a function's contract refuses is not run, by whichever way it came; an answer that breaks the contract is passed
+// on, and told of.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	runs, unfit := 0, map[trigger.Side]int{}

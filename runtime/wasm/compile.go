@@ -32,8 +32,8 @@ const word = "compile-module"
 // Compiler returns the program that Open takes, when it is a binary whose main calls Forward first.
 func Compiler(binary string) []string { return []string{binary, word} }
 
-// These bound one compilation. It may take the processors' time, however long it waits for them on a busy machine, and it ends in
-// any case.
+// These bound one compilation. It may take the processors' time, however long it waits for them on a busy machine, and
+// it ends in any case.
 const (
 	compileTime   = time.Minute // of each processor
 	compileEnd    = 10 * time.Minute
@@ -49,8 +49,8 @@ const (
 	notWritten = 5 // there was no place for the machine code
 )
 
-// Forward is the compiler: when args are those of one, it compiles the module on standard input into a folder, within bounds of
-// memory, and returns the exit code. Otherwise handled is false. The program calls it before anything else.
+// Forward is the compiler: when args are those of one, it compiles the module on standard input into a folder, within
+// bounds of memory, and returns the exit code. Otherwise handled is false. The program calls it before anything else.
 func Forward(args []string) (code int, handled bool) {
 	const count = 2
 	if len(args) != count || args[0] != word {
@@ -101,8 +101,8 @@ func limitMemory(more uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: limit})
 }
 
-// limitTime lets over receive when this process has taken so much of the processors' time, or less where less was allowed before: most.
-// The kernel ends it soon after.
+// limitTime lets over receive when this process has taken so much of the processors' time, or less where less was
+// allowed before: most. The kernel ends it soon after.
 func limitTime(allowed time.Duration) (over <-chan os.Signal, most time.Duration, err error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_CPU, &limit); err != nil {
@@ -192,8 +192,9 @@ func codeOf(ctx context.Context, dir string, module []byte, compile compileFunc)
 	return temp, made[0], nil
 }
 
-// targetOf names what machine code made now is for: this version of the compiler and this kind of processor, which are both in the
-// name that the compiler gives the code of any module. What was made for another would not be found, and be made again, in this process.
+// targetOf names what machine code made now is for: this version of the compiler and this kind of processor, which are
+// both in the name that the compiler gives the code of any module. What was made for another would not be found, and be
+// made again, in this process.
 func targetOf(ctx context.Context, dir string) (string, error) {
 	const nothing = header + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x05\x03\x01\x00\x00" +
 		"\x07\x13\x02" + "\x06memory\x02\x00" + "\x06_start\x00\x00" + "\x0a\x04\x01\x02\x00\x0b"

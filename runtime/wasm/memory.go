@@ -21,8 +21,8 @@ func (b *budget) take(n int64) bool {
 	return true
 }
 
-// memory is the memory of one instance: pages of the kernel's, which cost nothing until they are written, and are given back
-// as they came.
+// memory is the memory of one instance: pages of the kernel's, which cost nothing until they are written, and are given
+// back as they came.
 type memory struct {
 	budget  *budget
 	most    int64 // bytes

@@ -74,8 +74,8 @@ type Module struct {
 	users    int
 }
 
-// Open returns the modules whose machine code is kept in a folder, which nobody else may write or read. A compiler is a program
-// that runs Compile, with its arguments; without one, modules are compiled in this process.
+// Open returns the modules whose machine code is kept in a folder, which nobody else may write or read. A compiler is a
+// program that runs Compile, with its arguments; without one, modules are compiled in this process.
 func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*Modules, error) {
 	const op landfall.Op = "wasm.Open"
 	const private = 0o700
@@ -110,8 +110,9 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 	return m, nil
 }
 
-// learnTarget finds out what machine code made here is for, unless that is known. The folder of it is in memory where there is one, so
-// that nothing is written to a disk, which may be full: then it is Unavailable, and the next call tries again.
+// learnTarget finds out what machine code made here is for, unless that is known. The folder of it is in memory where
+// there is one, so that nothing is written to a disk, which may be full: then it is Unavailable, and the next call
+// tries again.
 func (m *Modules) learnTarget(ctx context.Context) (err error) {
 	m.learning.Lock()
 	defer m.learning.Unlock()
@@ -127,7 +128,8 @@ func (m *Modules) learnTarget(ctx context.Context) (err error) {
 	return err
 }
 
-// newRuntime returns what compiles and runs modules: the two must be set alike, or nothing that one compiled is found by the other.
+// newRuntime returns what compiles and runs modules: the two must be set alike, or nothing that one compiled is found
+// by the other.
 func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runtime, error) {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().
 		WithCompilationCache(cache).WithCloseOnContextDone(true).WithDebugInfoEnabled(false))
@@ -141,8 +143,8 @@ func (m *Modules) Close() error {
 	return errors.Join(m.runtime.Close(ctx), m.cache.Close(ctx))
 }
 
-// Check looks at a module before anybody may run it, and compiles it. Invalid, with what is wrong, when it cannot be run here: it
-// is broken, wants what it is not given, or takes too long or too much memory to compile.
+// Check looks at a module before anybody may run it, and compiles it. Invalid, with what is wrong, when it cannot be
+// run here: it is broken, wants what it is not given, or takes too long or too much memory to compile.
 func (m *Modules) Check(ctx context.Context, from io.Reader) error {
 	module, err := io.ReadAll(io.LimitReader(from, m.limits.Module+1))
 	if err != nil {
@@ -164,8 +166,8 @@ func (m *Modules) Check(ctx context.Context, from io.Reader) error {
 	return m.compile(ctx, digestOf(confined), confined)
 }
 
-// Load returns the module of a file, compiled, and in memory. Where its machine code is not at hand, it is compiled apart from the
-// caller, who waits for that until ctx ends. The errors are those of Check; Unavailable when ctx ended.
+// Load returns the module of a file, compiled, and in memory. Where its machine code is not at hand, it is compiled
+// apart from the caller, who waits for that until ctx ends. The errors are those of Check; Unavailable when ctx ended.
 func (m *Modules) Load(ctx context.Context, file string) (*Module, error) {
 	confined, err := m.read(file)
 	if err != nil {
@@ -256,8 +258,8 @@ func (m *Modules) find(ctx context.Context, digest string, confined []byte) (waz
 	return compiled, nil
 }
 
-// ready makes sure that there is machine code of a module. One that could not be compiled is not tried again for a while: it would
-// take a minute of each call, for which all others wait.
+// ready makes sure that there is machine code of a module. One that could not be compiled is not tried again for a
+// while: it would take a minute of each call, for which all others wait.
 func (m *Modules) ready(ctx context.Context, digest string, confined []byte) error {
 	const tries, most = 10 * time.Minute, 1000
 	if err := m.learnTarget(ctx); err != nil {
@@ -348,8 +350,8 @@ func (m *Modules) touch(digest string) {
 	_ = err // then it is taken for old
 }
 
-// compile compiles a module unless its machine code is at hand. Others that want the same wait for the first. It goes on when ctx
-// ends, which is Unavailable.
+// compile compiles a module unless its machine code is at hand. Others that want the same wait for the first. It goes
+// on when ctx ends, which is Unavailable.
 func (m *Modules) compile(ctx context.Context, digest string, confined []byte) error {
 	m.mu.Lock()
 	current, ok := m.making[digest]

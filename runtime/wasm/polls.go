@@ -8,11 +8,12 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
-// pollMost is how many things a module may wait for at once: of the server's memory each takes more than it takes of the module's.
+// pollMost is how many things a module may wait for at once: of the server's memory each takes more than it takes of
+// the module's.
 const pollMost = 1024
 
-// polls looks at every call of poll_oneoff before wazero does. One that waits for too much is made one that waits for nothing, to which
-// the answer is EINVAL.
+// polls looks at every call of poll_oneoff before wazero does. One that waits for too much is made one that waits for
+// nothing, to which the answer is EINVAL.
 type polls struct{}
 
 var (

@@ -44,8 +44,8 @@ func (e *EndError) Error() string {
 // Finish ends the program from within a Read of its Stdin, as if it had ended by itself.
 func Finish() { panic(sys.NewExitError(0)) } //nolint:forbidigo // as a module's own exit does; Run takes it up
 
-// Run runs a module in a new instance, of which nothing is left afterwards. The error is an *EndError, or the cause of ctx when that
-// ended the run; what else goes wrong is the machine's. It never panics.
+// Run runs a module in a new instance, of which nothing is left afterwards. The error is an *EndError, or the cause of
+// ctx when that ended the run; what else goes wrong is the machine's. It never panics.
 func (m *Modules) Run(ctx context.Context, module *Module, p Program) (err error) {
 	if err := m.use(ctx, module, nil); err != nil {
 		return err
@@ -108,8 +108,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// until returns a writer that takes nothing any more once the time is over: one call of WASI may write the same bytes millions of
-// times, and nothing else stops it.
+// until returns a writer that takes nothing any more once the time is over: one call of WASI may write the same bytes
+// millions of times, and nothing else stops it.
 func until(ctx context.Context, w io.Writer) io.Writer {
 	if w == nil {
 		return nil

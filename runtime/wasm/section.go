@@ -38,7 +38,8 @@ const (
 	dataSection
 )
 
-// counted are sections of which each instance has every part, or the server: no module that a compiler made has so many.
+// counted are sections of which each instance has every part, or the server: no module that a compiler made has so
+// many.
 func counted(id byte) (what string, most uint64) {
 	switch id {
 	case typeSection:
@@ -92,9 +93,9 @@ func (i imported) String() string {
 	return fmt.Sprintf("the %s %.100q of the module %.100q", kinds[i.kind], i.name, i.module)
 }
 
-// bounded returns a module that does the same within bounds, and what it imports. Its tables have a largest size; its functions
-// ask at their beginning whether they are to end, as loops do anyway: code that did neither could not be stopped, and would stop
-// everything else here. What is for debuggers is left out.
+// bounded returns a module that does the same within bounds, and what it imports. Its tables have a largest size; its
+// functions ask at their beginning whether they are to end, as loops do anyway: code that did neither could not be
+// stopped, and would stop everything else here. What is for debuggers is left out.
 func bounded(module []byte) (confined []byte, imports []imported, err error) {
 	if !strings.HasPrefix(string(module[:min(len(module), len(header))]), header) {
 		return nil, nil, invalid("it is no WebAssembly module of version 1 (a component, or text, is none)")
@@ -139,8 +140,8 @@ func room(code []byte) []byte {
 	return make([]byte, 0, len(code)+len(code)/part)
 }
 
-// boundCode makes each function of a section ask at its beginning whether it is to end. One that calls nothing need not: it
-// ends, or has a loop.
+// boundCode makes each function of a section ask at its beginning whether it is to end. One that calls nothing need
+// not: it ends, or has a loop.
 func boundCode(section []byte) ([]byte, error) {
 	const calls = "\x10\x11\x12\x13\x14\x15" // the instructions; the bytes may also be something else
 	loop := []byte{0x03, 0x40, 0x0b}         // an empty loop, at whose beginning it is asked
@@ -203,8 +204,8 @@ func readImports(section []byte) ([]imported, error) {
 	return all, nil
 }
 
-// shortNames reports whether a section says what functions are called, and nothing that is too long for those who read where a module
-// ended.
+// shortNames reports whether a section says what functions are called, and nothing that is too long for those who read
+// where a module ended.
 func shortNames(section []byte) bool {
 	const ofModule, ofFunctions = 0, 1
 	r := &reader{rest: section}

@@ -60,8 +60,8 @@ func TestCompiledOnce(t *testing.T) {
 	}
 }
 
-// A module that cannot be compiled any more, because the machine is busier than when its version was made, does not take a minute of
-// each call: it is tried again after a while.
+// A module that cannot be compiled any more, because the machine is busier than when its version was made, does not
+// take a minute of each call: it is tried again after a while.
 func TestRefusedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,7 +120,8 @@ func TestDamagedCode(t *testing.T) {
 	}
 }
 
-// Machine code that an earlier version made, or another processor, is not taken for ours: nothing is compiled in this process.
+// Machine code that an earlier version made, or another processor, is not taken for ours: nothing is compiled in this
+// process.
 func TestCodeOfAnother(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "wasm")
@@ -214,7 +215,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A module may not have so many parts that each of its calls takes hundreds of megabytes, of which no memory's limit knows.
+// A module may not have so many parts that each of its calls takes hundreds of megabytes, of which no memory's limit
+// knows.
 func TestManyParts(t *testing.T) {
 	t.Parallel()
 	m := open(t, wasm.Limits{})
@@ -240,8 +242,9 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// What a module calls its functions stands in the error of each call that ends badly, and what it imports in that of its check: a name
-// of megabytes does not, since who calls such a module, or pushes it, would take as much of the server's memory each time.
+// What a module calls its functions stands in the error of each call that ends badly, and what it imports in that of
+// its check: a name of megabytes does not, since who calls such a module, or pushes it, would take as much of the
+// server's memory each time.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	m := open(t, wasm.Limits{})
@@ -299,8 +302,8 @@ func TestCompilerBomb(t *testing.T) {
 	}
 }
 
-// What a module takes of the processors bounds its compilation, not how long it waits for them; here less is allowed than it takes. A
-// compilation that nobody waits for any more says nothing of the module.
+// What a module takes of the processors bounds its compilation, not how long it waits for them; here less is allowed
+// than it takes. A compilation that nobody waits for any more says nothing of the module.
 func TestCompileTime(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -351,8 +354,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A module that waits for very many things at once is told that it may not, before the server takes memory for each; one that waits
-// for fewer does so.
+// A module that waits for very many things at once is told that it may not, before the server takes memory for each;
+// one that waits for fewer does so.
 func TestPollsAreFew(t *testing.T) {
 	t.Parallel()
 	m := open(t, wasm.Limits{})

@@ -21,9 +21,9 @@ type callCrash struct {
 	point string
 }
 
-// The program is killed at every instant at which a function is called that nobody waits for: each time of a schedule is fired once,
-// what was accepted is run, each message is answered once, and only a function that had run already when nothing of that was stored
-// runs again.
+// The program is killed at every instant at which a function is called that nobody waits for: each time of a schedule
+// is fired once, what was accepted is run, each message is answered once, and only a function that had run already when
+// nothing of that was stored runs again.
 func TestCrashOfCall(t *testing.T) {
 	t.Parallel()
 	site.Each(t, crashpoint.OfCall(), func(t *testing.T, point string) {
@@ -102,7 +102,8 @@ func (c *callCrash) repeated() int {
 	return repeated
 }
 
-// wantRuns fails the test unless the function ran once for each event, or twice for the one at which the server was killed.
+// wantRuns fails the test unless the function ran once for each event, or twice for the one at which the server was
+// killed.
 func (c *callCrash) wantRuns() {
 	c.T.Helper()
 	want := 0

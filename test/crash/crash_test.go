@@ -102,8 +102,8 @@ func pointOf(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// The program is killed at every point, once: no accepted push is lost, none is applied twice (V7), nothing is visible by
-// half, every status is final (V8), and the runs go on within the contract's seconds.
+// The program is killed at every point, once: no accepted push is lost, none is applied twice (V7), nothing is visible
+// by half, every status is final (V8), and the runs go on within the contract's seconds.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	crashes(t, crashpoint.OfPush())
@@ -250,7 +250,8 @@ func newCrashed(t *testing.T) *crashed {
 	return c
 }
 
-// owesNothing waits until the forge was told everything: what is owed would be told at the next start, whatever is pushed then.
+// owesNothing waits until the forge was told everything: what is owed would be told at the next start, whatever is
+// pushed then.
 func (c *crashed) owesNothing() {
 	c.T.Helper()
 	c.Eventually("nothing is owed to the forge", func() bool {
@@ -259,8 +260,8 @@ func (c *crashed) owesNothing() {
 	})
 }
 
-// try kills a server that owes nothing at the first point while both apps are pushed to, and at each further point during the start that follows, and
-// then compares everything with what would be there without any kill.
+// try kills a server that owes nothing at the first point while both apps are pushed to, and at each further point
+// during the start that follows, and then compares everything with what would be there without any kill.
 func (c *crashed) try(points []string) {
 	c.T.Helper()
 	first, from := c.releases, c.at
@@ -317,8 +318,8 @@ func (c *crashed) try(points []string) {
 	}
 }
 
-// wantRecovered fails the test unless both pushes of an attempt come to what they would have come to without a kill, and
-// returns their releases. began and ready say when the server was started and when it was ready.
+// wantRecovered fails the test unless both pushes of an attempt come to what they would have come to without a kill,
+// and returns their releases. began and ready say when the server was started and when it was ready.
 func wantRecovered(w *forge.Twins, a *forge.Attempt, began, ready time.Time) map[string]landfall.UID {
 	w.T.Helper()
 	released := map[string]landfall.UID{}

@@ -21,8 +21,9 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A backup that is made while pushes, promotions and collections go on is restored elsewhere, as what was there at a moment
-// after the backup began: everything that it names is there and is its own, unfinished runs go on, and pushes come in.
+// A backup that is made while pushes, promotions and collections go on is restored elsewhere, as what was there at a
+// moment after the backup began: everything that it names is there and is its own, unfinished runs go on, and pushes
+// come in.
 func TestBackupWhileWriting(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -104,8 +105,8 @@ func moves(s *site.Site, app string) []client.Move {
 	return all
 }
 
-// wantMoved fails the test unless the moves are those that there were at a moment after the backup began, and the pointers are
-// where the last ones left them.
+// wantMoved fails the test unless the moves are those that there were at a moment after the backup began, and the
+// pointers are where the last ones left them.
 func wantMoved(s *site.Site, app string, before, after []client.Move) {
 	s.T.Helper()
 	got := moves(s, app)
@@ -126,8 +127,8 @@ func wantMoved(s *site.Site, app string, before, after []client.Move) {
 	}
 }
 
-// wantNotBefore fails the test unless live is at least what it was before the backup began, every release serves its own round,
-// and pushes come in.
+// wantNotBefore fails the test unless live is at least what it was before the backup began, every release serves its
+// own round, and pushes come in.
 func wantNotBefore(s *site.Site, app string, before landfall.UID, roundOf func(landfall.UID) int) {
 	s.T.Helper()
 	s.Eventually("every run is over", func() bool {

@@ -14,8 +14,8 @@ import (
 	"landfall.dev/landfall/test/site"
 )
 
-// The database goes away, or is held by somebody else, while pushes come in: each push that was accepted becomes a release
-// once, in order, and nothing needs to be started again.
+// The database goes away, or is held by somebody else, while pushes come in: each push that was accepted becomes a
+// release once, in order, and nothing needs to be started again.
 func TestFaultDatabase(t *testing.T) {
 	t.Parallel()
 	const (
@@ -62,8 +62,8 @@ func TestFaultDatabase(t *testing.T) {
 	})
 }
 
-// The database's server dies, and its replica takes its place, while pushes come in: each push that was accepted becomes a release
-// once, in order, and nothing needs to be started again.
+// The database's server dies, and its replica takes its place, while pushes come in: each push that was accepted
+// becomes a release once, in order, and nothing needs to be started again.
 func TestFaultDatabaseFailover(t *testing.T) {
 	t.Parallel()
 	const failovers = 2
@@ -83,8 +83,8 @@ func TestFaultDatabaseFailover(t *testing.T) {
 	})
 }
 
-// triedFirst is how long a connection must be idle that is tried before it is used: after that, none is left from before a
-// restart. Until then requests may fail.
+// triedFirst is how long a connection must be idle that is tried before it is used: after that, none is left from
+// before a restart. Until then requests may fail.
 const triedFirst = 1100 * time.Millisecond
 
 // lockFor is how long the first lock is held.
@@ -97,8 +97,8 @@ func lockFor(t *testing.T) time.Duration {
 	return full
 }
 
-// testDatabase makes the fault so often, each time to a push to both apps. address is the database's for the server, and direct
-// the one without any fault.
+// testDatabase makes the fault so often, each time to a push to both apps. address is the database's for the server,
+// and direct the one without any fault.
 func testDatabase(t *testing.T, address, direct string, times int, fault func(w *forge.Twins, i int) *forge.Attempt) {
 	t.Helper()
 	w := forge.NewStoppedTwins(t, site.Engine{Database: address})
@@ -134,8 +134,8 @@ func testDatabase(t *testing.T, address, direct string, times int, fault func(w 
 	site.WantSound(t, w.Site, true)
 }
 
-// comesAgain does what a sender does who was told that a push was not accepted, or nothing: a delivery that was not answered
-// with 202 may be there all the same when nobody knows what became of its transaction.
+// comesAgain does what a sender does who was told that a push was not accepted, or nothing: a delivery that was not
+// answered with 202 may be there all the same when nobody knows what became of its transaction.
 func comesAgain(w *forge.Twins, a *forge.Attempt, app string) {
 	w.T.Helper()
 	if app == forge.NearApp {

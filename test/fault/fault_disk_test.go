@@ -62,9 +62,9 @@ func TestFaultDiskIsNamed(t *testing.T) {
 // pointsARound is to how many points a disk is filled up in one round.
 const pointsARound = 10
 
-// The disk that something lies on is filled up before a push, to another point each time: as far as the space reaches, the
-// push goes. Its sender hears that it was refused, or it is kept; what is released goes on being served; and when there is
-// space again, all that was kept becomes a release, without a restart.
+// The disk that something lies on is filled up before a push, to another point each time: as far as the space reaches,
+// the push goes. Its sender hears that it was refused, or it is kept; what is released goes on being served; and when
+// there is space again, all that was kept becomes a release, without a restart.
 func TestFaultFullDisk(t *testing.T) {
 	t.Parallel()
 	rounds := machine.Dose(t, 1, 1)
@@ -156,8 +156,8 @@ func over(w *forge.Twins, a *forge.Attempt, app string, quiet int) bool {
 		})
 }
 
-// wantDrained fails the test unless the push of an attempt becomes a release now that there is space: by itself if it was
-// accepted, or when its sender comes again.
+// wantDrained fails the test unless the push of an attempt becomes a release now that there is space: by itself if it
+// was accepted, or when its sender comes again.
 func wantDrained(w *forge.Twins, a *forge.Attempt, app string) {
 	w.T.Helper()
 	kept := w.Accepted(a, app)

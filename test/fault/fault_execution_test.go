@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// While the disk of the database is full functions answer, and whoever does not want to wait is told that nothing could be kept. When
-// there is space again both are on record as ever, and all that was accepted is run, without a restart.
+// While the disk of the database is full functions answer, and whoever does not want to wait is told that nothing could
+// be kept. When there is space again both are on record as ever, and all that was accepted is run, without a restart.
 func TestFaultFullDiskOfExecutions(t *testing.T) {
 	t.Parallel()
 	const size = 24 << 20

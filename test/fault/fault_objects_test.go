@@ -69,8 +69,8 @@ func newBadBucket(t *testing.T) *badBucket {
 	return b
 }
 
-// Whatever is wrong with the way to the bucket, a push becomes a release, if need be once it is better; nothing is visible by
-// half, and nobody ever gets other bytes.
+// Whatever is wrong with the way to the bucket, a push becomes a release, if need be once it is better; nothing is
+// visible by half, and nobody ever gets other bytes.
 func TestFaultObjects(t *testing.T) {
 	t.Parallel()
 	const (

@@ -13,8 +13,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A server whose disk has no byte left is started, after it was stopped and after it was killed: pages and functions answer, what
-// cannot be done is said, and all of it goes on when there is room again, without a restart.
+// A server whose disk has no byte left is started, after it was stopped and after it was killed: pages and functions
+// answer, what cannot be done is said, and all of it goes on when there is room again, without a restart.
 func TestFaultStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for who, user := range map[string]int{"the tests' user": 0, "an ordinary user": machine.Somebody} {

@@ -17,8 +17,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Data folders that earlier commits of the program wrote, each with what its server answered (tools/folder/make.sh), open with
-// the program of today: every address answers the same, and pushes come in.
+// Data folders that earlier commits of the program wrote, each with what its server answered (tools/folder/make.sh),
+// open with the program of today: every address answers the same, and pushes come in.
 func TestEarlierFolders(t *testing.T) {
 	t.Parallel()
 	archives, err := filepath.Glob("../../testdata/folders/*.tar.gz")

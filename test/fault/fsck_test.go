@@ -124,8 +124,8 @@ func replaceObject(s *site.Site, key string, change func([]byte) []byte) {
 	}
 }
 
-// Objects, manifests and archives of which bytes were lost are never served, are named by fsck, and are stored again by a run that
-// rebuilds.
+// Objects, manifests and archives of which bytes were lost are never served, are named by fsck, and are stored again by
+// a run that rebuilds.
 func TestDamagedObjects(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -197,7 +197,8 @@ func quietRuns(s *site.Site, app string) {
 	})
 }
 
-// A push after a damage does not fail for it, and does not count on what is damaged: a manifest that cannot be read is not shared.
+// A push after a damage does not fail for it, and does not count on what is damaged: a manifest that cannot be read is
+// not shared.
 func TestPushAfterDamage(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -360,8 +361,8 @@ func TestDamagedPack(t *testing.T) {
 	s.WantWhole()
 }
 
-// wantNothingElse fails the test when the server serves anything but the first round of an app. Its error says that the server
-// does not answer.
+// wantNothingElse fails the test when the server serves anything but the first round of an app. Its error says that the
+// server does not answer.
 func wantNothingElse(s *site.Site, uid landfall.UID, why string) error {
 	s.T.Helper()
 	for path, want := range map[string]string{"/": forge.PageOf(forge.NearApp, 1), "/app.js": forge.ScriptOf(forge.NearApp, 1)} {
@@ -378,8 +379,8 @@ func wantNothingElse(s *site.Site, uid landfall.UID, why string) error {
 	return nil
 }
 
-// A database file of which bytes were lost never makes the server serve what is not a release's own: it does not start, or answers
-// with an error, or with the right bytes. When the file is cut off fsck says so.
+// A database file of which bytes were lost never makes the server serve what is not a release's own: it does not start,
+// or answers with an error, or with the right bytes. When the file is cut off fsck says so.
 func TestDamagedDatabase(t *testing.T) {
 	t.Parallel()
 	s := site.NewOn(t, site.Engine{}) // PostgreSQL's files are PostgreSQL's

@@ -34,8 +34,8 @@ func refuses(s *site.Site, parts ...string) {
 	s.Cmd = nil
 }
 
-// A server is not started on the data folder of one installation and the database or the bucket of another: it says which is whose,
-// and where the settings came from, and changes nothing.
+// A server is not started on the data folder of one installation and the database or the bucket of another: it says
+// which is whose, and where the settings came from, and changes nothing.
 func TestDifferentInstallations(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"sqlite+folder", site.WithPostgres + "+" + site.WithS3} {
@@ -88,8 +88,8 @@ func withoutDatabase(env []string) (rest []string) {
 	return rest
 }
 
-// A server is not started when a part of what it kept is gone, and says which: the database, the repositories or the objects. What is
-// put back is served again, and landfall serve --new begins with what there is.
+// A server is not started when a part of what it kept is gone, and says which: the database, the repositories or the
+// objects. What is put back is served again, and landfall serve --new begins with what there is.
 func TestLostParts(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"sqlite+folder", site.WithPostgres + "+" + site.WithS3} {
@@ -152,7 +152,8 @@ func TestLostParts(t *testing.T) {
 	}
 }
 
-// waitsForObjects takes the objects away while the server runs: a push waits until they are back, and nothing is written elsewhere.
+// waitsForObjects takes the objects away while the server runs: a push waits until they are back, and nothing is
+// written elsewhere.
 func waitsForObjects(s *site.Site, away func(name string) (back func())) {
 	s.T.Helper()
 	const app = "patient-app"
@@ -249,8 +250,8 @@ func TestNewLasts(t *testing.T) {
 	}
 }
 
-// A repository that is gone is not made anew by who reads or pushes, and its branches are not taken for deleted: it is named, and what
-// was put back goes on. Once it is said that it will not come back, it is pushed again.
+// A repository that is gone is not made anew by who reads or pushes, and its branches are not taken for deleted: it is
+// named, and what was put back goes on. Once it is said that it will not come back, it is pushed again.
 func TestLostRepository(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -314,8 +315,9 @@ func TestLostRepository(t *testing.T) {
 	site.WantSound(t, s, true)
 }
 
-// A second process with the role api, on a machine of its own, hears that there is one already. Once it takes over, it serves what it
-// has, and says which repositories it has not: they were never in its data folder, so it is not taken for one that lost them.
+// A second process with the role api, on a machine of its own, hears that there is one already. Once it takes over, it
+// serves what it has, and says which repositories it has not: they were never in its data folder, so it is not taken
+// for one that lost them.
 func TestStandbyHasNoRepositories(t *testing.T) {
 	t.Parallel()
 	s, host := newInstallation(t, site.WithPostgres+"+"+site.WithS3, forge.NearApp)
@@ -339,8 +341,8 @@ func TestStandbyHasNoRepositories(t *testing.T) {
 	site.WantServed(t, s, forge.NearApp+"--"+string(s.Released(r.Push("--force", "main"), forge.NearApp)), "/", forge.PageOf(forge.NearApp, 2))
 }
 
-// A standby that was told that the repositories are lost is pushed to from then on. The process that has them all the same, as they once
-// were, is not started any more; not even with the flag it puts an older release live.
+// A standby that was told that the repositories are lost is pushed to from then on. The process that has them all the
+// same, as they once were, is not started any more; not even with the flag it puts an older release live.
 func TestStandbyTakesOverForGood(t *testing.T) {
 	t.Parallel()
 	s, _ := newInstallation(t, site.WithPostgres+"+"+site.WithS3, forge.NearApp)

@@ -37,7 +37,8 @@ func (f *Fleet) Builder(gate string) *Member {
 // Member is a process of a fleet.
 type Member struct{ *site.Site }
 
-// NewFleet starts an installation with so many workers and gateways. env are more NAME=VALUE settings, of all processes.
+// NewFleet starts an installation with so many workers and gateways. env are more NAME=VALUE settings, of all
+// processes.
 func NewFleet(t testing.TB, workers, gateways int, env ...string) *Fleet {
 	t.Helper()
 	f, on := New(t), site.EngineOf(t, site.WithPostgres+"+"+site.WithS3)

@@ -19,8 +19,9 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Twins is a server with two apps of the same kind: one is pushed to at the built-in remote, the other at the forge, which
-// delivers the push and hears the statuses. Whatever kills the server hits one of them in the act and the other anywhere.
+// Twins is a server with two apps of the same kind: one is pushed to at the built-in remote, the other at the forge,
+// which delivers the push and hears the statuses. Whatever kills the server hits one of them in the act and the other
+// anywhere.
 type Twins struct {
 	*World
 	Near    *site.Repository
@@ -28,8 +29,8 @@ type Twins struct {
 	Reports []string // settings with which the server reports
 }
 
-// WantClosed fails the test unless the forge has heard everything in turn. Each kill may have come after a status was sent and
-// before that was recorded: that status was sent again, and says the same.
+// WantClosed fails the test unless the forge has heard everything in turn. Each kill may have come after a status was
+// sent and before that was recorded: that status was sent again, and says the same.
 func (w *Twins) WantClosed(kills int) {
 	w.T.Helper()
 	heard := w.API.Statuses("")
@@ -269,8 +270,8 @@ func (w *Twins) SendTo(d Delivery) int {
 	return resp.StatusCode
 }
 
-// Accepted reports whether nobody needs to do anything for an app's push any more: its branch moved at the built-in remote,
-// or its delivery was answered.
+// Accepted reports whether nobody needs to do anything for an app's push any more: its branch moved at the built-in
+// remote, or its delivery was answered.
 func (w *Twins) Accepted(a *Attempt, app string) bool {
 	w.T.Helper()
 	if app == FarApp {
@@ -369,8 +370,8 @@ func (v *Watcher) WantSteady(t testing.TB, rounds ...int) {
 	}
 }
 
-// Rounds ends the visit, fails the test if it saw anything but whole releases, and returns their rounds in the order in which
-// they were seen.
+// Rounds ends the visit, fails the test if it saw anything but whole releases, and returns their rounds in the order in
+// which they were seen.
 func (v *Watcher) Rounds(t testing.TB) []int {
 	t.Helper()
 	v.stop()

@@ -181,8 +181,8 @@ func (w *World) Hears(all ...Delivery) Response {
 	return last
 }
 
-// WantEnds waits until the commit's newest run is over, and fails the test unless it ended like this and its release can be
-// reached at once, or is expired.
+// WantEnds waits until the commit's newest run is over, and fails the test unless it ended like this and its release
+// can be reached at once, or is expired.
 func WantEnds(t testing.TB, w *World, app string, commit landfall.CommitSHA, state landfall.RunState, parts ...string) client.Run {
 	t.Helper()
 	run := w.In(t).Finished(app, commit)

@@ -10,8 +10,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Who gives an event to triggers need not wait for their functions: what was live then answers, with the configuration that it had,
-// also after another push and a kill, and the answer is read later.
+// Who gives an event to triggers need not wait for their functions: what was live then answers, with the configuration
+// that it had, also after another push and a kill, and the answer is read later.
 func TestEventsAccepted(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SANDBOX=off")

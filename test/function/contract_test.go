@@ -99,7 +99,8 @@ func TestContractOfInput(t *testing.T) {
 	testkit.Equal(t, "answer of the old release", s.Post(s.At("shop--"+right.Header.Get("Landfall-Release"), "/api/greet"), "application/json", `{"name": "Ada"}`).Body, "Hello, Ada")
 }
 
-// Who reviews a change sees that a function takes or answers something else, which its callers have to know; its tests are no promise.
+// Who reviews a change sees that a function takes or answers something else, which its callers have to know; its tests
+// are no promise.
 func TestContractChangeIsShown(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -210,7 +211,8 @@ func TestContractTestsGiveSecretsAsCallsDo(t *testing.T) {
 	testkit.Equal(t, "what a call finds", s.Get(s.At("shop", "/api/tell")).Body, `["sk_live_1",{"colour":"blue"},{"colour":"blue"}]`)
 }
 
-// What a function streams is held to its contract by its tests, and one that reads bodies while they come is given them so by its tests.
+// What a function streams is held to its contract by its tests, and one that reads bodies while they come is given them
+// so by its tests.
 func TestContractTestsOfStreams(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

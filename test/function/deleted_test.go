@@ -129,8 +129,9 @@ func specsOfShop() string {
 		site.QueueSpec("orders", "functionref: {name: hello}", "topic: orders", "respTopic: confirmed")
 }
 
-// An app that was deleted is gone: whatever led to it or its functions leads nowhere, in the moment in which the command has returned. Its
-// functions are in nobody's way, what it stored is removed, and nothing of it comes back with a function of the same name.
+// An app that was deleted is gone: whatever led to it or its functions leads nowhere, in the moment in which the
+// command has returned. Its functions are in nobody's way, what it stored is removed, and nothing of it comes back with
+// a function of the same name.
 func TestDeletedAppIsGone(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"sqlite+folder", site.WithPostgres + "+" + site.WithS3} {
@@ -204,7 +205,8 @@ func wantRemoved(s *site.Site, id, objects string) {
 	s.Eventually("what builds made is gone", func() bool { return absent("cache", "builds", id) })
 }
 
-// wantNewOwner fails the test unless another app may have a function with the name of the deleted one, of which it inherits nothing.
+// wantNewOwner fails the test unless another app may have a function with the name of the deleted one, of which it
+// inherits nothing.
 func wantNewOwner(s *site.Site, execution string) {
 	t := s.T
 	t.Helper()
@@ -234,7 +236,8 @@ func wantNewOwner(s *site.Site, execution string) {
 // keepsAll keeps the content of deleted apps.
 const keepsAll = "LANDFALL_KEEP_DELETED=30d"
 
-// What an app stored is kept for as long as is configured, with the record of what was closed, and everything is shut all the same.
+// What an app stored is kept for as long as is configured, with the record of what was closed, and everything is shut
+// all the same.
 func TestDeletedAppIsKept(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SANDBOX=off", keepsAll)
@@ -308,7 +311,8 @@ func TestDeletionWhenKilled(t *testing.T) {
 	}
 }
 
-// What a program before this one left of the apps that it deleted is closed and removed at the start: their functions are in nobody's way.
+// What a program before this one left of the apps that it deleted is closed and removed at the start: their functions
+// are in nobody's way.
 func TestDeletedByAnEarlierProgram(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"sqlite+folder", site.WithPostgres + "+folder"} {
@@ -340,7 +344,8 @@ func TestDeletedByAnEarlierProgram(t *testing.T) {
 	}
 }
 
-// deleteAsBefore deletes an app in the database of a site that has stopped as programs did whose deletion closed the addresses only.
+// deleteAsBefore deletes an app in the database of a site that has stopped as programs did whose deletion closed the
+// addresses only.
 func deleteAsBefore(s *site.Site, app string) {
 	s.T.Helper()
 	db := testkit.Must(s.OpenState())(s.T)
@@ -410,8 +415,8 @@ func TestDeletionBesideAPushAndACall(t *testing.T) {
 	testkit.Equal(t, "violations", fmt.Sprint(testkit.Must(db.Violations(t.Context()))(t)), "[]")
 }
 
-// An app that an earlier program made has its objects under its name, and goes on so: earlier releases answer, files are shared with them,
-// and backups and checks have them beside those that lie under an app's id.
+// An app that an earlier program made has its objects under its name, and goes on so: earlier releases answer, files
+// are shared with them, and backups and checks have them beside those that lie under an app's id.
 func TestObjectsOfAnEarlierProgram(t *testing.T) {
 	t.Parallel()
 	const folder = "apps/default/shop/"

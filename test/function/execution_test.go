@@ -108,8 +108,8 @@ func TestExecutions(t *testing.T) {
 	testkit.Equal(t, "lines of the server's log about it", strings.Count(s.Log.String(), "hunter2")+strings.Count(s.Log.String(), "greeting"), 0)
 }
 
-// The newest records of a version are kept, as many as the administrator wants, and not for longer than that. What was called is counted
-// by version, whatever is kept.
+// The newest records of a version are kept, as many as the administrator wants, and not for longer than that. What was
+// called is counted by version, whatever is kept.
 func TestExecutionsAreKeptUpToABound(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_MAX_EXECUTIONS=3")
@@ -159,7 +159,8 @@ func (g gate) open(t *testing.T) {
 	}
 }
 
-// Whoever does not want to wait is answered at once, and the version that was asked for then answers, whatever happens meanwhile.
+// Whoever does not want to wait is answered at once, and the version that was asked for then answers, whatever happens
+// meanwhile.
 func TestExecutionAccepted(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SANDBOX=off")
@@ -196,8 +197,8 @@ func TestExecutionAccepted(t *testing.T) {
 	testkit.Contains(t, site.Told{string(x.Result)}, `"data":"one"`)
 }
 
-// One token does not wait for more than a bound: others can, and it can again when something of it is over. What is refused did not
-// begin.
+// One token does not wait for more than a bound: others can, and it can again when something of it is over. What is
+// refused did not begin.
 func TestWaitersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SANDBOX=off")

@@ -29,8 +29,8 @@ func executable(r *site.Repository, names ...string) {
 	}
 }
 
-// A plain file is a function of Fission's binary environment, whatever its mode is: it is run for each request, which it finds in its
-// environment and on its standard input, and what it prints is the answer.
+// A plain file is a function of Fission's binary environment, whatever its mode is: it is run for each request, which
+// it finds in its environment and on its standard input, and what it prints is the answer.
 func TestFissionPrograms(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -142,8 +142,8 @@ spec: {functionref: {name: other}, methods: [GET], relativeurl: /other}
 `
 }
 
-// Secrets and config maps are files of the functions that name them, and of nobody else; the variables of an environment's container are
-// variables.
+// Secrets and config maps are files of the functions that name them, and of nobody else; the variables of an
+// environment's container are variables.
 func TestFissionFiles(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -317,8 +317,8 @@ func TestASGI(t *testing.T) {
 	site.WantServed(t, s, "shop", "/api/dict", `{"path":"/api/dict"}`)
 }
 
-// What will not run fails the run before anything is created, on any branch, and is an error of spec validate in the same words. An
-// environment that no function uses is fine.
+// What will not run fails the run before anything is created, on any branch, and is an error of spec validate in the
+// same words. An environment that no function uses is fine.
 func TestWillNotRun(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

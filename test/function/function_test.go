@@ -65,7 +65,8 @@ func TestFunctionInvoke(t *testing.T) {
 	testkit.Contains(t, site.Told{out}, "no more Ada", "\nexecution ", "\n  File \"greet.py\", line 2, in main\n")
 }
 
-// Where nothing can confine functions they are refused. The start, the status and the answers say so, and files are served as ever.
+// Where nothing can confine functions they are refused. The start, the status and the answers say so, and files are
+// served as ever.
 func TestWithoutSandbox(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

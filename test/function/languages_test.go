@@ -111,7 +111,8 @@ func buildExample(t *testing.T, function, to string, env ...string) {
 	}
 }
 
-// A module that cannot be run makes no version: the push says what it imports. One that can be is compiled then, and not again.
+// A module that cannot be run makes no version: the push says what it imports. One that can be is compiled then, and
+// not again.
 func TestModuleOfRelease(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A function is a program that takes an event: it answers the same whoever calls it, in whichever app it lies, with triggers and
-// without.
+// A function is a program that takes an event: it answers the same whoever calls it, in whichever app it lies, with
+// triggers and without.
 func TestNativeEvents(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

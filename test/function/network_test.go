@@ -53,8 +53,8 @@ curl --silent --show-error --fail-with-body --cacert ca.pem --data-binary '' --r
 	}
 }
 
-// A function whose spec asks for the network fetches from where the sandbox may go, and from nowhere else; one that does not ask
-// reaches nothing.
+// A function whose spec asks for the network fetches from where the sandbox may go, and from nowhere else; one that
+// does not ask reaches nothing.
 func TestFunctionNetwork(t *testing.T) {
 	t.Parallel()
 	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "served "+r.URL.Path) })

@@ -416,7 +416,8 @@ func TestTriggersByHandAtOnce(t *testing.T) {
 	testkit.Equal(t, "releases with different numbers of the triggers", len(made), 7)
 }
 
-// An administrator of one app makes no other: that is for who administers the whole installation. Deleting is of one app.
+// An administrator of one app makes no other: that is for who administers the whole installation. Deleting is of one
+// app.
 func TestAppsOfOneAdministrator(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

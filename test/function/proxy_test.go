@@ -67,8 +67,8 @@ func newCompany(t *testing.T, env ...string) *company {
 	return c
 }
 
-// Behind a company's proxy a repository is fetched, an image pulled, an app built and a status sent, all through it: its servers let
-// nobody else in. Its password is nowhere.
+// Behind a company's proxy a repository is fetched, an image pulled, an app built and a status sent, all through it:
+// its servers let nobody else in. Its password is nowhere.
 func TestThroughACompanysProxy(t *testing.T) {
 	t.Parallel()
 	c := newCompany(t)
@@ -155,7 +155,8 @@ func wantNowhere(t *testing.T, folder, text string) {
 	}
 }
 
-// A host that the network of a build or a function does not reach stands in the log of the run or the execution, with what allows it.
+// A host that the network of a build or a function does not reach stands in the log of the run or the execution, with
+// what allows it.
 func TestRefusedHostsAreNamed(t *testing.T) {
 	t.Parallel()
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))

@@ -78,8 +78,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A topic that an administrator grants an app is meant as it stands, at the NATS server: there, a trigger of the app hears what others
-// say, and an app without the grant does not.
+// A topic that an administrator grants an app is meant as it stands, at the NATS server: there, a trigger of the app
+// hears what others say, and an app without the grant does not.
 func TestQueueGranted(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_SUBJECTS=shop=default.zoo.orders.*")
@@ -124,8 +124,8 @@ func TestQueueVersions(t *testing.T) {
 	testkit.Equal(t, "answer of the latest", s.Messages("shop", "moving")[0].Data, "two")
 }
 
-// Every message that was taken is answered, although the server is killed while messages come and go; and none of a silent trigger is
-// lost when the release that had it is live again.
+// Every message that was taken is answered, although the server is killed while messages come and go; and none of a
+// silent trigger is lost when the release that had it is live again.
 func TestQueueWhenKilled(t *testing.T) {
 	t.Parallel()
 	s := site.New(t, "LANDFALL_LEASE=2s")
@@ -201,8 +201,8 @@ func TestQueueOfOneApp(t *testing.T) {
 	})
 }
 
-// While the disk is full messages are refused, and when there is space again they are taken and answered, without a restart. None of
-// those that were taken is lost.
+// While the disk is full messages are refused, and when there is space again they are taken and answered, without a
+// restart. None of those that were taken is lost.
 func TestFaultFullDiskOfMessages(t *testing.T) {
 	t.Parallel()
 	const size = 16 << 20

@@ -143,7 +143,8 @@ func (p *privates) tokens() string {
 	return all
 }
 
-// A build installs from private registries of npm, Python and Go with secrets that builds alone get; nobody else ever sees them.
+// A build installs from private registries of npm, Python and Go with secrets that builds alone get; nobody else ever
+// sees them.
 func TestPrivateRegistries(t *testing.T) {
 	t.Parallel()
 	private := newPrivates(t)

@@ -16,8 +16,8 @@ func failing(word string) string {
 	return "def main():\n    raise ValueError('" + word + "')\n"
 }
 
-// A push makes a function run by a schedule; the next push another version of it, a rollback the old one again, and a trigger that
-// names a version keeps to it.
+// A push makes a function run by a schedule; the next push another version of it, a rollback the old one again, and a
+// trigger that names a version keeps to it.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -65,7 +65,8 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// A schedule is meant in its time zone: what is due there at this hour is fired, and what would be due in UTC at that hour is not.
+// A schedule is meant in its time zone: what is due there at this hour is fired, and what would be due in UTC at that
+// hour is not.
 func TestScheduleZone(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

@@ -38,7 +38,8 @@ func wantDead(t *testing.T, s *site.Site, parts ...string) {
 	}
 }
 
-// A server does not start on secrets without their key; a new key goes before the old one, until the old one is not needed.
+// A server does not start on secrets without their key; a new key goes before the old one, until the old one is not
+// needed.
 func TestSecretKey(t *testing.T) {
 	t.Parallel()
 	s, _ := newSecretShop(t)

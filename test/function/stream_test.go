@@ -15,7 +15,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A client has what a function has made of its answer, also when that never ends; when the client is gone, the call ends.
+// A client has what a function has made of its answer, also when that never ends; when the client is gone, the call
+// ends.
 func TestStreamedAnswer(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -209,8 +210,8 @@ func elsewhere(t *testing.T) (s, runner *site.Site) {
 	return s, runner
 }
 
-// Server-sent events of functions of every kind are with the client while the function runs, wherever it runs; when the client is gone,
-// so is the call. A runner that dies cuts off what it was answering.
+// Server-sent events of functions of every kind are with the client while the function runs, wherever it runs; when the
+// client is gone, so is the call. A runner that dies cuts off what it was answering.
 func TestServerSentEvents(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"here", "elsewhere"} {

@@ -243,8 +243,8 @@ const traced = `def main(event):
     return event.get('traceparent', 'none')
 `
 
-// An operator sees which function a request, an event or a schedule was for, and the function can go on with the trace. What a
-// visitor says of traces is a link at most.
+// An operator sees which function a request, an event or a schedule was for, and the function can go on with the trace.
+// What a visitor says of traces is a link at most.
 func TestTraceOfFunction(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -329,7 +329,8 @@ spec: {cron: "@every 1s", functionref: {type: name, name: hello}}
 	wantQuietSpans(t, c, "of-the-visitor", "canary", s.Token)
 }
 
-// Without the settings of OpenTelemetry nobody is told anything, and with ones that cannot be meant the server does not start.
+// Without the settings of OpenTelemetry nobody is told anything, and with ones that cannot be meant the server does not
+// start.
 func TestTraceSettings(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

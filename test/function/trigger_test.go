@@ -82,8 +82,8 @@ func answerOf(t *testing.T, text string) (answer map[string]json.RawMessage, got
 	return answer, tellingOf(t, string(answer["data"]))
 }
 
-// An event finds its triggers by its source, whatever its sender knows of functions, and the function finds in it what app and
-// trigger are configured to.
+// An event finds its triggers by its source, whatever its sender knows of functions, and the function finds in it what
+// app and trigger are configured to.
 func TestFire(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -257,8 +257,8 @@ func appID(s *site.Site, name string) string {
 	return app.ID
 }
 
-// An HTTP trigger answers at the control host as at its route, to whoever may call that, in any release. What could harm the
-// control host does not get out.
+// An HTTP trigger answers at the control host as at its route, to whoever may call that, in any release. What could
+// harm the control host does not get out.
 func TestTriggersByName(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -348,7 +348,8 @@ func TestOtherTriggersByName(t *testing.T) {
 	}
 }
 
-// Schedules and queues fire for the live release only. Those of a preview are fired by hand, and by themselves once it is live.
+// Schedules and queues fire for the live release only. Those of a preview are fired by hand, and by themselves once it
+// is live.
 func TestTriggersOfPreviews(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -386,7 +387,8 @@ func TestTriggersOfPreviews(t *testing.T) {
 	testkit.Equal(t, "answer to the message", s.Messages("shop", "out")[0].Data, "preview")
 }
 
-// `trigger fire` gives a function what its schedule, queue or route would give it, in the live release and in another one.
+// `trigger fire` gives a function what its schedule, queue or route would give it, in the live release and in another
+// one.
 func TestTriggersByCommand(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

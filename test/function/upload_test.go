@@ -82,8 +82,8 @@ func TestStreamedBodyElsewhere(t *testing.T) {
 	streamsBodies(s, router, runner)
 }
 
-// streamsBodies fails the test unless functions read bodies while they come, and neither the server nor the other processes on the way
-// hold them.
+// streamsBodies fails the test unless functions read bodies while they come, and neither the server nor the other
+// processes on the way hold them.
 func streamsBodies(s *site.Site, others ...*site.Site) {
 	const size, limit, held = 64 << 20, 1 << 20, 48 // of which the last is in MiB: who holds a body takes more
 	t := s.T

@@ -1,2 +1,3 @@
-// Package machine makes what a machine may have wrong: disks that are full, take no more files, or belong to somebody else.
+// Package machine makes what a machine may have wrong: disks that are full, take no more files, or belong to somebody
+// else.
 package machine

@@ -18,8 +18,9 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Volume is a file system of a few MiB in memory. It is mounted in a mount namespace of its own, and where the tests are not root's in
-// a user namespace, so that it needs no rights beyond those of the sandbox's tests and is gone with the test program, however that ends.
+// Volume is a file system of a few MiB in memory. It is mounted in a mount namespace of its own, and where the tests
+// are not root's in a user namespace, so that it needs no rights beyond those of the sandbox's tests and is gone with
+// the test program, however that ends.
 type Volume struct {
 	t      testing.TB
 	Folder string // where it is mounted, as a process in the namespace sees it

@@ -54,8 +54,8 @@ func museum(t *testing.T) (s *site.Site, pages map[string]string) {
 	}
 }
 
-// Every page, with and without JavaScript, narrow and wide, light and dark: nothing is said in the console, nothing scrolls
-// sideways, every control has a name. The pictures are in build/pages.
+// Every page, with and without JavaScript, narrow and wide, light and dark: nothing is said in the console, nothing
+// scrolls sideways, every control has a name. The pictures are in build/pages.
 func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	s, pages := museum(t)
@@ -81,8 +81,8 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
-// What people do, they can do with and without JavaScript: from a link to a run over the sign-in to the run, and from an app
-// over what a rollback changes to the rollback.
+// What people do, they can do with and without JavaScript: from a link to a run over the sign-in to the run, and from
+// an app over what a rollback changes to the rollback.
 func TestPagesAreForUse(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

@@ -18,7 +18,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// guarded declares the shop with a page, a function for everybody and one for those alone who signed in. They tell what they got.
+// guarded declares the shop with a page, a function for everybody and one for those alone who signed in. They tell what
+// they got.
 func guarded(s *site.Site, app string) *site.Repository {
 	s.T.Helper()
 	var made client.App
@@ -40,7 +41,8 @@ def main(event):
 	return r
 }
 
-// Who is not signed in is sent to sign in, and comes back to where they wanted to go; a function never sees by what they are known.
+// Who is not signed in is sent to sign in, and comes back to where they wanted to go; a function never sees by what
+// they are known.
 func TestSignedInRoute(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -127,7 +129,8 @@ func TestSignedInInABrowser(t *testing.T) {
 	b.Until("what its page was answered", `document.title === "200"`)
 }
 
-// Releases that are not live are for those alone who signed in, when the app says so: pages, routes, and what there is not.
+// Releases that are not live are for those alone who signed in, when the app says so: pages, routes, and what there is
+// not.
 func TestSignedInPreviews(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

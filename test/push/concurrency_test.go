@@ -34,9 +34,9 @@ type crowdPush struct {
 	page       string
 }
 
-// 200 pushes to 3 branches of 8 apps come at once. Several go to the same branch, and several bring functions that another
-// brings too. None is lost, none is applied twice (V7), numbers rise without gaps and no version is made twice, every branch
-// tag names the branch's last push, and live the last one of main.
+// 200 pushes to 3 branches of 8 apps come at once. Several go to the same branch, and several bring functions that
+// another brings too. None is lost, none is applied twice (V7), numbers rise without gaps and no version is made twice,
+// every branch tag names the branch's last push, and live the last one of main.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -84,8 +84,8 @@ func TestConcurrency(t *testing.T) {
 
 func crowdApp(i int) string { return fmt.Sprintf("crowd-%d", i) }
 
-// crowd makes the apps, with a first release each, and the commits to push: of every branch a line of its own. Neighbours
-// go to different apps.
+// crowd makes the apps, with a first release each, and the commits to push: of every branch a line of its own.
+// Neighbours go to different apps.
 func crowd(s *site.Site, t *testing.T) []crowdPush {
 	t.Helper()
 	pushes := make([]crowdPush, crowdPushes)

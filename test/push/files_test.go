@@ -11,7 +11,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// The files of a release are listed with the version that stored each, and two releases, or a run, with the files that differ.
+// The files of a release are listed with the version that stored each, and two releases, or a run, with the files that
+// differ.
 func TestFilesOfReleases(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// wantLogged fails the test unless every line that names the run or its commit says whose it is, and these are their messages,
-// in the order of the alphabet. The line of a delivery itself, which may be of many apps, names no run.
+// wantLogged fails the test unless every line that names the run or its commit says whose it is, and these are their
+// messages, in the order of the alphabet. The line of a delivery itself, which may be of many apps, names no run.
 func wantLogged(t *testing.T, s *site.Site, app client.App, run client.Run, delivery string, messages ...string) {
 	t.Helper()
 	want := site.Entry{"app": app.Name, "app_id": app.ID, "run": run.ID, "commit": string(run.Commit)}
@@ -37,7 +37,8 @@ func wantLogged(t *testing.T, s *site.Site, app client.App, run client.Run, deli
 	testkit.EqualList(t, "what the log says of the run", said, messages)
 }
 
-// Whoever reads the log finds all lines of a run, and in each of them whose it is: whichever way it came, and however it ended.
+// Whoever reads the log finds all lines of a run, and in each of them whose it is: whichever way it came, and however
+// it ended.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	w := forge.NewReportingWorld(t)

@@ -9,8 +9,8 @@ import (
 	"landfall.dev/landfall/test/site"
 )
 
-// What a lock file says is installed from npm's own registry by the only way that a build has to a network: for the app's build, and for
-// the package of a function.
+// What a lock file says is installed from npm's own registry by the only way that a build has to a network: for the
+// app's build, and for the package of a function.
 func TestNpmCiFromItsRegistry(t *testing.T) {
 	t.Parallel()
 	const registry = "registry.npmjs.org" // for which a company's network may have an address of its own

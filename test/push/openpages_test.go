@@ -16,7 +16,8 @@ func wantNoFile(t *testing.T, s *site.Site, why, path string) {
 	testkit.Equal(t, why+": status of "+path, s.Get(s.At("shop", path)).Status, http.StatusNotFound)
 }
 
-// Somebody has a page open while two pushes come and one of them is gone back from. The page goes on working, until its release expires.
+// Somebody has a page open while two pushes come and one of them is gone back from. The page goes on working, until its
+// release expires.
 func TestOpenPagesOutliveAPush(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

@@ -26,8 +26,8 @@ module.exports = async () => ({status: 200, body: require('greet') + ', ' +
 `
 )
 
-// A package of Node.js whose dependency has a command is built as Fission's users write it, by a command of the package, and by what
-// the environment says for all of its packages. Its links are there when it runs.
+// A package of Node.js whose dependency has a command is built as Fission's users write it, by a command of the
+// package, and by what the environment says for all of its packages. Its links are there when it runs.
 func TestNodePackageWithCommand(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -86,7 +86,8 @@ func wheel(t *testing.T) string {
 		"greet-1.0.dist-info/RECORD", "greet.py,,\ngreet-1.0.dist-info/METADATA,,\ngreet-1.0.dist-info/WHEEL,,\ngreet-1.0.dist-info/RECORD,,\n")
 }
 
-// zipped returns a zip archive of files: names, each with its content, or the target of a link where " ->" is behind the name.
+// zipped returns a zip archive of files: names, each with its content, or the target of a link where " ->" is behind
+// the name.
 func zipped(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -111,7 +112,8 @@ func zipped(t *testing.T, pairs ...string) string {
 	return text.String()
 }
 
-// A function of a package whose source is a zip gets a new version without a new build: what was built is looked at, not the zip.
+// A function of a package whose source is a zip gets a new version without a new build: what was built is looked at,
+// not the zip.
 func TestGoZipThatIsBuilt(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -127,7 +129,8 @@ func TestGoZipThatIsBuilt(t *testing.T) {
 	testkit.Equal(t, "the answer of the next version", s.Get(s.At("shop", "/api/source")).Body, "from a zip")
 }
 
-// A zip as all that an archive includes is the archive, as in Fission: of a source, which is built, and of a deployment.
+// A zip as all that an archive includes is the archive, as in Fission: of a source, which is built, and of a
+// deployment.
 func TestArchiveThatIsAZip(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -188,8 +191,8 @@ ln -s lib/plain "$DEPLOY_PKG/text"
 ln -s nowhere "$DEPLOY_PKG/nothing"
 `
 
-// The links of a package lead inside it, wherever the package lies, and an entry point may go through them: in the push that builds the
-// package, in a later one, and in a zip.
+// The links of a package lead inside it, wherever the package lies, and an entry point may go through them: in the push
+// that builds the package, in a later one, and in a zip.
 func TestLinksOfPackages(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)
@@ -231,7 +234,8 @@ func TestLinksOfPackages(t *testing.T) {
 	s.WantWhole()
 }
 
-// What a build leaves outside of its output is not kept by a link: it is refused by name. A site has what links in it lead to.
+// What a build leaves outside of its output is not kept by a link: it is refused by name. A site has what links in it
+// lead to.
 func TestLinksOfBuilds(t *testing.T) {
 	t.Parallel()
 	s := site.New(t)

@@ -156,7 +156,8 @@ func (n *neighbour) visit(one *site.Visitor) {
 	}
 }
 
-// stays calls a function while the neighbour stays at home: what developers do on their own machines takes nothing of the server's.
+// stays calls a function while the neighbour stays at home: what developers do on their own machines takes nothing of
+// the server's.
 func (n *neighbour) stays(do func()) {
 	n.out.Lock()
 	defer n.out.Unlock()

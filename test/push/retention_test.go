@@ -12,7 +12,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Records of what is over go when they are old. What people can reach stays, and what they could make reachable again can be.
+// Records of what is over go when they are old. What people can reach stays, and what they could make reachable again
+// can be.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	w := forge.NewWorld(t)

@@ -28,8 +28,8 @@ func makers() map[string]maker {
 	}
 }
 
-// Sites as they are made today are pushed twice, and every page changes between. Whoever has a page of the first open misses no file
-// of it. LANDFALL_TEST_SITES names the makers, with spaces between.
+// Sites as they are made today are pushed twice, and every page changes between. Whoever has a page of the first open
+// misses no file of it. LANDFALL_TEST_SITES names the makers, with spaces between.
 func TestSites(t *testing.T) {
 	t.Parallel()
 	for name := range strings.FieldsSeq(cmp.Or(os.Getenv("LANDFALL_TEST_SITES"), "vite")) {

@@ -15,8 +15,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// A worker is paused in the middle of a build, past its lease, again and again. The other one makes the release. The first comes
-// back while that one is at work, or when all is over, and changes nothing.
+// A worker is paused in the middle of a build, past its lease, again and again. The other one makes the release. The
+// first comes back while that one is at work, or when all is over, and changes nothing.
 func TestFaultPausedWorker(t *testing.T) {
 	t.Parallel()
 	f := forge.NewFleet(t, 2, 1, "LANDFALL_LEASE=1s", "LANDFALL_SANDBOX=off")

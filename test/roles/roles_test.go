@@ -90,7 +90,8 @@ func newParts(t *testing.T) *parts {
 	return p
 }
 
-// underLoad has callers ask for an address until during has returned and many more were answered. It returns what was not want.
+// underLoad has callers ask for an address until during has returned and many more were answered. It returns what was
+// not want.
 func underLoad(s *site.Site, address, want string, callers int, during func()) (others []site.Page) {
 	s.T.Helper()
 	const before, after = 40, 80
@@ -132,8 +133,9 @@ def main(event):
     return 'NAME %s %s' % (os.environ['currency'], os.environ['STRIPE_KEY'])
 `
 
-// Every part of the program in a process of its own, each by its own main: what a push makes is called at its addresses, by its alias,
-// by a schedule and by a queue, and a runner that dies or goes is missed by nobody but who was just being answered by it.
+// Every part of the program in a process of its own, each by its own main: what a push makes is called at its
+// addresses, by its alias, by a schedule and by a queue, and a runner that dies or goes is missed by nobody but who was
+// just being answered by it.
 func TestEveryRoleAlone(t *testing.T) {
 	t.Parallel()
 	p := newParts(t)
@@ -315,8 +317,8 @@ func dialled(s *site.Site, text string) string {
 	return string(answers)
 }
 
-// The whole server in one process, but for what runs functions: a runner makes modules ready before they are called, and what it cannot
-// answer is said.
+// The whole server in one process, but for what runs functions: a runner makes modules ready before they are called,
+// and what it cannot answer is said.
 func TestRunnersElsewhere(t *testing.T) {
 	t.Parallel()
 	on := site.EngineOf(t, "sqlite+"+site.WithS3)

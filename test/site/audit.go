@@ -67,8 +67,8 @@ func WantSound(t testing.TB, s *Site, collected bool) {
 	a.deliveries()
 }
 
-// runs checks that every commit had exactly one run, which is over and was reported so, and returns for every commit the
-// newest push that wanted it.
+// runs checks that every commit had exactly one run, which is over and was reported so, and returns for every commit
+// the newest push that wanted it.
 func (a *audit) runs(app landfall.App) map[landfall.UID]int64 {
 	a.t.Helper()
 	ctx := a.t.Context()
@@ -110,7 +110,8 @@ func (a *audit) runs(app landfall.App) map[landfall.UID]int64 {
 	return order
 }
 
-// reports checks that the forge was told of a run that it is pending and what it came to, once each, if it was told at all.
+// reports checks that the forge was told of a run that it is pending and what it came to, once each, if it was told at
+// all.
 func (a *audit) reports(what string, run landfall.Run) {
 	a.t.Helper()
 	var states []landfall.StatusState
@@ -174,8 +175,8 @@ func (a *audit) versions(app landfall.App) {
 	}
 }
 
-// live checks that live moved from release to release in the order of the pushes, unless somebody went back, and stands where it
-// moved last.
+// live checks that live moved from release to release in the order of the pushes, unless somebody went back, and stands
+// where it moved last.
 func (a *audit) live(app landfall.App, order map[landfall.UID]int64) {
 	a.t.Helper()
 	var at landfall.UID
@@ -247,7 +248,8 @@ func (a *audit) object(key string, want landfall.Digest) {
 	}
 }
 
-// holders checks that nothing but releases and versions holds what is stored: without them, all of it could be collected.
+// holders checks that nothing but releases and versions holds what is stored: without them, all of it could be
+// collected.
 func (a *audit) holders(app landfall.App, keys []string) {
 	a.t.Helper()
 	undo := errors.New("this was only a question")

@@ -18,8 +18,8 @@ type Engine struct {
 	Bucket   s3.Config // without an endpoint: a folder in the data folder
 }
 
-// The engines that tests run on. Each test has one of them, always the same; LANDFALL_TEST_ENGINE=postgres+s3 makes all run
-// on that one.
+// The engines that tests run on. Each test has one of them, always the same; LANDFALL_TEST_ENGINE=postgres+s3 makes all
+// run on that one.
 const (
 	EngineVariable = "LANDFALL_TEST_ENGINE"
 	WithPostgres   = "postgres"

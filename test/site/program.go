@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environ is the environment of every program that a test starts, and more: nothing of the person who runs the test plays a part.
+// Environ is the environment of every program that a test starts, and more: nothing of the person who runs the test
+// plays a part.
 func Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		return slices.ContainsFunc([]string{"LANDFALL_", "GIT_", "RCLONE_", "AWS_"}, func(p string) bool { return strings.HasPrefix(pair, p) })
@@ -50,8 +51,8 @@ func (s *Site) Run(dir string, args ...string) (out string, code int) {
 	return string(data), cmd.ProcessState.ExitCode()
 }
 
-// Binary compiles the program, as the tests are compiled (with the race detector when they are), with crash points, and its init as it is
-// installed. It returns the program's path; the init lies beside it.
+// Binary compiles the program, as the tests are compiled (with the race detector when they are), with crash points, and
+// its init as it is installed. It returns the program's path; the init lies beside it.
 var Binary = sync.OnceValues(func() (string, error) {
 	dir, err := Install("-tags", "crashpoints,nomsgpack", "landfall.dev/landfall/cmd/landfall")
 	if err != nil {
@@ -69,8 +70,8 @@ var Root = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(root)), nil
 })
 
-// Install compiles programs as the tests are compiled, so that most of it is there already, and returns the folder that they lie in. All
-// packages of stories share it: what is there and is not old is not linked again.
+// Install compiles programs as the tests are compiled, so that most of it is there already, and returns the folder that
+// they lie in. All packages of stories share it: what is there and is not old is not linked again.
 func Install(args ...string) (dir string, err error) {
 	root, err := Root()
 	if err != nil {

@@ -41,7 +41,8 @@ func (s *Site) Pushed(r *Repository, app, message string) landfall.UID {
 	return s.Released(r.Push("HEAD"), app)
 }
 
-// Applied applies HEAD as `spec version apply` does: the commit travels to a reference of its own. It waits for the run.
+// Applied applies HEAD as `spec version apply` does: the commit travels to a reference of its own. It waits for the
+// run.
 func (s *Site) Applied(r *Repository, app, branch string, noRelease bool) client.Run {
 	s.T.Helper()
 	id := strings.ToLower(rand.Text())

@@ -57,8 +57,8 @@ func (s *Site) At(host, path string) string {
 	return "http://" + host + ".localhost:" + s.Port + path
 }
 
-// Visitor has a connection of its own, which takes a fraction of what a client for every purpose does: they leave the processors to
-// the server.
+// Visitor has a connection of its own, which takes a fraction of what a client for every purpose does: they leave the
+// processors to the server.
 type Visitor struct {
 	net.Conn
 	answers *bufio.Reader

@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/api/client"
 )
 
-// Numbered pushes versions of the function hello of the app shop, which say their numbers, and returns the site. The route
-// /api/named leads to the alias prod of hello from the last push on.
+// Numbered pushes versions of the function hello of the app shop, which say their numbers, and returns the site. The
+// route /api/named leads to the alias prod of hello from the last push on.
 func Numbered(t testing.TB, versions int) *Site {
 	t.Helper()
 	s, _ := NumberedIn(t, versions)
@@ -123,8 +123,8 @@ include: ["NAME/*.py"]
 // EnvironmentSpec declares an environment of Python.
 const EnvironmentSpec = "apiVersion: fission.io/v1\nkind: Environment\nmetadata: {name: python}\nspec:\n  version: 2\n  runtime: {image: fission/python-env}\n"
 
-// BuiltPackage declares a function with a route, /api/NAME, whose package is built from the folder of its name: by a command of its own,
-// or by what the environment's builder is told.
+// BuiltPackage declares a function with a route, /api/NAME, whose package is built from the folder of its name: by a
+// command of its own, or by what the environment's builder is told.
 func BuiltPackage(name, environment, builder, entrypoint, buildcmd string) string {
 	source := "source:"
 	if buildcmd != "" {

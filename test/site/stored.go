@@ -20,7 +20,8 @@ import (
 	"landfall.dev/landfall/test/testkit"
 )
 
-// Restored restores an archive into places of the test's own, of the kind that the test runs on, and starts a server there.
+// Restored restores an archive into places of the test's own, of the kind that the test runs on, and starts a server
+// there.
 func Restored(t testing.TB, archive string) *Site {
 	t.Helper()
 	s := &Site{T: t, Engine: NewEngine(t), Data: filepath.Join(t.TempDir(), "restored"), Port: FreePort(t)}

@@ -62,9 +62,9 @@ type soakSample struct {
 	tables map[string]storetest.Table
 }
 
-// A figure is what is measured. Flat means: between the second fifth of the samples (the first is warming up) and the last one
-// it grows by less than flatRatio and the slack, which is what a single pool, garbage collection or sweep comes to. What cannot
-// be flat grows by no more than so much for each push.
+// A figure is what is measured. Flat means: between the second fifth of the samples (the first is warming up) and the
+// last one it grows by less than flatRatio and the slack, which is what a single pool, garbage collection or sweep
+// comes to. What cannot be flat grows by no more than so much for each push.
 type figure struct {
 	name    string
 	unit    float64 // what is told is the value divided by it
@@ -151,8 +151,8 @@ func (s *soak) sample(pushes int) {
 	s.say(s.row(len(s.samples) - 1))
 }
 
-// soakRecent is how long what goes may stay: runs for a minute, and up to one more until somebody looks; the job queue's notices
-// for five, which is not ours to say. How many there are follows how fast the machine is.
+// soakRecent is how long what goes may stay: runs for a minute, and up to one more until somebody looks; the job
+// queue's notices for five, which is not ours to say. How many there are follows how fast the machine is.
 const soakRecent = 6 * time.Minute
 
 // pushesBefore returns how many pushes had been made by a sample that is as old as a time.
@@ -386,8 +386,8 @@ func (s *soak) wantFlat() {
 	}
 }
 
-// soakVariable says how many pushes the soak is; the full dose is 20,000. What is measured is also written to a file, if one is
-// named, so that people see how it goes on.
+// soakVariable says how many pushes the soak is; the full dose is 20,000. What is measured is also written to a file,
+// if one is named, so that people see how it goes on.
 const (
 	soakVariable     = "LANDFALL_SOAK_PUSHES"
 	soakFileVariable = "LANDFALL_SOAK_FILE"
@@ -403,8 +403,8 @@ const (
 	soakFlatFrom  = 10  // samples, from which on flatness can be told
 )
 
-// Many pushes, for a long time: each becomes what it must, in its turn, and what the server takes of the machine does not grow
-// but by the history that is kept for ever, which has its price for each push.
+// Many pushes, for a long time: each becomes what it must, in its turn, and what the server takes of the machine does
+// not grow but by the history that is kept for ever, which has its price for each push.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	pushes, apps := fewSoakPushes, fewSoakApps
@@ -614,8 +614,8 @@ func (a *soakedApp) leave(ctx context.Context, n int, release landfall.UID) erro
 	return a.wants(ctx, a.name, a.live, a.served[a.live])
 }
 
-// keptReleases is how many releases of a line the apps keep; farBack is where none can be accessible any more, also with those
-// that are the same as another or are held.
+// keptReleases is how many releases of a line the apps keep; farBack is where none can be accessible any more, also
+// with those that are the same as another or are held.
 const (
 	keptReleases = 3
 	farBack      = 3 * keptReleases
@@ -667,8 +667,8 @@ spec:
 ---
 ` + forge.BuiltFunction
 
-// stream is what git fast-import makes the life's commits of: those of main are named mainAt, the others by their branch. The
-// function changes on other branches only: a version that production applied keeps its archive for ever.
+// stream is what git fast-import makes the life's commits of: those of main are named mainAt, the others by their
+// branch. The function changes on other branches only: a version that production applied keeps its archive for ever.
 func (l soakLine) stream(pushes int) string {
 	const (
 		parts  = 10 // files of which each push changes one

@@ -96,8 +96,8 @@ func (s *switcher) publish() {
 	s.pages[string(uid)+" "+page] = true
 }
 
-// step makes the next switch: live goes back and forth between the first two releases, the alias gets other weights, and now and
-// then a release comes and the one before it goes.
+// step makes the next switch: live goes back and forth between the first two releases, the alias gets other weights,
+// and now and then a release comes and the one before it goes.
 func (s *switcher) step(n int) {
 	const kinds, percent = 3, 98
 	switch {
@@ -120,8 +120,9 @@ func (s *switcher) weigh(percent int) {
 		map[string]any{"weights": map[string]int{"1": 100 - percent, "2": percent}}, nil)
 }
 
-// A storm of switches: releases are published, promoted, rolled back and expired and an alias gets other weights, while visitors
-// come, with the full dose as fast as they are answered. None of them notices: every answer is of one release, whole. Then the weights hold.
+// A storm of switches: releases are published, promoted, rolled back and expired and an alias gets other weights, while
+// visitors come, with the full dose as fast as they are answered. None of them notices: every answer is of one release,
+// whole. Then the weights hold.
 //
 //nolint:paralleltest // it needs the machine
 func TestSwitchStorm(t *testing.T) {

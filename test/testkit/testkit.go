@@ -24,7 +24,8 @@ type TB interface {
 // Patience is how long a test waits for what must come: far longer than it takes, so that a slow machine is no failure.
 const Patience = 2 * time.Minute
 
-// Eventually waits until a condition holds that nothing signals, and ends the test when it does not hold within Patience.
+// Eventually waits until a condition holds that nothing signals, and ends the test when it does not hold within
+// Patience.
 func Eventually(t TB, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); {
@@ -37,8 +38,8 @@ func Eventually(t TB, what string, holds func() bool) {
 	}
 }
 
-// Program writes a file that is run afterwards. No other process is started meanwhile: it would hold the file open for writing
-// until it has become its own program, and the system runs no file that is open for writing (ETXTBSY).
+// Program writes a file that is run afterwards. No other process is started meanwhile: it would hold the file open for
+// writing until it has become its own program, and the system runs no file that is open for writing (ETXTBSY).
 func Program(t TB, path string, content []byte) {
 	t.Helper()
 	const executable = 0o755

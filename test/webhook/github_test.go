@@ -225,8 +225,8 @@ func TestReportsFaults(t *testing.T) {
 	testkit.Equal(t, "repository", w.Told(three)[0].Repository, "victim/vault")
 }
 
-// What the forge refuses for good stops with a reason that the run shows, and holds up neither releases nor what comes after
-// it; wrong credentials hold up all reports, and say so.
+// What the forge refuses for good stops with a reason that the run shows, and holds up neither releases nor what comes
+// after it; wrong credentials hold up all reports, and say so.
 func TestReportsThatStop(t *testing.T) {
 	t.Parallel()
 	for app, c := range map[string]struct {

@@ -513,7 +513,8 @@ func wantSameUnits(t *testing.T, what string, got, want map[string]landfall.Grou
 	testkit.EqualList(t, what, names(got), names(want))
 }
 
-// In whatever order the deliveries of a branch come, and however often, live only goes forward and ends at the branch's head.
+// In whatever order the deliveries of a branch come, and however often, live only goes forward and ends at the branch's
+// head.
 func TestWebhookOrderAtRandom(t *testing.T) {
 	t.Parallel()
 	const histories, commits = 12, 6

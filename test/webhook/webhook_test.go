@@ -354,7 +354,8 @@ func TestWebhookDoesNothing(t *testing.T) {
 	check(t, "another repository, before the app's own was heard of", forge.Hook{URL: cellarApp.Hook.URL, Secret: cellarApp.Hook.Secret}, push.With(t, func(map[string]any) {}),
 		`The hook belongs to the app "cellar", whose repository is `+cellar.Clone()+", not harbor/shop (id ")
 	testkit.Equal(t, "number of runs", len(site.List[client.Run](w.Site, "/runs")), 0)
-	// An app's deliveries are those to its own hook, and those to the installation's that were for it when they came, whatever they do.
+	// An app's deliveries are those to its own hook, and those to the installation's that were for it when they came,
+	// whatever they do.
 	var events []string
 	out, _ := w.Run(t.TempDir(), "app", "deliveries", "shop", "-o", "json")
 	for _, d := range slices.Backward(testkit.Decode[[]client.Delivery](t, []byte(out))) {
@@ -405,8 +406,8 @@ func TestWebhookDoesNothing(t *testing.T) {
 	check(t, "a deleted app's repository", own, swapped(push, nil, nil, nil), `The hook belongs to the app "shop", which was deleted.`)
 }
 
-// Whoever has the secret of an app's hook can bind the id of any repository there. What comes to the installation's hook of that one is
-// not the app's: nothing is done with it, nor shown to the app.
+// Whoever has the secret of an app's hook can bind the id of any repository there. What comes to the installation's
+// hook of that one is not the app's: nothing is done with it, nor shown to the app.
 func TestWebhookOfAForeignID(t *testing.T) {
 	t.Parallel()
 	w := forge.NewWorld(t)

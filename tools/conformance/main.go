@@ -1,6 +1,6 @@
-// Command conformance checks docs/conformance.md against the tree and the last test run: every test that the table names
-// as a proof must still exist, carry the requirement's ID in a comment, and have run and passed. It is silent when all is
-// well.
+// Command conformance checks docs/conformance.md against the tree and the last test run: every test that the table
+// names as a proof must still exist, carry the requirement's ID in a comment, and have run and passed. It is silent
+// when all is well.
 package main
 
 import (
@@ -113,8 +113,8 @@ func (p proof) problem(tree fs.FS, ran outcomes, module string) string {
 	return ran.problem(p, module)
 }
 
-// function returns the text of the named test, with the helpers that follow it, up to the next test: a fact that a helper
-// asserts is proved by the test it was written for.
+// function returns the text of the named test, with the helpers that follow it, up to the next test: a fact that a
+// helper asserts is proved by the test it was written for.
 func function(source, name string) string {
 	_, body, found := strings.Cut("\n"+source, "\nfunc "+name+"(")
 	if !found {

@@ -54,8 +54,8 @@ func (o outcomes) add(line []byte) {
 	}
 }
 
-// problem says what is wrong with how the test that p names went: a Go test by its name in the file's package, a script by
-// the subtest that has the file's name, in any package.
+// problem says what is wrong with how the test that p names went: a Go test by its name in the file's package, a script
+// by the subtest that has the file's name, in any package.
 func (o outcomes) problem(p proof, module string) string {
 	key := path.Join(module, path.Dir(p.path)) + " " + p.test
 	script := "/" + strings.TrimSuffix(path.Base(p.path), ".txtar")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Whoever lacks Go, or has one that is too old, hears so together with all else that is missing, before anything is built or
-// installed.
+// Whoever lacks Go, or has one that is too old, hears so together with all else that is missing, before anything is
+// built or installed.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct{ goProgram, says string }{

@@ -116,7 +116,8 @@ func baseOf(file string) (v1.Layer, error) {
 	return layer, err
 }
 
-// layerOf returns the layer with the program, its init and its data folder. Alone it brings what else a program needs of a system.
+// layerOf returns the layer with the program, its init and its data folder. Alone it brings what else a program needs
+// of a system.
 func layerOf(program string, alone bool) (v1.Layer, error) {
 	data, err := os.ReadFile(filepath.Clean(program))
 	if err != nil {
@@ -179,7 +180,8 @@ func archiveOf(entries []entry) ([]byte, error) {
 	return archive.Bytes(), nil
 }
 
-// roots returns the certificates that Mozilla trusts, without those that it trusts in part only: a file cannot say that.
+// roots returns the certificates that Mozilla trusts, without those that it trusts in part only: a file cannot say
+// that.
 func roots() []byte {
 	var file bytes.Buffer
 	for root := range bundle.Roots() {

@@ -1,5 +1,5 @@
-// Command image writes a container image of the program as a file that docker, podman and skopeo load. It needs no daemon, no
-// registry and no root, and the same program gives the same image.
+// Command image writes a container image of the program as a file that docker, podman and skopeo load. It needs no
+// daemon, no registry and no root, and the same program gives the same image.
 package main
 
 import (

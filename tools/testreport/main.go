@@ -1,6 +1,6 @@
-// Command testreport reads the output of `go test -json`, keeps it in a file, and prints what a person needs of it: every
-// failure in full, then one line for each package, then "N passed, N failed". It ends with 1 when a test failed or was
-// skipped, when a package did not finish, and when no test ran.
+// Command testreport reads the output of `go test -json`, keeps it in a file, and prints what a person needs of it:
+// every failure in full, then one line for each package, then "N passed, N failed". It ends with 1 when a test failed
+// or was skipped, when a package did not finish, and when no test ran.
 package main
 
 import (

@@ -108,8 +108,8 @@ func (r *report) endPackage(e event) {
 	delete(r.running, e.Package)
 }
 
-// printFailures prints the output of all tests of the package that did not pass, then that of the package itself. A package
-// that failed without a failing test (it does not build, it was killed) counts as one failure.
+// printFailures prints the output of all tests of the package that did not pass, then that of the package itself. A
+// package that failed without a failing test (it does not build, it was killed) counts as one failure.
 func (r *report) printFailures(e event, own string) {
 	blamed := false
 	if build := r.builds[e.FailedBuild]; build != nil {

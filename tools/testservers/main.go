@@ -1,5 +1,5 @@
-// Command testservers runs a command, such as go test, with the servers that all its test programs share: PostgreSQL and S3. They end
-// with it. A test program that is run without them starts its own.
+// Command testservers runs a command, such as go test, with the servers that all its test programs share: PostgreSQL
+// and S3. They end with it. A test program that is run without them starts its own.
 package main
 
 import (

@@ -20,7 +20,8 @@ type weighed[V any] struct {
 	weight int64
 }
 
-// newBounded returns an empty cache. dropped is called, under the cache's lock, for each entry that leaves it; it may be nil.
+// newBounded returns an empty cache. dropped is called, under the cache's lock, for each entry that leaves it; it may
+// be nil.
 func newBounded[K comparable, V any](limit int64, dropped func(K, V)) *bounded[K, V] {
 	b := &bounded[K, V]{limit: limit, spare: limit}
 	b.lru, _ = simplelru.NewLRU(math.MaxInt, func(key K, entry weighed[V]) {
@@ -39,7 +40,8 @@ func (b *bounded[K, V]) get(key K) (V, bool) {
 	return entry.value, ok
 }
 
-// add keeps value, and drops what was not used for longest, but never value itself. An entry that is there already stays.
+// add keeps value, and drops what was not used for longest, but never value itself. An entry that is there already
+// stays.
 func (b *bounded[K, V]) add(key K, value V, weight int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -71,8 +71,8 @@ const (
 // maxNoted is how many paths are noted of the manifests of releases that were live before, 4 bytes each.
 const maxNoted = 8_000_000
 
-// manifests holds the manifests that were used last. Those of releases that nobody can reach any more are let go whenever there
-// are twice as many as were wanted before.
+// manifests holds the manifests that were used last. Those of releases that nobody can reach any more are let go
+// whenever there are twice as many as were wanted before.
 type manifests struct {
 	content Content
 	table   func() *registry.Table

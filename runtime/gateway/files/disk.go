@@ -23,8 +23,8 @@ const unfinished = "tmp-"
 // perFile is what a file costs beside its bytes.
 const perFile = 4 << 10
 
-// disk is a folder of files that can be made again, bounded by their bytes. A file is complete or not there. The digest of its
-// bytes stands in its name, and one of an earlier process is compared with it before it is used.
+// disk is a folder of files that can be made again, bounded by their bytes. A file is complete or not there. The digest
+// of its bytes stands in its name, and one of an earlier process is compared with it before it is used.
 type disk struct {
 	root  *os.Root
 	files *bounded[string, *cached]
@@ -38,7 +38,8 @@ type cached struct {
 
 const digestMark = "@"
 
-// openDisk makes the folder when it is missing, removes what was being written when the process ended, and keeps the rest.
+// openDisk makes the folder when it is missing, removes what was being written when the process ended, and keeps the
+// rest.
 func openDisk(folder string, limit int64) (*disk, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, diskError(err)

@@ -1,7 +1,8 @@
-// Package files serves the files of releases: those of the release itself, and what open pages still load of earlier ones.
+// Package files serves the files of releases: those of the release itself, and what open pages still load of earlier
+// ones.
 //
-// What it serves from the store is checked against the digest in the manifest before the first byte leaves, and then kept, as it is
-// and compressed, in memory and in a folder.
+// What it serves from the store is checked against the digest in the manifest before the first byte leaves, and then
+// kept, as it is and compressed, in memory and in a folder.
 package files
 
 import (
@@ -29,8 +30,8 @@ type Config struct {
 	CacheBytes  int64  // bound of CacheDir
 	MemoryBytes int64  // bound of the bodies in memory
 
-	// SeesPast reports whether a request may see files of an app's earlier releases, which are only for those who signed in. It answers
-	// when nobody can tell.
+	// SeesPast reports whether a request may see files of an app's earlier releases, which are only for those who signed
+	// in. It answers when nobody can tell.
 	SeesPast func(w http.ResponseWriter, r *http.Request, app string) (known, answered bool)
 
 	Log *slog.Logger // what could not be served
@@ -73,8 +74,8 @@ func (s *Server) Close() error { return s.objects.disk.root.Close() }
 // Reads reports whether a request wants to read a file.
 func Reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// Serve answers with what the canonical path leads to. Whoever wants to do something else with it than read is told so where there
-// is something, and that there is nothing elsewhere.
+// Serve answers with what the canonical path leads to. Whoever wants to do something else with it than read is told so
+// where there is something, and that there is nothing elsewhere.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string) {
 	a, err := s.manifests.find(r.Context(), found.Release, path)
 	if err == nil && !Reads(r) && a.exists() {
@@ -206,7 +207,8 @@ func unconditional(r *http.Request) bool {
 	return r.Header["Range"] == nil && r.Header["If-None-Match"] == nil && r.Header["If-Match"] == nil
 }
 
-// conditional returns r, which asks for a file of size bytes, as http.ServeContent reads it right. Without If-Match, which was checked.
+// conditional returns r, which asks for a file of size bytes, as http.ServeContent reads it right. Without If-Match,
+// which was checked.
 func conditional(r *http.Request, size int64) *http.Request {
 	ranged := wire.NormalizeRange(r, size)
 	if r.Header["If-Match"] == nil {

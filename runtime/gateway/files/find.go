@@ -8,7 +8,8 @@ import (
 	"landfall.dev/landfall/runtime/registry"
 )
 
-// answer says what a path of a release leads to: a file with a status, an address to go to, or, when it is zero, nothing.
+// answer says what a path of a release leads to: a file with a status, an address to go to, or, when it is zero,
+// nothing.
 type answer struct {
 	status int
 	path   string // of the file; its name decides how long it may be kept

@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
-// hashLength is how many characters the hash in a file's name has, as most bundlers write it; and the fewest of one in hexadecimal.
+// hashLength is how many characters the hash in a file's name has, as most bundlers write it; and the fewest of one in
+// hexadecimal.
 const hashLength = 8
 
-// hashed reports whether the name of path certainly carries a hash of its content, as bundlers write it, so that other bytes would
-// have another name: "main.3f2a1b4c.chunk.js", "index-B7cSm1tF.css", "chunk-RX4V3J3S.js", "start.DQOfsvGe.js", "Bjy-W4x2.js". Words,
-// dates, numbers and UUIDs are no hashes, and pages never have one. When in doubt it says no, which costs a revalidation.
+// hashed reports whether the name of path certainly carries a hash of its content, as bundlers write it, so that other
+// bytes would have another name: "main.3f2a1b4c.chunk.js", "index-B7cSm1tF.css", "chunk-RX4V3J3S.js",
+// "start.DQOfsvGe.js", "Bjy-W4x2.js". Words, dates, numbers and UUIDs are no hashes, and pages never have one. When in
+// doubt it says no, which costs a revalidation.
 func hashed(path string) bool {
 	ext := extension(path)
 	if ext == "" || ext == "html" || ext == "htm" {
@@ -39,8 +41,8 @@ func hashed(path string) bool {
 
 var uuidForm = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// hasHexHash reports whether part has a hash in hexadecimal digits of one case between separators. The number of its digits is even,
-// and not all of them are decimal: that is a date.
+// hasHexHash reports whether part has a hash in hexadecimal digits of one case between separators. The number of its
+// digits is even, and not all of them are decimal: that is a date.
 func hasHexHash(part string) bool {
 	for token := range strings.FieldsFuncSeq(part, func(c rune) bool { return c == '-' || c == '_' || c == '~' }) {
 		if len(token) >= hashLength && len(token)%2 == 0 && strings.Trim(token, "0123456789abcdef") == "" && strings.Trim(token, "0123456789") != "" {
@@ -57,8 +59,8 @@ func astroImage(part string) bool {
 	return rest >= fewest && rest <= most && part[hashLength] == '_'
 }
 
-// isRandom reports whether the 8 characters of s are those of a hash: digits, letters, "-" and "_" in no order that a person would
-// write. named is whether other parts of a name stand before it; one that stands alone has capitals.
+// isRandom reports whether the 8 characters of s are those of a hash: digits, letters, "-" and "_" in no order that a
+// person would write. named is whether other parts of a name stand before it; one that stands alone has capitals.
 func isRandom(s string, named bool) bool {
 	small, capital, digit, other := false, false, false, false
 	base32 := true
@@ -108,8 +110,9 @@ func classOf(c byte) byte {
 	return 0
 }
 
-// What a random character is worth, and what it costs people to write one, in tenths of a bit. The costs, and by how much isRandom
-// wants them to be more, were fitted to the names of files in npm packages and to those that bundlers make.
+// What a random character is worth, and what it costs people to write one, in tenths of a bit. The costs, and by how
+// much isRandom wants them to be more, were fitted to the names of files in npm packages and to those that bundlers
+// make.
 const (
 	randomBase64, randomBase36, randomBase32 = 60, 52, 50
 
@@ -138,7 +141,8 @@ const pairs = "" +
 // twoLetters are words of two letters that often stand in names.
 const twoLetters = " is to px js ui by of on no id ts in it up go my at as or do be an "
 
-// surprise returns how many tenths of a bit it takes to write s as words, numbers and abbreviations: few for what people write.
+// surprise returns how many tenths of a bit it takes to write s as words, numbers and abbreviations: few for what
+// people write.
 func surprise(s string) int {
 	total := 0
 	for i := range len(s) {
@@ -195,7 +199,8 @@ func step(s string, i int) int {
 	return digitThen
 }
 
-// wordEnd returns where the word ends that begins at from: a capital and small letters, capitals alone, or one other character.
+// wordEnd returns where the word ends that begins at from: a capital and small letters, capitals alone, or one other
+// character.
 func wordEnd(s string, from int) int {
 	to := from + 1
 	is := func(class byte) bool { return to < len(s) && classOf(s[to]) == class }

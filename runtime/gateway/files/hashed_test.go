@@ -20,8 +20,8 @@ type bundler struct {
 	patterns []string
 }
 
-// The hashes of Rollup and Rolldown are the first digits of a number of 128 bits, and those of esbuild the base32 of its bytes. The
-// patterns of names are those of the bundlers' own configuration.
+// The hashes of Rollup and Rolldown are the first digits of a number of 128 bits, and those of esbuild the base32 of
+// its bytes. The patterns of names are those of the bundlers' own configuration.
 func bundlers() []bundler {
 	const letters, base36, base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	const base64 = letters + "0123456789-_"
@@ -87,8 +87,8 @@ func TestHashesOfBundlers(t *testing.T) {
 	}
 }
 
-// What people name is not taken for a hash, in any of 200 npm packages that name no file by its content; and neither are names that
-// look like one.
+// What people name is not taken for a hash, in any of 200 npm packages that name no file by its content; and neither
+// are names that look like one.
 func TestNamesWithoutHashes(t *testing.T) {
 	t.Parallel()
 	names := 0

@@ -134,8 +134,8 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
 }
 
-// direct returns a file of the object store without a copy of it, once its bytes were compared with its digest. An object never
-// changes.
+// direct returns a file of the object store without a copy of it, once its bytes were compared with its digest. An
+// object never changes.
 func (o *objects) direct(ctx context.Context, file File) (*body, error) {
 	if err := o.copyVerified(ctx, io.Discard, file); err != nil {
 		return nil, err

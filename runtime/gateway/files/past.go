@@ -22,9 +22,10 @@ const (
 // maxGone is how many releases are remembered whose content was collected.
 const maxGone = 10_000
 
-// servePast answers with the file at path of the release that was live last, of those that have it and were live within the time that
-// the app says: a page that was loaded before live moved asks for it. Only files that pages load are served, to requests of pages.
-// It reports whether it answered. Where the live release has a fallback page for the path, the request must say what it loads.
+// servePast answers with the file at path of the release that was live last, of those that have it and were live within
+// the time that the app says: a page that was loaded before live moved asks for it. Only files that pages load are
+// served, to requests of pages. It reports whether it answered. Where the live release has a fallback page for the
+// path, the request must say what it loads.
 func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registry.Resolution, path string, fallback bool) bool {
 	past := found.Past
 	if past.KeepFiles <= 0 || len(past.Releases) == 0 || !ofPage(r, fallback) || hidden(path) {
@@ -62,8 +63,8 @@ func (s *Server) servePast(w http.ResponseWriter, r *http.Request, found registr
 	return false
 }
 
-// sendPast answers with a file of a release that was live before, or that it cannot be read. It reports false when the file is not
-// there any more.
+// sendPast answers with a file of a release that was live before, or that it cannot be read. It reports false when the
+// file is not there any more.
 func (s *Server) sendPast(w http.ResponseWriter, r *http.Request, app string, release *registry.Release, a answer, err error) bool {
 	w.Header().Set(page.ReleaseHeader, string(release.ID))
 	if err == nil {
@@ -87,8 +88,9 @@ func routed(r *http.Request, release *registry.Release, path string) bool {
 	return route != nil
 }
 
-// ofPage reports whether a page may have asked for something that it loads: no browser goes to it as to a page, or keeps it as a
-// service worker. Old browsers, and those without https, do not say what they load; said is whether it must be said.
+// ofPage reports whether a page may have asked for something that it loads: no browser goes to it as to a page, or
+// keeps it as a service worker. Old browsers, and those without https, do not say what they load; said is whether it
+// must be said.
 func ofPage(r *http.Request, said bool) bool {
 	if r.Header.Get("Service-Worker") != "" || r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		return false
@@ -103,13 +105,14 @@ func ofPage(r *http.Request, said bool) bool {
 	return false
 }
 
-// hidden reports whether a path is none of a file that pages load, whatever the file's type is: a source map, or a name with a dot at
-// its beginning.
+// hidden reports whether a path is none of a file that pages load, whatever the file's type is: a source map, or a name
+// with a dot at its beginning.
 func hidden(path string) bool {
 	return strings.Contains(path, "/.") || extension(path) == "map"
 }
 
-// loadable reports whether a file's type is that of a script, a style, JSON, WebAssembly, a font, an image, sound or film: what pages load.
+// loadable reports whether a file's type is that of a script, a style, JSON, WebAssembly, a font, an image, sound or
+// film: what pages load.
 func loadable(file File) bool {
 	media, _, _ := strings.Cut(file.Type, ";")
 	kind, subtype, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
@@ -124,8 +127,9 @@ func loadable(file File) bool {
 	return false
 }
 
-// pastFile returns the file that a release serves at exactly this path, if it is one that pages load, else one without a key; and how
-// many files it looked among. It keeps 4 bytes of each path, so that many releases can be asked at little cost.
+// pastFile returns the file that a release serves at exactly this path, if it is one that pages load, else one without
+// a key; and how many files it looked among. It keeps 4 bytes of each path, so that many releases can be asked at
+// little cost.
 func (m *manifests) pastFile(ctx context.Context, release *registry.Release, path string) (file File, listed int, err error) {
 	hash := m.hash(path)
 	may := false
@@ -152,8 +156,8 @@ func (m *manifests) pastFile(ctx context.Context, release *registry.Release, pat
 	return file, listed, err
 }
 
-// note returns the hashes of the paths of those files of a manifest that pages load, sorted. The manifest itself is not kept: of many
-// releases that would be more than there is room for.
+// note returns the hashes of the paths of those files of a manifest that pages load, sorted. The manifest itself is not
+// kept: of many releases that would be more than there is room for.
 func (m *manifests) note(ctx context.Context, key string) ([]uint32, error) {
 	if noted, ok := m.noted.get(key); ok {
 		return noted, nil

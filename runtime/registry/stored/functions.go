@@ -15,8 +15,8 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// triggers returns the triggers of an app's accessible releases, and the routes of those that are HTTP's. What one of them has that
-// cannot be read is missing, and nothing else.
+// triggers returns the triggers of an app's accessible releases, and the routes of those that are HTTP's. What one of
+// them has that cannot be read is missing, and nothing else.
 func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 	all map[landfall.UID][]*registry.Trigger, routes map[landfall.UID][]registry.Route, err error,
 ) {
@@ -128,7 +128,8 @@ func meansRelease(ref landfall.Reference) bool {
 	return slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, ref.Selector)
 }
 
-// inRelease returns the version of a function that a trigger of a release names: the release's own, unless it names another.
+// inRelease returns the version of a function that a trigger of a release names: the release's own, unless it names
+// another.
 func (f *functionReader) inRelease(ctx context.Context, release landfall.UID, ref landfall.Reference) (*landfall.Function, error) {
 	unit, ok := f.units[unitOfRelease{release, landfall.UnitID{Kind: landfall.FunctionUnit, Name: ref.Name}}]
 	if !ok {
@@ -218,7 +219,8 @@ func cutLast(s, separator string) (before, after string) {
 	return s, ""
 }
 
-// unreadable is the error for something stored that makes no sense: it is the fault of one release, and no failure of the store.
+// unreadable is the error for something stored that makes no sense: it is the fault of one release, and no failure of
+// the store.
 func unreadable(err error) error {
 	return &landfall.Error{Op: "functions", Kind: landfall.Invalid, Message: "what is stored of the function cannot be read", Err: err}
 }

@@ -15,13 +15,15 @@ import (
 	"landfall.dev/landfall/versioning"
 )
 
-// Function returns the function that a reference means, as it runs in the release that is live when that is asked for, and else in what
-// production applied last, or in the group version that made it. NotFound, with a sentence, when there is none.
+// Function returns the function that a reference means, as it runs in the release that is live when that is asked for,
+// and else in what production applied last, or in the group version that made it. NotFound, with a sentence, when there
+// is none.
 func (s Source) Function(ctx context.Context, ref landfall.Reference) (*landfall.Function, error) {
 	return s.FunctionInGroup(ctx, ref, "")
 }
 
-// FunctionInGroup is Function for a function as it runs in a group version, or, for an empty one, where Function finds it.
+// FunctionInGroup is Function for a function as it runs in a group version, or, for an empty one, where Function finds
+// it.
 func (s Source) FunctionInGroup(ctx context.Context, ref landfall.Reference, group landfall.UID) (*landfall.Function, error) {
 	f, err := s.find(ctx, ref, group)
 	return f.Function, err
@@ -73,8 +75,8 @@ func (s Source) Owner(ctx context.Context, ref landfall.Reference) (string, erro
 	return row.App, err
 }
 
-// Image returns a function as its image has it, with the commit that made the version. A name must mean the same image again and again:
-// of an alias with weights it is the first version. Its errors are those of Function.
+// Image returns a function as its image has it, with the commit that made the version. A name must mean the same image
+// again and again: of an alias with weights it is the first version. Its errors are those of Function.
 func (s Source) Image(ctx context.Context, ref landfall.Reference) (images.Function, error) {
 	alias, err := versioning.FindAlias(ctx, s.DB, cmp.Or(ref.Namespace, landfall.DefaultNamespace), ref)
 	if err == nil {
@@ -124,8 +126,8 @@ func (s Source) ImageNames(ctx context.Context, namespace, name string) (images.
 	return names, err
 }
 
-// groupOf returns the group version with which a function's version is called by its name: the one that production applied last if
-// that has it, since secrets and configuration move on without it; else the one that made it.
+// groupOf returns the group version with which a function's version is called by its name: the one that production
+// applied last if that has it, since secrets and configuration move on without it; else the one that made it.
 func (f *functionReader) groupOf(ctx context.Context, v landfall.Version) (landfall.UID, error) {
 	last, err := f.LastApply(ctx, v.App, "", time.Time{})
 	if err != nil {

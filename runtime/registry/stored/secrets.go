@@ -10,9 +10,9 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// fillSecrets gives the secrets that a function's version names their sealed values, as a group version has them, and returns what tells
-// them apart from others.
-// Where the group version does not have one, because the function is of another one, it is as that one has it.
+// fillSecrets gives the secrets that a function's version names their sealed values, as a group version has them, and
+// returns what tells them apart from others. Where the group version does not have one, because the function is of
+// another one, it is as that one has it.
 func (f *functionReader) fillSecrets(ctx context.Context, group landfall.UID, v landfall.Version, named []landfall.SealedSecret) (key string, err error) {
 	var told strings.Builder
 	for i := range named {

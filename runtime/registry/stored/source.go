@@ -11,8 +11,8 @@ import (
 	"landfall.dev/landfall/store"
 )
 
-// Source reads apps from the store as the routing table shows them, and finds functions by their names. Its methods may be called at
-// the same time.
+// Source reads apps from the store as the routing table shows them, and finds functions by their names. Its methods may
+// be called at the same time.
 type Source struct {
 	DB      *store.DB
 	Process string       // by which others know this process, of which they hear
@@ -92,8 +92,8 @@ func (s Source) Expired(ctx context.Context, app, idOrDigits string) (registry.R
 	return registry.Release{ID: r.ID, Commit: r.Commit}, err
 }
 
-// tableReader reads what the table shows at one moment: a tag that is read later than the releases may be that of one that came
-// meanwhile, and would look like one that has expired.
+// tableReader reads what the table shows at one moment: a tag that is read later than the releases may be that of one
+// that came meanwhile, and would look like one that has expired.
 type tableReader struct {
 	*store.Snapshot
 

@@ -12,8 +12,8 @@ import (
 	"landfall.dev/landfall/store/storetest"
 )
 
-// A tag that moves from release to release answers all the time: what gateways read of an app is of one moment, whatever is
-// committed while they read.
+// A tag that moves from release to release answers all the time: what gateways read of an app is of one moment,
+// whatever is committed while they read.
 func TestTablesAreOfOneMoment(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(testing.TB) string{"SQLite": storetest.SQLite, "PostgreSQL": storetest.Postgres} {

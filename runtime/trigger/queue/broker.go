@@ -18,8 +18,8 @@ import (
 	"landfall.dev/landfall"
 )
 
-// Broker is where messages are kept: JetStream in the process, or at a NATS server elsewhere. It starts, or connects, when it is first
-// needed. Its fields are set before that. It is safe for concurrent use.
+// Broker is where messages are kept: JetStream in the process, or at a NATS server elsewhere. It starts, or connects,
+// when it is first needed. Its fields are set before that. It is safe for concurrent use.
 type Broker struct {
 	Folder      string              // of JetStream in the process
 	URL         string              // of a NATS server elsewhere, or of several with commas between; empty: in the process
@@ -29,8 +29,8 @@ type Broker struct {
 	Granted     map[string][]string // app name to the subjects elsewhere that it may use
 	Logger      *slog.Logger
 
-	// making is held while a stream changes and while a consumer is made in the process: the server that runs here does one of them
-	// without a lock against the other.
+	// making is held while a stream changes and while a consumer is made in the process: the server that runs here does
+	// one of them without a lock against the other.
 	making sync.Mutex
 
 	mu     sync.Mutex
@@ -51,7 +51,8 @@ const (
 
 	startTimeout = 10 * time.Second
 	callTimeout  = 5 * time.Second
-	// restartInterval is how long JetStream is left alone after a start: one stream that cannot be written stops all the others.
+	// restartInterval is how long JetStream is left alone after a start: one stream that cannot be written stops all the
+	// others.
 	restartInterval = 10 * time.Second
 	repeats         = 2 * time.Minute // for how long a message of the same id is known to be a repeat
 	streamPrefix    = "landfall-"     // of the names of our streams; the id of the app follows
@@ -115,8 +116,8 @@ func (b *Broker) start() error {
 	return nil
 }
 
-// patience are the options by which a connection is tried until it is there, also by a server that accepts nobody for a while. Who needs
-// it does not wait for that.
+// patience are the options by which a connection is tried until it is there, also by a server that accepts nobody for a
+// while. Who needs it does not wait for that.
 func (b *Broker) patience() []nats.Option {
 	isBack := func(conn *nats.Conn) {
 		if conn.Stats().Reconnects > 0 { // else it was there at once, and nobody waits
@@ -130,7 +131,8 @@ func (b *Broker) patience() []nats.Option {
 	return options
 }
 
-// isBack says that the NATS server is there. What was asked of it before it does not know any more, and what lies there may be other.
+// isBack says that the NATS server is there. What was asked of it before it does not know any more, and what lies there
+// may be other.
 func (b *Broker) isBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,8 +227,9 @@ func (b *Broker) stop() {
 	b.server, b.conn, b.js = nil, nil, nil
 }
 
-// restart stops JetStream in the process when it did not answer, and reports whether it did. The next use starts it again: a stream
-// that could once not be written, because the disk was full, answers nothing more for as long as it is open.
+// restart stops JetStream in the process when it did not answer, and reports whether it did. The next use starts it
+// again: a stream that could once not be written, because the disk was full, answers nothing more for as long as it is
+// open.
 func (b *Broker) restart(js jetstream.JetStream, err error) bool {
 	if b.URL != "" || !outOfTime(err) {
 		return false
@@ -284,8 +287,8 @@ type Owner struct{ ID, Name, Namespace string }
 func (o Owner) stream() string { return streamPrefix + o.ID }
 func (o Owner) prefix() string { return o.Namespace + "." + o.Name + "." }
 
-// subject returns what a topic of an app is called in NATS, and whether it is granted, not of the app's own stream. A topic that a
-// grant covers is meant as it stands.
+// subject returns what a topic of an app is called in NATS, and whether it is granted, not of the app's own stream. A
+// topic that a grant covers is meant as it stands.
 func (b *Broker) subject(o Owner, topic string) (subject string, granted bool) {
 	for _, grant := range b.Granted[o.Name] {
 		if landfall.TopicCovers(grant, topic) {
@@ -359,7 +362,8 @@ func (b *Broker) forget(o Owner) {
 	delete(b.ready, o.stream())
 }
 
-// Remove deletes the messages of apps, by their ids, if there are any. It starts nothing when there is nothing to delete.
+// Remove deletes the messages of apps, by their ids, if there are any. It starts nothing when there is nothing to
+// delete.
 func (b *Broker) Remove(ctx context.Context, apps []string) error {
 	const op landfall.Op = "queue.Remove"
 	if b.URL == "" {

@@ -40,8 +40,8 @@ type taken struct {
 	header http.Header // without what is JetStream's
 }
 
-// deliver gives a message to the trigger's function and settles it, whatever happens. It returns for how long the trigger should take
-// no other.
+// deliver gives a message to the trigger's function and settles it, whatever happens. It returns for how long the
+// trigger should take no other.
 func (c *consumer) deliver(ctx context.Context, m jetstream.Msg) (pause time.Duration) {
 	meta, err := m.Metadata()
 	t := c.current(c.key)
@@ -96,8 +96,8 @@ func (c *consumer) keep(m jetstream.Msg) (stop func()) {
 	return func() { close(done) }
 }
 
-// settle brings a message to its end: it is acknowledged when there is no error. Else it has to come again after a while, because the
-// function is busy, or failed, or something else did.
+// settle brings a message to its end: it is acknowledged when there is no error. Else it has to come again after a
+// while, because the function is busy, or failed, or something else did.
 func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, busy bool, err error) {
 	again = backoff(m.meta.NumDelivered)
 	known, err := c.Record.Outcome(ctx, m.App, m.Name, m.id) // a message that comes for the first time may have come before JetStream lost what it knew
@@ -150,7 +150,8 @@ func (c *consumer) settle(ctx context.Context, m taken) (again time.Duration, bu
 // minBusy is how long a message stays away that met a busy function, at least.
 const minBusy = 100 * time.Millisecond
 
-// backoff returns when something is tried again that was tried so many times: after 1 s, 2 s, 4 s … and no more than a minute.
+// backoff returns when something is tried again that was tried so many times: after 1 s, 2 s, 4 s … and no more than a
+// minute.
 func backoff(times uint64) time.Duration {
 	const doublings = 6
 	return min(minPause<<min(max(times, 1)-1, doublings), maxPause)
@@ -185,7 +186,8 @@ func (*consumer) acknowledge(ctx context.Context, m taken) error {
 	return nil
 }
 
-// event returns the event that a message is, or that says of the message what it is. Its ID is the same whenever the message comes.
+// event returns the event that a message is, or that says of the message what it is. Its ID is the same whenever the
+// message comes.
 func (m taken) event() (event.Event, error) {
 	e, is, err := event.ReadMessage(event.Message{Header: m.header, Body: m.Data()})
 	if err != nil {
@@ -207,8 +209,8 @@ func (m taken) event() (event.Event, error) {
 	return e, nil
 }
 
-// contentType returns what the data of a message is that is no event: what it says itself, else what the trigger says, if the data can
-// be that, else what it looks like.
+// contentType returns what the data of a message is that is no event: what it says itself, else what the trigger says,
+// if the data can be that, else what it looks like.
 func (m taken) contentType() string {
 	const plainJSON = "application/json"
 	said := m.header.Get("Content-Type")
@@ -244,8 +246,9 @@ func (c *consumer) store(ctx context.Context, m taken, stored landfall.Message) 
 	return err
 }
 
-// fail records that a message failed once more, and makes it a dead letter when that was once too often. Another process may have had
-// it, too, while this one stood still or could not reach JetStream for longer than a lease: what is known is looked up again.
+// fail records that a message failed once more, and makes it a dead letter when that was once too often. Another
+// process may have had it, too, while this one stood still or could not reach JetStream for longer than a lease: what
+// is known is looked up again.
 func (c *consumer) fail(ctx context.Context, m taken, why error) (again time.Duration, busy bool, err error) {
 	known, err := c.Record.Outcome(ctx, m.App, m.Name, m.id)
 	if err != nil {
@@ -278,8 +281,8 @@ func (c *consumer) die(ctx context.Context, m taken, known Outcome, why error) e
 	return c.acknowledge(ctx, m)
 }
 
-// hearsItself reports whether a trigger listens to where it writes. What comes to any other says nothing by our headers: a message
-// at a NATS server may be anybody's.
+// hearsItself reports whether a trigger listens to where it writes. What comes to any other says nothing by our
+// headers: a message at a NATS server may be anybody's.
 func (b *Broker) hearsItself(t *bound) bool {
 	heard, _ := b.subject(t.owner(), t.Queue.Topic)
 	return slices.ContainsFunc([]string{t.Queue.RespTopic, t.deadTopic()}, func(topic string) bool {

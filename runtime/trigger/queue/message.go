@@ -34,10 +34,10 @@ const (
 	narrowerCode                     = jetstream.JSErrCodeStreamMessageExceedsMaximum
 )
 
-// Publish stores a message at a topic of an app, and returns what it is then; Duplicate when a message of the same ID, if it has one,
-// was stored in the last two minutes, and nothing more was stored. Invalid when the topic or the size are not right, or the message
-// says that it is an event and is none; Unavailable when it could not be stored, and nobody knows whether it was when JetStream did
-// not answer.
+// Publish stores a message at a topic of an app, and returns what it is then; Duplicate when a message of the same ID,
+// if it has one, was stored in the last two minutes, and nothing more was stored. Invalid when the topic or the size
+// are not right, or the message says that it is an event and is none; Unavailable when it could not be stored, and
+// nobody knows whether it was when JetStream did not answer.
 func (b *Broker) Publish(ctx context.Context, o Owner, m landfall.Message) (landfall.Message, error) {
 	if err := landfall.CheckTopic(m.Topic); err != nil {
 		return m, err
@@ -148,8 +148,9 @@ const (
 	maxPageBytes = 8 << 20
 )
 
-// Read returns messages at topics of an app that are still kept, in the order in which they were stored, from the first behind a
-// number, and whether there may be more behind them. It takes none away. No more than limit, nor more than 8 MiB but for the last.
+// Read returns messages at topics of an app that are still kept, in the order in which they were stored, from the first
+// behind a number, and whether there may be more behind them. It takes none away. No more than limit, nor more than 8
+// MiB but for the last.
 func (b *Broker) Read(ctx context.Context, o Owner, pattern string, after uint64, limit int) (page []landfall.Message, more bool, err error) {
 	const op landfall.Op = "queue.Read"
 	if err := landfall.CheckTopicPattern(pattern); err != nil {
@@ -202,8 +203,8 @@ func elsewhere(op landfall.Op, subject string, err error) error {
 	return failed(op, err)
 }
 
-// without returns headers without those whose names begin with a prefix: orders to JetStream, or what only we write. Their names are as
-// everybody expects them.
+// without returns headers without those whose names begin with a prefix: orders to JetStream, or what only we write.
+// Their names are as everybody expects them.
 func without(header map[string][]string, prefix string) http.Header {
 	kept := http.Header{}
 	for name, values := range header {

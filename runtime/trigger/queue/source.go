@@ -32,8 +32,8 @@ type Record interface {
 	Forget(ctx context.Context, done, others time.Time) error
 }
 
-// Source fires the queue triggers of live releases for the messages at their topics. Its table is that of topics: it holds one
-// position for each trigger in JetStream. Its fields are set before Run.
+// Source fires the queue triggers of live releases for the messages at their topics. Its table is that of topics: it
+// holds one position for each trigger in JetStream. Its fields are set before Run.
 type Source struct {
 	Broker    *Broker
 	Table     func() *registry.Table // nil: nothing is known yet
@@ -64,11 +64,13 @@ func (b *bound) owner() Owner { return Owner{b.App, b.AppName, b.Namespace} }
 const (
 	lookInterval  = time.Second
 	sweepInterval = time.Minute
-	// remembered is how long it is known that a message is done: longer than JetStream takes to write what it acknowledged.
+	// remembered is how long it is known that a message is done: longer than JetStream takes to write what it
+	// acknowledged.
 	remembered = 15 * time.Minute
 )
 
-// Run takes messages until ctx ends, and then waits for the functions that it called, but not longer than its patience. It returns nil.
+// Run takes messages until ctx ends, and then waits for the functions that it called, but not longer than its patience.
+// It returns nil.
 func (s *Source) Run(ctx context.Context) error {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -113,8 +115,8 @@ func removed(table *registry.Table) (ids []string) {
 	return ids
 }
 
-// remove deletes the messages of deleted apps, unless they are those of which they were deleted before. It returns those of which they
-// are deleted then.
+// remove deletes the messages of deleted apps, unless they are those of which they were deleted before. It returns
+// those of which they are deleted then.
 func (s *Source) remove(ctx context.Context, deleted, before []string) []string {
 	if slices.Equal(deleted, before) {
 		return before
@@ -128,7 +130,8 @@ func (s *Source) remove(ctx context.Context, deleted, before []string) []string 
 	return deleted
 }
 
-// follow begins to consume for triggers that are new, or listen to another topic now, and ends it for those that are gone.
+// follow begins to consume for triggers that are new, or listen to another topic now, and ends it for those that are
+// gone.
 func (s *Source) follow(ctx, calls context.Context, group *sync.WaitGroup, consuming map[key]listening) {
 	triggers := s.live()
 	for k, l := range consuming {
@@ -261,7 +264,8 @@ func wait(ctx context.Context, pause time.Duration, early <-chan struct{}) {
 	}
 }
 
-// listen takes messages until something fails, or the NATS server is back: it does not know any more who waits for a message.
+// listen takes messages until something fails, or the NATS server is back: it does not know any more who waits for a
+// message.
 func (c *consumer) listen(ctx, calls context.Context, back <-chan struct{}) error {
 	t := c.current(c.key)
 	if t == nil {
@@ -305,8 +309,8 @@ var errNone = errors.New("there is no message")
 
 // next returns the next message of a consumer.
 //
-// It is not of from.Messages: when a message comes before its sender of requests has noted that it sent one, it sends no other, and
-// notices half a minute later (nats.go v1.55.0, pullSubscription.checkPending).
+// It is not of from.Messages: when a message comes before its sender of requests has noted that it sent one, it sends
+// no other, and notices half a minute later (nats.go v1.55.0, pullSubscription.checkPending).
 func next(ctx context.Context, from jetstream.Consumer) (jetstream.Msg, error) {
 	fetch, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -351,7 +355,8 @@ func (c *consumer) done(pause time.Duration) {
 	}
 }
 
-// position returns the place of a trigger in the messages at its topic, which is made when there is none: at the oldest one.
+// position returns the place of a trigger in the messages at its topic, which is made when there is none: at the oldest
+// one.
 func (b *Broker) position(ctx context.Context, t *bound, lease time.Duration) (jetstream.Consumer, error) {
 	const op landfall.Op = "queue.position"
 	js, err := b.own(ctx, t.owner())

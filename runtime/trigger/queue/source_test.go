@@ -161,8 +161,8 @@ func TestSourceDeadLetters(t *testing.T) {
 	})
 }
 
-// JetStream takes 64 KiB of headers. An answer with more attributes is a failure of its function, which is not run for ever, and a
-// message that has as many itself becomes a dead letter without them.
+// JetStream takes 64 KiB of headers. An answer with more attributes is a failure of its function, which is not run for
+// ever, and a message that has as many itself becomes a dead letter without them.
 func TestSourceHeadersTooLarge(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, open engine) {
@@ -200,7 +200,8 @@ func TestSourceHeadersTooLarge(t *testing.T) {
 	}
 }
 
-// What is no event, or what a contract refuses, is a dead letter at once, and the log does not say that it was tried too often.
+// What is no event, or what a contract refuses, is a dead letter at once, and the log does not say that it was tried
+// too often.
 func TestSourceRefused(t *testing.T) {
 	t.Parallel()
 	b := embedded(t, t.TempDir())()
@@ -280,8 +281,8 @@ func TestSourceBusy(t *testing.T) {
 	})
 }
 
-// Messages that are taken one by one follow each other at once, also on a busy machine. Where a request for the next one gets lost it
-// is half a minute late, which all of them together do not have.
+// Messages that are taken one by one follow each other at once, also on a busy machine. Where a request for the next
+// one gets lost it is half a minute late, which all of them together do not have.
 func TestSourceSteady(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, open engine) {
@@ -306,7 +307,8 @@ func TestSourceSteady(t *testing.T) {
 	})
 }
 
-// The release that is live when a message is taken has it, the position stays, and a trigger that is gone leaves its messages.
+// The release that is live when a message is taken has it, the position stays, and a trigger that is gone leaves its
+// messages.
 func TestSourceLive(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, open engine) {
@@ -490,7 +492,8 @@ func TestSourceHearsNotItself(t *testing.T) {
 	}
 }
 
-// What only we write is no word of a publisher: a message cannot hide from a trigger as if it were the trigger's own answer.
+// What only we write is no word of a publisher: a message cannot hide from a trigger as if it were the trigger's own
+// answer.
 func TestSourceHearsForeignMessages(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, open engine) {
@@ -550,7 +553,8 @@ func TestSourceDoneElsewhere(t *testing.T) {
 	})
 }
 
-// While a NATS server does not answer, whoever wants to publish hears it, and waits for none of the triggers that try the same.
+// While a NATS server does not answer, whoever wants to publish hears it, and waits for none of the triggers that try
+// the same.
 func TestSourceServerSilent(t *testing.T) {
 	t.Parallel()
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -618,8 +622,8 @@ func TestSourcePassword(t *testing.T) {
 	testkit.Eventually(t, "they are through", func() bool { return len(s.calls()) == 2 })
 }
 
-// What an operator deletes at the NATS server is made again: a consumer, which passes over what was done just now and does not run
-// beside itself what is still running, and a stream.
+// What an operator deletes at the NATS server is made again: a consumer, which passes over what was done just now and
+// does not run beside itself what is still running, and a stream.
 func TestSourceDeleted(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)
@@ -669,7 +673,8 @@ func TestSourceDeleted(t *testing.T) {
 	through("anew")
 }
 
-// A NATS server that is killed again and again while messages come and go loses none of those that it took: each is answered.
+// A NATS server that is killed again and again while messages come and go loses none of those that it took: each is
+// answered.
 func TestSourceServerKilled(t *testing.T) {
 	t.Parallel()
 	server := natstest.New(t)

@@ -14,8 +14,8 @@ import (
 	"landfall.dev/landfall/runtime/trigger/schedule"
 )
 
-// Whatever clocks do and processes look at them, what is fired is what the rule says: at each look the latest time of the last hour,
-// unless it was fired.
+// Whatever clocks do and processes look at them, what is fired is what the rule says: at each look the latest time of
+// the last hour, unless it was fired.
 func TestClockModel(t *testing.T) {
 	t.Parallel()
 	w := sqlite(t, "2025-01-01T00:00:00Z")

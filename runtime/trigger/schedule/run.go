@@ -23,7 +23,8 @@ import (
 const EventType = "dev.landfall.schedule"
 
 const (
-	// How long a firing waits for a function that is busy: at most before it tries again, and in all. The runner says how long at first.
+	// How long a firing waits for a function that is busy: at most before it tries again, and in all. The runner says how
+	// long at first.
 	mostWait  = 30 * time.Second
 	busyLimit = 5 * time.Minute
 	// longestTry is more than it takes a function to say that it is busy.
@@ -32,8 +33,8 @@ const (
 	storeWait = time.Second
 )
 
-// run runs a firing to its end. Where ctx ends it, or the process, it stays open, and is run again. While its function is busy it
-// waits, and is out of the way when its trigger is due next; zero: it is not.
+// run runs a firing to its end. Where ctx ends it, or the process, it stays open, and is run again. While its function
+// is busy it waits, and is out of the way when its trigger is due next; zero: it is not.
 func (s *Scheduler) run(ctx context.Context, t *registry.Trigger, f store.Firing, next time.Time) {
 	crashpoint.Here("firing.claimed")
 	started := s.Elapsed()
@@ -81,7 +82,8 @@ func (s *Scheduler) end(ctx context.Context, t *registry.Trigger, f store.Firing
 	}
 }
 
-// move writes the state of a firing that goes on. An error means that it does not: another process has it, or the next time came.
+// move writes the state of a firing that goes on. An error means that it does not: another process has it, or the next
+// time came.
 func (s *Scheduler) move(ctx context.Context, f store.Firing, to store.FiringState) error {
 	f.State = to
 	return s.DB.GroupCommit(ctx, func(ctx context.Context, tx *store.Tx) error { return tx.MoveFiring(ctx, f) })
@@ -119,7 +121,8 @@ func (s *Scheduler) invoke(ctx context.Context, t *registry.Trigger, f store.Fir
 	return err
 }
 
-// eventOf returns the event of a firing. A function that was written for HTTP sees the request that Fission's timer sends.
+// eventOf returns the event of a firing. A function that was written for HTTP sees the request that Fission's timer
+// sends.
 func eventOf(t *registry.Trigger, f store.Firing) event.Event {
 	e := event.New()
 	e.SetID(f.Due.UTC().Format(time.RFC3339))

@@ -2,20 +2,21 @@
 //
 // # Once
 //
-// Any number of processes keep the same schedules. Whoever makes the row of a firing in the store fires; there is one row for each
-// trigger and time. So a time is fired once, whatever the processes' clocks say, and also when a clock goes back over it.
+// Any number of processes keep the same schedules. Whoever makes the row of a firing in the store fires; there is one
+// row for each trigger and time. So a time is fired once, whatever the processes' clocks say, and also when a clock
+// goes back over it.
 //
 // # Missed times
 //
-// Of the times that passed while nobody looked (nothing ran, or a clock leapt), the latest one is fired, once, unless it is more
-// than MakeUp ago. The others are not made up for. A schedule counts from the moment at which the release that has it became live;
-// one that the release before had as well goes on.
+// Of the times that passed while nobody looked (nothing ran, or a clock leapt), the latest one is fired, once, unless
+// it is more than MakeUp ago. The others are not made up for. A schedule counts from the moment at which the release
+// that has it became live; one that the release before had as well goes on.
 //
 // # Runs
 //
-// A firing is one run, unless its process dies: then another process runs it again, or the same one when it is back. So a run
-// happens at least once, and events of the same firing have the same id. While a firing runs, the next ones of its trigger are
-// skipped. One whose function is busy waits, until the next time is due at most.
+// A firing is one run, unless its process dies: then another process runs it again, or the same one when it is back. So
+// a run happens at least once, and events of the same firing have the same id. While a firing runs, the next ones of
+// its trigger are skipped. One whose function is busy waits, until the next time is due at most.
 package schedule
 
 import (
@@ -105,8 +106,8 @@ type firingKey struct {
 
 func keyOf(f store.Firing) firingKey { return firingKey{f.App, f.Trigger, f.Due.UnixMicro()} }
 
-// Run fires until ctx ends. Then it gives the firings under way some time to end. What is cut off is run again, by the next start or
-// by another process. It returns nil.
+// Run fires until ctx ends. Then it gives the firings under way some time to end. What is cut off is run again, by the
+// next start or by another process. It returns nil.
 func (s *Scheduler) Run(ctx context.Context) error {
 	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -150,7 +151,8 @@ func (s *Scheduler) Pass(ctx, calls context.Context) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// look returns the latest time that is due now and is not dealt with, which it is from then on; zero when there is none.
+// look returns the latest time that is due now and is not dealt with, which it is from then on; zero when there is
+// none.
 func (e *entry) look(now time.Time) time.Time {
 	if e.again.Swap(false) || now.Before(e.looked) {
 		e.handled, e.next = time.Time{}, time.Time{}
@@ -173,8 +175,8 @@ func (e *entry) look(now time.Time) time.Time {
 	return due
 }
 
-// latest returns the latest time that is due and not dealt with. It looks back in strides, so that seconds are not counted for an
-// hour.
+// latest returns the latest time that is due and not dealt with. It looks back in strides, so that seconds are not
+// counted for an hour.
 func (e *entry) latest(now time.Time) (due time.Time) {
 	for _, stride := range []time.Duration{time.Second, time.Minute, MakeUp} {
 		from := now.Add(-stride)

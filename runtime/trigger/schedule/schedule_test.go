@@ -188,7 +188,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// After a switch the new release's schedules count, from then on, with its functions; and after a rollback those of the old one.
+// After a switch the new release's schedules count, from then on, with its functions; and after a rollback those of the
+// old one.
 func TestSwitch(t *testing.T) {
 	t.Parallel()
 	w := sqlite(t, "2026-11-22T11:00:00Z")
@@ -373,8 +374,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// A firing whose process dies is run again: at once by its next life, else by another process when it gave no sign of life for a while,
-// whatever the clocks show.
+// A firing whose process dies is run again: at once by its next life, else by another process when it gave no sign of
+// life for a while, whatever the clocks show.
 func TestDeath(t *testing.T) {
 	t.Parallel()
 	// begin lets a process die at a firing.

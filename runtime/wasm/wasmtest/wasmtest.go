@@ -9,8 +9,9 @@ import (
 // Preview1 is the module whose functions modules may import.
 const Preview1 = "wasi_snapshot_preview1"
 
-// Source is a command as it is written by hand. It imports functions of four numbers, exports a memory of one page, and runs the
-// instructions of Body. Its text lies in memory from TextAt on; what lies at 0 and at 4 is that address, and the text's length.
+// Source is a command as it is written by hand. It imports functions of four numbers, exports a memory of one page, and
+// runs the instructions of Body. Its text lies in memory from TextAt on; what lies at 0 and at 4 is that address, and
+// the text's length.
 type Source struct {
 	Imports [][2]string // by module and name
 	Tables  []byte      // the section of tables; nil: none
@@ -31,7 +32,8 @@ func Says(text string) Source {
 	}
 }
 
-// Echo returns a command that reads its standard input once, up to 60,000 bytes, and writes that to its standard output.
+// Echo returns a command that reads its standard input once, up to 60,000 bytes, and writes that to its standard
+// output.
 func Echo() Source {
 	return Source{
 		Imports: [][2]string{{Preview1, "fd_read"}, {Preview1, "fd_write"}},

@@ -109,8 +109,8 @@ func (s *Server) Demand(other string) {
 	s.args[slices.Index(s.args, "--pass")+1] = cmp.Or(other, password)
 }
 
-// Behind returns the URL of a line to the server, with the user and the password of URL, which calls tried for each connection that
-// somebody wants to make.
+// Behind returns the URL of a line to the server, with the user and the password of URL, which calls tried for each
+// connection that somebody wants to make.
 func (s *Server) Behind(tried func()) string {
 	s.t.Helper()
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
