@@ -40,5 +40,8 @@ type UnitID struct {
 // String returns the unit as people read it: "function hello".
 func (u UnitID) String() string { return string(u.Kind) + " " + u.Name }
 
+// TriggerKinds lists the kinds of triggers.
+func TriggerKinds() []UnitKind { return []UnitKind{HTTPTrigger, TimeTrigger, QueueTrigger} }
+
 // IsTrigger reports whether the kind is one of the kinds of triggers.
 func (k UnitKind) IsTrigger() bool { return k == HTTPTrigger || k == TimeTrigger || k == QueueTrigger }

@@ -130,7 +130,7 @@ func needlessLive(ctx context.Context, tx *store.Tx, row store.Unit, alias strin
 	if err != nil {
 		return err
 	}
-	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+	for _, kind := range landfall.TriggerKinds() {
 		served, err := tx.ServedUnits(ctx, app.ID, kind)
 		if err != nil {
 			return err

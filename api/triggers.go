@@ -38,7 +38,7 @@ func (a *api) triggersOf(ctx context.Context, app landfall.App) ([]client.Trigge
 		if err != nil {
 			return err
 		}
-		for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+		for _, kind := range landfall.TriggerKinds() {
 			units, err := at.ServedUnits(ctx, app.ID, kind)
 			if err != nil {
 				return err

@@ -247,7 +247,7 @@ func (d *deletion) triggersOf(ctx context.Context, v landfall.Version) ([]landfa
 		return nil, nil
 	}
 	var named []landfall.UnitID
-	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+	for _, kind := range landfall.TriggerKinds() {
 		served, err := d.tx.ServedUnits(ctx, v.App, kind)
 		if err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ func (r tableReader) triggers(ctx context.Context, app landfall.App) (
 	all map[landfall.UID][]*registry.Trigger, routes map[landfall.UID][]registry.Route, err error,
 ) {
 	var rows []store.ServedUnit
-	for _, kind := range []landfall.UnitKind{landfall.HTTPTrigger, landfall.TimeTrigger, landfall.QueueTrigger} {
+	for _, kind := range landfall.TriggerKinds() {
 		units, err := r.ServedUnits(ctx, app.ID, kind)
 		if err != nil {
 			return nil, nil, err
