@@ -114,7 +114,7 @@ func rooms() []room {
 		{"logtest", "", ""},
 		{"porttest", "", ""},
 		{"mux", "", "logtest"},
-		{"api", "api/client auth deploy pipeline secret spec store versioning webhook accept inspect runs upkeep cron mux handmade", "assets assets/disk builder remote store/storetest jobs"},
+		{"api", "api/client auth deploy secret spec store versioning webhook accept inspect runs upkeep cron mux handmade", "assets assets/disk builder remote store/storetest jobs pipeline"},
 		{"api/client", "", ""},
 		{"web", "api api/client auth store mux", "deploy inspect runs"},
 		{"cli", "api/client assets contract environment event secret spec preflight", ""},

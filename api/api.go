@@ -23,7 +23,6 @@ import (
 	"landfall.dev/landfall/handmade"
 	"landfall.dev/landfall/inspect"
 	"landfall.dev/landfall/mux"
-	"landfall.dev/landfall/pipeline"
 	"landfall.dev/landfall/runs"
 	"landfall.dev/landfall/store"
 	"landfall.dev/landfall/upkeep"
@@ -43,7 +42,7 @@ type Config struct {
 	Runs         *runs.Runs
 	Acceptor     *accept.Acceptor
 	Upkeep       *upkeep.Upkeep
-	DryRun       func(ctx context.Context, app landfall.App, push landfall.Push) (pipeline.Preview, error)
+	DryRun       func(ctx context.Context, app landfall.App, push landfall.Push) (inspect.Preview, error)
 	Maker        *handmade.Maker
 	Repositories Repositories // nil when the built-in remote is off
 	URL          *url.URL     // of the control host

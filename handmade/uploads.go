@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"landfall.dev/landfall"
@@ -22,6 +23,8 @@ type Uploads struct {
 	Folder   string // made when the first comes
 	MaxBytes int64  // of one
 	Now      func() time.Time
+
+	appending sync.Mutex // parts come one after the other
 }
 
 // Upload is a file on its way.
@@ -97,6 +100,8 @@ func (u *Uploads) Find(owner landfall.Digest, id string) (up Upload, err error) 
 // Invalid when the file becomes longer than was said, or, with its last part, has another digest: then it is gone.
 func (u *Uploads) Append(owner landfall.Digest, id string, offset int64, part []byte) (Upload, error) {
 	const op landfall.Op = "handmade.Append"
+	u.appending.Lock()
+	defer u.appending.Unlock()
 	up, err := u.Find(owner, id)
 	if err != nil {
 		return up, err
@@ -143,7 +148,7 @@ func digestOf(path string) (landfall.Digest, error) {
 // whole returns the path of an upload of which all is here. Conflict when a part is missing.
 func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
 	up, err := u.Find(owner, id)
-	if err == nil && up.Offset < up.Size {
+	if err == nil && up.Offset != up.Size {
 		err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"of the upload %s only %d of %d bytes are here", id, up.Offset, up.Size)}
 	}

@@ -119,8 +119,12 @@ func recovered(logger *slog.Logger) gin.HandlerFunc {
 				panic(http.ErrAbortHandler) //nolint:forbidigo // net/http cuts the answer off
 			}
 			const status = http.StatusInternalServerError
+			id, _ := c.Request.Context().Value(idKey{}).(string)
 			h := c.Writer.Header()
-			h.Del("Content-Length")
+			for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Disposition", "Etag"} {
+				h.Del(name)
+			}
+			h.Set("Cache-Control", "no-store")
 			h.Set("Content-Type", "application/problem+json")
 			c.Status(status)
 			_ = json.NewEncoder(c.Writer).Encode(struct { // the client may be gone
@@ -128,7 +132,7 @@ func recovered(logger *slog.Logger) gin.HandlerFunc {
 				Status int    `json:"status"`
 				Detail string `json:"detail"`
 				Kind   string `json:"kind"`
-			}{http.StatusText(status), status, "the log of the server says what failed, at the request " + h.Get(requestID), landfall.Internal.String()})
+			}{http.StatusText(status), status, "the log of the server says what failed, at the request " + id, landfall.Internal.String()})
 			c.Abort()
 		}()
 		c.Next()

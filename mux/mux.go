@@ -62,16 +62,20 @@ func (m *Mux) Get(path string, h http.Handler) {
 	}))
 }
 
-// Mount gives h every request at a path; below it, too, when it ends in "/".
+// Mount gives h every request at a path; below it, too, when it ends in "/". The path is the request's Pattern.
 func (m *Mux) Mount(path string, h http.Handler) {
 	route := path
 	if strings.HasSuffix(path, "/") {
 		route += "*rest"
 	}
-	m.Any(route, gin.WrapH(h))
+	named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Pattern = path
+		h.ServeHTTP(w, r)
+	})
+	m.Any(route, gin.WrapH(named))
 	m.Rest(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // of a method that gin does not know
 		w.Header().Del("Allow")
-		h.ServeHTTP(w, r)
+		named(w, r)
 	}))
 }
 
@@ -80,7 +84,7 @@ func (m *Mux) Mount(path string, h http.Handler) {
 func (m *Mux) Rest(path string, h http.Handler) { m.parts = append(m.parts, part{path, h}) }
 
 func (m *Mux) rest(c *gin.Context) {
-	path, found := c.Request.URL.Path, part{handler: http.NotFoundHandler()}
+	path, found := c.Request.URL.EscapedPath(), part{handler: http.NotFoundHandler()}
 	for _, p := range m.parts {
 		below := strings.HasSuffix(p.path, "/") && strings.HasPrefix(path+"/", p.path)
 		if (path == p.path || below) && len(p.path) > len(found.path) {

@@ -4,21 +4,14 @@ import (
 	"context"
 
 	"landfall.dev/landfall"
+	"landfall.dev/landfall/inspect"
 )
 
-// Preview is the result that a commit would have: the diff, without building, storing or moving anything.
-type Preview struct {
-	Changes  []landfall.UnitChange
-	Complete bool                 // false when a build command would make files whose digests are not known yet
-	Files    *landfall.FileChange // of the whole commit, when the diff is not complete; nil when it is not known
-	Log      []string
-}
-
 // DryRun plans a commit of the built-in remote without storing anything. Its errors are those of a run.
-func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (Preview, error) {
+func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.Push) (inspect.Preview, error) {
 	hide, err := p.redactor(ctx, app, nil)
 	if err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	w := &attempt{Pipeline: p, logger: p.Logger, app: app, run: landfall.Run{App: app.ID, Commit: push.After}, hide: hide}
 	preview, err := w.dryRun(ctx, push)
@@ -28,40 +21,40 @@ func (p *Pipeline) DryRun(ctx context.Context, app landfall.App, push landfall.P
 	return preview, err
 }
 
-func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (Preview, error) {
+func (a *attempt) dryRun(ctx context.Context, push landfall.Push) (inspect.Preview, error) {
 	pushes := []landfall.Push{push}
 	remote, err := a.Acceptor.Origin(ctx, a.app, pushes)
 	if err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	c := checkout{attempt: a}
 	if c.mirror, err = a.Mirrors.Fetch(ctx, remote, push.Ref, push.After); err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	defer c.close()
 	if c.info, err = c.mirror.Commit(push.After); err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	s, err := c.read(ctx)
 	if err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	d, err := s.draft(ctx, pushes)
 	if err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	if d.hasBuild() {
 		files, err := d.previewCommit(ctx)
-		return Preview{Files: files, Log: a.takeLog()}, err
+		return inspect.Preview{Files: files, Log: a.takeLog()}, err
 	}
 	p, err := d.planUnits(ctx, d.files)
 	if err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
 	if err := p.previewFiles(ctx); err != nil {
-		return Preview{}, err
+		return inspect.Preview{}, err
 	}
-	return Preview{Changes: p.changes, Complete: true, Log: a.takeLog()}, nil
+	return inspect.Preview{Changes: p.changes, Complete: true, Log: a.takeLog()}, nil
 }
 
 // previewFiles adds to the diff of a dry run the files that differ within static units, compared by git's blob names.

@@ -308,7 +308,7 @@ func (s *serving) accepted(ctx context.Context, x landfall.Execution) (*landfall
 	}
 	t := s.registry.Table().Trigger(x.Release, x.Trigger, f.ID)
 	if t == nil {
-		return nil, nil, &landfall.Error{Op: "functions.runAccepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
+		return nil, nil, &landfall.Error{Op: "server.accepted", Kind: landfall.NotFound, Message: fmt.Sprintf(
 			"the release %s, whose trigger %s the execution came through, is not accessible any more", x.Release, x.Trigger)}
 	}
 	return f, t, nil

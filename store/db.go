@@ -409,7 +409,7 @@ func (db *DB) Notices(ctx context.Context, listening func(), changed func(Change
 // AcknowledgeChange notes that this process's gateway is alive and shows all changes up to a number. It does nothing on
 // SQLite.
 func (db *DB) AcknowledgeChange(ctx context.Context, process string, seen int64) error {
-	return classify("store.Beat", db.engine.acknowledge(ctx, process, seen))
+	return classify("store.AcknowledgeChange", db.engine.acknowledge(ctx, process, seen))
 }
 
 // Leave withdraws this process's acknowledgement: nobody waits for its gateway any more.

@@ -40,7 +40,7 @@ type member struct {
 // when a caller leaves. f may be called twice; what the first call did is undone before.
 func (db *DB) GroupCommit(ctx context.Context, f func(context.Context, *Tx) error) error {
 	m := &member{
-		f: f, abandoned: func() error { return classify("store.Together", ctx.Err()) },
+		f: f, abandoned: func() error { return classify("store.GroupCommit", ctx.Err()) },
 		lead: make(chan struct{}, 1), done: make(chan error, 1),
 	}
 	if !db.group.enter(m) {
@@ -59,7 +59,7 @@ func (db *DB) GroupCommit(ctx context.Context, f func(context.Context, *Tx) erro
 func (db *DB) runGroup(ctx context.Context, members []*member) {
 	ctx, cancel := context.WithTimeout(ctx, groupCommitLimit)
 	defer cancel()
-	const op landfall.Op = "store.Together"
+	const op landfall.Op = "store.GroupCommit"
 	var err error
 	ended := false
 	defer func() {
@@ -138,7 +138,7 @@ func (tx *Tx) runInGroup(ctx context.Context, m *member) error {
 
 // runInSavepoint runs a member so that it can be undone alone.
 func (tx *Tx) runInSavepoint(ctx context.Context, m *member) error {
-	const op = "store.Together"
+	const op = "store.GroupCommit"
 	if err := tx.exec(ctx, op, `SAVEPOINT together`); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ const (
 // connection, or after another process has led meanwhile. It returns Conflict when another process leads and goes on
 // leading. Other processes may use the database meanwhile, but not lead: what one process does for all is done once.
 func (db *DB) Lead(ctx context.Context, leading func()) error {
-	return classify("store.Own", db.engine.lead(ctx, &db.leadership, leading))
+	return classify("store.Lead", db.engine.lead(ctx, &db.leadership, leading))
 }
 
 // Leader is this process for as long as no other one has won since DB.Leader returned it.

@@ -102,7 +102,7 @@ func (q queries) unfinished(ctx context.Context, now time.Time, p *Stats) error 
 		count           int
 		oldest, waiting time.Time
 	}
-	groups, err := list(ctx, q, "store.Pulse", func(row scanner) (group, error) {
+	groups, err := list(ctx, q, "store.Stats", func(row scanner) (group, error) {
 		var g group
 		var oldest, waiting int64
 		err := row.Scan(&g.state, &g.count, &oldest, &waiting)
@@ -124,7 +124,7 @@ func (q queries) unfinished(ctx context.Context, now time.Time, p *Stats) error 
 }
 
 func (q queries) backlog(ctx context.Context, query string) (Backlog, error) {
-	return one(ctx, q, "store.Pulse", func(row scanner) (Backlog, error) {
+	return one(ctx, q, "store.Stats", func(row scanner) (Backlog, error) {
 		var o Backlog
 		var since int64
 		err := row.Scan(&o.Count, &since)
@@ -139,7 +139,7 @@ func (q queries) totals(ctx context.Context) (Totals, error) {
 		value int64
 	}
 	t := Totals{Runs: map[landfall.RunState]int64{}}
-	counters, err := list(ctx, q, "store.Pulse", func(row scanner) (counter, error) {
+	counters, err := list(ctx, q, "store.Stats", func(row scanner) (counter, error) {
 		var c counter
 		err := row.Scan(&c.name, &c.value)
 		return c, err

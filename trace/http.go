@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Serve begins the span of a request, whose route is a pattern of ServeMux, and returns the request with the span. The
+// Serve begins the span of a request, whose route is a pattern, and returns the request with the span. The
 // span begins a trace: a trace in the request is only a link. Answered ends the span.
 func (t *Tracer) Serve(r *http.Request, pattern string) (*http.Request, Span) {
 	if t == nil {

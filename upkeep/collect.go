@@ -104,7 +104,7 @@ func (u *Upkeep) WithoutCollection(ctx context.Context, f func() error) error {
 	for !u.collecting.TryLock() {
 		select {
 		case <-ctx.Done():
-			return &landfall.Error{Op: "upkeep.Uncollected", Kind: landfall.Canceled, Err: ctx.Err()}
+			return &landfall.Error{Op: "upkeep.WithoutCollection", Kind: landfall.Canceled, Err: ctx.Err()}
 		case <-tick.C:
 		}
 	}

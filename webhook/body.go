@@ -60,7 +60,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, buffer *bodyBuffe
 	case err == nil || refused:
 		return err
 	case large:
-		return tooLarge(false)
+		return tooLarge(true)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{
 			status: http.StatusRequestTimeout, detail: "the body did not arrive in time", cause: err, unread: true,

@@ -40,7 +40,12 @@ func (g *Gateway) fire(w http.ResponseWriter, r *http.Request) (app string) {
 		page.Write(w, r, pageStarting())
 		return ""
 	}
-	namespace, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, registry.TriggerPath), "/")
+	below, ok := strings.CutPrefix(r.URL.Path, registry.TriggerPath)
+	if !ok {
+		page.Write(w, r, pageNoTrigger())
+		return ""
+	}
+	namespace, rest, _ := strings.Cut(below, "/")
 	name, rest, _ := strings.Cut(rest, "/")
 	name, selector, _ := strings.Cut(name, ":")
 	found, app, ok := g.resolve(w, r, table, Host{App: name, Selector: selector})

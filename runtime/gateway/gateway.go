@@ -1,8 +1,7 @@
 // Package gateway is the public listener: it serves releases by host and path, by their functions and by their files.
 //
 // A request takes one table of the registry and stays with it, so that moving the live release never mixes two in one
-// answer. No answer depends on a header that caches do not know
-// of, and none repeats the request's host.
+// answer. No answer depends on a header that caches do not know of, and none repeats the request's host.
 package gateway
 
 import (

@@ -10,20 +10,28 @@ import (
 // it, and of those that the function says with no others than a client needs to read it. Others may act on the whole
 // host, or on a proxy in front of it.
 func Confined(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&confined{ResponseWriter: w}, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&confined{ResponseWriter: w, request: w.Header()[requestID]}, r)
+	})
 }
 
 type confined struct {
 	http.ResponseWriter
 
-	done bool
+	request []string // its id, which no function says
+	done    bool
 }
+
+const requestID = "X-Request-Id"
 
 // WriteHeader implements http.ResponseWriter.
 func (c *confined) WriteHeader(status int) {
 	if !c.done {
 		c.done = status >= http.StatusOK || status == http.StatusSwitchingProtocols // else another one follows
 		confine(c.Header())
+		if c.request != nil {
+			c.Header()[requestID] = c.request
+		}
 	}
 	c.ResponseWriter.WriteHeader(status)
 }

@@ -43,7 +43,7 @@ func (r *Router) pass(w http.ResponseWriter, request *http.Request, body []byte,
 	well := false
 	defer func() { s.close(well) }()
 	h := w.Header()
-	for _, name := range []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Date"} {
+	for _, name := range []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Date", "X-Request-Id"} {
 		s.Header.Del(name)
 	}
 	maps.Copy(h, s.Header)

@@ -78,7 +78,7 @@ func ParseName(text string) (Name, error) {
 
 func notNamed(text string) error {
 	const most = 200
-	return &landfall.Error{Op: "call.ParseName", Kind: landfall.Invalid, Message: fmt.Sprintf(
+	return &landfall.Error{Op: "rpc.ParseName", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"function: it is %q, and must be the URL of a function: …%sNAMESPACE/NAME:VERSION", landfall.Printable(text[:min(len(text), most)]), invoke.Path)}
 }
 
@@ -130,7 +130,7 @@ func parseResources(text string) (landfall.Resources, error) {
 		name, value, _ := strings.Cut(field, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 || !setResource(&r, name, n) {
-			return landfall.Resources{}, &landfall.Error{Op: "call.parseResources", Kind: landfall.Invalid,
+			return landfall.Resources{}, &landfall.Error{Op: "rpc.parseResources", Kind: landfall.Invalid,
 				Message: ResourcesHeader + ": " + strconv.Quote(field) + " says nothing about resources"}
 		}
 	}

@@ -127,7 +127,7 @@ func (c *Registry) Function(ctx context.Context, name Name) (*landfall.Function,
 	})
 	select {
 	case <-ctx.Done():
-		return nil, &landfall.Error{Op: "call.Function", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return nil, &landfall.Error{Op: "rpc.Function", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
 	case got := <-answer:
 		f, _ := got.Val.(*landfall.Function)
 		return f, got.Err
@@ -152,7 +152,7 @@ func (c *Registry) Live(ctx context.Context) ([]*landfall.Function, error) {
 
 // get asks the registry.
 func (c *Registry) get(ctx context.Context, path string, to any) error {
-	const op landfall.Op = "call.Registry"
+	const op landfall.Op = "rpc.Registry"
 	unknown := func(err error) error { return refused("the registry of functions does not answer", err) }
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.URL.String(), "/")+path, nil)
 	if err != nil {

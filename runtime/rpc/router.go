@@ -107,10 +107,10 @@ func late(ctx, limited context.Context, limit time.Duration, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &landfall.Error{Op: "router.Run", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return &landfall.Error{Op: "rpc.Call", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
 	case limited.Err() != nil:
 		return &landfall.Error{
-			Op: "router.Run", Message: fmt.Sprintf("the function did not answer within %s", limit), Err: &runner.FunctionError{Reason: runner.Timeout},
+			Op: "rpc.Call", Message: fmt.Sprintf("the function did not answer within %s", limit), Err: &runner.FunctionError{Reason: runner.Timeout},
 		}
 	}
 	return err
@@ -214,7 +214,7 @@ func (r *Router) try(ctx context.Context, t *target, q *request) (*http.Response
 // failed says what became of a call that was not answered.
 func (r *Router) failed(ctx context.Context, t *target, err error) error {
 	if ctx.Err() != nil {
-		return &landfall.Error{Op: "router.send", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
+		return &landfall.Error{Op: "rpc.send", Kind: landfall.Canceled, Message: "the call was given up", Err: context.Cause(ctx)}
 	}
 	if isUnsent(err) {
 		r.down(t, err)

@@ -60,7 +60,7 @@ func receive(w http.ResponseWriter, r *http.Request) ([]byte, *incoming, error) 
 
 // broke returns the error for a body that breaks off.
 func broke(message string, cause error) error {
-	return &landfall.Error{Op: "call.Read", Kind: landfall.Canceled, Message: message, Err: cause}
+	return &landfall.Error{Op: "rpc.Read", Kind: landfall.Canceled, Message: message, Err: cause}
 }
 
 // Read implements function.Body.
@@ -108,7 +108,7 @@ func (in *incoming) next() error {
 func (in *incoming) broken(kind byte, text []byte, err error) error {
 	switch {
 	case err == nil && kind == pieceFrame:
-		return &landfall.Error{Op: "call.Read", Kind: landfall.Invalid, Message: fmt.Sprintf("it is larger than the limit of %d bytes", in.most)}
+		return &landfall.Error{Op: "rpc.Read", Kind: landfall.Invalid, Message: fmt.Sprintf("it is larger than the limit of %d bytes", in.most)}
 	case err == nil:
 		if said := decodeFault("call.Read", text); said != nil {
 			return said

@@ -97,7 +97,7 @@ func (m *Manager) target(c *function.Call) (*target, error) {
 	}
 	if c.Function == nil {
 		return nil, &landfall.Error{
-			Op: "trigger.Run", Kind: landfall.NotFound, Message: "the version of the function that the trigger " + c.Trigger.Name + " names is gone",
+			Op: "trigger.Call", Kind: landfall.NotFound, Message: "the version of the function that the trigger " + c.Trigger.Name + " names is gone",
 		}
 	}
 	for _, target := range m.prepared(c.Trigger).targets {
