@@ -28,6 +28,10 @@ func (acceptor *Acceptor) accept(
 	if err != nil {
 		return "", err
 	}
+	if app.OfNamespace() && (push.Apply == nil || len(push.Apply.Versions) == 0) {
+		return "", &landfall.Error{Op: "accept.Accept", Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"%s is a namespace: its functions and packages are made by hand (landfall function version create)", app.Name)}
+	}
 	push.Accepted = acceptor.Now()
 	for _, sha := range []*landfall.CommitSHA{&push.Before, &push.After} {
 		if sha.IsZero() {

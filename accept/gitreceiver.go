@@ -50,6 +50,9 @@ func (r GitReceiver) Open(ctx context.Context, name, token string, write bool) (
 	if !app.Deleted.IsZero() {
 		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("the app %q was deleted", name)}
 	}
+	if write && app.OfNamespace() {
+		return remote.Repository{}, &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf("%q is a namespace, and no app: push to an app", name)}
+	}
 	pushed := false
 	if app.Repository == "" {
 		if pushed, err = r.DB.HasHeads(ctx, app.ID); err != nil {

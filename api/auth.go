@@ -82,7 +82,19 @@ func (a *api) app(ctx context.Context, name string, scope landfall.Scope) (landf
 	if err == nil && !app.Deleted.IsZero() {
 		err = &landfall.Error{Op: "api", Kind: landfall.NotFound, Message: fmt.Sprintf("the app %q was deleted", name)}
 	}
+	if err == nil && scope != landfall.ScopeRead {
+		err = noNamespace(app)
+	}
 	return app, err
+}
+
+// noNamespace fails with Conflict for the app of a namespace: it changes with what people make by hand, and stays.
+func noNamespace(app landfall.App) error {
+	if !app.OfNamespace() {
+		return nil
+	}
+	return &landfall.Error{Op: "api", Kind: landfall.Conflict, Message: fmt.Sprintf(
+		"%s is a namespace, and no app: its functions and packages are made by hand (landfall function version create)", app.Name)}
 }
 
 // anyApp is app, also for one that was deleted.

@@ -157,6 +157,9 @@ func (u units) packageOf(ctx context.Context, f landfall.Version) (landfall.Vers
 	if err != nil {
 		return landfall.Version{}, err
 	}
+	if !caller(ctx).Allows(landfall.ScopeRead, row.App) {
+		return landfall.Version{}, forbidden(landfall.ScopeRead, row.Unit.String())
+	}
 	return u.DB.VersionByNumber(ctx, row.ID, number)
 }
 
@@ -204,7 +207,7 @@ func (u units) deleteFunction(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	return answer(deletionOf(u.Editor.DeleteFunction(ctx, row, in.Force, in.DryRun)))
+	return answer(deletionOf(u.Editor.DeleteFunction(ctx, row, caller(ctx).Name, in.Force, in.DryRun)))
 }
 
 func (u units) deletable(ctx context.Context, in UnitPath) (store.Unit, error) {

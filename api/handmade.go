@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -54,6 +55,9 @@ func uploadOf(u handmade.Upload, err error) (client.Upload, error) {
 	return client.Upload{ID: u.ID, Size: u.Size, Offset: u.Offset}, err
 }
 
+// makeLimit is how long a version may take until its run is accepted: what is at an address is fetched before.
+const makeLimit = 10 * time.Minute
+
 // makeVersion makes a version of a function or package.
 func (u units) makeVersion(ctx context.Context, in *struct {
 	UnitPath
@@ -70,7 +74,10 @@ func (u units) makeVersion(ctx context.Context, in *struct {
 			pkg.Selector = n.PackageVersion
 		}
 	}
-	made, err := u.Maker.Make(ctx, handmade.Version{
+	// The deadline for the body ends the request's context while the server still works.
+	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeLimit)
+	defer cancel()
+	made, err := u.Maker.Make(working, handmade.Version{
 		Namespace: in.Namespace, Unit: landfall.UnitID{Kind: u.kind, Name: in.Name}, Label: n.Label, Description: n.Description,
 		Environment: n.Environment, Entrypoint: n.Entrypoint, Build: n.Build, Package: pkg,
 		Code: contentOf(n.Code), Source: contentOf(n.Source), Deployment: contentOf(n.Deployment),

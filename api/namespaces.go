@@ -209,6 +209,8 @@ func (a *api) fnApp(ctx context.Context, in FnAppPath, scope landfall.Scope) (la
 		return app, missing
 	case !caller(ctx).Allows(scope, app.ID):
 		return app, forbidden(scope, app.Name)
+	case scope != landfall.ScopeRead:
+		return app, noNamespace(app)
 	}
 	return app, nil
 }

@@ -30,8 +30,9 @@ type deletion struct {
 
 	tx      *store.Tx
 	row     store.Unit // whose versions are to go
-	force   bool       // releases that hold them expire
-	whole   bool       // the function goes with its aliases
+	actor   string
+	force   bool // releases that hold them expire
+	whole   bool // the function goes with its aliases
 	app     landfall.App
 	refusal []string // a line for each version that is held
 }
@@ -63,8 +64,8 @@ func (editor *Editor) DeleteVersions(ctx context.Context, row store.Unit, select
 // DeleteFunction deletes a function: its aliases, and all its versions. Its packages stay. Conflict, with all that
 // holds a version, when an accessible release or an execution does; force lets such releases expire first, but never a
 // live one or one that a tag holds. With dry nothing is deleted.
-func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, force, dry bool) (Deletion, error) {
-	return editor.delete(ctx, deletion{row: row, force: force, whole: true}, dry, func(ctx context.Context, d *deletion) error {
+func (editor *Editor) DeleteFunction(ctx context.Context, row store.Unit, actor string, force, dry bool) (Deletion, error) {
+	return editor.delete(ctx, deletion{row: row, actor: actor, force: force, whole: true}, dry, func(ctx context.Context, d *deletion) error {
 		aliases, err := d.tx.Aliases(ctx, d.row.ID)
 		if err != nil {
 			return err
@@ -128,7 +129,7 @@ func (editor *Editor) carryOut(ctx context.Context, d deletion) error {
 		}
 	}
 	for _, a := range d.Aliases {
-		if err := d.tx.DeleteAlias(ctx, d.row.ID, a.Selector); err != nil {
+		if err := versioning.RemoveAlias(ctx, d.tx, d.row, a.Selector, d.actor, now); err != nil {
 			return err
 		}
 	}
@@ -167,14 +168,11 @@ func (d *deletion) addUsers(ctx context.Context, v landfall.Version) error {
 	if d.row.App == "" {
 		return nil
 	}
-	units, err := d.tx.UnitsOf(ctx, d.row.App)
+	units, err := d.tx.UnitsInNamespace(ctx, d.row.Namespace, landfall.FunctionUnit) // also of an app that took one over
 	if err != nil {
 		return err
 	}
 	for _, row := range units {
-		if row.Unit.Kind != landfall.FunctionUnit {
-			continue
-		}
 		versions, err := d.tx.Versions(ctx, row.ID, true)
 		if err != nil {
 			return err

@@ -79,6 +79,7 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	if e.app, err = tx.ActiveApp(ctx, appID); err != nil {
 		return nil, err
 	}
+	e.unreleased = e.app.OfNamespace()
 	last, err := tx.LastApply(ctx, appID, "", time.Time{})
 	if err != nil {
 		if landfall.KindOf(err) == landfall.NotFound {
@@ -90,7 +91,12 @@ func (editor *Editor) newEdit(ctx context.Context, tx *store.Tx, appID, actor st
 	if e.base, err = tx.Group(ctx, appID, last.Group); err != nil {
 		return nil, err
 	}
-	if e.units, err = tx.GroupUnits(ctx, appID, last.Group); err != nil {
+	if e.app.OfNamespace() {
+		e.units, err = CarryOver(ctx, tx, e.app)
+	} else {
+		e.units, err = tx.GroupUnits(ctx, appID, last.Group)
+	}
+	if err != nil {
 		return nil, err
 	}
 	e.uid, err = RandomUID(ctx, tx, appID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/spec"
@@ -27,7 +28,7 @@ type HandVersion struct {
 // what a new function runs.
 func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandVersion, actor string) (made landfall.Version, err error) {
 	_, err = editor.edit(ctx, app, actor, func(ctx context.Context, e *edit) (string, bool, error) {
-		e.unreleased, e.again = n.Unreleased, true
+		e.unreleased, e.again = e.unreleased || n.Unreleased, true
 		at := e.index(n.Unit)
 		var latest landfall.Version
 		if at >= 0 {
@@ -37,6 +38,9 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 		} else if n.Package.Number == 0 {
 			return "", false, &landfall.Error{Op: "deploy.MakeVersion", Kind: landfall.NotFound, Message: fmt.Sprintf(
 				"%s has no %s: say what it runs", app.Name, n.Unit)}
+		}
+		if err := e.owns(ctx, n.Package); err != nil {
+			return "", false, err
 		}
 		unit, beside, err := e.handMade(ctx, n, latest)
 		if err != nil {
@@ -50,6 +54,22 @@ func (editor *Editor) MakeVersion(ctx context.Context, app landfall.App, n HandV
 		return fmt.Sprintf("Made no. %d of the %s", u.Number, n.Unit), at < 0, err
 	})
 	return made, err
+}
+
+// owns fails with Conflict when a package's version is another app's, or is gone.
+func (e *edit) owns(ctx context.Context, pkg landfall.Version) error {
+	if pkg.Number == 0 {
+		return nil
+	}
+	row, err := e.tx.Unit(ctx, e.app, pkg.Unit)
+	if err != nil {
+		return err
+	}
+	if _, err := e.tx.VersionByNumber(ctx, row.ID, pkg.Number); err != nil || row.App == e.app.ID {
+		return err
+	}
+	return &landfall.Error{Op: "deploy.MakeVersion", Kind: landfall.Conflict, Message: fmt.Sprintf(
+		"%s belongs to an app: a function that is made by hand runs a package that is made by hand", pkg.Unit)}
 }
 
 // handMade returns the unit that a version is to be of, and the versions that it refers to.
@@ -98,4 +118,35 @@ func (e *edit) packageOf(ctx context.Context, f landfall.Version, pkg landfall.U
 	number, _ := strconv.ParseInt(content.Package.ResourceVersion, 10, 64) // no version has 0
 	v, err := e.tx.VersionByNumber(ctx, row.ID, number)
 	return store.GroupUnit{UnitID: row.ID, GroupUnit: landfall.GroupUnit{Unit: pkg, UID: v.UID, Number: v.Number, Digest: v.Digest}}, err
+}
+
+// CarryOver returns the units of an app of a namespace that are in force: those of its last group version that are
+// still its own, each with the newest version that is there. It has none before its first apply.
+func CarryOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.GroupUnit, error) {
+	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
+	if err != nil {
+		return nil, landfall.Ignore(err, landfall.NotFound)
+	}
+	units, err := tx.GroupUnits(ctx, app.ID, last.Group)
+	if err != nil {
+		return nil, err
+	}
+	var still []store.GroupUnit
+	for _, u := range units {
+		number, err := tx.LatestNumber(ctx, u.UnitID)
+		if err == nil && number != u.Number {
+			var v landfall.Version
+			if v, err = tx.VersionByNumber(ctx, u.UnitID, number); err == nil {
+				u.UID, u.Number, u.Digest = v.UID, v.Number, v.Digest
+			}
+		}
+		switch {
+		case landfall.Is(err, landfall.NotFound): // all versions were deleted, or another app has taken it over
+			continue
+		case err != nil:
+			return nil, err
+		}
+		still = append(still, u)
+	}
+	return still, nil
 }

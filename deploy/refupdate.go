@@ -150,7 +150,7 @@ func (u *RefUpdate) Settle(ctx context.Context) (change int64, notes []string, e
 		return 0, nil, err
 	}
 	var retired []landfall.UnitID
-	if u.production {
+	if u.production && !u.App.OfNamespace() { // what is made by hand goes by hand
 		if retired, err = versioning.Retire(ctx, u.Tx, *u.App, u.Units); err != nil {
 			return 0, nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/remote"
@@ -25,6 +26,20 @@ type Content struct {
 	Literal []byte
 	Name    string          // of a single file; empty: the last element of the URL's path
 	Digest  landfall.Digest // that it must have; empty: whatever it has
+}
+
+// check fails with Invalid unless one thing says where the content is.
+func (c Content) check() error {
+	said := 0
+	for _, there := range []bool{c.Upload != "", c.URL != "", len(c.Literal) > 0} {
+		if there {
+			said++
+		}
+	}
+	if said != 1 {
+		return invalid("content is an upload, an address or a literal: say one of them")
+	}
+	return nil
 }
 
 // received is content that is here.
@@ -60,13 +75,13 @@ func (m *Maker) receive(ctx context.Context, owner landfall.Digest, c Content, f
 			return r, err
 		}
 	}
-	z, err := zip.OpenReader(r.path)
-	if err == nil {
+	if archive || strings.HasSuffix(strings.ToLower(r.name), ".zip") {
+		z, err := zip.OpenReader(r.path)
+		if err != nil {
+			return r, invalid("%s is no zip archive, or is damaged", cmp.Or(r.name, "the archive"))
+		}
 		r.zip = true
 		return r, z.Close()
-	}
-	if archive || strings.HasSuffix(strings.ToLower(r.name), ".zip") {
-		return r, invalid("%s is no zip archive, or is damaged", cmp.Or(r.name, "the archive"))
 	}
 	if r.name == "" || r.name != path.Base(r.name) || strings.HasPrefix(r.name, ".") || strings.ContainsAny(r.name, "*?[]{}\\\x00\n") {
 		return r, invalid("%q cannot be the name of the file", r.name)
@@ -84,7 +99,10 @@ func lastElement(address string) string {
 
 // fetch gets what is at an address, by the rules by which repositories are cloned.
 func (m *Maker) fetch(ctx context.Context, address, folder string) (string, error) {
-	if err := m.Dialer.CheckURL(address); err != nil {
+	const patience = 5 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := m.checkAddress(address); err != nil {
 		return "", err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -96,7 +114,7 @@ func (m *Maker) fetch(ctx context.Context, address, folder string) (string, erro
 		if len(via) >= most {
 			return errors.New("too many redirects")
 		}
-		return m.Dialer.CheckURL(r.URL.String())
+		return m.checkAddress(r.URL.String())
 	}}
 	response, err := client.Do(request)
 	if err != nil {
@@ -107,6 +125,12 @@ func (m *Maker) fetch(ctx context.Context, address, folder string) (string, erro
 		return "", invalid("%s cannot be fetched: it answers %s", address, response.Status)
 	}
 	return write(folder, response.Body, m.Uploads.MaxBytes)
+}
+
+// checkAddress fails unless something may be fetched from an address. What stands behind its "?" is for the other side.
+func (m *Maker) checkAddress(address string) error {
+	without, _, _ := strings.Cut(address, "?")
+	return m.Dialer.CheckURL(without)
 }
 
 // write writes at most so many bytes into a file of a folder, and returns its path.

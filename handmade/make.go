@@ -68,22 +68,19 @@ type Made struct {
 	Run     string
 }
 
-// Make makes a version. What is stored already becomes one at once; of content a run makes it. Invalid when what is
-// said makes no sense, Conflict when the label is taken, or with New the unit; NotFound when a package is not there, or
+// Make makes a version. What is stored already becomes one at once; of content a run makes it. Of what an app has, a
+// person makes the same again: what it is comes with a push. Invalid when what is said makes no sense; Conflict when
+// the label is taken, with New the unit, or an app has it; NotFound when the namespace or a package is not there, or
 // nothing says what a new unit is made of.
 func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
-	if err := spec.CheckName(v.Unit.Name); err != nil {
+	if err := v.check(); err != nil {
 		return Made{}, err
 	}
-	latest, err := m.latest(ctx, v)
+	app, latest, err := m.owner(ctx, v)
 	if err != nil {
 		return Made{}, err
 	}
-	app, err := m.owner(ctx, v, latest)
-	if err != nil {
-		return Made{}, err
-	}
-	if v.Code != nil || v.Source != nil || v.Deployment != nil {
+	if v.hasContent() {
 		run, err := m.run(ctx, app, v, latest)
 		return Made{Run: run}, err
 	}
@@ -101,64 +98,102 @@ func (m *Maker) Make(ctx context.Context, v Version) (Made, error) {
 	return Made{Version: made}, err
 }
 
-// latest returns the version that a new one follows; a zero one when there is none. It fails when what is said of the
-// new one cannot be.
-func (m *Maker) latest(ctx context.Context, v Version) (latest landfall.Version, err error) {
-	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
-	if landfall.Ignore(err, landfall.NotFound) != nil {
-		return latest, err
+func (v Version) hasContent() bool { return v.Code != nil || v.Source != nil || v.Deployment != nil }
+
+// check fails with Invalid when what is said makes no sense by itself.
+func (v Version) check() error {
+	if err := spec.CheckName(v.Unit.Name); err != nil {
+		return err
 	}
-	if err == nil {
-		if err := versioning.CheckLabel(ctx, m.DB, row, v.Label); err != nil {
-			return latest, err
+	switch isPackage := v.Unit.Kind == landfall.PackageUnit; {
+	case v.Package.Namespace != "" && v.Package.Namespace != v.Namespace:
+		return invalid("a function runs a package of its own namespace, and %s is of another", v.Package)
+	case isPackage && (v.Package.Name != "" || v.Entrypoint != ""):
+		return invalid("a package is made from archives: it has no package and no entry point")
+	case isPackage && !v.hasContent() && v.Environment+v.Build != "":
+		return invalid("another environment or build command needs the source again: say it (--src)")
+	case v.hasContent() && v.Package.Name != "":
+		return invalid("a package that is there, or what a new version of one is made of: say one of them")
+	case v.Code != nil && (v.Source != nil || v.Deployment != nil):
+		return invalid("code runs as it is: leave the other archives out")
+	}
+	for _, c := range []*Content{v.Code, v.Source, v.Deployment} {
+		if c == nil {
+			continue
 		}
-		latest, err = versioning.Select(ctx, m.DB, row, landfall.Latest)
-		if landfall.Ignore(err, landfall.NotFound) != nil {
-			return latest, err
+		if err := c.check(); err != nil {
+			return err
 		}
 	}
-	missing := func(remedy string) error {
-		return &landfall.Error{Op: "handmade.Make", Kind: landfall.NotFound, Message: fmt.Sprintf(
-			"there is no %s in the namespace %q: %s", v.Unit, v.Namespace, remedy)}
-	}
-	switch there := latest.Number > 0; {
-	case there && v.New:
-		return latest, &landfall.Error{Op: "handmade.Make", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"there is a %s in the namespace %q already: landfall %s version create makes another version of it", v.Unit, v.Namespace, v.Unit.Kind)}
-	case !there && v.Update:
-		return latest, missing(fmt.Sprintf("landfall %s version create makes one", v.Unit.Kind))
-	case !there && v.Code == nil && v.Source == nil && v.Deployment == nil && v.Package.Name == "":
-		return latest, missing("say what it is made of (--code, --src, --deploy" + map[bool]string{true: ", --pkg"}[v.Unit.Kind == landfall.FunctionUnit] + ")")
-	}
-	return latest, nil
+	return nil
 }
 
-// owner returns the app that a version belongs to: the one that has the unit, or that of the namespace, which it makes
-// if it is not there.
-func (m *Maker) owner(ctx context.Context, v Version, latest landfall.Version) (app landfall.App, err error) {
-	if err := v.Allowed(latest.App); err != nil {
-		return app, err
+// owner returns the app that a version belongs to, and the version that it follows; a zero one when there is none. What
+// nobody has belongs to the app of the namespace.
+func (m *Maker) owner(ctx context.Context, v Version) (app landfall.App, latest landfall.Version, err error) {
+	row, err := m.DB.UnitInNamespace(ctx, v.Namespace, v.Unit)
+	if landfall.Ignore(err, landfall.NotFound) != nil {
+		return app, latest, err
+	}
+	if row.ID != "" {
+		latest, err = versioning.Select(ctx, m.DB, row, landfall.Latest)
+		if landfall.Ignore(err, landfall.NotFound) != nil {
+			return app, latest, err
+		}
 	}
 	if latest.Number > 0 {
-		return m.DB.App(ctx, latest.App)
+		if app, err = m.DB.App(ctx, latest.App); err != nil {
+			return app, latest, err
+		}
+	}
+	of := app.ID
+	if app.OfNamespace() {
+		of = ""
+	}
+	if err := v.Allowed(of); err != nil {
+		return app, latest, err
+	}
+	if err := v.fits(app, latest); err != nil {
+		return app, latest, err
+	}
+	if row.ID != "" {
+		if err := versioning.CheckLabel(ctx, m.DB, row, v.Label); err != nil {
+			return app, latest, err
+		}
+	}
+	if latest.Number > 0 {
+		return app, latest, nil
 	}
 	err = m.DB.UpdateAsLeader(ctx, func(tx *store.Tx) error {
 		app, err = tx.NamespaceApp(ctx, v.Namespace, m.Now())
 		return err
 	})
-	return app, err
+	return app, latest, err
+}
+
+// fits fails when a version cannot follow the latest one of an app; a zero one when there is none.
+func (v Version) fits(app landfall.App, latest landfall.Version) error {
+	fail := func(kind landfall.Kind, format string, args ...any) error {
+		return &landfall.Error{Op: "handmade.Make", Kind: kind, Message: fmt.Sprintf(format, args...)}
+	}
+	switch there := latest.Number > 0; {
+	case there && v.New:
+		return fail(landfall.Conflict, "there is a %s in the namespace %q already: landfall %s version create makes another version of it",
+			v.Unit, v.Namespace, v.Unit.Kind)
+	case there && !app.OfNamespace() && (v.hasContent() || v.Package.Name != "" || v.Environment != "" || v.Entrypoint != ""):
+		return fail(landfall.Conflict, "%s belongs to the app %s: what it is comes with a push", v.Unit, app.Name)
+	case !there && v.Update:
+		return fail(landfall.NotFound, "there is no %s in the namespace %q: landfall %s version create makes one", v.Unit, v.Namespace, v.Unit.Kind)
+	case !there && !v.hasContent() && v.Package.Name == "":
+		return fail(landfall.NotFound, "there is no %s in the namespace %q: say what it is made of (--code, --src, --deploy)", v.Unit, v.Namespace)
+	}
+	return nil
 }
 
 // run commits what was sent, and returns the run that makes a version of it.
 func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest landfall.Version) (string, error) {
 	if m.Repositories == nil {
 		return "", &landfall.Error{Op: "handmade.run", Kind: landfall.Unavailable, Message: "versions are made by git, which this server does not have"}
-	}
-	if v.Package.Name != "" {
-		return "", invalid("a package that is there, or what a new version of one is made of: say one of them")
-	}
-	if v.Code != nil && (v.Source != nil || v.Deployment != nil) {
-		return "", invalid("code runs as it is: leave the other archives out")
 	}
 	if err := m.Repositories.Create(ctx, app.ID, app.Branch); err != nil {
 		return "", err
@@ -176,16 +211,7 @@ func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest lan
 	if err != nil {
 		return "", err
 	}
-	request := &landfall.ApplyRequest{NoRelease: v.NoRelease || app.OfNamespace(), Commit: sha, Versions: c.versions}
-	if last, err := m.DB.LastApply(ctx, app.ID, "", time.Time{}); err == nil {
-		group, err := m.DB.Group(ctx, app.ID, last.Group)
-		if err != nil {
-			return "", err
-		}
-		request.Commit = group.Commit
-	} else if landfall.Ignore(err, landfall.NotFound) != nil {
-		return "", err
-	}
+	request := &landfall.ApplyRequest{NoRelease: true, Commit: sha, Versions: c.versions}
 	run, err := m.Acceptor.Apply(ctx, app, landfall.Push{
 		App: app.ID, Source: landfall.FromApply, Ref: c.Ref, After: sha, Actor: v.Actor, Message: c.Message, Apply: request,
 	})
@@ -194,9 +220,7 @@ func (m *Maker) run(ctx context.Context, app landfall.App, v Version, latest lan
 	}
 	for _, content := range []*Content{v.Code, v.Source, v.Deployment} {
 		if content != nil && content.Upload != "" {
-			if err := m.Uploads.Remove(content.Upload); err != nil {
-				return run, err
-			}
+			_ = m.Uploads.Remove(content.Upload) // a sweep does it later
 		}
 	}
 	return run, nil
@@ -212,8 +236,9 @@ type commit struct {
 }
 
 func newCommit(app landfall.App, v Version) *commit {
+	id := strings.ToLower(rand.Text()) // also in the message: two versions that a second makes are two commits
 	return &commit{app: app, NewCommit: remote.NewCommit{
-		Ref: landfall.RefName(landfall.ApplyPrefix + strings.ToLower(rand.Text())), Author: v.Actor, Message: "Make a version of the " + v.Unit.String(),
+		Ref: landfall.RefName(landfall.ApplyPrefix + id), Author: v.Actor, Message: fmt.Sprintf("Make a version of the %s\n\n%s", v.Unit, id),
 	}}
 }
 
@@ -280,9 +305,6 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		fields[name] = map[string]any{"type": "url", "url": "archive://" + archive}
 	}
 	c.declare("Package", pkg, fields)
-	if err := m.declareEnvironment(ctx, c, fields); err != nil {
-		return err
-	}
 	return c.writeSpecs()
 }
 
@@ -309,21 +331,4 @@ func packageFields(v Version, before landfall.Version) (map[string]any, error) {
 		fields["buildcmd"] = build
 	}
 	return fields, nil
-}
-
-// declareEnvironment adds the document of the environment that a package names, as the app has it: without one its name
-// says what it is.
-func (m *Maker) declareEnvironment(ctx context.Context, c *commit, fields map[string]any) error {
-	named, _ := fields["environment"].(map[string]any)
-	name, _ := named["name"].(string)
-	row, err := m.DB.Unit(ctx, c.app, landfall.UnitID{Kind: landfall.EnvironmentUnit, Name: name})
-	if err != nil {
-		return landfall.Ignore(err, landfall.NotFound)
-	}
-	latest, err := versioning.Select(ctx, m.DB, row, landfall.Latest)
-	if err != nil {
-		return landfall.Ignore(err, landfall.NotFound)
-	}
-	c.declare("Environment", name, latest.Spec)
-	return nil
 }

@@ -54,6 +54,9 @@ func (u *Uploads) Begin(owner landfall.Digest, size int64, digest landfall.Diges
 	if err := u.sweep(); err != nil {
 		return Upload{}, &landfall.Error{Op: op, Err: err}
 	}
+	if err := u.checkRoom(size); err != nil {
+		return Upload{}, err
+	}
 	up := Upload{ID: strings.ToLower(rand.Text()), Owner: owner, Digest: digest, Size: size}
 	about, err := json.Marshal(up)
 	if err != nil {
@@ -148,6 +151,12 @@ func digestOf(path string) (landfall.Digest, error) {
 // whole returns the path of an upload of which all is here. Conflict when a part is missing.
 func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
 	up, err := u.Find(owner, id)
+	if err == nil && up.Offset == up.Size {
+		var digest landfall.Digest
+		if digest, err = digestOf(u.path(id)); err == nil && digest != up.Digest {
+			err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf("the upload %s is not what was to come: send it again", id)}
+		}
+	}
 	if err == nil && up.Offset != up.Size {
 		err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"of the upload %s only %d of %d bytes are here", id, up.Offset, up.Size)}
@@ -171,6 +180,32 @@ func (u *Uploads) work() (string, error) {
 		return "", err
 	}
 	return os.MkdirTemp(u.Folder, "work-*")
+}
+
+// maxUnderWay is how many of the largest uploads may be under way at once.
+const maxUnderWay = 20
+
+// checkRoom fails with Unavailable when the uploads that are under way leave no room for one of a size.
+func (u *Uploads) checkRoom(size int64) error {
+	entries, err := os.ReadDir(u.Folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		id, isAbout := strings.CutSuffix(entry.Name(), aboutSuffix)
+		if !isAbout {
+			continue
+		}
+		up, err := u.Find("", id)
+		if err != nil && landfall.KindOf(err) != landfall.NotFound {
+			return err
+		}
+		size += up.Size
+	}
+	if size > maxUnderWay*u.MaxBytes {
+		return &landfall.Error{Op: "handmade.Begin", Kind: landfall.Unavailable, Message: "too much is being sent already: try again later"}
+	}
+	return nil
 }
 
 // sweep removes the uploads that nobody went on with, and what a process left that was killed.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"landfall.dev/landfall"
 	"landfall.dev/landfall/crashpoint"
@@ -157,9 +156,12 @@ func withNumbers(changes []landfall.UnitChange, units []store.GroupUnit) []landf
 func (k storedPlan) group(
 	ctx context.Context, tx *store.Tx, app landfall.App, pushes []landfall.Push, production bool,
 ) (landfall.Group, []store.GroupUnit, error) {
-	base, policy, err := k.carriedOver(ctx, tx, app)
-	if err != nil {
-		return landfall.Group{}, nil, err
+	var base []store.GroupUnit // stay in force beside what a person makes by hand
+	var err error
+	if len(k.byHand) > 0 {
+		if base, err = deploy.CarryOver(ctx, tx, app); err != nil {
+			return landfall.Group{}, nil, err
+		}
 	}
 	digest := versioning.GroupDigest(versioning.InForce(over(base, groupUnitsOf(groupUnits(k.units)), k.secrets)))
 	uid := k.run.UID
@@ -199,50 +201,12 @@ func (k storedPlan) group(
 	}
 	g := landfall.Group{
 		UID: uid, App: app.ID, Digest: digest, Commit: k.run.Commit, Branch: k.run.Branch, Clean: clean, Message: k.message(pushes),
-		Actor: actorOf(pushes), Policy: policy, Created: k.Now(),
+		Actor: actorOf(pushes), Policy: policyOf(k.spec), Created: k.Now(),
 	}
-	if !clean {
-		g.Commit = pushes[len(pushes)-1].Apply.Commit
+	if last := pushes[max(len(pushes)-1, 0):]; !clean && last[0].Apply != nil {
+		g.Commit = last[0].Apply.Commit
 	}
 	return g, units, tx.CreateGroup(ctx, g, units)
-}
-
-// carriedOver returns the units that stay in force beside those that a person makes by hand, and what is said about
-// releasing. Without versions that are made by hand nothing stays that the commit does not declare.
-func (k storedPlan) carriedOver(ctx context.Context, tx *store.Tx, app landfall.App) ([]store.GroupUnit, *landfall.ReleasePolicy, error) {
-	if len(k.byHand) == 0 {
-		return nil, policyOf(k.spec), nil
-	}
-	last, err := tx.LastApply(ctx, app.ID, "", time.Time{})
-	if err != nil {
-		return nil, nil, landfall.Ignore(err, landfall.NotFound)
-	}
-	group, err := tx.Group(ctx, app.ID, last.Group)
-	if err != nil {
-		return nil, nil, err
-	}
-	units, err := tx.GroupUnits(ctx, app.ID, last.Group)
-	if err != nil {
-		return nil, nil, err
-	}
-	var still []store.GroupUnit
-	for _, u := range units {
-		v, err := tx.VersionByNumber(ctx, u.UnitID, u.Number)
-		switch {
-		case landfall.Is(err, landfall.NotFound): // a person deleted it
-			continue
-		case err != nil:
-			return nil, nil, err
-		case v.App != app.ID: // another app has taken it over
-			continue
-		case u.Unit.Kind == landfall.SecretUnit:
-			if u, err = deploy.Pin(ctx, tx, app, u.Unit.Name, landfall.Production); err != nil {
-				return nil, nil, err
-			}
-		}
-		still = append(still, u)
-	}
-	return still, group.Policy, nil
 }
 
 // expectedGroup returns the recorded group version that the run makes reachable again.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -230,10 +231,10 @@ func (g gateways) Shown(ctx context.Context, app string) (int64, error) {
 
 // newMaker returns what makes versions by hand.
 func newMaker(d *delivery) *handmade.Maker {
-	const maxUpload = 1 << 30 // bytes
+	const usual = 100 << 20 // bytes of a file of a commit, which an upload becomes
 	maker := &handmade.Maker{
 		DB: d.db, Editor: d.editor, Acceptor: d.acceptor, Dialer: d.acceptor.Mirrors.Dialer, Now: time.Now,
-		Uploads: &handmade.Uploads{Folder: filepath.Join(d.config.Data, "uploads"), MaxBytes: maxUpload, Now: time.Now},
+		Uploads: &handmade.Uploads{Folder: filepath.Join(d.config.Data, "uploads"), MaxBytes: cmp.Or(d.config.Limits.FileBytes, usual), Now: time.Now},
 	}
 	if d.repos != nil {
 		maker.Repositories = d.repos

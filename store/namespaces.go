@@ -46,7 +46,7 @@ func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error 
 	if err != nil || there > 0 {
 		return err
 	}
-	apps, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COUNT(*) FROM apps WHERE name = $1`, name)
+	apps, err := one(ctx, tx.queries, op, scanValue[int64], `SELECT COUNT(*) FROM apps WHERE name = $1 AND namespace <> $1`, name)
 	if err != nil {
 		return err
 	}
@@ -58,19 +58,19 @@ func (tx *Tx) EnsureNamespace(ctx context.Context, name string, at int64) error 
 		ON CONFLICT (name) DO UPDATE SET created = excluded.created, deleted = 0 WHERE namespaces.deleted <> 0`, name, at)
 }
 
-// NamespaceApp returns the app that owns what people make by hand in a namespace; it makes it, and the namespace, if
-// they are not there.
+// NamespaceApp returns the app that owns what people make by hand in a namespace; it makes it if it is not there.
+// NotFound when there is no such namespace; the default one always is.
 func (tx *Tx) NamespaceApp(ctx context.Context, namespace string, at time.Time) (landfall.App, error) {
 	const op landfall.Op = "store.NamespaceApp"
+	if namespace == landfall.DefaultNamespace {
+		if err := tx.EnsureNamespace(ctx, namespace, micros(at)); err != nil {
+			return landfall.App{}, err
+		}
+	} else if _, err := tx.Namespace(ctx, namespace); err != nil {
+		return landfall.App{}, err
+	}
 	app, err := one(ctx, tx.queries, op, scanApp, `SELECT `+appColumns+` FROM apps WHERE name = $1 AND namespace = $1`, namespace)
-	if err == nil && !app.Deleted.IsZero() {
-		app.Deleted = time.Time{}
-		err = tx.UpdateApp(ctx, app)
-	}
 	if landfall.Ignore(err, landfall.NotFound) != nil || err == nil {
-		return app, err
-	}
-	if err := tx.EnsureNamespace(ctx, namespace, micros(at)); err != nil {
 		return app, err
 	}
 	app = landfall.App{ID: uuid.NewString(), Namespace: namespace, Name: namespace, Branch: "main", UIDSpace: uuid.New(), Created: at}
@@ -81,15 +81,20 @@ func (tx *Tx) NamespaceApp(ctx context.Context, namespace string, at time.Time) 
 // DeleteNamespace removes a namespace. Conflict while apps are in it. The names of its deleted apps stay reserved.
 func (tx *Tx) DeleteNamespace(ctx context.Context, name string, at int64) error {
 	const op landfall.Op = "store.DeleteNamespace"
-	apps, err := one(ctx, tx.queries, op, func(row scanner) (n [2]int64, err error) {
-		return n, row.Scan(&n[0], &n[1])
-	}, `SELECT COUNT(*), COUNT(CASE WHEN deleted = 0 AND name <> namespace THEN 1 END) FROM apps WHERE namespace = $1`, name)
+	apps, err := one(ctx, tx.queries, op, func(row scanner) (n [3]int64, err error) {
+		return n, row.Scan(&n[0], &n[1], &n[2])
+	}, `SELECT COUNT(*), COUNT(CASE WHEN deleted = 0 AND name <> namespace THEN 1 END),
+		(SELECT COUNT(*) FROM apps o JOIN units u ON u.app = o.id JOIN versions v ON v.unit = u.id WHERE o.name = $1 AND o.namespace = $1)
+		FROM apps WHERE namespace = $1`, name)
 	switch {
 	case err != nil:
 		return err
 	case apps[1] > 0:
 		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
 			"the namespace %s goes only without apps, and it has %d of them: delete them first (landfall app delete APP --force)", name, apps[1])}
+	case apps[2] > 0:
+		return &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"the namespace %s has %d versions of functions and packages that were made by hand: delete them first", name, apps[2])}
 	case apps[0] > 0:
 		return tx.exec(ctx, op, `UPDATE namespaces SET deleted = $2 WHERE name = $1`, name, at)
 	}

@@ -171,11 +171,12 @@ func (q queries) LatestNumber(ctx context.Context, unit string) (int64, error) {
 
 // aliasHolds is true for a version v that an alias points to, and for a version that such a version needs to run: its
 // package, environment, configuration and secrets, in the group version that made it.
-const aliasHolds = `EXISTS (SELECT 1 FROM aliases al JOIN units fu ON fu.id = al.unit
+const aliasHolds = `(EXISTS (SELECT 1 FROM aliases al WHERE al.unit = v.unit AND v.number IN (al.number, al.other))
+	OR EXISTS (SELECT 1 FROM aliases al JOIN units fu ON fu.id = al.unit
 	JOIN versions fv ON fv.unit = al.unit AND fv.number IN (al.number, al.other)
 	JOIN group_units ag ON ag.app = fu.app AND ag.grp = fv.uid AND ag.unit = v.unit AND ag.number = v.number
 	JOIN units au ON au.id = ag.unit
-	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret'))`
+	WHERE (v.unit = fv.unit AND v.number = fv.number) OR au.kind IN ('package', 'environment', 'config', 'secret')))`
 
 // HeldVersion reports whether an accessible release, an alias or an execution that is not over holds a version.
 func (q queries) HeldVersion(ctx context.Context, unit string, number int64) (bool, error) {

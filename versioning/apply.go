@@ -100,7 +100,7 @@ func (a *Apply) adopt(ctx context.Context, tx *store.Tx, u Unit) (store.Unit, er
 		}
 		return row, err
 	}
-	if err := checkOwner(ctx, tx, a.App, row, u.Where); err != nil {
+	if err := checkOwner(ctx, tx, a.App, row, u.Where, a.Production); err != nil {
 		return row, err
 	}
 	row.App = a.App.ID
@@ -123,11 +123,12 @@ func CheckOwner(ctx context.Context, r Owners, app landfall.App, id landfall.Uni
 		}
 		return err
 	}
-	return checkOwner(ctx, r, app, row, where)
+	return checkOwner(ctx, r, app, row, where, true)
 }
 
-// checkOwner fails while another app that owns the unit still has a version of it.
-func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit, where string) error {
+// checkOwner fails while another app that owns the unit still has a version of it. Production takes over what was made
+// by hand.
+func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit, where string, production bool) error {
 	if row.App == "" || row.App == app.ID {
 		return nil
 	}
@@ -136,8 +137,12 @@ func checkOwner(ctx context.Context, r Owners, app landfall.App, row store.Unit,
 		return err
 	}
 	owner, err := r.App(ctx, row.App)
-	if err != nil || owner.OfNamespace() { // made by hand: whoever declares it owns it from now on
+	if err != nil || owner.OfNamespace() && production {
 		return err
+	}
+	if owner.OfNamespace() {
+		return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
+			"%s: %s was made by hand in the namespace %q: only a push to production takes it over", where, row.Unit, app.Namespace)}
 	}
 	return &landfall.Error{Op: "versioning.CheckOwner", Kind: landfall.Invalid, Message: fmt.Sprintf(
 		"%s: %s belongs to the app %q in the namespace %q: rename it, or give this app a namespace of its own (app create --namespace)",

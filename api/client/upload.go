@@ -57,9 +57,15 @@ func (c *Client) sendPart(ctx context.Context, file io.ReaderAt, u *Upload) erro
 	if err != nil {
 		return err
 	}
-	data, err := c.answered(ctx, http.MethodPatch, fmt.Sprintf("/api/v1/uploads/%s?offset=%d", u.ID, u.Offset), "application/octet-stream", part)
+	headers := http.Header{"Accept": {"application/json"}, "Content-Type": {"application/octet-stream"}}
+	path := fmt.Sprintf("/api/v1/uploads/%s?offset=%d", u.ID, u.Offset)
+	response, err := c.askWith(ctx, http.MethodPatch, path, bytes.NewReader(part), headers)
 	if err != nil {
 		return err
 	}
-	return decode(bytes.NewReader(data), u)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= http.StatusBadRequest {
+		return problemOf(response)
+	}
+	return decode(response.Body, u)
 }

@@ -2,7 +2,9 @@ package function_test
 
 import (
 	"archive/zip"
+	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -167,4 +169,23 @@ func TestVersionShown(t *testing.T) {
 	if code != 3 || !strings.Contains(out, "has no source archive") {
 		t.Errorf("a source that there is not: exit code %d: %s", code, out)
 	}
+}
+
+// A file that is sent in several parts arrives, and runs.
+func TestVersionOfLargeFile(t *testing.T) {
+	t.Parallel()
+	s := site.New(t)
+	dir := t.TempDir()
+	const size = 20 << 20 // five parts
+	ballast := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(ballast) // it never fails
+	for name, content := range map[string][]byte{
+		"user.py": []byte("import os\ndef main():\n    return str(os.path.getsize(os.path.join(os.path.dirname(__file__), 'ballast')))\n"), "ballast": ballast,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Landfall("function", "create", "large", "--env", "python", "--code", dir, "--entrypoint", "user.main")
+	testkit.Equal(t, "the size of what came", s.Landfall("function", "invoke", "large"), strconv.Itoa(size))
 }
