@@ -91,7 +91,6 @@ func (editor *Editor) delete(
 	ctx context.Context, d deletion, dry bool, find func(ctx context.Context, d *deletion) error,
 ) (gone Deletion, err error) {
 	err = editor.DB.Update(ctx, func(tx *store.Tx) error {
-		d := d // a transaction may be tried again
 		d.tx = tx
 		var err error
 		if d.row, err = tx.UnitInNamespace(ctx, d.row.Namespace, d.row.Unit); err != nil {
@@ -183,6 +182,11 @@ func (d *deletion) addUsers(ctx context.Context, v landfall.Version) error {
 				return err
 			}
 			if content.Package.Name != v.ObjectName() || content.Package.ResourceVersion != strconv.FormatInt(v.Number, 10) {
+				continue
+			}
+			if row.App != d.row.App { // it was taken over, and is not this caller's to delete
+				d.refusal = append(d.refusal, fmt.Sprintf("%s no. %d (%s) is run by %s no. %d of an app",
+					v.Unit, v.Number, v.ObjectName(), user.Unit, user.Number))
 				continue
 			}
 			if err := d.add(ctx, row, user); err != nil {
@@ -282,7 +286,7 @@ func (d *deletion) leads(ctx context.Context, t spec.Trigger, v landfall.Version
 			continue
 		case d.whole:
 			return true, nil
-		case slices.Contains([]string{"", landfall.Latest, landfall.LivePointer}, ref.Selector):
+		case slices.Contains([]string{"", "0", landfall.Latest, landfall.LivePointer}, ref.Selector):
 			continue
 		}
 		_, err := versioning.FindAlias(ctx, d.tx, v.Namespace, ref)

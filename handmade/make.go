@@ -276,7 +276,13 @@ func (m *Maker) fill(ctx context.Context, c *commit, folder string, v Version, l
 		}
 		c.declare("Function", v.Unit.Name, fields)
 		c.versions = append(c.versions, landfall.NewVersion{Unit: landfall.UnitID{Kind: landfall.PackageUnit, Name: pkg}})
-		before = landfall.Version{Spec: fields}
+		before, err = versioning.Find(ctx, m.DB, v.Namespace, landfall.PackageUnit, landfall.Reference{Name: pkg})
+		if landfall.Is(err, landfall.NotFound) {
+			before, err = landfall.Version{Spec: fields}, nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 	c.versions = append(c.versions, landfall.NewVersion{Unit: v.Unit, Label: v.Label, Description: v.Description})
 	fields, err := packageFields(v, before)

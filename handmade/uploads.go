@@ -148,18 +148,21 @@ func digestOf(path string) (landfall.Digest, error) {
 	return landfall.DigestFromSum(hash.Sum(nil)), nil
 }
 
-// whole returns the path of an upload of which all is here. Conflict when a part is missing.
+// whole returns the path of an upload of which all is here. Conflict when a part is missing, or it has another digest.
 func (u *Uploads) whole(owner landfall.Digest, id string) (string, error) {
+	const op landfall.Op = "handmade.whole"
 	up, err := u.Find(owner, id)
-	if err == nil && up.Offset == up.Size {
-		var digest landfall.Digest
-		if digest, err = digestOf(u.path(id)); err == nil && digest != up.Digest {
-			err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf("the upload %s is not what was to come: send it again", id)}
-		}
+	if err != nil {
+		return "", err
 	}
-	if err == nil && up.Offset != up.Size {
-		err = &landfall.Error{Op: "handmade.whole", Kind: landfall.Conflict, Message: fmt.Sprintf(
-			"of the upload %s only %d of %d bytes are here", id, up.Offset, up.Size)}
+	if up.Offset != up.Size {
+		return "", &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"of the upload %s %d of %d bytes are here", id, up.Offset, up.Size)}
+	}
+	digest, err := digestOf(u.path(id))
+	if err == nil && digest != up.Digest {
+		err = &landfall.Error{Op: op, Kind: landfall.Conflict, Message: fmt.Sprintf(
+			"the upload %s is not what was to come: send it again", id)}
 	}
 	return u.path(id), err
 }
