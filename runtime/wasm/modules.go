@@ -37,6 +37,9 @@ type Modules struct {
 	config   wazero.ModuleConfig
 	memories budget
 
+	closing   chan struct{}  // closed by Close
+	compiling sync.WaitGroup // of the compilations that are under way
+
 	one sync.Mutex // held while a module is compiled: one after the other
 
 	learning sync.Mutex
@@ -90,7 +93,7 @@ func Open(ctx context.Context, dir string, limits Limits, compiler ...string) (*
 	}
 	m := &Modules{
 		dir: dir, limits: limits, making: map[string]*making{}, refused: map[string]refusal{}, memories: budget{most: limits.Memory},
-		compiler: compileHere,
+		compiler: compileHere, closing: make(chan struct{}),
 	}
 	if len(compiler) > 0 {
 		m.compiler = func(ctx context.Context, module []byte, cache string) error {
@@ -137,8 +140,10 @@ func newRuntime(ctx context.Context, cache wazero.CompilationCache) (wazero.Runt
 	return r, err
 }
 
-// Close ends it. Nothing may run any more.
+// Close ends it, with the compilations that are under way. Nothing may run any more. It is called once.
 func (m *Modules) Close() error {
+	close(m.closing)
+	m.compiling.Wait()
 	ctx := context.Background()
 	return errors.Join(m.runtime.Close(ctx), m.cache.Close(ctx))
 }
@@ -358,13 +363,22 @@ func (m *Modules) compile(ctx context.Context, digest string, confined []byte) e
 	if !ok {
 		current = &making{done: make(chan struct{})}
 		m.making[digest] = current
-		go func() {
+		m.compiling.Go(func() {
 			defer close(current.done)
-			current.err = m.make(context.WithoutCancel(ctx), digest, confined)
+			working, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			defer cancel()
+			go func() {
+				select {
+				case <-m.closing:
+					cancel()
+				case <-working.Done():
+				}
+			}()
+			current.err = m.make(working, digest, confined)
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			delete(m.making, digest)
-		}()
+		})
 	}
 	m.mu.Unlock()
 	select {
